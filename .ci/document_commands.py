@@ -29,10 +29,10 @@ COMMANDS = (
     ("README.md",          "onboard-hil report $run --out run.html",                      "",           0),
     ("README.md",          "onboard-hil replay $run --policy reactive",                   "",           0),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
-     "--maps home --episodes 2", 0),
+     "--map home --episodes 2", 0),
     ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",
      "--episodes 1", 0),
-    ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--maps home --episodes 1", 0),
+    ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0),
 )  # fmt: skip
 
 

@@ -2,60 +2,111 @@
 
 from __future__ import annotations
 
-from onboard.commands.cli import Command, commands_app, run_app, version_line
+from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, LOOK, Command, commands_app, run_app, version_line
 
 COMMANDS = {
-    "run": Command(
-        "onboard.commands.run:run",
-        "Drive the robot until a signal comes. The last command on the wire is always zero.",
-    ),
     "init": Command(
         "onboard.commands.init:init",
         "Write the files that describe a robot, every key with its comment, and a page of the next commands.",
+        DRIVE,
+        "init my_robot --footprint 0.3 --speed 0.6 --namespace robot1 --stamped",
     ),
-    "config-schema": Command(
-        "onboard.commands.init:config_schema",
-        "Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML).",
+    "run": Command(
+        "onboard.commands.run:run",
+        "Drive the robot until a signal comes. The last command on the wire is always zero.",
+        DRIVE,
+        "run --config my_robot/onboard.toml",
     ),
-    "check-config": Command(
-        "onboard.commands.run:check_config",
-        "Check the configuration, all files that it names and what it needs of this machine; show what is in effect.",
+    "goal": Command(
+        "onboard.commands.operator:goal",
+        "Send a goal to the running robot and print the state that it answers with. Exit 1: refused.",
+        DRIVE,
+        "goal 3 0 --wait",
+        numbers=True,
     ),
-    "scan": Command(
-        "onboard.commands.scan:scan_images",
-        "Fuse depth images on disk into the 180-bin scan.",
-    ),
-    "repair": Command(
-        "onboard.commands.recordings:repair",
-        "Make recordings whole that a crash or a power cut left unfinished.",
-    ),
-    "cameras": Command(
-        "onboard.commands.cameras:cameras",
-        "List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect.",
+    "cancel": Command(
+        "onboard.commands.operator:cancel",
+        "End the drive of the running robot and print the state that it answers with.",
+        DRIVE,
+        "cancel",
     ),
     "mounts": Command(
         "onboard.commands.mounts:mounts_command",
         "Print where the cameras of a URDF sit, as tables for `mounts.toml`.",
+        DRIVE,
+        "mounts --from-urdf robot.urdf --camera front=front_depth_optical_frame",
+    ),
+    "status": Command(
+        "onboard.commands.operator:status",
+        "Print what the running robot does and how its parts are, on one screen. Exit 1: a part is in error.",
+        LOOK,
+        "status --json -",
+    ),
+    "check-config": Command(
+        "onboard.commands.run:check_config",
+        "Check the configuration, all files that it names and what it needs of this machine; show what is in effect.",
+        LOOK,
+        "check-config --config my_robot/onboard.toml --files-only",
     ),
     "doctor": Command(
         "onboard.commands.doctor.command:doctor",
         "Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red.",
+        LOOK,
+        "doctor --config my_robot/onboard.toml",
+    ),
+    "cameras": Command(
+        "onboard.commands.cameras:cameras",
+        "List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect.",
+        LOOK,
+        "cameras --config my_robot/onboard.toml",
+    ),
+    "scan": Command(
+        "onboard.commands.scan:scan_images",
+        "Fuse depth images on disk into the 180-bin scan.",
+        LOOK,
+        "scan --mounts my_robot/mounts.toml --camera front=depth.png --plot scan.png",
+    ),
+    "repair": Command(
+        "onboard.commands.recordings:repair",
+        "Make recordings whole that a crash or a power cut left unfinished.",
+        JUDGE,
+        "repair recordings/robot_1.mcap",
     ),
     "keep": Command(
         "onboard.commands.recordings:keep",
         "Mark recordings that the disk budget must not delete.",
+        JUDGE,
+        "keep recordings/robot_1.mcap",
     ),
     "install": Command(
         "onboard.commands.install.cli:install_command",
         "Install the service: a version beside the others, one switch, and back when the new one is not READY.",
+        DEVELOP,
+        "install --dry-run",
     ),
     "uninstall": Command(
         "onboard.commands.install.cli:uninstall_command",
         "Stop the service and remove it with all versions; configuration and recordings stay unless purged.",
+        DEVELOP,
+        "uninstall --dry-run",
     ),
     "secure-setup": Command(
         "onboard.commands.secure_setup:secure_setup",
         "Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone.",
+        DEVELOP,
+        "secure-setup keys",
+    ),
+    "config-schema": Command(
+        "onboard.commands.init:config_schema",
+        "Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML).",
+        DEVELOP,
+        "config-schema --json my_robot/onboard.schema.json",
+    ),
+    "completion": Command(
+        "onboard.commands.completion:completion",
+        "Print what a shell reads to complete commands, options and files.",
+        DEVELOP,
+        "completion bash > ~/.local/share/bash-completion/completions/onboard",
     ),
 }
 
@@ -63,7 +114,7 @@ RENAMED = {
     "--elsewhere": "--files-only",
     "--previous": "--rollback",
 }
-app = commands_app(COMMANDS, "The runtime that drives a robot to a point goal.", version_line(), RENAMED)
+app = commands_app("onboard", COMMANDS, "The runtime that drives a robot to a point goal.", version_line(), RENAMED)
 
 
 def main() -> None:

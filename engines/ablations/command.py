@@ -121,7 +121,10 @@ def ablations(
             help="A trained colour encoder, or a policy that ships; without it no agent sees colour.",
         ),
     ] = None,
-    agents: Annotated[Path, typer.Option(help="The table of agents.")] = AGENTS_FILE,
+    agents: Annotated[
+        Path,
+        typer.Option(help="The table of agents; `engines/ablations/agents.toml` when not given.", show_default=False),
+    ] = AGENTS_FILE,
     again: Annotated[
         bool, typer.Option("--again", help="Drive also what another state of the code has driven; train nothing twice.")
     ] = False,

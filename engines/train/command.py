@@ -26,7 +26,7 @@ LOWER = (
     "reinforce.collectors"
 )
 """Values to lower when memory runs out. As many processes render views as collect later."""
-OPTIONS = {"seed": "--seed", "places.maps": "--maps", "robot.plant": "--plant"}
+OPTIONS = {"seed": "--seed", "places.maps": "--map", "robot.plant": "--plant"}
 """Options beside --set that change a value of the recipe."""
 RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
 """All recipes that ship."""
@@ -51,9 +51,10 @@ def train(
         ),
     ] = None,
     maps: Annotated[
-        list[str] | None, typer.Option(metavar="NAME|FILE...", help="Maps by name or file, in place of the recipe's.")
+        list[str] | None,
+        typer.Option("--map", metavar="NAME|FILE...", help="Maps by name or file, in place of the recipe's."),
     ] = None,
-    more_maps: Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")] = None,
+    more_maps: Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --map.")] = None,
     plant: Annotated[Path | None, typer.Option(help="plant.toml of the base, in place of the robot's.")] = None,
     until: Annotated[str, typer.Option(help="Last stage: encoder, imitation or reinforce.")] = "reinforce",
     device: Annotated[

@@ -29,7 +29,9 @@ MOST_PLANES = 20
 def measure_depth_noise(
     frames: Annotated[Path, typer.Option("--frames", help="Folder of depth PNGs, 16 bit, in millimetres.")],
     picture: Annotated[Path | None, typer.Option(help="Write a PNG of real and simulated histograms.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write the model's numbers as TOML.")] = None,
+    write: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the model's numbers as TOML.")
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both."""

@@ -65,12 +65,12 @@ WIDE = WIDTH + WIDTH // 4
 MapsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--maps",
+        "--map",
         metavar="NAME|FILE|DIR...",
         help="Maps by name, episode files, map files, or folders of these. All of the set when not given.",
     ),
 ]
-MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")]
+MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --map.")]
 SetOption = Annotated[
     str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
 ]

@@ -123,7 +123,9 @@ def guard(
 
 
 def twin_robot(
-    room: Annotated[Path, typer.Option(help="Map of the real room; an empty one of 5 m x 3 m when not given.")] = ROOM,
+    room: Annotated[
+        Path, typer.Option(help="Map of the real room; an empty one of 5 m x 3 m when not given.", show_default=False)
+    ] = ROOM,
     drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
     seed: SeedOption = 1,
     config: ConfigOption = None,

@@ -26,7 +26,9 @@ def view(
     episode: Annotated[int | None, typer.Option(min=0, help="The same by a committed episode.")] = None,
     bare: Annotated[bool, typer.Option("--bare", help="No furniture: a real building, as its map says.")] = False,
     config: ConfigOption = None,
-    save: Annotated[Path | None, typer.Option(help="Write an .rrd file, for `rerun FILE.rrd`.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write an .rrd file, for `rerun FILE.rrd`.")
+    ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="For a browser of this machine.")] = False,
     images: Annotated[bool, typer.Option(help="Show what the cameras see.")] = True,
     seconds: SecondsOption = None,

@@ -1,4 +1,4 @@
-"""Find the episodes for `--maps`: committed sets by name, episode files, the operator's own maps, or folders."""
+"""Find the episodes for `--map`: committed sets by name, episode files, the operator's own maps, or folders."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Source:
 
 
 def given_maps(maps: list[str] | None, more_maps: list[str] | None) -> list[str]:
-    """Return all maps that the operator named. Raises InputError for maps without `--maps` before them."""
+    """Return all maps that the operator named. Raises InputError for maps without `--map` before them."""
     if more_maps and not maps:
-        raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
+        raise InputError(f"{more_maps[0]}: unexpected: a map comes after --map")
     return [*(maps or []), *(more_maps or [])]
 
 
@@ -99,9 +99,7 @@ def find_sets(
         if furniture is not None and source.seed is None:
             raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
         if source.name in sources:
-            raise InputError(
-                f"--maps {place}: a set named {source.name} is there already, {sources[source.name].place}"
-            )
+            raise InputError(f"--map {place}: a set named {source.name} is there already, {sources[source.name].place}")
         sources[source.name] = source
     return list(sources.values())
 
@@ -127,7 +125,7 @@ def _files_in(place: str) -> list[str]:
         return [place]
     files = [file for file in sorted(folder.iterdir()) if file.suffix in MAP_SUFFIXES]
     if not files:
-        raise InputError(f"--maps {place}: the folder holds no map and no episode file ({', '.join(MAP_SUFFIXES)})")
+        raise InputError(f"--map {place}: the folder holds no map and no episode file ({', '.join(MAP_SUFFIXES)})")
     return [str(file) for file in files]
 
 
@@ -137,9 +135,9 @@ def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: s
         return _some(_committed(path.name, set_name, chosen), episodes)
     if path.suffix == "":
         if set_name != COMMITTED_SET:
-            raise InputError(f"--maps {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
+            raise InputError(f"--map {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
         if path.name not in map_names():
-            raise InputError(f"--maps {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
+            raise InputError(f"--map {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
         return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density), body)
     path = path.resolve()
     digest, listed = _digest(path), _episodes_in(path)

@@ -50,7 +50,7 @@ def choose_outlet(file: Path | None, browser: bool, environment: Mapping[str, st
     if file is not None or browser:
         return Outlet(file, browser, window=False)
     if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
-        raise InputError("no display here: give --save FILE.rrd to look later, or --serve to look in a browser")
+        raise InputError("no display here: give --out FILE.rrd to look later, or --serve to look in a browser")
     return Outlet(None, browser=False, window=True)
 
 

@@ -21,6 +21,8 @@ from onboard.values.errors import OnboardError
 
 EXIT_BAD_INPUT = 2
 STANDARD_OUTPUT = "-"
+DRIVE, LOOK, JUDGE, DEVELOP = "Drive", "Look", "Judge", "Develop"
+"""Headings in the list of commands."""
 
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
 """An array of numbers over several lines; a JSON string never contains a line break."""
@@ -32,35 +34,63 @@ JsonOption = Annotated[
 
 
 class Command(NamedTuple):
-    """A row of a table of commands: the function as "module:function", and its line in `--help`."""
+    """A row of a table of commands.
+
+    target:  the function as "module:function"
+    line:    its line in `--help`
+    group:   heading in the list of commands, in the order of their first rows
+    example: arguments after the program's name, shown in the command's own help
+    numbers: whether arguments may be negative numbers, which look like options
+    """
 
     target: str
     line: str
+    group: str = ""
+    example: str = ""
+    numbers: bool = False
 
 
 def commands_app(
-    table: Mapping[str, Command], about: str, told_version: str, renamed: Mapping[str, str] = MappingProxyType({})
+    program: str,
+    table: Mapping[str, Command],
+    about: str,
+    told_version: str,
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> typer.Typer:
     """Return an application whose commands are imported when they run, so that `--help` imports none of them.
 
+    program: its name on the command line
     about: first text of `--help`; told_version: text of `--version`
     renamed: old names of commands and options, accepted for one release -> current names
     """
 
     class Commands(TyperGroup):
         # `Any`: newer releases of typer bring their own copy of click.
+        def main(self, *args: Any, **options: Any) -> Any:
+            if completion_variable(program) in os.environ:
+                from typer.completion import completion_init
+
+                completion_init()
+            return super().main(*args, **{**options, "prog_name": program})
+
         def list_commands(self, ctx: Any) -> list[str]:
             return list(table)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             row = table.get(cmd_name)
-            return None if row is None else TyperCommand(cmd_name, help=row.line)
+            return None if row is None else TyperCommand(cmd_name, help=row.line, rich_help_panel=row.group or None)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, found, rest = super().resolve_command(ctx, with_new_names(args, renamed))
-            return name, found and command_of(table[str(found.name)], str(found.name)), rest
+            return name, found and command_of(table[str(found.name)], str(found.name), program), rest
 
-    app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        cls=Commands,
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
     @app.callback(invoke_without_command=True, help=about)
     def _root(
@@ -73,11 +103,16 @@ def commands_app(
     return app
 
 
+SPELLINGS = {"--maps": "--map", "--save": "--out", "--write": "--out"}
+"""Other spellings of options, accepted in silence: one thing has one spelling in all commands."""
+
+
 def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
     """Return a command and its arguments with current names; warn about each old name on standard error."""
     told = []
     for place, argument in enumerate(args):
         name, equals, value = argument.partition("=")
+        name = SPELLINGS.get(name, name)
         if name in renamed and (place == 0 or name.startswith("--")):
             sys.stderr.write(
                 f"warning: {name} is now called {renamed[name]}; the old name goes with the next release\n"
@@ -87,11 +122,13 @@ def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]
     return told
 
 
-def command_of(row: Command, name: str) -> Any:
-    """Import a command and return it as a click command."""
+def command_of(row: Command, name: str, program: str) -> Any:
+    """Import a command and return it as a click command. program: the name in its example."""
     module, function = row.target.split(":")
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name)(getattr(importlib.import_module(module), function))
+    example = f"Example: {program} {row.example}" if row.example else None
+    settings = {"ignore_unknown_options": True} if row.numbers else None
+    app.command(name, epilog=example, context_settings=settings)(getattr(importlib.import_module(module), function))
     return typer.main.get_command(app)
 
 
@@ -107,6 +144,11 @@ def run_app(commands: typer.Typer) -> None:
     except OnboardError as error:
         sys.stderr.write(error_lines(error))
         sys.exit(EXIT_BAD_INPUT)
+
+
+def completion_variable(program: str) -> str:
+    """Return the variable by which a shell asks a program for completions, as typer names it."""
+    return f"_{program}_COMPLETE".replace("-", "_").upper()
 
 
 def error_lines(error: OnboardError) -> str:

@@ -106,7 +106,7 @@ def as_toml(numbers: NoiseTable) -> str:
     """Return the parameters as TOML text for `load_depth_noise`."""
     rows = numbers.model_dump(mode="json").items()
     text = "".join(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {value}\n" for name, value in rows)
-    return f"# Written by `onboard-hil depth-noise --write`; what each number is: NoiseTable in depth_noise.py.\n{text}"
+    return f"# Written by `onboard-hil depth-noise --out`; what each number is: NoiseTable in depth_noise.py.\n{text}"
 
 
 def _seen(model: DepthNoise, frames: Frames) -> Frames:

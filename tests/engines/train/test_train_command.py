@@ -61,9 +61,9 @@ WRONG = [
     (["--until", "tomorrow"], "--until tomorrow: must be one of encoder, imitation, reinforce"),
     (["--device", "abacus"], "--device abacus: must be cpu or cuda"),
     (["--plant", "no_such.toml"], "no_such.toml"),
-    (["--maps", "atlantis"], "atlantis"),
-    (["--maps", "depot", "atlantis"], "map atlantis: no such map"),
-    (["atlantis"], "atlantis: unexpected: a map comes after --maps"),
+    (["--map", "atlantis"], "atlantis"),
+    (["--map", "depot", "atlantis"], "map atlantis: no such map"),
+    (["atlantis"], "atlantis: unexpected: a map comes after --map"),
     (["--config", "no_such_recipe.toml"], "no_such_recipe.toml"),
     (["--init", "onboard-v0"], "onboard-v0"),
     (["--set", "domain.drift_scale=[0,Infinity]"], "domain.drift_scale.1: Input should be less than or equal to 100"),
@@ -119,8 +119,8 @@ def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp
 def test_several_maps_may_follow_one_option(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(stages, "train", lambda config, out, *_, **__: seen.append(config.places.maps) or out)
-    assert run("--out", str(tmp_path), *QUICK, "--maps", "depot", "gdc1", "--seed", "1").exit_code == 0
-    assert run("--out", str(tmp_path), *QUICK, "--maps", "depot", "--maps", "gdc1").exit_code == 0
+    assert run("--out", str(tmp_path), *QUICK, "--map", "depot", "gdc1", "--seed", "1").exit_code == 0
+    assert run("--out", str(tmp_path), *QUICK, "--map", "depot", "--map", "gdc1").exit_code == 0
     assert seen == [("depot", "gdc1")] * 2
 
 

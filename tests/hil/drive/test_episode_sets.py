@@ -88,8 +88,8 @@ def test_a_set_is_found_by_its_name() -> None:
 #   places         set           said
 BAD = [
     ([], "seen", "--set seen: must be one of committed, unseen, validation"),
-    (["gdc1"], "unseen", "--maps gdc1: not in the set unseen, which has ahg2, apartment, lgrc1, warehouse, willow"),
-    (["willow"], "validation", "--maps willow: not in the set validation"),
+    (["gdc1"], "unseen", "--map gdc1: not in the set unseen, which has ahg2, apartment, lgrc1, warehouse, willow"),
+    (["willow"], "validation", "--map willow: not in the set validation"),
 ]
 
 

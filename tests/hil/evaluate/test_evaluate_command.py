@@ -20,7 +20,7 @@ from tests.rigs.machine.waiting import until
 pytestmark = pytest.mark.timeout(600)
 
 EPISODES, OF = 12, 25
-DRIVE = ("evaluate", "--policy", "reactive", "--maps", "depot", "--episodes", str(EPISODES))
+DRIVE = ("evaluate", "--policy", "reactive", "--map", "depot", "--episodes", str(EPISODES))
 INTERRUPTED = 130
 
 
@@ -135,8 +135,8 @@ BAD = [
     ("report", ["--policy", "reactive", "--report", "no/such/report.md"], "no/such/report.md: cannot be written"),
     ("a page", ["--policy", "reactive", "--report", "page.html"], "--report page.html: must end in .md"),
     ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),
-    ("maps", ["--policy", "reactive", "--maps", "depot", "nowhere"], "--maps nowhere"),
-    ("a map on its own", ["--policy", "reactive", "depot"], "depot: unexpected: a map comes after --maps"),
+    ("maps", ["--policy", "reactive", "--map", "depot", "nowhere"], "--map nowhere"),
+    ("a map on its own", ["--policy", "reactive", "depot"], "depot: unexpected: a map comes after --map"),
     ("config", ["--policy", "reactive", "--config", "none.toml"], "none.toml: cannot be read"),
     ("set", ["--policy", "reactive", "--set", "seen"], "--set seen: must be one of committed, unseen, validation"),
     ("condition", ["--policy", "reactive", "--condition", "fog"], "--condition fog: must be all, or one of"),
@@ -166,7 +166,7 @@ def test_bad_input_is_one_line_before_anything_drives(
 
 
 def test_a_mistake_ends_with_two(tmp_path: Path) -> None:
-    command = done("hil", "evaluate", "--policy", "reactive", "--maps", str(tmp_path), folder=tmp_path)
+    command = done("hil", "evaluate", "--policy", "reactive", "--map", str(tmp_path), folder=tmp_path)
     assert command.process.returncode == 2
-    assert command.err.startswith("error: --maps ")
+    assert command.err.startswith("error: --map ")
     assert command.err.count("\n") == 1

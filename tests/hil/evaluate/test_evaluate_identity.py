@@ -124,7 +124,7 @@ def test_a_base_of_ones_own_takes_the_place_of_the_robots(tmp_path):
 def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall, base = vector_map(tmp_path), plant(tmp_path, 0.02)
-    asked = ["evaluate", "--policy", "blind", "--maps", str(hall), "--episodes", "1", "--furniture", "0",
+    asked = ["evaluate", "--policy", "blind", "--map", str(hall), "--episodes", "1", "--furniture", "0",
              "--plant", base.name, "--json", "r.json", "--report", "report.md"]  # fmt: skip
     ran = CliRunner().invoke(app, asked)
     assert ran.exit_code == 0, (ran.output, ran.exception)

@@ -79,7 +79,7 @@ def test_the_address_is_checked_and_a_bad_job_named(cluster: Any) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_command_on_a_cluster_that_loses_a_node_gives_what_two_processes_give(cluster: Any, tmp_path: Path) -> None:
-    drive = ("evaluate", "--policy", "reactive", "--maps", "depot", "apartment", "--episodes", "15")
+    drive = ("evaluate", "--policy", "reactive", "--map", "depot", "apartment", "--episodes", "15")
     assert done("hil", *drive, "--jobs", "2", "--json", "jobs.json", folder=tmp_path).process.returncode == 0
     doomed = cluster.add_node(**NODE)
     partial = tmp_path / "ray.json.partial.jsonl"

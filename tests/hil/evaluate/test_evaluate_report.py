@@ -150,7 +150,7 @@ def test_the_table_of_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     name = "`reactive`: fused scan, no map"
     monkeypatch.setattr(baselines, "BASELINES", {name: baselines.BASELINES[name]})
     monkeypatch.chdir(tmp_path)
-    ran = CliRunner().invoke(app, ["baselines", "--maps", "depot", "--episodes", "2", "--markdown", "--json", "b.json"])
+    ran = CliRunner().invoke(app, ["baselines", "--map", "depot", "--episodes", "2", "--markdown", "--json", "b.json"])
     assert ran.exit_code == 0, ran.exception
     assert f"| {name} | 100.0 (" in ran.stdout
     assert "2 episodes; in brackets 95 % intervals." in ran.stdout

@@ -1,4 +1,4 @@
-"""What `--maps` means: names, files and folders; and that no file of one's own is driven which cannot be."""
+"""What `--map` means: names, files and folders; and that no file of one's own is driven which cannot be."""
 
 from __future__ import annotations
 

@@ -138,12 +138,12 @@ def test_the_other_commands_need_no_rerun():
 
 #   what is asked                                       error         words
 MISTAKES = [
-    (["--map", "nowhere", "--save", "a.rrd"],           InputError,   "map nowhere: no such map"),
-    (["--map", "gdc1", "--bare", "--episode", "1", "--save", "a.rrd"], InputError, "--bare draws no furniture"),
-    (["--save", "nowhere/a.rrd"],                       OnboardError, "there is no folder nowhere"),
-    (["--save", "."],                                   OnboardError, "is a folder"),
-    (["nothing.mcap", "--save", "a.rrd"],               InputError,   "nothing.mcap: cannot be read"),
-    (["--config", "none.toml", "--save", "a.rrd"],      ConfigError,  "none.toml: cannot be read"),
+    (["--map", "nowhere", "--out", "a.rrd"],           InputError,   "map nowhere: no such map"),
+    (["--map", "gdc1", "--bare", "--episode", "1", "--out", "a.rrd"], InputError, "--bare draws no furniture"),
+    (["--out", "nowhere/a.rrd"],                       OnboardError, "there is no folder nowhere"),
+    (["--out", "."],                                   OnboardError, "is a folder"),
+    (["nothing.mcap", "--out", "a.rrd"],               InputError,   "nothing.mcap: cannot be read"),
+    (["--config", "none.toml", "--out", "a.rrd"],      ConfigError,  "none.toml: cannot be read"),
     ([],                                                InputError,   "no display here"),
 ]  # fmt: skip
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,8 @@ import engines.__main__
 import hil.__main__
 import onboard.__main__
 from onboard import __version__
-from onboard.commands.cli import Command, command_of, with_new_names
+from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, LOOK, Command, command_of, with_new_names
+from tests.rigs.machine.processes import ROOT, environment
 
 TABLES = {
     "onboard": onboard.__main__.COMMANDS,
@@ -65,7 +69,7 @@ def test_an_unknown_command_is_named_in_the_error(package: str) -> None:
 
 @pytest.mark.parametrize(("package", "renamed"), RENAMED)
 def test_an_old_name_stands_for_one_that_there_is(package: str, renamed: dict[str, str]) -> None:
-    commands = [command_of(row, name) for name, row in TABLES[package].items()]
+    commands = [command_of(row, name, package) for name, row in TABLES[package].items()]
     known = {*TABLES[package], *(option for one in commands for parameter in one.params for option in parameter.opts)}
     assert set(renamed.values()) <= known
     assert not set(renamed) & known
@@ -90,3 +94,82 @@ def test_an_old_command_runs_and_says_its_new_name() -> None:
     done = subprocess.run([sys.executable, "-m", "hil", "accept", "--help"], capture_output=True, text=True, check=True)
     assert "REFERENCE" in done.stdout
     assert done.stderr.startswith("warning: accept is now called update-reference")
+
+
+PROGRAMS = {"onboard": "onboard", "hil": "onboard-hil", "engines": "onboard-engines"}
+EACH_ROW = pytest.mark.parametrize(
+    ("package", "name", "row"), ROWS, ids=[f"{package} {name}" for package, name, _ in ROWS]
+)
+
+
+@EACH_ROW
+def test_an_example_is_what_the_command_takes(package: str, name: str, row: Command) -> None:
+    assert row.group in (DRIVE, LOOK, JUDGE, DEVELOP)
+    command, *arguments = shlex.split(row.example.partition(" > ")[0])
+    assert command == name
+    command_of(row, name, PROGRAMS[package]).make_context(name, arguments)
+
+
+@EACH_ROW
+def test_the_help_of_a_command_has_its_example_and_no_path_of_this_machine(
+    package: str, name: str, row: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    app = importlib.import_module(f"{package}.__main__")
+    with pytest.raises(SystemExit) as ended:
+        getattr(app, "app", app.main)([name, "-h"])
+    told = capsys.readouterr().out
+    assert not ended.value.code
+    assert f"Example: {PROGRAMS[package]} {row.example}" in " ".join(told.split())
+    assert str(ROOT) not in told
+    assert str(Path.home()) not in told
+
+
+@pytest.mark.parametrize("package", TABLES)
+def test_the_list_of_commands_is_grouped(package: str) -> None:
+    done = subprocess.run([sys.executable, "-m", package, "-h"], capture_output=True, text=True, check=True)
+    groups = list(dict.fromkeys(row.group for row in TABLES[package].values()))
+    places = [done.stdout.index(f"─ {group} ─") for group in groups]
+    assert places == sorted(places)
+    assert f"Usage: {PROGRAMS[package]} " in done.stdout
+
+
+#   program, words before the cursor, a completion
+COMPLETED = [
+    ("onboard", "onboard che", "check-config"),
+    ("onboard", "onboard run --conf", "--config"),
+    ("onboard", "onboard goal --frame ", "odom"),
+    ("hil", "onboard-hil twin-l", "twin-latency"),
+    ("engines", "onboard-engines build --h", "--help"),
+]
+
+
+@pytest.mark.parametrize(("package", "typed", "offered"), COMPLETED)
+def test_bash_is_offered_commands_and_options(package: str, typed: str, offered: str) -> None:
+    words = typed.split(" ")
+    variable = f"_{PROGRAMS[package]}_COMPLETE".replace("-", "_").upper()
+    asked = {variable: "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", package], capture_output=True, text=True, check=True, env={**environment(None), **asked}
+    )
+    assert offered in done.stdout.split()
+
+
+@pytest.mark.parametrize("package", TABLES)
+def test_the_script_of_completion_is_what_bash_reads(package: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", package, "completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ),
+    )
+    told = subprocess.run(
+        ["bash", "-c", f"{done.stdout}\ncomplete -p {PROGRAMS[package]}"], capture_output=True, text=True, check=True
+    )
+    assert PROGRAMS[package] in told.stdout
+
+
+def test_another_spelling_of_an_option_is_taken_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert with_new_names(["evaluate", "--maps", "home", "--save=x"], {}) == ["evaluate", "--map", "home", "--out=x"]
+    assert capsys.readouterr().err == ""
