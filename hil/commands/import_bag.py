@@ -36,6 +36,7 @@ def import_command(
     goals: Annotated[str | None, _topic("--goals", "Goals, geometry_msgs/PoseStamped")] = None,
     goal: Annotated[str | None, typer.Option(help="x,y in the odometry's frame, in m, where the bag has none.")] = None,
     policy: Annotated[str | None, typer.Option(help="reactive, a policy that ships, or an .onnx.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the recording if it is there.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -48,7 +49,7 @@ def import_command(
         "odometry": odometry, "laser": laser, "commands": commands, "localization": localization, "goals": goals,
     }  # fmt: skip
     asked = Asked(roles, depth or (), color, None if goal is None else place(goal), config, policy)
-    imported = import_bag(bags, out, asked)
+    imported = import_bag(bags, out, asked, force=force)
     if json_file is not None:
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})
     if json_file != STANDARD_OUTPUT:

@@ -15,6 +15,7 @@ from hil.recordings.recording import session_name
 from hil.report.load import read_stories
 from hil.report.page import write_page
 from hil.report.timeline import Story
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError, OnboardError
 
 PAGE_SUFFIX = ".html"
@@ -29,6 +30,7 @@ def report_command(
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
     out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
+    json_file: JsonOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
 
@@ -36,8 +38,13 @@ def report_command(
 
     Of several recordings those that can be read have their pages, and what is wrong with the others is said.
     """
+    check_json_target(json_file)
     takes = takes_of(found_in(recordings))
-    said, wrong = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
+    written: list[str] = []
+    said, wrong = (
+        Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False),
+        Console(stderr=True, soft_wrap=True, highlight=False),
+    )
     with _pages(out, len(takes)) as pages:
         failed: list[OnboardError] = []
         for take in takes:
@@ -45,10 +52,13 @@ def report_command(
                 stories, cut_off = stories_of(take)
                 for page, story in zip(pages.of(stories), stories, strict=True):
                     write_page(page, story)
+                    written.append(str(page))
                     size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
                     said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:
                 failed.append(error)
+    if json_file is not None:
+        write_json(json_file, {"pages": written, "failed": [str(one) for one in failed]})
     for one in failed[:-1]:
         wrong.print(f"error: {one}", markup=False)
     if failed:

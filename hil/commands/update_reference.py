@@ -11,20 +11,26 @@ import typer
 from hil.replay.compare import Compared
 from hil.replay.reference import accept
 from hil.replay.summary import first_line
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 
 
 def update_reference(
     references: Annotated[list[Path], typer.Argument(metavar="REFERENCE...", help="Reference recordings.")],
     reason: Annotated[str, typer.Option("--reason", help="Why it changed: the line for the changelog.")],
+    json_file: JsonOption = None,
 ) -> None:
     """Move references to what the runtime of today makes of their inputs; those that are identical stay as they are."""
-    moved = 0
+    check_json_target(json_file)
+    stream = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
+    moved = {}
     for file in references:
         found = accept(file, reason)
-        moved += not found.identical
-        sys.stdout.write("\n".join(_lines(file, found)) + "\n")
-    if moved:
-        sys.stdout.write(f"Commit with the change that moved it, and with this line in CHANGELOG.md:\n- {reason}\n")
+        moved[str(file)] = not found.identical
+        stream.write("\n".join(_lines(file, found)) + "\n")
+    if json_file is not None:
+        write_json(json_file, {"moved": moved, "reason": reason})
+    if any(moved.values()):
+        stream.write(f"Commit with the change that moved it, and with this line in CHANGELOG.md:\n- {reason}\n")
 
 
 def _lines(file: Path, found: Compared) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from hil.view.queue import Shown
 from hil.view.viewer import ViewOptions, run_view
-from onboard.commands.cli import ConfigOption, SecondsOption, check_json_target
+from onboard.commands.cli import ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
 NICENESS = 10
@@ -32,13 +33,18 @@ def view(
     serve: Annotated[bool, typer.Option("--serve", help="For a browser of this machine.")] = False,
     images: Annotated[bool, typer.Option(help="Show what the cameras see.")] = True,
     seconds: SecondsOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Look at a drive, live or recorded: building, robot, scan, cameras, way, commands. It never slows the runtime."""
     if bare and episode is not None:
         raise InputError("--bare draws no furniture, and --episode is of a furnished building: give one of them")
+    check_json_target(json_file)
     check_json_target(None if save is None else str(save))
     options = ViewOptions(recording, map_name, seed, episode, bare, config, save, serve, images, seconds, NICENESS)
-    sys.stderr.write(summary(run_view(options)))
+    shown = run_view(options)
+    if json_file is not None:
+        write_json(json_file, asdict(shown))
+    sys.stderr.write(summary(shown))
 
 
 def summary(shown: Shown) -> str:

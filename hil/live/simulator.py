@@ -70,11 +70,13 @@ class Link:
         stamp_ns = wall_ns()
         if depth:
             for name, image in robot.depth(glance).items():
-                self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
+                self._depth[name].write(
+                    ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
+                )
         if color and self._color is not None:
             seen = robot.color(glance)
             if seen is not None:
-                self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", seen))
+                self._color.write(ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen))
 
 
 class RenderThread:

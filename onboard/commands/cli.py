@@ -68,7 +68,7 @@ def commands_app(
         # `Any`: newer releases of typer bring their own copy of click.
         def main(self, *args: Any, **options: Any) -> Any:
             if completion_variable(program) in os.environ:
-                from typer.completion import completion_init
+                from typer.completion import completion_init  # type: ignore[attr-defined]  # typer has no __all__
 
                 completion_init()
             return super().main(*args, **{**options, "prog_name": program})

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Annotated
 
 import typer
-from typer.completion import get_completion_script
+from typer.completion import get_completion_script  # type: ignore[attr-defined]  # typer has no __all__
 
 from onboard.commands.cli import completion_variable
 

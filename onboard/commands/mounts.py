@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from onboard.commands.cli import write_text
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_json, write_text
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
@@ -36,26 +36,27 @@ def mounts_command(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A file instead of standard output.")
     ] = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Print where the cameras of a URDF sit, as tables for `mounts.toml`.
 
     A frame whose name holds "optical" has z forward; any other has x forward (REP-103).
-
-    Example: onboard mounts --from-urdf robot.urdf --camera front=front_depth_optical_frame
     """
     joints = read_joints(from_urdf)
-    lines = []
+    lines, placed = [], {}
     for stated in camera:
         name, _, frame = stated.partition("=")
         if not name or not frame:
             raise InputError(f"--camera {stated}: expected NAME=FRAME")
         kind = "z" if OPTICAL in frame else "x"
         lines.append(f"[cameras.{name}]  # {frame} in {base}, {kind} forward")
-        placed = placed_camera(from_urdf, joints, base, frame)
-        lines += [*(f"{key} = {value}" for key, value in placed.items()), ""]
-    if out is None:
+        placed[name] = placed_camera(from_urdf, joints, base, frame)
+        lines += [*(f"{key} = {value}" for key, value in placed[name].items()), ""]
+    if json_file is not None:
+        write_json(json_file, placed)
+    if out is None and json_file != STANDARD_OUTPUT:
         sys.stdout.write("\n".join(lines))
-    else:
+    elif out is not None:
         write_text(out, "\n".join(lines))
 
 

@@ -131,6 +131,7 @@ class RunningRobot:
         self._wire = wire
         self._robot = robot
         self._states: Reader = wire.reader("state")
+        self._diagnostics: Reader = wire.reader("diagnostics")
         self._state = ""
         if not self._heard(FOUND_S):
             where = f"domain {wire.domain}, interface {wire.section.interface}"
@@ -161,11 +162,11 @@ class RunningRobot:
 
     def status(self) -> Status:
         """Return the newest state and diagnostics. Raises OnboardError without diagnostics."""
-        reader = self._wire.reader("diagnostics")
         deadline_s = time.monotonic() + FOUND_S
         while time.monotonic() < deadline_s:
-            reader.wait(POLL_S)
-            rows = [row for message in reader.take() for row in message.sample.status if row.hardware_id == self._robot]
+            self._diagnostics.wait(POLL_S)
+            rows = [row for message in self._diagnostics.take() for row in message.sample.status]
+            rows = [row for row in rows if row.hardware_id == self._robot]
             if rows:
                 parts = [
                     Part(

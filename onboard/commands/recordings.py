@@ -50,7 +50,11 @@ def _repair_line(one: Repair) -> str:
 def keep(
     files: Annotated[list[Path], typer.Argument(help="Recordings (.mcap).")],
     release: Annotated[bool, typer.Option("--release", help="Take the mark away.")] = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Mark recordings that the disk budget must not delete."""
+    check_json_target(json_file)
     for file in files:
         mark(file, keep=not release)
+    if json_file is not None:
+        write_json(json_file, {"kept": not release, "files": [str(file) for file in files]})

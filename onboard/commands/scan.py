@@ -1,4 +1,4 @@
-"""`onboard scan`: the fused scan of depth images on disk, written as JSON or drawn."""
+"""`onboard scan`: the fused scan of depth images on disk, as a table, as JSON or drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onboard.config.mounts import load_mounts
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY
-from onboard.values.messages import DepthFrame, Scan
+from onboard.values.messages import BINS, DepthFrame, Scan
 
 RECORDINGS = (".db3", ".bag")
 DEPTH_MODE = "I;16"
@@ -32,6 +32,8 @@ _PNG_ERRORS = (
     OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
 """Errors of Pillow on damaged files."""
+SECTOR_DEG = 10
+"""Width of a row of the table."""
 MAX_SIDE_PX = 4096
 """No larger image is decoded; the limit of `onboard/config/robots/default/mounts.toml` too."""
 
@@ -44,10 +46,10 @@ def scan_command(
     json_path: str | None = None,
     plot_path: Path | None = None,
 ) -> Scan:
-    """Return the scan of one depth image a camera; write it as JSON and draw it where asked.
+    """Return the scan of one depth image a camera; write it as JSON and draw it where asked, else print a table.
 
     cameras:   "NAME=FILE": a 16-bit greyscale PNG, or frame number `frame` of a recording (.db3, .bag)
-    json_path: "-" is standard output, which is also the default without `plot_path`
+    json_path: "-" is standard output
 
     A missing camera leaves a blind sector. The stamp of a PNG is 0. Raises one line that names file, field and limit:
     ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
@@ -68,13 +70,28 @@ def scan_command(
     scan, _ = fuse(frames, 0, IDENTITY, ScanMemory(), rig)
     if plot_path is not None:
         _draw(plot_path, scan, rig)
-    if json_path is not None or plot_path is None:
+    if json_path is not None:
         text = json.dumps(scan_as_json(scan)) + "\n"
-        if json_path in (None, STANDARD_OUTPUT):
+        if json_path == STANDARD_OUTPUT:
             sys.stdout.write(text)
         else:
             write_text(Path(json_path), text)
+    elif plot_path is None:
+        sys.stdout.write(scan_table(scan))
     return scan
+
+
+def scan_table(scan: Scan) -> str:
+    """Return the nearest obstacle of each SECTOR_DEG, from the left over ahead to the right, as lines."""
+    bins = SECTOR_DEG * BINS // 360
+    lines = [f"{'bearing':>14}  {'nearest':>8}  bins seen"]
+    for first in range(BINS - bins, -1, -bins):
+        sector = slice(first, first + bins)
+        right_deg, seen = 360 * first // BINS - 180, int(scan.seen[sector].sum())
+        nearest_m = float(scan.ranges_m[sector].min())
+        told = f"{nearest_m:.2f} m" if np.isfinite(nearest_m) else "free" if seen else "blind"
+        lines.append(f"{right_deg + SECTOR_DEG:4d} to {right_deg:4d}  {told:>8}  {seen} of {bins}")
+    return "\n".join(lines) + "\n"
 
 
 def scan_as_json(scan: Scan) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 import typer
 
-from onboard.commands.cli import ConfigOption
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, GOVERNANCE, PRIVATE_FILE, PUBLIC_FILE, Authority, write
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id, scan_source
@@ -218,6 +218,12 @@ def _moment(moment: datetime.datetime) -> str:
 def secure_setup(
     folder: Annotated[Path, typer.Argument(help="Where the keystore is, or is to be made.")],
     config: ConfigOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone."""
-    sys.stdout.writelines(f"{line}\n" for line in secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml"))
+    check_json_target(json_file)
+    lines = secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml")
+    if json_file is not None:
+        write_json(json_file, {"roles": {name: str(folder / ENCLAVES / name) for name in ROLES}, "told": lines})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.writelines(f"{line}\n" for line in lines)

@@ -329,6 +329,8 @@ class DdsSection(Section):
     peers:           hosts that are asked for participants, by name or address
     multicast:       find participants by multicast too
     namespace:       stands before the names of topics; not before /tf, /tf_static, /diagnostics
+    namespace_frames: the namespace stands before `odom_frame`, `base_frame` and the frames of cameras too; not before
+                     `map_frame`, which robots share
     remap:           our topic -> topic on the wire
     stamped_cmd_vel: send TwistStamped in place of Twist
     publish_tf:      publish /tf and /tf_static
@@ -353,6 +355,7 @@ class DdsSection(Section):
     peers: list[str] = Field(["127.0.0.1"])
     multicast: bool = False
     namespace: str = ""
+    namespace_frames: bool = False
     remap: dict[str, str] = Field(default_factory=dict)
     stamped_cmd_vel: bool = False
     publish_tf: bool = True
@@ -366,6 +369,20 @@ class DdsSection(Section):
     odom_frame: str = "odom"
     map_frame: str = "map"
     base_frame: str = "base_link"
+
+    @model_validator(mode="after")
+    def _namespaced(self) -> DdsSection:
+        for name in ("odom_frame", "base_frame"):
+            frame = str(getattr(self, name))
+            if not frame.startswith(self.frame_prefix):
+                object.__setattr__(self, name, f"{self.frame_prefix}{frame}")
+        return self
+
+    @property
+    def frame_prefix(self) -> str:
+        """Return what stands before the robot's own frames: "robot1/", or nothing."""
+        namespace = self.namespace.strip("/")
+        return f"{namespace}/" if self.namespace_frames and namespace else ""
 
 
 class RecordSection(Section):

@@ -22,7 +22,7 @@ from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, to_cdr
 from onboard.drivers.dds.tick_types import Tick
-from onboard.drivers.dds.topics import ros_topic, scan_source, topic
+from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
@@ -139,12 +139,12 @@ class _Messages:
     def _images(self, tick: TickRecord) -> Iterator[Message]:
         wall_ns = self._recorder.wall_ns
         for name, frame in tick.inputs.depth.items():
-            frame_id = convert.optical_frame(name)
+            frame_id = convert.optical_frame(name, self._section.frame_prefix)
             make = partial(convert.ros_image, wall_ns(frame.stamp_ns), frame_id, "16UC1", frame.depth)
             yield self._topic(f"{name}/depth/image", make)
         color = tick.inputs.color
         if color is not None:
-            frame_id = convert.optical_frame("color")
+            frame_id = convert.optical_frame("color", self._section.frame_prefix)
             make = partial(convert.ros_image, wall_ns(color.stamp_ns), frame_id, "rgb8", color.image)
             yield self._topic("color/image", make)
 
@@ -153,7 +153,7 @@ class _Messages:
         yield self._topic("scan", partial(self._scan, tick.scan, now_ns))
         if tick.limits_scan is not tick.scan:
             yield self._topic("limits_scan", partial(self._scan, tick.limits_scan, now_ns))
-        yield self._topic("cmd_vel", partial(convert.ros_twist, tick.command))
+        yield self._topic("cmd_vel", partial(self._command, tick))
         yield self._topic("tf", partial(self._transforms, tick))
         if tick.state != self._state:
             self._state = tick.state
@@ -161,6 +161,14 @@ class _Messages:
 
     def _scan(self, scan: Scan, now_ns: int) -> ros.LaserScan:
         return convert.ros_scan(self._recorder.wall_ns(now_ns), self._section.base_frame, scan, self._range_max_m)
+
+    def _command(self, tick: TickRecord) -> ros.Twist | ros.TwistStamped:
+        """Return the command as the base got it."""
+        twist = convert.ros_twist(tick.command)
+        if not self._section.stamped_cmd_vel:
+            return twist
+        stamp_ns = self._recorder.wall_ns(tick.slot.start_ns)
+        return ros.TwistStamped(convert.header(stamp_ns, self._section.base_frame), twist)
 
     def _transforms(self, tick: TickRecord) -> ros.TFMessage:
         section, stamp_ns = self._section, self._recorder.wall_ns(tick.slot.start_ns)
@@ -173,12 +181,17 @@ class _Messages:
         cameras = [*mounts.depth.values(), *mounts.color.values()]
         stamp_ns = self._recorder.wall_ns(now_ns)
         static = ros.TFMessage(
-            [convert.ros_mount_transform(stamp_ns, self._section.base_frame, mount) for mount in cameras]
+            [
+                convert.ros_mount_transform(stamp_ns, self._section.base_frame, mount, self._section.frame_prefix)
+                for mount in cameras
+            ]
         )
         return self._topic("tf_static", lambda: static, latched=True)
 
     def _topic(self, name: str, make: Callable[[], IdlStruct], *, latched: bool = False) -> Message:
-        return self._message(ros_topic(self._section, name), BY_ROS_NAME[topic(name).kind], make, latched=latched)
+        return self._message(
+            ros_topic(self._section, name), BY_ROS_NAME[type_of(self._section, name)], make, latched=latched
+        )
 
     def _message(
         self, topic: str, kind: type[IdlStruct], make: Callable[[], IdlStruct], *, latched: bool = False

@@ -142,10 +142,15 @@ class Imported:
     agreement: Agreement | None = None
 
 
-def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
-    """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError."""
-    if out.exists():
-        raise InputError(f"{out}: exists already")
+def import_bag(paths: Sequence[Path], out: Path, asked: Asked, *, force: bool = False) -> Imported:
+    """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError.
+
+    force: replace a file that is there, once the new one is whole
+    """
+    if out.resolve() in [path.resolve() for path in paths] or out.is_dir():
+        raise InputError(f"{out}: is the bag itself, or a folder")
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists already; --force replaces it")
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():

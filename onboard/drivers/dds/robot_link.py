@@ -232,11 +232,11 @@ class DdsOutputs:
 
     def cameras(self, stamp_ns: int) -> None:
         """Publish mounts and intrinsics: at the start, and periodically for late readers without history."""
-        cameras = [*self._mounts.depth.values(), *self._mounts.color.values()]
+        cameras, prefix = [*self._mounts.depth.values(), *self._mounts.color.values()], self._section.frame_prefix
         if self._tf_static is not None:
             base = self._section.base_frame
-            self._tf_static.write(TFMessage([ros_mount_transform(stamp_ns, base, mount) for mount in cameras]))
+            self._tf_static.write(TFMessage([ros_mount_transform(stamp_ns, base, one, prefix) for one in cameras]))
         for name, writer in self._infos.items():
-            writer.write(ros_camera_info(stamp_ns, self._mounts.depth[name]))
+            writer.write(ros_camera_info(stamp_ns, self._mounts.depth[name], prefix))
         if self._color_info is not None:
-            self._color_info.write(ros_camera_info(stamp_ns, next(iter(self._mounts.color.values()))))
+            self._color_info.write(ros_camera_info(stamp_ns, next(iter(self._mounts.color.values())), prefix))

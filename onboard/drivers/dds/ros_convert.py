@@ -41,9 +41,9 @@ def header(wall_ns: int, frame_id: str) -> ros.Header:
     return ros.Header(time_from_ns(wall_ns), frame_id)
 
 
-def optical_frame(camera: str) -> str:
-    """Return the name of a camera's optical frame."""
-    return f"{camera}_optical_frame"
+def optical_frame(camera: str, prefix: str = "") -> str:
+    """Return the name of a camera's optical frame. prefix: `DdsSection.frame_prefix`."""
+    return f"{prefix}{camera}_optical_frame"
 
 
 def ros_twist(twist: Twist) -> ros.Twist:
@@ -166,11 +166,11 @@ def ros_image(wall_ns: int, frame_id: str, encoding: str, image: npt.NDArray[np.
     )
 
 
-def ros_camera_info(wall_ns: int, mount: Mount) -> ros.CameraInfo:
+def ros_camera_info(wall_ns: int, mount: Mount, prefix: str = "") -> ros.CameraInfo:
     """Return the intrinsics of a mount; images come rectified."""
     fx, fy, cx, cy = mount.fx, mount.fy, mount.cx, mount.cy
     return ros.CameraInfo(
-        header=header(wall_ns, optical_frame(mount.name)),
+        header=header(wall_ns, optical_frame(mount.name, prefix)),
         height=mount.height,
         width=mount.width,
         distortion_model="plumb_bob",
@@ -188,11 +188,12 @@ def ros_transform(wall_ns: int, parent: str, child: str, parent_from_child: Pose
     return ros.TransformStamped(header(wall_ns, parent), child, ros.Transform(at, pose.orientation))
 
 
-def ros_mount_transform(wall_ns: int, base_frame: str, mount: Mount) -> ros.TransformStamped:
+def ros_mount_transform(wall_ns: int, base_frame: str, mount: Mount, prefix: str = "") -> ros.TransformStamped:
     """Return a camera's mount: base to its optical frame."""
     at = ros.Vector3(*mount.base_from_camera[:3, 3].tolist())
     turned = ros.Quaternion(*mount.rotation_xyzw)
-    return ros.TransformStamped(header(wall_ns, base_frame), optical_frame(mount.name), ros.Transform(at, turned))
+    frame = optical_frame(mount.name, prefix)
+    return ros.TransformStamped(header(wall_ns, base_frame), frame, ros.Transform(at, turned))
 
 
 def ros_diagnostics(wall_ns: int, hardware_id: str, entries: Sequence[Diagnostic]) -> ros.DiagnosticArray:

@@ -213,6 +213,20 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     assert (tmp_path / "drive.mcap").read_text() == "precious"
 
 
+def test_a_recording_that_is_there_is_replaced_when_forced(model, tmp_path):
+    bag = write_ros2(tmp_path / "bag", drive(0.5))
+    (tmp_path / "drive.mcap").write_text("old")
+    with pytest.raises(InputError, match="no-such"):
+        import_bag([tmp_path / "no-such"], tmp_path / "drive.mcap", Asked({}), force=True)
+    assert (tmp_path / "drive.mcap").read_text() == "old"
+    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model), force=True)
+    assert len(recorded(imported.file)) == imported.ticks
+    with pytest.raises(InputError, match="is the bag itself"):
+        import_bag([imported.file], imported.file, Asked({}), force=True)
+    with pytest.raises(InputError, match="a folder"):
+        import_bag([bag], tmp_path, Asked({}), force=True)
+
+
 def test_the_command_says_what_was_found_what_is_missing_and_what_came_of_it(model, tmp_path):
     bag = write_ros1(tmp_path / "bag", drive(2.0, CAMERA_TOPICS))
     out, result = tmp_path / "drive.mcap", tmp_path / "result.json"

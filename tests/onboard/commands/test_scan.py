@@ -73,11 +73,24 @@ def test_the_json_holds_the_scan(mounts: Path, depth_png: Path, tmp_path: Path) 
     assert table["seen"] == scan.seen.tolist()
 
 
-@pytest.mark.parametrize("json_path", [None, "-"])
-def test_standard_output_holds_only_the_json(
-    mounts: Path, depth_png: Path, json_path: str | None, capsys: pytest.CaptureFixture[str]
+def test_without_json_a_table_shows_the_nearest_of_each_sector(
+    mounts: Path, depth_png: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scan = scan_command(mounts, [f"front={depth_png}"], json_path=json_path)
+    scan = scan_command(mounts, [f"front={depth_png}"])
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 36
+    for number, row in enumerate(rows):
+        left, _, right, told, *_, seen, _, of = row.split()
+        bins = slice(BINS - 5 * (number + 1), BINS - 5 * number)
+        nearest_m = scan.ranges_m[bins].min()
+        assert (int(left), int(right)) == (180 - 10 * number, 170 - 10 * number)
+        assert (int(seen), int(of)) == (scan.seen[bins].sum(), 5)
+        expected = f"{nearest_m:.2f}" if math.isfinite(nearest_m) else "free" if scan.seen[bins].any() else "blind"
+        assert told == expected
+
+
+def test_standard_output_holds_only_the_json(mounts: Path, depth_png: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scan = scan_command(mounts, [f"front={depth_png}"], json_path="-")
     written = capsys.readouterr()
     assert json.loads(written.out) == scan_as_json(scan)
     assert written.out.count("\n") == 1

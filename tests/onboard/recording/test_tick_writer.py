@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
 
-from onboard.config.config import RecordSection
+from onboard.config.config import DdsSection, RecordSection
 from onboard.counters import Counters
 from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.recorder import Recorder
@@ -39,12 +39,12 @@ LAST_BIT = 1e-15
 class Recorded:
     """A listener that records every tick and keeps it."""
 
-    def __init__(self, folder: Path, **record: Any) -> None:
+    def __init__(self, folder: Path, dds: DdsSection | None = None, **record: Any) -> None:
         self.ticks: list[TickRecord] = []
         self.taken: list[bool] = []
         section = RecordSection(directory=folder, **{"queue_messages": 100_000, **record})
         self.recorder = Recorder(section, "robot", {}, wall_ns=WALL_NS, now_ns=NS_PER_S)
-        self._writer = TickRecorder(self.recorder, Bench().config.dds, MOUNTS, 10.0)
+        self._writer = TickRecorder(self.recorder, dds or Bench().config.dds, MOUNTS, 10.0)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         self.ticks.append(record)
@@ -264,6 +264,25 @@ def test_both_scans_and_the_commands_are_the_same(drive: Drive) -> None:
         assert same(tick.limits_scan, guarded.ranges)
         assert Twist(command.linear.x, command.angular.z) == tick.command
     assert any(not np.array_equal(tick.scan.seen, tick.limits_scan.seen) for tick in ticks)
+
+
+def test_commands_and_frames_are_recorded_as_they_were_sent(tmp_path: Path) -> None:
+    section = DdsSection(stamped_cmd_vel=True, namespace="r7", namespace_frames=True)
+    recorded = Recorded(tmp_path, section)
+    bench = Bench(Puppet(LEFT), listeners=[recorded])
+    bench.ticks(5)
+    bench.ask()
+    bench.ticks(30)
+    found = recorded.read()
+    for tick, (_, command) in zip(recorded.ticks, found["/r7/cmd_vel"], strict=True):
+        assert Twist(command.twist.linear.x, command.twist.angular.z) == tick.command
+        assert command.header.frame_id == "r7/base_link"
+    assert any(tick.command.w_radps for tick in recorded.ticks)
+    moving = [(one.header.frame_id, one.child_frame_id) for one in found["/tf"][-1][1].transforms]
+    assert ("r7/odom", "r7/base_link") in moving
+    assert {one.child_frame_id for one in found["/tf_static"][0][1].transforms} == {
+        f"r7/{name}_optical_frame" for name in [*MOUNTS.depth, *MOUNTS.color]
+    }
 
 
 def test_what_others_said_stands_once_when_it_came(drive: Drive) -> None:

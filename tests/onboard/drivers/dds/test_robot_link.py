@@ -112,6 +112,45 @@ def test_outputs_are_heard(wires):
     assert heard["color/camera_info"].width == 256
 
 
+def test_the_namespace_reaches_the_robots_own_frames_when_asked():
+    section = DdsSection(domain=DOMAIN, namespace="r7", namespace_frames=True)
+    wire, watcher = Wire(section), Wire(section)
+    readers = {name: watcher.reader(name) for name in ("tf", "tf_static", "scan", "front/depth/camera_info")}
+    outputs = DdsOutputs(wire, MOUNTS, "robot", range_max_m=10.0)
+    for name, reader in readers.items():
+        assert wire.writer(name).wait_for_reader(PATIENCE_S)
+        assert wait_until(lambda reader=reader: bool(reader.writers()), PATIENCE_S)
+    outputs.transforms(Pose(1.0, 0.0, 0.0), Pose(0.0, 2.0, 0.0), STAMP_NS)
+    outputs.cameras(STAMP_NS)
+    outputs.scan(scan(), STAMP_NS)
+    heard = {name: hear(reader)[0].sample for name, reader in readers.items()}
+    wire.close()
+    watcher.close()
+    moving = [(t.header.frame_id, t.child_frame_id) for t in heard["tf"].transforms]
+    assert moving == [("r7/odom", "r7/base_link"), ("map", "r7/odom")]
+    fixed = [(t.header.frame_id, t.child_frame_id) for t in heard["tf_static"].transforms]
+    assert fixed == [("r7/base_link", f"r7/{name}_optical_frame") for name in [*MOUNTS.depth, *MOUNTS.color]]
+    assert heard["scan"].header.frame_id == "r7/base_link"
+    assert heard["front/depth/camera_info"].header.frame_id == "r7/front_optical_frame"
+
+
+#   configuration, odometry and base frame
+FRAMES = [
+    ({"namespace": "r7"}, "odom", "base_link"),
+    ({"namespace_frames": True}, "odom", "base_link"),
+    ({"namespace": "/r7/", "namespace_frames": True}, "r7/odom", "r7/base_link"),
+    ({"namespace": "r7", "namespace_frames": True, "base_frame": "r7/base"}, "r7/odom", "r7/base"),
+]
+
+
+@pytest.mark.parametrize(("said", "odom", "base"), FRAMES)
+def test_frames_of_a_configuration_read_again_are_the_same(said, odom, base):
+    once = DdsSection.model_validate(said)
+    again = DdsSection.model_validate(once.model_dump())
+    assert (once.odom_frame, once.base_frame, once.map_frame) == (odom, base, "map")
+    assert again == once
+
+
 def test_without_localisation_the_map_is_left_out(wires):
     reader = wires[1].reader("tf")
     outputs = DdsOutputs(wires[0], MOUNTS, "robot", range_max_m=10.0)

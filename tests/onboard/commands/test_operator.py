@@ -1,0 +1,95 @@
+"""`onboard goal`, `cancel` and `status` beside a real runtime and the simulated robot, over DDS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rigs.machine.processes import Command, done, running, toml
+from tests.rigs.machine.waiting import until
+from tests.rigs.network.loopback import free_domain
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot that runs on a domain of its own."""
+
+    folder: Path
+    domain: int
+
+    def say(self, *arguments: str, config: str = "onboard.toml") -> Command:
+        """Run a command of the operator to its end."""
+        return done("onboard", *arguments, "--config", config, folder=self.folder, domain=self.domain)
+
+    def status(self) -> dict[str, Any]:
+        """Return the JSON of `onboard status`."""
+        result: dict[str, Any] = json.loads(self.say("status", "--json", "-").out)
+        return result
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
+    folder, domain = tmp_path_factory.mktemp("robot"), free_domain()
+    slow = {"v_max_mps": 0.3}
+    tables: dict[str, dict[str, Any]] = {"policy": {"model": "reactive"}, "record": {"enabled": False}, "limits": slow}
+    config = toml(folder / "onboard.toml", robot={"name": "carrier"}, dds={"namespace": "r7"}, **tables)
+    toml(folder / "other.toml", robot={"name": "other"}, dds={"namespace": "r7"}, **tables)
+    arguments = {"folder": folder, "domain": domain}
+    with (
+        running("hil", "sim", "--episode", "1", "--config", config, **arguments) as sim,
+        running("onboard", "run", "--config", config, **arguments) as run,
+    ):
+        sim.wait_for("simulated robot on map")
+        run.wait_for("ready")
+        one = Robot(folder, domain)
+        until(lambda: any(part["message"] == "localized" for part in one.status()["parts"]), 60.0)
+        yield one
+
+
+def test_a_goal_behind_and_to_the_right_is_driven_to(robot: Robot) -> None:
+    command = robot.say("goal", "-0.4", "-0.1", "--frame", "odom", "--wait")
+    assert (command.process.returncode, command.out, command.err) == (0, "reached\n", "")
+
+
+def test_a_drive_is_shown_and_cancelled(robot: Robot) -> None:
+    assert json.loads(robot.say("goal", "3", "0", "--json", "-").out) == {"state": "navigating"}
+    shown = robot.say("status")
+    for words in ("carrier", "navigating", "m away", "camera front", "policy"):
+        assert words in shown.out
+    command = robot.say("cancel")
+    assert (command.process.returncode, command.out) == (0, "idle: cancelled\n")
+    assert robot.status()["state"] == "idle: cancelled"
+
+
+#   arguments, exit code, words of standard output or error
+REFUSED = [
+    (["goal", "1000", "0"], 1, "goal refused"),
+    (["goal", "nan", "0"], 2, "nan is not finite"),
+    (["goal", "1"], 2, "Missing argument"),
+    (["goal", "1", "0", "--frame", "moon"], 2, "moon"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), REFUSED)
+def test_a_goal_that_cannot_be_driven_to_is_refused(arguments: list[str], code: int, words: str, robot: Robot) -> None:
+    command = robot.say(*arguments)
+    assert command.process.returncode == code
+    assert words in command.out + command.err
+
+
+def test_another_robots_configuration_is_noticed(robot: Robot) -> None:
+    command = robot.say("status", config="other.toml")
+    assert command.process.returncode == 2
+    assert command.err.startswith("error: robot other: no diagnostics within")
+
+
+def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
+    toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
+    command = robot.say("cancel", config="alone.toml")
+    assert command.process.returncode == 2
+    assert command.err.startswith(f"error: no runtime is heard on domain {robot.domain}, interface lo within")
