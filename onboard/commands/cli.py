@@ -122,7 +122,7 @@ def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]
     return told
 
 
-def command_of(row: Command, name: str, program: str) -> Any:
+def command_of(row: Command, name: str, program: str = "") -> Any:
     """Import a command and return it as a click command. program: the name in its example."""
     module, function = row.target.split(":")
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
