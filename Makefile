@@ -112,7 +112,10 @@ docs-check: $(VENV)/.runtime ## say which figures in the documents are of other 
 check: test-all lint ## everything that CI runs
 
 .PHONY: setup
-setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv
+setup: $(VENV)/.runtime ## prepare .venv for the commands of README
+
+.PHONY: dev
+dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, the 3-D view, bags
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made

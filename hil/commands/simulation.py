@@ -115,8 +115,8 @@ def sim(
 
 
 def demo(
-    map_name: MapOption = "gdc1",
-    seed: SeedOption = 1,
+    map_name: MapOption = "lgrc1",
+    seed: SeedOption = 4,
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
@@ -131,12 +131,13 @@ def demo(
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
+    view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals)
+    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, view)
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)

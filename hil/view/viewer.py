@@ -64,7 +64,7 @@ def run_view(options: ViewOptions) -> Shown:
 
     Raises OnboardError in one line; the data shown or saved before it stays.
     """
-    _need_rerun()
+    need_rerun()
     outlet = choose_outlet(options.save, options.serve)
     with Signals() as signals:
         if options.source is None:
@@ -162,7 +162,8 @@ def _building(options: ViewOptions, body: Body) -> tuple[World | None, Pose]:
         return scenario.world, scenario.episode.start
 
 
-def _need_rerun() -> None:
+def need_rerun() -> None:
+    """Raise MissingExtraError if the Rerun SDK is not installed."""
     try:
         import rerun  # noqa: F401
     except ImportError as error:
