@@ -101,8 +101,9 @@ lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/mypy
 
 .PHONY: try-documents
-try-documents: $(VENV)/.runtime ## run the commands of README and docs without any extra beyond the documented ones
-	@$(BIN)/python .ci/document_commands.py
+try-documents: ## run the commands of README and docs from a wheel, in a clean environment (ARGS="PYTHON...")
+	@bash .ci/prepare-machine
+	@"$$(bash .ci/prepare-machine --python)" .ci/document_commands.py $(ARGS)
 
 .PHONY: docs-check
 docs-check: $(VENV)/.runtime ## say which figures in the documents are of other code than today's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import sys
 import threading
@@ -103,6 +104,8 @@ START_S = 900.0
 """Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for some minutes."""
 LOCALIZE_S = 4.0
 """Longest wait at rest for the first localisation fix, before the first goal."""
+FRESH_NS, FRESH_SCANS = NS_PER_S // 2, 5
+"""The images flow when the newest scan was younger than this so many times in a row."""
 VIEW_S = 30.0
 """Timeout for the 3-D view to open."""
 LISTENING = "listening on domain"
@@ -271,6 +274,8 @@ class DriveLink:
         self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
         self._odometry, self._newest_scan = wire.reader("odom"), wire.reader("scan")
         self._goal = wire.writer("goal_pose")
+        self._scan: list[tuple[int, Any]] = []
+        self._fresh_scans = 0
 
     def drive_to(self, goal: Any, limit_s: float, dashboard: Dashboard) -> float:
         """Send a goal, wait until the drive ends or the time is over, and return the duration [s].
@@ -286,8 +291,7 @@ class DriveLink:
             if (began and not driving) or (not began and "goal refused" in self.view.state):
                 break
             began = began or driving
-            age = [(self._age_ns(message.sample), message.sample) for message in self._newest_scan.take()[-1:]]
-            self.scans += [(time.monotonic_ns() - age_ns, scan) for age_ns, scan in age if driving]
+            self.scans += self._scan if driving else []
         self.look_until(lambda: False, LAST_LOOK_S, dashboard, elapsed_s)
         return elapsed_s
 
@@ -296,7 +300,7 @@ class DriveLink:
         return self.view.values.get("localized") == "True"
 
     def wait_until_heard(self, dashboard: Dashboard) -> None:
-        """Wait for messages of the runtime and the base. The base loads its map and may start after the runtime.
+        """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
 
         Raises OnboardError after `START_S` seconds.
         """
@@ -305,10 +309,11 @@ class DriveLink:
         def heard() -> bool:
             nonlocal base_heard
             base_heard = base_heard or bool(self._odometry.take())
-            return base_heard and bool(self.view.state) and "x_m" in self.view.values
+            return base_heard and "x_m" in self.view.values and self._fresh_scans >= FRESH_SCANS
 
         if not self.look_until(heard, START_S, dashboard):
-            raise OnboardError(f"the {'runtime' if base_heard else 'base'} was not heard within {START_S:g} s")
+            late = "images" if self.view.values else "runtime"
+            raise OnboardError(f"the {late if base_heard else 'base'} was not heard within {START_S:g} s")
 
     def look_until(
         self, ready: Callable[[], bool], limit_s: float, dashboard: Dashboard, elapsed_s: float = 0.0
@@ -332,6 +337,12 @@ class DriveLink:
         self._states.wait(POLL_S)
         for child in self._children:
             child.check()
+        self._scan = [
+            (time.monotonic_ns() - self._age_ns(message.sample), message.sample)
+            for message in self._newest_scan.take()[-1:]
+            if any(map(math.isfinite, message.sample.ranges)) and self._age_ns(message.sample) < FRESH_NS
+        ]
+        self._fresh_scans = self._fresh_scans + 1 if self._scan else 0
         states = [message.sample.data for message in self._states.take()]
         self.view.state = states[-1] if states else self.view.state
         for message in self._diagnostics.take():

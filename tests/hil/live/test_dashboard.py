@@ -51,9 +51,5 @@ def test_a_new_state_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
             dashboard.show()
             until(shown)
     written += capsys.readouterr().err
-    assert [line.split("s  ")[1].strip() for line in written.splitlines()] == [
-        "starting",
-        "idle",
-        "navigating",
-        "reached",
-    ]
+    states = [line.split("s  ")[1].strip() for line in written.splitlines()]
+    assert states == ["starting", "idle", "navigating", "reached"]
