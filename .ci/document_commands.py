@@ -1,4 +1,4 @@
-"""Run the commands of README and docs from a wheel, outside the clone, in a clean environment with the extra `cpu` alone.
+"""Run the commands of README and docs from a wheel, outside the clone, with the extra `cpu` alone.
 
     document_commands.py [PYTHON...]      interpreters to try; the one that runs this when none is given
 

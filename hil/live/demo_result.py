@@ -137,10 +137,12 @@ def summary(result: dict[str, Any]) -> str:
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"
+    slow = result["over_budget"] * 2 > result["decisions"] > 0
+    advice = "most decisions were late: close other programs, or try --policy reactive\n" if slow else ""
     return (
         f"{outcome}: {result['distance_to_goal_m']:.2f} m from the goal after {result['time_s']:.1f} s and "
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"
         f"{result['decisions']} decisions, p50 {result['decision_ms']['p50']:.0f} ms, "
-        f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n"
+        f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n{advice}"
         f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
     )
