@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,6 +20,8 @@ from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import Body
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
+from hil.view.viewer import need_rerun
+from hil.view.viewer_process import has_display
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
@@ -137,7 +139,13 @@ def demo(
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, view)
+    shown: Literal["", "window", "browser"] = ""
+    if view:
+        need_rerun()
+        shown = "window" if has_display() else "browser"
+    options = DemoOptions(
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown
+    )
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)

@@ -13,7 +13,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hil.drive.episodes import choose
 from hil.live.child_process import Child
@@ -23,8 +23,6 @@ from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
-from hil.view.viewer import need_rerun
-from hil.view.viewer_process import has_display
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import require_engine
 from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
@@ -124,7 +122,7 @@ class DemoOptions:
     policy:  None is the policy of the configuration
     limit_s: timeout of each goal
     config:  None is the default robot
-    view:    open the 3-D view in a window, or in a browser where there is no display
+    view:    where to show the drive in 3-D; "" does not
     """
 
     map_name: str = "lgrc1"
@@ -138,7 +136,7 @@ class DemoOptions:
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
     goals: int = 1
-    view: bool = False
+    view: Literal["", "window", "browser"] = ""
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -146,8 +144,6 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
-    if options.view:
-        need_rerun()
     folder = options.out.resolve()
     number = f"seed{options.seed}" if options.episode is None else f"episode{options.episode}"
     try:
@@ -215,7 +211,7 @@ def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
         return
     show = ["hil", "view", "--map", options.map_name, "--config", str(files.config)]
     show += ["--seed", str(options.seed)] if options.episode is None else ["--episode", str(options.episode)]
-    viewer = Child("the view", show if has_display() else [*show, "--serve"], files.view_log)
+    viewer = Child("the view", show if options.view == "window" else [*show, "--serve"], files.view_log)
     try:
         yield viewer
     finally:

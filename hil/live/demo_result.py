@@ -143,6 +143,7 @@ def summary(result: dict[str, Any]) -> str:
         f"{outcome}: {result['distance_to_goal_m']:.2f} m from the goal after {result['time_s']:.1f} s and "
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"
         f"{result['decisions']} decisions, p50 {result['decision_ms']['p50']:.0f} ms, "
-        f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n{advice}"
+        f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n"
+        f"{advice}"
         f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
     )
