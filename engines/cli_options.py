@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from onboard.commands.cli import error_lines
 from onboard.system.signals import KILLED_BY, Signals
 from onboard.values.errors import InputError, OnboardError
 
@@ -37,7 +38,7 @@ def in_one_line(out: Path, lower: str) -> Iterator[None]:
         with ended_by_signals():
             yield
     except OnboardError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(error_lines(error), err=True, nl=False)
         raise typer.Exit(REFUSED) from error
     except (KeyboardInterrupt, SystemExit) as end:
         typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)

@@ -9,6 +9,14 @@ COMMANDS = {
         "onboard.commands.run:run",
         "Drive the robot until a signal comes. The last command on the wire is always zero.",
     ),
+    "init": Command(
+        "onboard.commands.init:init",
+        "Write the files that describe a robot, every key with its comment, and a page of the next commands.",
+    ),
+    "config-schema": Command(
+        "onboard.commands.init:config_schema",
+        "Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML).",
+    ),
     "check-config": Command(
         "onboard.commands.run:check_config",
         "Check the configuration, all files that it names and what it needs of this machine; show what is in effect.",

@@ -20,7 +20,7 @@ from hil.evaluate.episode_selection import find_sets
 from hil.physics.collision_world import Body
 from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.config.plant_model import load_plant
-from onboard.config.toml_file import Section, read_toml, validation_line
+from onboard.config.toml_file import Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
@@ -203,7 +203,7 @@ def load_agents(path: Path = AGENTS_FILE) -> Agents:
     try:
         file = AgentsFile.model_validate(read_toml(path))
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
     agents = {name: _agent(path, file, name, section) for name, section in file.agents.items()}
     _check_sets(path, file, {agent.robot().body for agent in agents.values()})
     return Agents(agents, file.set, tuple(file.maps), file.episodes, file.seed)

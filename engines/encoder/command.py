@@ -18,7 +18,7 @@ from engines.encoder.config import EncoderSection, paths_from
 from engines.encoder.report import check_test_maps, evaluate_encoder
 from engines.encoder.training import Report, train_encoder
 from engines.network.network import Widths
-from onboard.config.toml_file import read_toml, validation_line
+from onboard.config.toml_file import read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError, MissingExtraError
 
 LINE_EVERY = 25
@@ -64,7 +64,7 @@ def _section(config: Path) -> EncoderSection:
     try:
         return EncoderSection.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(validation_line(config, error)) from error
+        raise ConfigError(validation_lines(config, error)) from error
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from engines.network.policy_checkpoint import (
 )
 from onboard import __version__
 from onboard.config.config import RatesSection
-from onboard.config.toml_file import validation_line
+from onboard.config.toml_file import validation_lines
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
 from onboard.policy.manifest import (
@@ -223,7 +223,7 @@ def manifest_of(
             extra={**said, **network_says},
         )
     except ValidationError as error:
-        raise InputError(validation_line(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
+        raise InputError(validation_lines(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
 
 
 def told_by(trained: PolicyFile) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from hil.evaluate.episode import robot_files
 from hil.maps.world_grid import world_of_walls
 from onboard import __version__
 from onboard.config.config import Config, RatesSection, load_config
-from onboard.config.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_line
+from onboard.config.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.geometry import IDENTITY
 
@@ -179,13 +179,17 @@ def load_train_config(
 
 
 def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -> str:
-    """Return pydantic's first error as one line: the options that gave the field, or else the file, and the limit.
+    """Return a line for each of pydantic's errors: the options that gave the field, or else the file, and the limit.
 
     An error about a table names all options for it.
     """
-    field = [str(part) for part in error.errors()[0]["loc"]]
+    lines = validation_lines(path, error).splitlines()
+    fields = [[str(part) for part in one["loc"]] for one in error.errors()]
+    return "\n".join(_by_options(path, options, *one) for one in zip(fields, lines, strict=False))
+
+
+def _by_options(path: Path, options: Mapping[str, str], field: list[str], told: str) -> str:
     given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
-    told = validation_line(path, error)
     if not field or not given:
         return told
     told, source = told.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)

@@ -17,7 +17,7 @@ from hil.scene.crowd_file import MOST_CHARACTERS
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Axis, Plant
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
@@ -179,7 +179,7 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
         try:
             conditions[name] = Condition.model_validate(_with_base(path, table, name, ()))
         except ValidationError as error:
-            raise ConfigError(validation_line(path, error).replace(": ", f": {name}: ", 1)) from error
+            raise ConfigError(validation_lines(f"{path}: {name}", error)) from error
     return conditions
 
 

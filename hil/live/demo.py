@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 import sys
@@ -24,8 +23,10 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
+from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
 from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
+from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives
@@ -37,7 +38,6 @@ from onboard.values.messages import Pose
 
 # ---- Configuration of the demo's runtime
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
@@ -52,7 +52,8 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     chosen = given.policy.model if model is None else model
     policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
-    cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}, "color": "dds"}
+    cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}}
+    cameras |= {} if given.cameras.color == "none" else {"color": "dds"}
     cameras |= {} if depth_noise else {"unchanged_m": 0.0}
     return given.model_copy(
         update={
@@ -63,39 +64,6 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
             "record": given.record.model_copy(update={"directory": given.record.directory.resolve()}),
         }
     )
-
-
-def as_toml(config: Config, head: str = HEAD, stated_only: bool = False) -> str:
-    """Return the TOML text from which `load_config` reads the same configuration. Values of None are omitted.
-
-    stated_only: omit values that are equal to their defaults
-    """
-    values = config.model_dump(mode="json", exclude_defaults=stated_only)
-    tables = [f"\n[{name}]\n{_rows(table)}" for name, table in values.items() if table]
-    return head + "".join(tables)
-
-
-def _rows(table: dict[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
-    return json.dumps(value)
-
-
-def _key(name: str) -> str:
-    return name if BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    """Return a TOML basic string. TOML has the escapes of JSON and also escapes DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 START_S = 900.0
@@ -149,9 +117,10 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = Files(folder, f"{Path(options.map_name).stem}-{number}")
-        files.config.write_text(as_toml(base), encoding="utf-8")
+        files.config.write_text(as_toml(base, HEAD), encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    sys.stderr.write(in_effect_text(base))
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
     with (
         Signals() as signals,

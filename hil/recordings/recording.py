@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
-from onboard.config.toml_file import validation_line
+from onboard.config.toml_file import validation_lines
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, from_cdr, ros_name
 from onboard.drivers.dds.tick_types import Tick
 from onboard.drivers.dds.topics import CAMERA, TOPICS, ros_topic, scan_source
@@ -336,9 +336,9 @@ def _session(path: Path, record: Mapping[str, str]) -> Session:
     try:
         config = Config.model_validate(_as_recorded(record["configuration"]))
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}: {error}, in the recorded configuration{version}") from error
+        raise InputError(f"{path}: recorded configuration{version}: {error}") from error
     except ValidationError as error:
-        raise InputError(f"{validation_line(path, error)}, in the recorded configuration{version}") from error
+        raise InputError(validation_lines(f"{path}: recorded configuration{version}", error)) from error
     with tempfile.TemporaryDirectory() as folder:
         mounts_file = Path(folder) / "mounts.toml"
         mounts_file.write_text(record["mounts"], encoding="utf-8")

@@ -25,7 +25,7 @@ from hil.maps.world_grid import World
 from hil.physics.free_space import indoor_cells
 from hil.scene.furniture import furnish, furnish_cells, item_count
 from hil.scene.furniture_kinds import KINDS
-from onboard.config.toml_file import Finite, NonNegative, Section, read_toml, validation_line
+from onboard.config.toml_file import Finite, NonNegative, Section, read_toml, validation_lines
 from onboard.values.errors import InputError
 
 KIND_NAMES = tuple(kind.name for kind in KINDS)
@@ -82,7 +82,7 @@ def load_areas(path: Path) -> tuple[Area, ...]:
     try:
         tables = AreasTable.model_validate(read_toml(path)).area
     except ValidationError as error:
-        raise InputError(validation_line(path, error)) from error
+        raise InputError(validation_lines(path, error)) from error
     return tuple(_area(table) for table in tables)
 
 

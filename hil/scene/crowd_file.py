@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode, FreeSpace, shortest_path
 from hil.scene.walkers import CLEAR_M, KINDS, Crowd, Point, crowd_of, make_crowd, walking_space
-from onboard.config.toml_file import Finite, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import Finite, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import InputError
 
 MOST_CHARACTERS = 200
@@ -89,7 +89,7 @@ def load_crowd(path: Path, space: FreeSpace) -> Crowd:
     try:
         characters = CrowdTable.model_validate(read_toml(path)).character
     except ValidationError as error:
-        raise InputError(validation_line(path, error)) from error
+        raise InputError(validation_lines(path, error)) from error
     ways = [_way(path, index, character, space) for index, character in enumerate(characters)]
     kinds = [KINDS[character.kind] for character in characters]
     for later in range(len(ways)):

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from hil.sensors.depth_noise_kernels import hide_unseen, noisy_units, smooth_field
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 
 NUMBERS_FILE = Path(__file__).parent / "depth_noise.toml"
@@ -104,7 +104,7 @@ def load_depth_noise(path: Path = NUMBERS_FILE) -> DepthNoise:
     try:
         numbers = NoiseTable.model_validate(read_toml(path))
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
     for name, row in (("sd_per_m", numbers.sd_per_m), ("dropout", numbers.dropout)):
         if len(row) != len(numbers.depth_m):
             raise ConfigError(f"{path}: {name}: must have {len(numbers.depth_m)} numbers as depth_m has")

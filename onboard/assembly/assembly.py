@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import structlog
 
+from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
@@ -119,6 +120,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        for name, told in in_effect(config).items():
+            log.info("in_effect", **{name: told})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         policy = inference.start(POLICY_START_S)

@@ -101,12 +101,17 @@ def version_line() -> str:
 
 
 def run_app(commands: typer.Typer) -> None:
-    """Run a typer application; an OnboardError becomes one line and exit code 2."""
+    """Run a typer application; an OnboardError becomes a line for each mistake and exit code 2."""
     try:
         commands()
     except OnboardError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(error_lines(error))
         sys.exit(EXIT_BAD_INPUT)
+
+
+def error_lines(error: OnboardError) -> str:
+    """Return what the operator reads of an error: a line for each mistake."""
+    return "".join(f"error: {line}\n" for line in str(error).splitlines())
 
 
 def finite(value: float | None) -> float | None:

@@ -49,20 +49,25 @@ def mounts_command(
         name, _, frame = stated.partition("=")
         if not name or not frame:
             raise InputError(f"--camera {stated}: expected NAME=FRAME")
-        translation, rotation = base_from_frame(from_urdf, joints, base, frame)
-        if OPTICAL not in frame:
-            rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
         kind = "z" if OPTICAL in frame else "x"
-        lines += [
-            f"[cameras.{name}]  # {frame} in {base}, {kind} forward",
-            f"translation_m = {[round(float(value), 6) for value in translation]}",
-            f"rotation_xyzw = {[round(value, 12) for value in rotation]}",
-            "",
-        ]
+        lines.append(f"[cameras.{name}]  # {frame} in {base}, {kind} forward")
+        placed = placed_camera(from_urdf, joints, base, frame)
+        lines += [*(f"{key} = {value}" for key, value in placed.items()), ""]
     if out is None:
         sys.stdout.write("\n".join(lines))
     else:
         write_text(out, "\n".join(lines))
+
+
+def placed_camera(path: Path, joints: dict[str, tuple[str, Pose3]], base: str, frame: str) -> dict[str, list[float]]:
+    """Return translation_m and rotation_xyzw of the camera at a frame. Raises InputError."""
+    translation, rotation = base_from_frame(path, joints, base, frame)
+    if OPTICAL not in frame:
+        rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
+    return {
+        "translation_m": [round(float(value), 6) for value in translation],
+        "rotation_xyzw": [round(value, 12) for value in rotation],
+    }
 
 
 def read_joints(path: Path) -> dict[str, tuple[str, Pose3]]:

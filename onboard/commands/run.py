@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onboard.assembly.assembly import check_files, check_machine, run_robot
+from onboard.assembly.in_effect import in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
@@ -47,9 +48,11 @@ def check_config(
 
     That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
     """
+    check_json_target(json_file)
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
+    (sys.stderr if json_file in (None, STANDARD_OUTPUT) else sys.stdout).write(in_effect_text(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
 # ---- The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`
@@ -50,11 +50,18 @@ ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
 
 
 class RobotSection(Section):
-    """The robot's name, files and size. The footprint is a circle about the base frame's origin."""
+    """The robot's name, files and size. The footprint is a circle about the base frame's origin.
+
+    name:   in /diagnostics and in the names of recordings
+    mounts: file of the cameras
+    plant:  file of how the base answers a command
+    footprint_radius_m: radius of the circle [m]
+    height_m: highest point above the floor [m]
+    """
 
     name: str = "robot"
-    mounts: Path = DEFAULT_ROBOT / "mounts.toml"
-    plant: Path = DEFAULT_ROBOT / "plant.toml"
+    mounts: Path = Field(DEFAULT_ROBOT / "mounts.toml", json_schema_extra={"default": "mounts.toml"})
+    plant: Path = Field(DEFAULT_ROBOT / "plant.toml", json_schema_extra={"default": "plant.toml"})
     footprint_radius_m: Positive = 0.25
     height_m: Positive = 1.0
 
@@ -62,7 +69,11 @@ class RobotSection(Section):
 class RatesSection(Section):
     """The grid of ticks. A decision always acts `delay_ticks` after the tick that senses.
 
-    control_hz: at least 10, so that a base with a timeout of 0.5 s receives several commands within it
+    control_hz: ticks and commands a second; a base with a timeout of 0.5 s must hear several in it
+    ticks_per_decision: ticks from one decision of the policy to the next
+    delay_ticks: ticks from sensing to acting, as the policy was trained
+    budget_ms: time for sensing, fusing and inferring; longer is counted [ms]
+    deadline_misses_to_stop: late decisions in a row after which the command is zero
     """
 
     control_hz: float = Field(30.0, ge=10.0, le=200.0)
@@ -83,10 +94,19 @@ class RatesSection(Section):
 class CamerasSection(Section):
     """Sources of depth and colour images, and the limits at which a camera counts as blind.
 
-    unchanged_m: a depth camera is blind if its image stays identical while the robot moves this far; a radian counts
-                 as a metre. 0 turns this check off, for simulated cameras without noise
+    source:      where depth images come from: plugged into this computer, over DDS, or no camera
     sources:     camera name -> source of this camera, if it is not `source`
     recordings:  camera name -> .db3 or .bag file, played in place of the live device
+    loop_recordings: begin a recording again at its end
+    fps:         images a second that a RealSense is asked for
+    stale_ms:    an image older than this counts as none [ms]
+    stall_restart_s: silence after which a RealSense is restarted [s]
+    restart_backoff_s: first and longest wait between restarts [s]
+    min_valid_fraction: share of pixels with a depth below which a camera counts as covered
+    unchanged_m: a depth camera is blind if its image stays identical while the robot moves this far; a radian counts
+                 as a metre. 0 turns this check off, for simulated cameras without noise
+    color:       where colour images come from; none: the policy sees no colour
+    color_serial: serial number of the RealSense for colour
     """
 
     source: Literal["realsense", "dds", "none"] = "dds"
@@ -110,9 +130,16 @@ class CamerasSection(Section):
 class ScanSection(Section):
     """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C).
 
-    topic:  topic of a ready-made LaserScan; the runtime then uses no other key of this table. "": fuse depth images
-    drop_m: a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are
-            accurate to one or two degrees. 0 turns this check off
+    topic:   topic of a ready-made LaserScan; the runtime then uses no other key of this table. "": fuse depth images
+    z_min_m: lowest obstacle above the floor [m]
+    z_max_m: highest obstacle above the floor [m]
+    drop_m:  a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are
+             accurate to one or two degrees. 0 turns this check off
+    near_m:  nearer points are not used [m]
+    far_m:   farther points are not used [m]
+    history: images of each camera that are fused
+    cameras: names of the mounts to fuse; empty means all
+    body_boxes_m: boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]
     """
 
     topic: str = ""
@@ -123,9 +150,7 @@ class ScanSection(Section):
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)
     cameras: list[str] = Field(default_factory=list)
-    """Names of the mounts to fuse; empty means all."""
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(default_factory=list)
-    """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
 
     @model_validator(mode="after")
     def _ordered(self) -> ScanSection:
@@ -142,8 +167,17 @@ class ScanSection(Section):
 class OdometrySection(Section):
     """Integration of wheel motion. Limits for valid odometry and external localisation.
 
-    judge_late: add the latency of odometry to its age. Latency is relative to the fastest message so far, by the
-                stamps. Turn it off for a base whose clock does not keep real time
+    input:       odometry and commands over DDS, or a Kobuki on a serial port
+    source:      part of the Odometry message that is integrated
+    serial_port: device of the base for `input = "serial"`
+    stale_ms:    odometry older than this stops the robot [ms]
+    judge_late:  add the latency of odometry to its age. Latency is relative to the fastest message so far, by the
+                 stamps. Turn it off for a base whose clock does not keep real time
+    max_gap_ms:  motion is integrated over at most this much of a gap between two messages [ms]
+    max_speed_mps: faster odometry is refused [m/s]
+    max_yaw_rate_radps: faster turning is refused [rad/s]
+    localization_max_age_s: an older fix of the localisation is not shown to the policy [s]
+    localization_sd: least standard deviation of a fix: x, y [m], yaw [rad]
     """
 
     input: Literal["dds", "serial"] = "dds"
@@ -162,19 +196,37 @@ class PolicySection(Section):
     """The policy and its inference engine.
 
     model:   "reactive", the name of a shipped policy, or the path of an .onnx file with its manifest beside it
+    engine:  what computes the network; tensorrt needs `onboard-engines build` on the robot first
     threads: threads of onnxruntime. Two threads have a lower median latency of the full network, but wait for each
              other on a busy machine. One thread has less jitter (`onboard-hil demo --policy` prints the latency)
+    memory_reset_s: period of memory resets, if the model's manifest states none [s]
+    engine_cache: folder of built TensorRT engines
     """
 
     model: str = "onboard-v1"
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0
-    engine_cache: Path = Path.home() / ENGINE_CACHE
+    engine_cache: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        Path.home() / ENGINE_CACHE, json_schema_extra={"default": f"~/{ENGINE_CACHE}"}
+    )
 
 
 class RecoverySection(Section):
-    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded."""
+    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded.
+
+    blocked_s:    time without the commanded motion after which the robot is blocked [s]
+    backward_mps: speed of backing off [m/s]
+    backward_s:   time of backing off [s]
+    tries:        times of backing off within `window_s`; blocked after these, the drive ends
+    window_s:     time in which tries count [s]
+    cool_down_s:  wait between two tries [s]
+    rear_clearance_m: room that must be free behind the robot, beyond the way of backing off [m]
+    moving_mps:   slower counts as not moving [m/s]
+    moving_radps: slower counts as not turning [rad/s]
+    commanded_mps: a command below this asks for no motion [m/s]
+    commanded_radps: a command below this asks for no turn [rad/s]
+    """
 
     blocked_s: Positive = 5.0
     backward_mps: Positive = 0.2
@@ -192,14 +244,21 @@ class RecoverySection(Section):
 class LimitsSection(Section):
     """Limits of every command. The defaults are the identified saturations: in free space they do not limit the policy.
 
+    v_min_mps:   fastest backward speed [m/s]
+    v_max_mps:   fastest forward speed [m/s]
+    w_max_radps: fastest turn [rad/s]
     acceleration_mps2, angular_acceleration_radps2: ramp of the set point, if lower than the base's own limit
-                  (`onboard/config/robots/default/plant.toml`)
+                 (`onboard/config/robots/default/plant.toml`)
     teleop_dead_man_s, scan_stale_ms: at most 1 s, like `odometry.stale_ms`; until then the robot drives on the last
-                  command or scan
-    reaction_s:   latency from an obstacle in view to the braking wheels, part of the braking distance. No base brakes
-                  within 0.05 s
-    creep_mps:    maximum speed of an operator where no camera looks
-    remember_s:   time for which a near obstacle is remembered where no camera looks; 0 remembers nothing
+                 command or scan
+    stop_margin_m: nearest distance of the footprint to an obstacle [m]
+    slow_margin_m: distance of the footprint to an obstacle at which the robot is slowed [m]
+    slow_fraction: share of `v_max_mps` that is left there
+    time_to_contact_s: the speed is at most the distance to contact over this time [s]
+    reaction_s:  latency from an obstacle in view to the braking wheels, part of the braking distance. No base brakes
+                 within 0.05 s
+    creep_mps:   maximum speed of an operator where no camera looks
+    remember_s:  time for which a near obstacle is remembered where no camera looks; 0 remembers nothing
     """
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
@@ -232,13 +291,24 @@ class ZonesSection(Section):
     required:        stop the robot while it is not localised; an operator may creep
     """
 
-    keep_out: Path | None = None
-    speed: Path | None = None
+    keep_out: Path | None = Field(None, examples=["keep_out.yaml"])
+    speed: Path | None = Field(None, examples=["speed.yaml"])
     required: bool = False
 
 
 class GoalSection(Section):
-    """Conditions for a valid goal, for its end and for a drive without progress."""
+    """Conditions for a valid goal, for its end and for a drive without progress.
+
+    tolerance_m:    distance at which a goal is reached [m]
+    max_distance_m: a goal farther away is refused [m]
+    timeout_s:      longest drive to a goal [s]
+    rest_mps:       slower counts as standing [m/s]
+    rest_radps:     slower counts as not turning [rad/s]
+    rest_decisions: decisions at rest within `tolerance_m` after which the goal is reached
+    stop_short_s:   time at rest away from the goal after which the drive ends [s]
+    progress_timeout_s: time without getting nearer after which the drive ends [s]
+    lost_input_s:   time without odometry or scan after which the drive ends [s]
+    """
 
     tolerance_m: Positive = 0.2
     max_distance_m: Positive = 100.0
@@ -254,23 +324,31 @@ class GoalSection(Section):
 class DdsSection(Section):
     """DDS: domain, network, topics and frames.
 
-    domain:          None follows ROS_DOMAIN_ID (0 when unset)
+    domain:          without it ROS_DOMAIN_ID holds (0 when unset)
+    interface:       the only network interface that is used
+    peers:           hosts that are asked for participants, by name or address
+    multicast:       find participants by multicast too
+    namespace:       stands before the names of topics; not before /tf, /tf_static, /diagnostics
     remap:           our topic -> topic on the wire
+    stamped_cmd_vel: send TwistStamped in place of Twist
+    publish_tf:      publish /tf and /tf_static
     resend:          for a network that loses packets (radio): reliable delivery of streams and images too, in packets
                      that the network does not fragment. Every sender and receiver must do the same
     judge_late:      add the latency of images, ready-made scans, goals and operator commands to their age. Latency is
                      relative to the fastest message so far, by stamp or write time. Turn it off for senders whose
                      clock does not keep real time, such as a simulator
+    publish_used:    publish which images each tick used, with its command, on `onboard/used` (`onboard-hil target`)
     e_stop_required: the e-stop counts as pressed while no sender says "released", and while any sender is silent
                      for longer than `e_stop_timeout_s`. Each sender must repeat its state
-    security:        folder of one role of a keystore (`onboard secure-setup`). The runtime ignores participants
-                     without a certificate of this keystore
+    e_stop_timeout_s: longest silence of a sender of the e-stop [s]
     other_drivers:   reaction to another participant that writes our commands or our state: "warn" only logs it,
                      "refuse" counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)
-    publish_used:    publish which images each tick used, with its command, on `onboard/used` (`onboard-hil target`)
+    security:        folder of one role of a keystore (`onboard secure-setup`). The runtime ignores participants
+                     without a certificate of this keystore
+    odom_frame, map_frame, base_frame: names of the frames
     """
 
-    domain: int | None = Field(None, ge=0, le=232)
+    domain: int | None = Field(None, ge=0, le=232, examples=[0])
     interface: str = "lo"
     peers: list[str] = Field(["127.0.0.1"])
     multicast: bool = False
@@ -284,7 +362,7 @@ class DdsSection(Section):
     e_stop_required: bool = False
     e_stop_timeout_s: float = Field(0.5, gt=0.0, le=10.0, allow_inf_nan=False)
     other_drivers: Literal["warn", "refuse"] = "warn"
-    security: Path | None = None
+    security: Path | None = Field(None, examples=["keys/onboard"])
     odom_frame: str = "odom"
     map_frame: str = "map"
     base_frame: str = "base_link"
@@ -294,9 +372,15 @@ class RecordSection(Section):
     """Recording to MCAP files. The recorder starts a new file at `max_file_mb` and deletes the oldest unmarked files.
 
     See `onboard/recording/retention.py`.
+    enabled:      record every tick
+    directory:    folder of the recordings
+    max_file_mb:  size of a file after which the next one begins [MB]
     max_files:    maximum number of unmarked files of this robot
     max_total_mb: maximum size of all files of this robot, marked files too; a new file counts with its full size
     min_free_mb:  free disk space at which recording ends
+    queue_messages: messages that may wait for the disk; more are dropped and counted
+    queue_mb:     size of the messages that may wait [MB]
+    flush_s:      longest time until a message is on the disk [s]
     """
 
     enabled: bool = True
@@ -313,8 +397,7 @@ class RecordSection(Section):
 class Config(Section):
     """The whole configuration of one robot.
 
-    scan:        the policy's scan
-    limits_scan: scan of limits and recovery; None: the same as `scan`
+    limits_scan: scan of limits and recovery; without it the same as `scan`
     """
 
     robot: RobotSection = RobotSection()
@@ -340,7 +423,7 @@ def load_config(path: Path | None) -> Config:
     try:
         config = Config.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
     return _absolute_paths(config, path.resolve().parent)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
@@ -27,15 +27,21 @@ Quaternion = tuple[float, float, float, float]
 class MountTable(Section):
     """One camera in the file. Translation and rotation map optical-frame points to the base frame.
 
-    Exactly one of these states the rotation:
+    Exactly one of rotation_xyzw, rotation_rpy_deg and look_deg states the rotation.
+    serial:        serial number of the RealSense; "" for a camera over DDS
+    width:         image width [px]
+    height:        image height [px]
+    fx, fy:        focal length [px]
+    cx, cy:        principal point [px]; integer coordinates are pixel centres
+    depth_scale_m: metres per depth unit
+    least_m:       minimum depth of a depth camera: nearer it returns nothing [m] (`onboard/perception/min_range.py`)
+    translation_m: position of the camera in the base frame (x forward, y left, z up) [m]
     rotation_xyzw:    quaternion from the optical frame (z forward, x right, y down) to the base frame
     rotation_rpy_deg: roll, pitch, yaw [deg] of the camera's body frame (x forward, y left, z up) in the base frame,
                       about fixed axes, as `rpy` of a URDF joint
     look_deg:         where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 or
                       -90 for a camera on its side)
-
-    least_m:    minimum depth of a depth camera (`onboard/perception/min_range.py`)
-    calibrated: date of the calibration, for `onboard doctor`
+    calibrated:    date of the calibration, for `onboard doctor`
     """
 
     serial: str = ""
@@ -46,12 +52,12 @@ class MountTable(Section):
     cx: Finite
     cy: Finite
     depth_scale_m: Positive = 0.001
-    least_m: NonNegative | None = None
+    least_m: NonNegative | None = Field(None, examples=[0.28])
     translation_m: tuple[Finite, Finite, Finite]
-    rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = None
-    rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = None
-    look_deg: tuple[Finite, Finite, Finite] | None = None
-    calibrated: date | None = None
+    rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = Field(None, examples=[(-0.5, 0.5, -0.5, 0.5)])
+    rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
+    look_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
+    calibrated: date | None = Field(None, examples=["2026-01-31"])
 
     @field_validator("rotation_xyzw")
     @classmethod
@@ -85,7 +91,11 @@ class MountTable(Section):
 
 
 class MountsFile(Section):
-    """All tables of the file."""
+    """All cameras of the robot.
+
+    cameras:       camera name -> depth camera
+    color_cameras: camera name -> colour camera
+    """
 
     cameras: dict[str, MountTable] = Field(min_length=1)
     color_cameras: dict[str, MountTable] = Field(default_factory=dict)
@@ -157,7 +167,7 @@ def _checked(path: Path) -> MountsFile:
     try:
         return MountsFile.model_validate(read_toml(path))
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
 
 
 def _mount(name: str, row: MountTable) -> Mount:

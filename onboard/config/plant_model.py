@@ -21,14 +21,21 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError, model_validator
 
-from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 from onboard.values.kernel import kernel
 from onboard.values.messages import STOP, Pose, Twist
 
 
 class Axis(Section):
-    """Parameters of one axis: frequencies [1/s], damping [1], speeds and rate in the axis' unit."""
+    """Parameters of one axis. "up" holds while the speed grows, "down" otherwise.
+
+    f_up, f_down:       natural frequency [1/s]
+    zeta_up, zeta_down: damping [1]
+    speed_min:          fastest backward speed or right turn [m/s, rad/s]
+    speed_max:          fastest forward speed or left turn [m/s, rad/s]
+    acceleration_max:   fastest change of the speed [m/s^2, rad/s^2]
+    """
 
     f_up: Positive
     f_down: Positive
@@ -60,14 +67,18 @@ class Axis(Section):
 
 
 class BaseTable(Section):
-    """Latency of a command to the base's controller, and the base's own command timeout."""
+    """The base's controller.
+
+    command_delay_s:   latency of a command from the wire to the controller [s]
+    command_timeout_s: the base stops by itself when it hears no command for so long [s]
+    """
 
     command_delay_s: NonNegative = 0.0
     command_timeout_s: Positive = 0.5
 
 
 class Plant(Section):
-    """The plant of one base: `onboard/config/robots/default/plant.toml`."""
+    """How one base answers a velocity command (`onboard/config/robots/default/plant.toml`)."""
 
     linear: Axis
     angular: Axis
@@ -89,7 +100,7 @@ def load_plant(path: Path) -> Plant:
     try:
         return Plant.model_validate(read_toml(path))
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
 
 
 @kernel

@@ -1,12 +1,17 @@
-"""TOML files, checked at load. An unknown key is an error; each error is one line with file, field and limit."""
+"""TOML files, checked at load. An unknown key is an error; each error is a line with file, field, value and limit."""
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from onboard.values.errors import ConfigError
 
@@ -21,11 +26,47 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 
+MOST_MISTAKES = 20
+"""Largest number of a file's mistakes that are named."""
+OTHER_TABLE = 0.8
+"""Likeness (of difflib, 0 to 1) from which a key of another table is proposed."""
+
 
 class Section(BaseModel):
-    """A frozen table of a TOML file; an unknown key is an error."""
+    """A frozen table of a TOML file; an unknown key is an error.
+
+    The schema takes what the docstring says: its text before the first row "key: ...", and the rows of the keys.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        table = handler.resolve_ref_schema(schema)
+        about, texts = _described(cls.__doc__ or "")
+        table["description"] = about
+        for name, field in table.get("properties", {}).items():
+            field.pop("title", None)
+            if "$ref" in field:
+                field.pop("default", None)  # the table states the default of each key
+            if name in texts:
+                field["description"] = texts[name]
+        return schema
+
+
+_KEYS = re.compile(r"(?m)^ *((?:[a-z_]\w*(?:, )?)+): +")
+
+
+def _described(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the text before the rows of a docstring, and the text of each key. Whitespace becomes single spaces."""
+    about, *rows = _KEYS.split(docstring)
+    texts = {
+        key: " ".join(text.split())
+        for keys, text in zip(rows[::2], rows[1::2], strict=True)
+        for key in keys.split(", ")
+    }
+    return " ".join(about.split()), texts
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -39,11 +80,68 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
 
 
-def validation_line(path: Path, error: ValidationError) -> str:
-    """Return pydantic's first error as one line: file, field, value, limit."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "file"
-    if first["type"] == "extra_forbidden":
-        return f"{path}: unknown key {where}"
-    value = "" if first["type"] in ("missing", "value_error") else f" (is {first['input']!r})"
-    return f"{path}: {where}: {first['msg']}{value}"
+def toml_or_text(text: str) -> Any:
+    """Return the value that a text has in TOML; a text that is no value, as `reactive`, is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def validation_lines(source: object, error: ValidationError) -> str:
+    """Return a line for each of pydantic's errors: source (a file), field, value, limit; the nearest known key."""
+    told = [f"{source}: {_mistake(error.title, dict(one))}" for one in error.errors(include_url=False)]
+    more = len(told) - MOST_MISTAKES
+    return "\n".join([*told[:MOST_MISTAKES], *([f"{source}: {more} more mistakes"] if more > 0 else [])])
+
+
+def _mistake(section: str, found: dict[str, Any]) -> str:
+    parts = [str(part) if str(part).isprintable() else repr(part) for part in found["loc"]]
+    where = ".".join(parts) or "file"
+    if found["type"] == "extra_forbidden":
+        near = nearest_key(_section(section), parts)
+        return f"unknown key {where}" + ("" if near is None else f"; did you mean {near}?")
+    value = "" if found["type"] in ("missing", "value_error") else f" (is {found['input']!r})"
+    return f"{where}: {found['msg']}{value}"
+
+
+def _section(name: str) -> type[Section] | None:
+    """Return the section of a name, by which pydantic titles its errors."""
+    return next((one for one in Section.__subclasses__() if one.__name__ == name), None)
+
+
+def nearest_key(section: type[Section] | None, parts: Sequence[str]) -> str | None:
+    """Return the known key that looks most like an unknown key: of its own table, else of another.
+
+    section: what the file holds; parts: the unknown key, with its tables before it
+    """
+    *tables, key = parts
+    own: Any = section
+    for table in tables:
+        own = _value_type(own, table)
+    if near := difflib.get_close_matches(key, _fields(own), 1):
+        return ".".join([*tables, near[0]])
+    others = {name: table for table in reversed(_fields(section)) for name in _fields(_value_type(section, table))}
+    near = difflib.get_close_matches(key, others, 1, OTHER_TABLE)
+    return f"{others[near[0]]}.{near[0]}" if near else None
+
+
+def _fields(kind: Any) -> list[str]:
+    section = section_of(kind)
+    return [] if section is None else list(section.model_fields)
+
+
+def _value_type(kind: Any, key: str) -> Any:
+    """Return what a table holds at a key: a section its field, a dictionary or a list its values."""
+    if get_origin(kind) in (dict, list):
+        return get_args(kind)[-1]
+    section = section_of(kind)
+    return None if section is None or key not in section.model_fields else section.model_fields[key].annotation
+
+
+def section_of(kind: Any) -> type[Section] | None:
+    """Return the section of an annotation: the section itself, or of `Section | None`; None for all others."""
+    for one in (kind, *(get_args(kind) if get_origin(kind) not in (dict, list, tuple) else ())):
+        if get_origin(one) is None and isinstance(one, type) and issubclass(one, Section):
+            return one
+    return None

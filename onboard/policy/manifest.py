@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from onboard.config.toml_file import Positive, Section, validation_line
+from onboard.config.toml_file import Positive, Section, validation_lines
 from onboard.policy.contract import (
     CONTRACT_VERSION,
     INPUTS,
@@ -216,7 +216,7 @@ def load_manifest(model: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(validation_lines(path, error)) from error
     found = sha256_of(model)
     if found != manifest.sha256:
         raise ConfigError(f"{path}: sha256: expected {manifest.sha256}, found {found} of {model.name}")

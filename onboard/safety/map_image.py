@@ -18,7 +18,7 @@ import yaml
 from PIL import Image, UnidentifiedImageError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_line
+from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_lines
 from onboard.values.errors import InputError
 
 MAX_CELLS = 25_000_000
@@ -109,7 +109,7 @@ def _read_table(path: Path) -> RosMapTable:
     try:
         return RosMapTable.model_validate(table)
     except ValidationError as error:
-        raise InputError(validation_line(path, error)) from error
+        raise InputError(validation_lines(path, error)) from error
 
 
 def _read_pixels(path: Path) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
 """Every parser of what comes from outside, as a table: how a damaged input is drawn, and how it is read.
 
 A row is fed bytes, so that a case that once went wrong is a file (`data/fuzz/`). Whatever a parser raises but an
-`OnboardError` in one line is a fault of it.
+`OnboardError`, a line for each mistake, is a fault of it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
+from onboard.config.toml_file import MOST_MISTAKES
 from onboard.values.errors import OnboardError
 
 KEPT = Path(__file__).parents[1] / "data" / "fuzz"
@@ -42,14 +43,16 @@ class Parser:
         return KEPT / self.name.replace(" ", "-")
 
     def feed(self, content: bytes, folder: Path) -> None:
-        """Read an input; fail where it is neither read nor refused in one line, or hangs."""
+        """Read an input; fail where it is neither read nor refused in a line for each mistake, or hangs."""
         refusal = ""
         with _hang_is_a_failure():
             try:
                 self.read(content, folder)
             except OnboardError as error:
                 refusal = str(error)
-        assert "\n" not in refusal, refusal
+        lines = refusal.split("\n")
+        assert len(lines) <= MOST_MISTAKES + 1, refusal
+        assert len({line.partition(": ")[0] for line in lines}) == 1, f"a line without its file: {refusal}"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, preparing
-from hil.live.demo import DriveLink, as_toml, demo_config
+from hil.live.demo import HEAD, DriveLink, demo_config
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
 from hil.physics.collision_world import Body
@@ -28,6 +28,7 @@ from hil.scene.crowd_file import CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
+from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import State
@@ -75,7 +76,7 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = Files(folder, site.label)
-        files.config.write_text(as_toml(config), encoding="utf-8")
+        files.config.write_text(as_toml(config, HEAD), encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
     with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:

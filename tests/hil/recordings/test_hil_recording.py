@@ -112,7 +112,7 @@ def test_damage_in_the_middle_is_one_line_after_what_was_good(drive, tmp_path, s
 #   field            value                                line
 BAD_SESSIONS = [
     ("configuration", '{"rates": {"control_hz": -1}}', "rates.control_hz"),
-    ("configuration", "{", "in the recorded configuration"),
+    ("configuration", "{", "recorded configuration: "),
     ("mounts", "[cameras]", "recorded mounts"),
 ]
 

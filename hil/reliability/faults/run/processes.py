@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hil.live.child_process import Child
-from hil.live.demo import LOCALIZE_S, START_S, as_toml
+from hil.live.demo import HEAD, LOCALIZE_S, START_S
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.reliability.faults.observed_tick import off_the_wire, stands
 from onboard.config.config import Config
+from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
 from onboard.recording.repair import repair
@@ -55,7 +56,7 @@ class Stand:
         self._config = folder / "robot.toml"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._config.write_text(as_toml(drive.config), encoding="utf-8")
+            self._config.write_text(as_toml(drive.config, HEAD), encoding="utf-8")
         except OSError as error:
             raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
         self.wire = Wire(drive.config.dds)

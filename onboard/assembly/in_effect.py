@@ -1,0 +1,69 @@
+"""What drives, for an operator: policy, cameras, wire, limits and what is off, each in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onboard.assembly.policies import REACTIVE
+from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.topics import domain_id, ros_topic
+
+
+def in_effect(config: Config) -> dict[str, str]:
+    """Return a line for each of policy, cameras, wire, limits and off. Raises ConfigError for the files it reads."""
+    rates, policy, limits, goal = config.rates, config.policy, config.limits, config.goal
+    engine = "" if policy.model == REACTIVE else f" on {policy.engine}"
+    hz = rates.control_hz / rates.ticks_per_decision
+    late_ms = 1e3 * rates.delay_ticks / rates.control_hz
+    return {
+        "policy": f"{policy.model}{engine}, {hz:g} decisions/s, each acts after {late_ms:.0f} ms",
+        "cameras": _cameras(config),
+        "wire": _wire(config),
+        "limits": f"{limits.v_min_mps:g} to {limits.v_max_mps:g} m/s, {limits.w_max_radps:g} rad/s, "
+        f"{_footprint(config)}, {limits.stop_margin_m:g} m to obstacles; goals within {goal.tolerance_m:g} m",
+        "off": "; ".join(_off(config)) or "nothing",
+    }
+
+
+def in_effect_text(config: Config) -> str:
+    """Return the five lines."""
+    return "".join(f"{name:8} {line}\n" for name, line in in_effect(config).items())
+
+
+def _footprint(config: Config) -> str:
+    robot = config.robot.model_dump()
+    corners = robot.get("footprint_m")
+    return f"polygon of {len(corners)} corners" if corners else f"circle of {robot['footprint_radius_m']:g} m"
+
+
+def _cameras(config: Config) -> str:
+    section = config.cameras
+    color = f"; colour over {section.color}" if section.color != "none" else ""
+    if config.scan.topic:
+        return f"ready-made scan on {config.scan.topic}{color}"
+    names = config.scan.cameras or list(load_mounts(config.robot.mounts).depth)
+    return ", ".join(f"{name} ({section.source_of(name)})" for name in names) + color
+
+
+def _wire(config: Config) -> str:
+    dds = config.dds
+    kind = "TwistStamped" if dds.stamped_cmd_vel else "Twist"
+    serial = config.odometry.input == "serial"
+    base = f"base on {config.odometry.serial_port}" if serial else f"{ros_topic(dds, 'cmd_vel')} as {kind}"
+    return f"DDS domain {domain_id(dds)} on {dds.interface}; {base}; goals on {ros_topic(dds, 'goal_pose')}"
+
+
+def _off(config: Config) -> Iterator[str]:
+    """Yield each protection that the configuration leaves off."""
+    off = {
+        "colour": config.cameras.color == "none",
+        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and not config.scan.topic,
+        "zones": config.zones.keep_out is None and config.zones.speed is None,
+        "required e-stop": not config.dds.e_stop_required,
+        "DDS Security": config.dds.security is None,
+        "memory of obstacles (limits.remember_s)": config.limits.remember_s == 0.0,
+        "frozen cameras (cameras.unchanged_m)": config.cameras.unchanged_m == 0.0,
+        "recording": not config.record.enabled,
+    }
+    yield from (name for name, is_off in off.items() if is_off)

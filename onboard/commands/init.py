@@ -1,0 +1,291 @@
+"""`onboard init`: the three files of a robot and a page of what to type next; `onboard config-schema`: their keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from onboard.assembly.assembly import check_files
+from onboard.assembly.in_effect import in_effect_text
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.mounts import placed_camera, read_joints
+from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config, pretrained_names
+from onboard.config.mounts import ROTATIONS, MountsFile
+from onboard.config.plant_model import Plant
+from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
+from onboard.config.toml_text import template
+from onboard.values.errors import InputError, OnboardError
+
+SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
+HEAD = """\
+# {what} Written by `onboard init`.
+# A key behind `#` has this value by default. Remove the `#` to change it.
+
+"""
+README = """\
+# {name}
+
+| file | content |
+|---|---|
+| `onboard.toml` | rates, cameras, limits, policy, network, recorder |
+| `mounts.toml` | each camera: position, intrinsics, serial number, nearest depth |
+| `plant.toml` | how the base answers a velocity command |
+
+Each key has its comment. The next three commands:
+
+    onboard check-config --config {folder}/onboard.toml --files-only
+    onboard-hil demo --config {folder}/onboard.toml
+    onboard doctor --config {folder}/onboard.toml
+
+The first checks all files and prints what drives. The second drives this robot in simulation. The third is for the
+robot itself: green, amber or red, and what to do. The wheels turn with `onboard run --config {folder}/onboard.toml`.
+
+An editor with taplo (Even Better TOML) completes and checks keys with `#:schema ./onboard.schema.json` as first line of
+`onboard.toml`, after:
+
+    onboard config-schema --json {folder}/onboard.schema.json
+"""
+
+
+class File(str, Enum):
+    """A file that describes the robot."""
+
+    ONBOARD = "onboard"
+    MOUNTS = "mounts"
+    PLANT = "plant"
+
+
+SECTIONS: dict[File, type[Section]] = {File.ONBOARD: Config, File.MOUNTS: MountsFile, File.PLANT: Plant}
+WHAT = {
+    File.ONBOARD: "What this robot is.",
+    File.MOUNTS: "Where the cameras of this robot sit, seen from the base frame.",
+    File.PLANT: "How the base of this robot answers a velocity command.",
+}
+
+
+def config_schema(
+    file: Annotated[File, typer.Argument(help="The file whose keys are asked for.")] = File.ONBOARD,
+    json_file: JsonOption = None,
+) -> None:
+    """Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML)."""
+    write_json(json_file or STANDARD_OUTPUT, schema_of(file))
+
+
+def schema_of(file: File) -> dict[str, Any]:
+    """Return the JSON schema of a file as plain values."""
+    return {"$schema": SCHEMA_ID, **SECTIONS[file].model_json_schema()}
+
+
+# ---- `onboard init`
+
+#            table and key              question on a terminal, with the default's text
+QUESTIONS = {
+    "footprint": "Footprint: radius, LENGTHxWIDTH, or corners [[x, y], ...] in m",
+    "speed": "Highest speed in m/s",
+    "cameras": "Depth cameras: dds, realsense or none",
+    "base": "Base: dds (ROS topics) or serial (Kobuki)",
+    "policy": "Policy: {policies}, or an .onnx file",
+    "namespace": "Namespace of the topics, empty for none",
+    "stamped": "Commands as TwistStamped: true or false",
+}
+KEYS = {
+    "speed": "limits.v_max_mps",
+    "cameras": "cameras.source",
+    "base": "odometry.input",
+    "policy": "policy.model",
+    "namespace": "dds.namespace",
+    "stamped": "dds.stamped_cmd_vel",
+    "scan_topic": "scan.topic",
+    "color": "cameras.color",
+    "name": "robot.name",
+}
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; made if needed.")],
+    name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
+    footprint: Annotated[
+        str | None, typer.Option(metavar="R|LxW|CORNERS", help="Radius, length x width, or [[x, y], ...], in m.")
+    ] = None,
+    speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
+    cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,
+    camera: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
+            help="A depth camera: its frame of the URDF, or metres and degrees as look_deg; repeat.",
+        ),
+    ] = None,
+    from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
+    serial: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeat.")
+    ] = None,
+    color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
+    scan_topic: Annotated[str | None, typer.Option(help="Ready-made LaserScan in place of depth cameras.")] = None,
+    base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, a policy that ships, or an .onnx file.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
+    stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Commands as TwistStamped.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="OURS=WIRE", help="Another name of a topic on the wire; repeat.")
+    ] = None,
+    set_key: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Any other key of onboard.toml.")
+    ] = None,
+    ask: Annotated[bool, typer.Option(help="On a terminal, ask for what is not given.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Write the files that describe a robot, every key with its comment, and a page of the next commands."""
+    given: dict[str, Any] = {
+        "name": name, "footprint": footprint, "speed": speed, "cameras": cameras, "color": color, "base": base,
+        "scan_topic": scan_topic, "policy": policy, "namespace": namespace, "stamped": stamped,
+    }  # fmt: skip
+    check_json_target(json_file)
+    paths = [folder / f"{file.value}.toml" for file in File] + [folder / "README.md"]
+    there = [path for path in paths if path.exists()]
+    if there and not force:
+        raise InputError(f"{there[0]}: is there already; --force replaces it")
+    if ask and sys.stdin.isatty():
+        given.update({key: _asked(key) for key in QUESTIONS if given[key] is None})
+    stated = _stated(given, topic or [], set_key or [], folder)
+    if color is None and stated.get("cameras", {}).get("source") == "none":
+        stated["cameras"]["color"] = "none"
+    try:
+        Config.model_validate(stated)
+    except ValidationError as error:
+        raise InputError(validation_lines(paths[0], error)) from error
+    mounts = _mounts(camera or [], from_urdf, serial or [], stated.get("dds", {}).get("base_frame", "base_link"))
+    plant = read_toml(DEFAULT_ROBOT / "plant.toml")
+    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant}
+    told = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
+    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": told})
+    if json_file is not None:
+        write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(in_effect_text(config))
+        sys.stdout.write(
+            f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} says what is next\n"
+        )
+
+
+def _text(file: File, stated: Mapping[str, Any]) -> str:
+    return HEAD.format(what=WHAT[file]) + template(SECTIONS[file], stated)
+
+
+def _asked(key: str) -> Any:
+    """Return the answer to a question as an option would state it; None for the default."""
+    default = "0.25" if key == "footprint" else str(_default(KEYS[key]))
+    question = QUESTIONS[key].format(policies=", ".join(["reactive", *pretrained_names()]))
+    answer = typer.prompt(question, default=default, err=True)
+    return None if answer == default else toml_or_text(answer) if key in ("speed", "stamped") else answer
+
+
+def _default(key: str) -> Any:
+    table, name = key.split(".")
+    return getattr(getattr(Config(), table), name)
+
+
+def _stated(given: Mapping[str, Any], topics: Sequence[str], others: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Return the tables and keys of onboard.toml that are not left to their defaults. Raises InputError."""
+    stated: dict[str, Any] = {"robot": {"mounts": "mounts.toml", "plant": "plant.toml"}}
+    if given["footprint"] is not None:
+        stated["robot"] |= _footprint(given["footprint"])
+    keys = {KEYS[name]: value for name, value in given.items() if name in KEYS and value is not None}
+    if (model := keys.get("policy.model")) is not None and not is_name(str(model)):
+        keys["policy.model"] = os.path.relpath(model, folder)
+    if topics:
+        keys["dds.remap"] = dict(_pair("--topic", one) for one in topics)
+    keys |= {key: toml_or_text(value) for key, value in (_pair("--set", one) for one in others)}
+    for key, value in keys.items():
+        table, dot, name = key.partition(".")
+        if not dot:
+            raise InputError(f"--set {key}: expected TABLE.KEY=VALUE")
+        stated.setdefault(table, {})[name] = value
+    return stated
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError(f"{option} {text}: expected NAME=VALUE")
+    return name, value
+
+
+def _footprint(text: str) -> dict[str, Any]:
+    """Return the key of a circle, a rectangle about the base frame's origin, or corners. Raises InputError."""
+    value = toml_or_text(text)
+    length, cross, width = text.lower().partition("x")
+    if cross:
+        try:
+            x, y = float(length) / 2.0, float(width) / 2.0
+        except ValueError:
+            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, as 1.2x0.5") from None
+        return {"footprint_m": [[x, y], [-x, y], [-x, -y], [x, -y]]}
+    if isinstance(value, list):
+        return {"footprint_m": value}
+    if isinstance(value, (int, float)):
+        return {"footprint_radius_m": float(value)}
+    raise InputError(f"--footprint {text}: expected a radius, LENGTHxWIDTH or [[x, y], ...]")
+
+
+def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Sequence[str], base: str) -> dict[str, Any]:
+    """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated. Raises InputError."""
+    mounts = read_toml(DEFAULT_ROBOT / "mounts.toml")
+    if cameras:
+        like = {
+            key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
+        }
+        joints = {} if urdf is None else read_joints(urdf)
+        named = dict(_pair("--camera", one) for one in cameras)
+        mounts["cameras"] = {
+            name: {**like, **_placed(name, place, urdf, joints, base)} for name, place in named.items()
+        }
+    for name, number in (_pair("--serial", one) for one in serials):
+        if name not in mounts["cameras"]:
+            raise InputError(f"--serial {name}={number}: the cameras are {', '.join(mounts['cameras'])}")
+        mounts["cameras"][name]["serial"] = number
+    return mounts
+
+
+def _placed(name: str, place: str, urdf: Path | None, joints: dict[str, Any], base: str) -> dict[str, Any]:
+    parts = place.split(",")
+    if len(parts) == 1:
+        if urdf is None:
+            raise InputError(f"--camera {name}={place}: a frame needs --from-urdf; else X,Y,Z,LEFT,DOWN,ROLL")
+        return placed_camera(urdf, joints, base, place)
+    try:
+        x, y, z, *look = map(float, parts)
+        left, down, roll = look
+    except ValueError:
+        raise InputError(f"--camera {name}={place}: expected six numbers X,Y,Z,LEFT,DOWN,ROLL") from None
+    return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> Config:
+    """Write the files and return what they say. If they have a mistake, nothing is written. Raises OnboardError."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".onboard-init-") as beside:
+            for name, text in texts.items():
+                (Path(beside) / name).write_text(text, encoding="utf-8")
+            try:
+                check_files(load_config(Path(beside).resolve() / "onboard.toml"))
+            except OnboardError as error:
+                raise InputError(
+                    str(error).replace(str(Path(beside).resolve()), str(folder)).replace(beside, str(folder))
+                ) from error
+            folder.mkdir(exist_ok=True)
+            for name in texts:
+                os.replace(Path(beside) / name, folder / name)
+    except OSError as error:
+        raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return load_config(folder / "onboard.toml")

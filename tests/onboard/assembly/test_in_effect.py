@@ -1,0 +1,51 @@
+"""Five lines say what drives; a protection that is off is named, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onboard.assembly.in_effect import in_effect
+from onboard.config.config import Config
+
+#   table, key, value, line, words that the value adds to it
+CHANGES: list[tuple[str, str, Any, str, str]] = [
+    ("cameras", "color", "none", "off", "colour"),
+    ("scan", "drop_m", 0.0, "off", "stairs"),
+    ("limits", "remember_s", 0.0, "off", "memory of obstacles"),
+    ("cameras", "unchanged_m", 0.0, "off", "frozen cameras"),
+    ("record", "enabled", False, "off", "recording"),
+    ("policy", "model", "reactive", "policy", "reactive, "),
+    ("limits", "v_max_mps", 0.6, "limits", "-0.3 to 0.6 m/s"),
+    ("robot", "footprint_radius_m", 0.4, "limits", "circle of 0.4 m"),
+    ("dds", "stamped_cmd_vel", True, "wire", "as TwistStamped"),
+    ("dds", "namespace", "robot1", "wire", "/robot1/goal_pose"),
+    ("dds", "domain", 7, "wire", "domain 7 on lo"),
+    ("odometry", "input", "serial", "wire", "base on /dev/base"),
+    ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
+    ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
+    ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
+]
+
+
+@pytest.mark.parametrize(("table", "key", "value", "line", "words"), CHANGES)
+def test_a_change_is_told(table: str, key: str, value: Any, line: str, words: str) -> None:
+    before, after = (in_effect(config)[line] for config in (Config(), Config.model_validate({table: {key: value}})))
+    assert before != after
+    assert words in after
+
+
+#   table, key, value, protection that is no longer off
+ON: list[tuple[str, str, Any, str]] = [
+    ("dds", "e_stop_required", True, "required e-stop"),
+    ("dds", "security", "keys/onboard", "DDS Security"),
+    ("zones", "keep_out", "zones.yaml", "zones"),
+    ("zones", "speed", "zones.yaml", "zones"),
+]
+
+
+@pytest.mark.parametrize(("table", "key", "value", "protection"), ON)
+def test_what_is_on_is_not_told_to_be_off(table: str, key: str, value: Any, protection: str) -> None:
+    assert protection in in_effect(Config())["off"]
+    assert protection not in in_effect(Config.model_validate({table: {key: value}}))["off"]

@@ -1,0 +1,210 @@
+"""`onboard init` writes files that drive as chosen, and like no file where nothing was chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from onboard.__main__ import app
+from onboard.commands.init import SECTIONS, File, schema_of
+from onboard.config.config import Config, RobotSection, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.config.toml_file import read_toml, tomllib
+from onboard.config.toml_text import template
+from onboard.values.errors import InputError
+from tests.rigs.machine.processes import ROOT, environment
+
+RUNNER = CliRunner()
+URDF = """<robot name="r"><link name="base_link"/><link name="front_optical"/>
+<joint name="j" type="fixed"><parent link="base_link"/><child link="front_optical"/>
+<origin xyz="0.5 0 0.3" rpy="-1.570796 0 -1.570796"/></joint></robot>"""
+
+
+def made(folder: Path, *options: str) -> Config:
+    """Write the files and return what `check-config` takes from them, which must have no complaint."""
+    RUNNER.invoke(app, ["init", str(folder), *options], catch_exceptions=False)
+    checked = RUNNER.invoke(app, ["check-config", "--config", str(folder / "onboard.toml"), "--files-only"])
+    assert checked.exit_code == 0
+    assert "warning" not in checked.stderr
+    return load_config(folder / "onboard.toml")
+
+
+def test_nothing_chosen_drives_like_no_file(tmp_path: Path) -> None:
+    config, default = made(tmp_path / "robot"), Config()
+    files = {"mounts": tmp_path / "robot" / "mounts.toml", "plant": tmp_path / "robot" / "plant.toml"}
+    assert config.model_copy(update={"robot": config.robot.model_copy(update=files)}) == config
+    assert config.model_dump(exclude={"robot": set(files)}) == default.model_dump(exclude={"robot": set(files)})
+    assert read_toml(files["mounts"]) == read_toml(default.robot.mounts)
+    assert load_plant(files["plant"]) == load_plant(default.robot.plant)
+
+
+#   options                                              table, key, value
+CHOICES: list[tuple[list[str], str, str, Any]] = [
+    (["--footprint", "0.3"], "robot", "footprint_radius_m", 0.3),
+    (["--name", "carrier"], "robot", "name", "carrier"),
+    (["--speed", "0.6"], "limits", "v_max_mps", 0.6),
+    (["--policy", "reactive"], "policy", "model", "reactive"),
+    (["--namespace", "robot1"], "dds", "namespace", "robot1"),
+    (["--stamped"], "dds", "stamped_cmd_vel", True),
+    (["--topic", "odom=wheels", "--topic", "e_stop=/stop"], "dds", "remap", {"odom": "wheels", "e_stop": "/stop"}),
+    (["--base", "serial"], "odometry", "input", "serial"),
+    (["--scan-topic", "lidar"], "scan", "topic", "lidar"),
+    (["--color", "none"], "cameras", "color", "none"),
+    (["--cameras", "none"], "cameras", "color", "none"),
+    (["--set", "limits.remember_s=30"], "limits", "remember_s", 30.0),
+    (["--set", "scan.cameras=['front', 'rear']"], "scan", "cameras", ["front", "rear"]),
+    *(
+        [(["--footprint", "1.2x0.5"], "robot", "footprint_radius_m", None)]
+        if "footprint_m" in RobotSection.model_fields
+        else []
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "table", "key", "value"), CHOICES)
+def test_a_choice_changes_its_key_alone(options: list[str], table: str, key: str, value: Any, tmp_path: Path) -> None:
+    said, default = made(tmp_path / "robot", *options).model_dump(), Config().model_dump()
+    assert said[table][key] == value
+    for other in ("mounts", "plant", "footprint_m"):
+        said["robot"].pop(other, None), default["robot"].pop(other, None)
+    if options == ["--cameras", "none"]:
+        assert said["cameras"].pop("source") == "none"
+        del default["cameras"]["source"]
+    del said[table][key], default[table][key]
+    assert said == default
+
+
+def test_cameras_of_a_urdf_and_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "robot.urdf").write_text(URDF)
+    urdf = ["--from-urdf", str(tmp_path / "robot.urdf"), "--camera", "front=front_optical"]
+    made(tmp_path / "robot", *urdf, "--camera", "rear=-0.5,0,0.3,180,10,0", "--serial", "rear=42")
+    depth = load_mounts(tmp_path / "robot" / "mounts.toml").depth
+    assert list(depth) == ["front", "rear"]
+    assert depth["front"].base_from_camera[:3, 2] == pytest.approx([1, 0, 0], abs=1e-5)  # looks ahead
+    assert depth["front"].base_from_camera[:3, 3] == pytest.approx([0.5, 0, 0.3])
+    assert depth["rear"].base_from_camera[0, 2] < -0.9  # looks back
+    assert depth["rear"].serial == "42"
+
+
+#   options, words of each line
+REFUSED = [
+    (["--speed", "-1", "--base", "usb"], ["limits.v_max_mps", "odometry.input"]),
+    (["--set", "robot.height=1"], ["unknown key robot.height; did you mean robot.height_m?"]),
+    (["--set", "height"], ["--set height: expected"]),
+    (["--topic", "odom"], ["--topic odom: expected"]),
+    (["--topic", "x=y"], ["'x'"]),
+    (["--footprint", "big"], ["--footprint big"]),
+    (["--footprint", "1xb"], ["--footprint 1xb: expected LENGTHxWIDTH"]),
+    (["--camera", "front=link"], ["--camera front=link: a frame needs --from-urdf"]),
+    (["--camera", "front=1,2"], ["--camera front=1,2: expected six numbers"]),
+    (["--serial", "top=1"], ["--serial top=1: the cameras are front_left"]),
+    (["--cameras", "realsense"], ["robot/mounts.toml: camera front_left: no serial"]),
+    (["--policy", "no.onnx"], ["no.onnx.manifest.json"]),
+    (["--policy", "onboard-v9"], ["onboard-v9: no policy of that name"]),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED)
+def test_a_choice_that_cannot_drive_writes_nothing(options: list[str], words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(Exception) as caught:
+        RUNNER.invoke(app, ["init", str(tmp_path / "robot"), *options], catch_exceptions=False)
+    for word in words:
+        assert word in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_are_there_are_left_unless_forced(tmp_path: Path) -> None:
+    made(tmp_path, "--speed", "0.6")
+    with pytest.raises(InputError, match=r"onboard\.toml: is there already; --force"):
+        RUNNER.invoke(app, ["init", str(tmp_path)], catch_exceptions=False)
+    assert load_config(tmp_path / "onboard.toml").limits.v_max_mps == 0.6
+    assert made(tmp_path, "--force").limits.v_max_mps == Config().limits.v_max_mps
+
+
+def test_on_a_terminal_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, b"0.3\n0.6\n\n\nreactive\nrobot1\ntrue\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "onboard", "init", "robot"],
+        cwd=tmp_path, stdin=theirs, capture_output=True, timeout=100, env=environment(None),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    config = load_config(tmp_path / "robot" / "onboard.toml")
+    said = config.robot.footprint_radius_m, config.limits.v_max_mps, config.policy.model, config.dds.namespace
+    assert (*said, config.dds.stamped_cmd_vel) == (0.3, 0.6, "reactive", "robot1", True)
+
+
+# ---- What is made from the schema
+
+
+def described(schema: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return table, key and whether it is described, for all keys of a schema."""
+    tables = {schema["title"]: schema, **schema["$defs"]}
+    return [
+        (name, key, bool(field.get("description")) or "$ref" in field)
+        for name, table in tables.items()
+        for key, field in table["properties"].items()
+    ]
+
+
+@pytest.mark.parametrize("file", File)
+def test_the_schema_is_valid_and_describes_every_key(file: File) -> None:
+    schema = schema_of(file)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert [(table, key) for table, key, told in described(schema) if not told] == []
+    assert str(ROOT) not in json.dumps(schema)
+    assert str(Path.home()) not in json.dumps(schema)
+
+
+#   change of a valid table, whether the schema and the loader take it
+TABLES: list[tuple[Callable[[dict[str, Any]], object], bool]] = [
+    (lambda table: None, True),
+    (lambda table: table["robot"].update(height_m=0.5), True),
+    (lambda table: table["robot"].update(height_m=-0.5), False),
+    (lambda table: table["robot"].update(height="x"), False),
+    (lambda table: table.update(rates={"control_hz": 5}), False),
+    (lambda table: table.update(cameras={"sources": {"front": "usb"}}), False),
+    (lambda table: table.update(limits_scan={"far_m": 5.0}), True),
+    (lambda table: table.update(limits_scan={"far": 5.0}), False),
+]
+
+
+@pytest.mark.parametrize(("change", "valid"), TABLES)
+def test_the_schema_takes_what_the_loader_takes(change: Callable[[dict[str, Any]], object], valid: bool) -> None:
+    table: dict[str, Any] = {"robot": {"mounts": "mounts.toml"}}
+    change(table)
+    assert jsonschema.Draft202012Validator(schema_of(File.ONBOARD)).is_valid(table) == valid
+
+
+def test_the_template_uncommented_is_the_defaults() -> None:
+    text = re.sub(r"(?m)^#(?=\S)", "", template(Config, {}))
+    table = tomllib.loads(text)
+    said, default = Config.model_validate(table).model_dump(), Config().model_dump()
+    files = {"mounts", "plant"}
+    for name, one in default.items():
+        if one is None:
+            assert said[name] == default["scan"]
+            continue
+        same = {key for key, value in one.items() if value is not None and key not in files}
+        assert {key: said[name][key] for key in same} == {key: one[key] for key in same}, name
+        assert set(table[name]) == set(one)
+
+
+EXAMPLES = {File.ONBOARD: {}, File.MOUNTS: read_toml(Config().robot.mounts), File.PLANT: {}}
+
+
+@pytest.mark.parametrize("file", File)
+def test_lines_of_the_template_fit_a_terminal(file: File) -> None:
+    assert all(len(line) <= 120 for line in template(SECTIONS[file], EXAMPLES[file]).splitlines())
