@@ -107,7 +107,7 @@ class Runtime:
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, new_episode, judged, deciding, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
             )
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
@@ -241,6 +241,7 @@ class Runtime:
         judged: Mission,
         deciding: DecisionState,
         wheels: OdometryState,
+        located: Located | None,
         around: Around,
         zone: Zone,
         lost_ns: int | None,
@@ -256,6 +257,8 @@ class Runtime:
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
             rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
+            place_m=(located.filtered.pose.x_m, located.filtered.pose.y_m) if located else None,
+            nearer_ns=judged.progress.since_ns if judged.progress else None,
         )
         state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)

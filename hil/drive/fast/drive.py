@@ -108,7 +108,7 @@ class FastDrive:
         self._began = goal_tick(self._config.rates.ticks_per_decision)
         goal, recovering = self._config.goal, self._config.recovery
         self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
-        self._blocked_ticks = _ticks(recovering.blocked_s)
+        self._blocked_ticks, self._held_ticks = _ticks(recovering.blocked_s), _ticks(recovery.HELD_S)
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
         self._start = start_frame.Start(Pose(0.0, 0.0, 0.0), None)
@@ -178,6 +178,8 @@ class FastDrive:
         if self._course.limits is not None:
             blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
             due.append(blocked + self._blocked_ticks)
+            place = tick if robot.state.place == NEVER else int(robot.state.place)
+            due.append(max(place, int(robot.state.best)) + self._held_ticks)
         return max(tick + 1, min(due))
 
     def _told(self) -> bool:
@@ -245,8 +247,12 @@ class FastDrive:
             return
         located = self._robot.located(self._start)
         situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
-        progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
-        self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
+        self._mission = mission.judge(replace(self._mission, progress=self._progress()), situation, goal)
+
+    def _progress(self) -> Progress:
+        """Return the progress before this tick."""
+        s = self._robot.state
+        return Progress(s.best_m, time_ns(int(s.best)))
 
     def _sense(self, slot: Slot) -> None:
         """Begin a decision if it is due in this slot."""
@@ -273,17 +279,21 @@ class FastDrive:
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(self) -> Twist | None:
-        """Run the recovery if the robot backs off, is blocked for long, or a contact begins or ends.
+        """Run the recovery if the robot backs off, is blocked or held for long, touches, or a contact ends.
 
         Return the command that replaces the policy's command, None without a replacement.
         """
         robot, section = self._robot, self._config.recovery
         s, tick = robot.state, robot.tick
         long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
-        heard = bool(s.touching) == self._recovery.noticed
-        if heard and not long and self._recovery.backing is None:
+        held = s.place != NEVER and tick - max(s.place, s.best) >= self._held_ticks
+        heard = not s.touching and not self._recovery.noticed
+        if heard and not (long or held) and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        pose, now_ns = robot.located(self._start).filtered.pose, time_ns(tick)
+        away_m = self._mission.away_m(pose) or 0.0
+        progress, _ = mission.track_progress(self._progress(), away_m, False, self._config.goal, now_ns)
         around = self._around()
         situation = recovery.Situation(
             suspended=False,
@@ -292,11 +302,18 @@ class FastDrive:
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
             rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
+            place_m=(pose.x_m, pose.y_m),
+            nearer_ns=progress.since_ns,
         )
-        before = replace(self._recovery, now_ns=time_ns(tick - 1), blocked_ns=blocked_ns)
-        self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
-        after_ns = self._recovery.blocked_ns
-        robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
+        before = replace(
+            self._recovery,
+            now_ns=time_ns(tick - 1),
+            blocked_ns=blocked_ns,
+            place_m=None if s.place == NEVER else (s.place_x_m, s.place_y_m),
+            place_ns=0 if s.place == NEVER else time_ns(int(s.place)),
+        )
+        self._recovery, override, event = recovery.advance(before, situation, section, now_ns)
+        robot.judge_blocked(self._recovery)
         if event in recovery.MEMORY_RESETS:
             self._deciding = decision.restart(self._deciding)
         self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
