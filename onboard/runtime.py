@@ -105,6 +105,7 @@ class Runtime:
             deciding, acted = self._act(was.pilot, new_episode, slot)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
+            judged = self._look_at_goal(judged, sensed, scan)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
                 was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
@@ -233,6 +234,15 @@ class Runtime:
             previous_action=deciding.previous_action,
         )
         return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
+
+    def _look_at_goal(self, judged: Mission, sensed: Sensed | None, scan: Scan) -> Mission:
+        """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
+        if sensed is None:
+            return judged
+        seen, config = sensed.observation, self._config
+        return mission.look_at_goal(
+            judged, scan, seen.filtered.pose, config.robot.footprint_radius_m, config.goal, seen.stamp_ns
+        )
 
     def _recover(
         self,

@@ -220,6 +220,8 @@ class FastDrive:
         if not self._mission.driving or self.ended():
             return
         self._sense(slot)
+        if not self._mission.driving:
+            return
         override = self._recover() if self._course.limits is not None else None
         if not self._mission.driving:
             return
@@ -262,11 +264,11 @@ class FastDrive:
         rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
         if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
-        located = self._robot.located(self._start)
+        located, seen = self._robot.located(self._start), self._eyes.policy_scan()
         observation = Observation(
             stamp_ns=slot.start_ns,
             color=self._eyes.color(),
-            scan=self._scan(),
+            scan=self._filled(seen),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
@@ -277,6 +279,8 @@ class FastDrive:
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
+        radius_m, pose = self._config.robot.footprint_radius_m, located.filtered.pose
+        self._mission = mission.look_at_goal(self._mission, seen, pose, radius_m, self._config.goal, slot.start_ns)
 
     def _recover(self) -> Twist | None:
         """Run the recovery if the robot backs off, is blocked or held for long, touches, or a contact ends.
@@ -357,9 +361,8 @@ class FastDrive:
             scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
             self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
 
-    def _scan(self) -> Scan:
-        """Return the policy's scan, with remembered obstacles out of view."""
-        scan = self._eyes.policy_scan()
+    def _filled(self, scan: Scan) -> Scan:
+        """Return the policy's scan with remembered obstacles out of view."""
         return obstacle_memory.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
 
     def _around(self) -> Around:
