@@ -105,9 +105,10 @@ class Runtime:
             deciding, acted = self._act(was.pilot, new_episode, slot)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
+            judged = self._look_at_goal(judged, sensed, scan)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, new_episode, judged, deciding, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
             )
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
@@ -234,6 +235,15 @@ class Runtime:
         )
         return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
 
+    def _look_at_goal(self, judged: Mission, sensed: Sensed | None, scan: Scan) -> Mission:
+        """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
+        if sensed is None:
+            return judged
+        seen, config = sensed.observation, self._config
+        return mission.look_at_goal(
+            judged, scan, seen.filtered.pose, config.robot.footprint_radius_m, config.goal, seen.stamp_ns
+        )
+
     def _recover(
         self,
         state: RecoveryState,
@@ -241,6 +251,7 @@ class Runtime:
         judged: Mission,
         deciding: DecisionState,
         wheels: OdometryState,
+        located: Located | None,
         around: Around,
         zone: Zone,
         lost_ns: int | None,
@@ -256,6 +267,8 @@ class Runtime:
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
             rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
+            place_m=(located.filtered.pose.x_m, located.filtered.pose.y_m) if located else None,
+            nearer_ns=judged.progress.since_ns if judged.progress else None,
         )
         state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)

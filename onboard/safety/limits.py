@@ -32,7 +32,9 @@
          a zone, or not localised while zones are required, the robot may only turn in place. An operator may creep
     R22  speed zones of the map: the lowest limit under the footprint holds, for an operator too
     R23  notice (`/obstacle`: a bumper, a cliff, an obstacle ahead): no forward motion, only the turn of the command
-         remains, as in R12. Backing and turning in place are free. An operator may creep
+         remains, as in R12. Backing and turning in place are free within R24. An operator may creep
+    R24  turn under a notice: while it is on, the turn rate is at most NOTICE_RADPS, also in place. An operator, who
+         watches, is not limited. R16 of `recovery.py` bounds how long this lasts
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -114,6 +116,8 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
     )
 
 
+NOTICE_RADPS = 0.5
+"""Turn rate while a notice is on: 5 s of it turn the robot away from what it touches (R24)."""
 RAMP_S = 0.1
 """Longest time step of a ramp: after a pause the set point does not jump."""
 
@@ -256,10 +260,14 @@ def _apply_limits(
         caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))
     allowed_mps, cap = min(caps, key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
-        return ramped, reason
-    if cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
-        return Twist(0.0, ramped.w_radps), cap
-    return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), cap
+        cap, within = reason, ramped
+    elif cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
+        within = Twist(0.0, ramped.w_radps)
+    else:
+        within = _scaled(ramped, allowed_mps / abs(ramped.v_mps))
+    if situation.obstacle is True and abs(within.w_radps) > NOTICE_RADPS and not operator:
+        return _scaled(within, NOTICE_RADPS / abs(within.w_radps)), Reason.OBSTACLE
+    return within, cap
 
 
 def _stop_reason(

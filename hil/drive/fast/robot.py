@@ -37,6 +37,7 @@ from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import STATES, LocalizationState, Received
 from onboard.navigation.odometry import OdometryState, Sample
 from onboard.navigation.start_frame import Located, Start, locate
+from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply
@@ -98,6 +99,11 @@ MOST_TICKS = 10
 def time_ns(tick: int) -> int:
     """Return the time of a tick on the runtime's clock."""
     return START_NS + tick * STEP_NS
+
+
+def tick_of(now_ns: int) -> int:
+    """Return the tick of a time on the runtime's clock."""
+    return (now_ns - START_NS) // STEP_NS
 
 
 class FastRobot:
@@ -183,9 +189,12 @@ class FastRobot:
             self._wanted = set_point
             self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
 
-    def judge_blocked(self, since_tick: int | None) -> None:
-        """Store the tick since which the robot is blocked, None if free, after the recovery itself judged this tick."""
-        self._states["blocked"] = NEVER if since_tick is None else since_tick
+    def judge_blocked(self, state: RecoveryState) -> None:
+        """Store since when the robot is blocked and at its place, after the recovery itself judged this tick."""
+        states = self._states
+        states["blocked"] = NEVER if state.blocked_ns is None else tick_of(state.blocked_ns)
+        states["place"] = NEVER if state.place_m is None else tick_of(state.place_ns)
+        states["place_x_m"], states["place_y_m"] = state.place_m or (0.0, 0.0)
         self._judged = True
 
     def wheels(self, then: Sample | None = None) -> OdometryState:

@@ -8,7 +8,7 @@ This module defines no behaviour of its own: it compiles these definitions into 
     wheels    `onboard.navigation.odometry.advance`
     filter    `onboard.navigation.ekf.predict`
     progress  `onboard.navigation.mission.track_progress`
-    blocked   `onboard.safety.recovery.blocked`
+    blocked   `onboard.safety.recovery.blocked`, and the place of its R16 and R17
 
 tests/hil/drive/fast/test_tick_kernels.py compares the kernels with the definitions.
 """
@@ -33,6 +33,7 @@ from onboard.navigation.mission import IMPROVEMENT_M
 from onboard.navigation.odometry import NOISE_PER_STEP, STEPS_PER_S
 from onboard.navigation.odometry import REST_MPS as WHEELS_REST_MPS
 from onboard.navigation.odometry import REST_RADPS as WHEELS_REST_RADPS
+from onboard.safety.recovery import PLACE_M
 from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import kernel
 
@@ -238,6 +239,7 @@ class TickState(NamedTuple):
     filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
     filtering:  whether a fix has come yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
+    place:      tick since which the robot is at its place (`RecoveryState.place_ns`), at (place_x_m, place_y_m)
     best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
     seen_*:     tick and true pose of the newest scan
     halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
@@ -284,6 +286,9 @@ class TickState(NamedTuple):
     scale: float = 0.0
     creep: float = 0.0
     blocked: float = NEVER
+    place: float = NEVER
+    place_x_m: float = 0.0
+    place_y_m: float = 0.0
     best_m: float = math.inf
     best: float = NEVER
     clear_m: float = math.inf
@@ -409,19 +414,23 @@ def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodie
 
 @kernel
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
-    """Judge the last tick: update the start of the block and the progress toward the goal."""
-    if judge_block:
-        held = s.touching != 0.0 and k.wanted_v > 0.0
-        moves = abs(s.wheel_v) > k.moving_mps or (abs(s.wheel_w) > k.moving_radps and not held)
-        wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
-        if moves or not (s.touching != 0.0 or wants):
-            s.blocked = NEVER
-        elif s.blocked == NEVER:
-            s.blocked = s.tick
+    """Judge the last tick: update the start of the block, the place and the progress toward the goal."""
     if k.anchored != 0.0:
         x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
     else:
         x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
+    if judge_block:
+        pushes = s.touching != 0.0 and k.wanted_v > 0.0
+        goes, turns = abs(s.wheel_v) > k.moving_mps, abs(s.wheel_w) > k.moving_radps
+        wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
+        if goes or (turns and not pushes) or not (s.touching != 0.0 or wants):
+            s.blocked = NEVER
+        elif s.blocked == NEVER:
+            s.blocked = s.tick
+        if not (s.touching != 0.0 or goes or turns or wants):
+            s.place = NEVER
+        elif s.place == NEVER or math.hypot(x - s.place_x_m, y - s.place_y_m) > PLACE_M:
+            s.place, s.place_x_m, s.place_y_m = s.tick, x, y
     away_m = math.hypot(x - k.goal_x_m, y - k.goal_y_m)
     if away_m <= s.best_m - IMPROVEMENT_M:
         s.best_m, s.best = away_m, s.tick
