@@ -58,9 +58,7 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
-        self._bounds = limits.bounds_of(
-            config.limits, robot.plant, config.robot.footprint_radius_m, config.odometry.stale_ms
-        )
+        self._bounds = limits.bounds_of(config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
         self._clock, self._inbox, self._inference, self._drive = clock, inbox, inference, drive
         self._listeners = tuple(listeners)
@@ -255,7 +253,7 @@ class Runtime:
             wanted=deciding.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
-            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
+            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept),
         )
         state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)

@@ -16,7 +16,7 @@ from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
@@ -131,7 +131,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
-    body = Body(base.robot.footprint_radius_m, base.robot.height_m)
+    body = body_of(base.robot)
     with preparing(f"map {options.map_name}"):
         scenario = choose(options.map_name, options.seed, options.episode, body)
         asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here

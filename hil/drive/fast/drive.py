@@ -291,7 +291,7 @@ class FastDrive:
             wanted=self._deciding.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
-            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
+            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept),
         )
         before = replace(self._recovery, now_ns=time_ns(tick - 1), blocked_ns=blocked_ns)
         self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
