@@ -396,7 +396,7 @@ def _turn_caps(
 
 def _braking_mps2(twist: Twist, bounds: Bounds) -> float:
     """Return the deceleration along the twist's arc; on a tight arc of a polygon, the yaw rate brakes last."""
-    if bounds.footprint.is_round or twist.w_radps == 0.0:
+    if bounds.footprint.is_round or twist.w_radps == 0.0 or abs(twist.v_mps) < collision.REST_MPS:
         return bounds.braking_mps2
     return min(bounds.braking_mps2, bounds.braking_radps2 * abs(twist.v_mps / twist.w_radps))
 
