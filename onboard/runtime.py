@@ -58,9 +58,7 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
-        self._bounds = limits.bounds_of(
-            config.limits, robot.plant, config.robot.footprint_radius_m, config.odometry.stale_ms
-        )
+        self._bounds = limits.bounds_of(config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
         self._clock, self._inbox, self._inference, self._drive = clock, inbox, inference, drive
         self._listeners = tuple(listeners)
@@ -241,7 +239,7 @@ class Runtime:
             return judged
         seen, config = sensed.observation, self._config
         return mission.look_at_goal(
-            judged, scan, seen.filtered.pose, config.robot.footprint_radius_m, config.goal, seen.stamp_ns
+            judged, scan, seen.filtered.pose, config.robot.footprint.inner_m, config.goal, seen.stamp_ns
         )
 
     def _recover(
@@ -266,7 +264,7 @@ class Runtime:
             wanted=deciding.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
-            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
+            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept),
             place_m=(located.filtered.pose.x_m, located.filtered.pose.y_m) if located else None,
             nearer_ns=judged.progress.since_ns if judged.progress else None,
         )

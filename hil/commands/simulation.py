@@ -18,7 +18,7 @@ from hil.live.goal_tour import MOST_GOALS
 from hil.live.simulator import run_sim
 from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
@@ -94,7 +94,7 @@ def sim(
     check_json_target(json_file)
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     mounts = load_mounts(loaded.robot.mounts)
-    body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
+    body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)

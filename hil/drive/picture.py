@@ -155,15 +155,15 @@ def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> No
     start = drawing.episode.start
     for goal in drawing.targets:
         _circle(draw, view, goal, TOLERANCE_M, GOAL, filled=True)
-    _pose(draw, view, start, drawing.body.radius_m, START)
-    _pose(draw, view, drawing.end, drawing.body.radius_m, BODY)
+    _pose(draw, view, start, drawing.body, START)
+    _pose(draw, view, drawing.end, drawing.body, BODY)
     for moment, color in zip(drawing.moments, MOMENTS, strict=False):
         for x, y in (view.px(point) for point in moment.points):
             size = POINT_PX * OVERSAMPLE
             draw.ellipse((x - size, y - size, x + size, y + size), color)
-        _pose(draw, view, moment.pose, drawing.body.radius_m, color)
+        _pose(draw, view, moment.pose, drawing.body, color)
     for point in drawing.contacts:
-        _circle(draw, view, point, drawing.body.radius_m, CONTACT)
+        _circle(draw, view, point, drawing.body.inner_m, CONTACT)
 
 
 def _circle(
@@ -173,11 +173,17 @@ def _circle(
     draw.circle(view.px(at_m), radius, color if filled else None, color, LINE_PX * OVERSAMPLE)
 
 
-def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, radius_m: float, color: Color) -> None:
+def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, body: Body, color: Color) -> None:
     """Draw a footprint with a line from its centre to its front."""
-    _circle(draw, view, (pose.x_m, pose.y_m), radius_m, color)
-    front = pose.x_m + radius_m * math.cos(pose.yaw_rad), pose.y_m + radius_m * math.sin(pose.yaw_rad)
-    draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, LINE_PX * OVERSAMPLE)
+    front_m, width = body.radius_m, LINE_PX * OVERSAMPLE
+    if body.corners_m:
+        front_m = max(x for x, _ in body.corners_m)
+        corners = [view.px(apply(pose, corner)) for corner in body.corners_m]
+        draw.line([*corners, corners[0]], color, width, "curve")
+    else:
+        _circle(draw, view, (pose.x_m, pose.y_m), body.radius_m, color)
+    front = pose.x_m + front_m * math.cos(pose.yaw_rad), pose.y_m + front_m * math.sin(pose.yaw_rad)
+    draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, width)
 
 
 def _draw_footer(draw: ImageDraw.ImageDraw, view: _View, map_size: tuple[int, int], drawing: Drawing) -> None:

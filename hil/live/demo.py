@@ -19,7 +19,7 @@ from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
@@ -121,7 +121,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
     sys.stderr.write(in_effect_text(base))
-    body = Body(base.robot.footprint_radius_m, base.robot.height_m)
+    body = body_of(base.robot)
     with (
         Signals() as signals,
         contextlib.closing(Wire(base.dds)) as wire,

@@ -16,7 +16,7 @@ from hil.drive.episodes import choose
 from hil.live.dashboard import preparing
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import Body, body_of
 from hil.recordings.recording import Recording, Screen, open_recording
 from hil.view.dds_source import DdsSource, listen
 from hil.view.queue import ScreenQueue, Shown
@@ -144,7 +144,7 @@ def _scene(options: ViewOptions, config: Config, mounts: Mounts) -> Scene:
     """Return the scene before the first message. Raises InputError for the map."""
     from hil.view.rerun import Scene
 
-    world, start = _building(options, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    world, start = _building(options, body_of(config.robot))
     return Scene(config, mounts, world, start)
 
 

@@ -279,7 +279,7 @@ class FastDrive:
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
-        radius_m, pose = self._config.robot.footprint_radius_m, located.filtered.pose
+        radius_m, pose = self._config.robot.footprint.inner_m, located.filtered.pose
         self._mission = mission.look_at_goal(self._mission, seen, pose, radius_m, self._config.goal, slot.start_ns)
 
     def _recover(self) -> Twist | None:
@@ -305,7 +305,7 @@ class FastDrive:
             wanted=self._deciding.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
-            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
+            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept),
             place_m=(pose.x_m, pose.y_m),
             nearer_ns=progress.since_ns,
         )

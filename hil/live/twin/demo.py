@@ -23,7 +23,7 @@ from hil.live.dashboard import Dashboard, preparing
 from hil.live.demo import HEAD, DriveLink, demo_config
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.scene.crowd_file import CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config
@@ -68,7 +68,7 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError if a process cannot start or ends too early."""
     config = demo_config(given, options.policy, depth_noise=False)
     check_files(config)
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
         site = Site(wanted, body, load_plant(config.robot.plant))
