@@ -21,10 +21,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from onboard.config.config import GoalSection
-from onboard.policy.contract import STOP_ACTION
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
-from onboard.values.messages import Pose, Twist
+from onboard.values.messages import STOP, Pose, Twist
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
@@ -166,9 +165,9 @@ def recovering(mission: Mission, active: bool) -> Mission:
     return mission
 
 
-def note_action(mission: Mission, action: int) -> Mission:
-    """Return the mission after a decision took effect, with stop actions in a row counted."""
-    return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
+def note_action(mission: Mission, wanted: Twist) -> Mission:
+    """Return the mission after a decision took effect, with stop actions (both velocities zero) in a row counted."""
+    return replace(mission, stops=mission.stops + 1 if wanted == STOP else 0)
 
 
 def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
