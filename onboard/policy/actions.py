@@ -80,17 +80,17 @@ class ContinuousAction(Action):
     """Two numbers v and w, or the parameters of a distribution of both, whose mode is taken.
 
     v_mps, w_radps: lowest and highest velocity
-    squash:         how a number becomes a velocity: "none" as it is; "unit" from [-1, 1] to the range; "tanh" and
-                    "sigmoid" apply that function first; all are clipped to the range
+    squash:         how a number becomes a velocity: "none" as it is; "unit" from [-1, 1] and "fraction" from [0, 1] to
+                    the range; "tanh" and "sigmoid" apply that function first; all are clipped to the range
     distribution:   "gaussian": the two means come first, the rest does not matter; "beta": two alphas, then two betas,
                     over the range; None: no distribution
-    stop_mps, stop_radps: a pair below both is a stop
+    stop_mps, stop_radps: a pair below both is a stop, without `stop_within_m`
     """
 
     kind: Literal["continuous"]
     v_mps: Range
     w_radps: Range
-    squash: Literal["none", "unit", "tanh", "sigmoid"] = "none"
+    squash: Literal["none", "unit", "fraction", "tanh", "sigmoid"] = "none"
     distribution: Literal["gaussian", "beta"] | None = None
     stop_mps: NonNegative = 0.05
     stop_radps: NonNegative = 0.1
@@ -118,7 +118,8 @@ class ContinuousAction(Action):
         elif self.squash != "none":
             pair = low + _unit(self.squash, pair[:2]) * (high - low)
         v, w = np.clip(pair[:2], low, high).tolist()
-        twist = STOP if abs(v) < self.stop_mps and abs(w) < self.stop_radps else Twist(v, w)
+        stops = self.stop_within_m is None and abs(v) < self.stop_mps and abs(w) < self.stop_radps
+        twist = STOP if stops else Twist(v, w)
         return Decision(nearest_action(twist), values, twist)
 
     def within(self, v_mps: Range, w_max_radps: float) -> ContinuousAction:
@@ -163,6 +164,8 @@ def _clip(value: float, limits: Range) -> float:
 
 def _unit(squash: str, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return numbers in [0, 1]."""
+    if squash == "fraction":
+        return np.clip(numbers, 0.0, 1.0)
     if squash == "sigmoid":
         return np.asarray(0.5 * (1.0 + np.tanh(0.5 * numbers)))
     return np.asarray(0.5 * (1.0 + (np.tanh(numbers) if squash == "tanh" else np.clip(numbers, -1.0, 1.0))))

@@ -171,8 +171,7 @@ class ColorFeed(Feed):
         height, width = self.size
         if (height, width) != planes.shape[1:]:
             planes = np.asarray(_averages(RGB_HEIGHT, height) @ planes @ _averages(RGB_WIDTH, width).T)
-        ordered = planes if self.layout == "chw" else planes.transpose(1, 2, 0)
-        return ordered.reshape(-1)
+        return np.asarray(planes if self.layout == "chw" else planes.transpose(1, 2, 0)).reshape(-1)
 
 
 @lru_cache(maxsize=8)
@@ -333,8 +332,34 @@ def _index_of(observation: Observation, actions: Sequence[Twist]) -> int:
     return actions.index(observation.set_point) if known else len(actions)
 
 
-AnyFeed = Annotated[ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed, Field(discriminator="feed")]
-OneFeed = ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed
+Part = Annotated[ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed, Field(discriminator="feed")]
+
+
+class PartsFeed(Feed):
+    """Several feeds one after the other in one tensor, such as the flat observation of a gym. A part has no history."""
+
+    feed: Literal["parts"]
+    parts: Annotated[tuple[Part, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> PartsFeed:
+        self._require(sum(part.width for part in self.parts), "its parts have")
+        if any(part.history > 1 for part in self.parts):
+            raise ValueError("parts: a part has no history of its own; give the history to the whole")
+        return self
+
+    def values(self, observation: Observation, actions: Sequence[Twist]) -> Array:
+        """Return the values of all parts."""
+        return np.concatenate([part.values(observation, actions) for part in self.parts])
+
+
+OneFeed = ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed | PartsFeed
+AnyFeed = Annotated[OneFeed, Field(discriminator="feed")]
+
+
+def parts_of(feed: OneFeed) -> tuple[OneFeed, ...]:
+    """Return the parts of a feed, or the feed itself."""
+    return feed.parts if isinstance(feed, PartsFeed) else (feed,)
 
 
 class MemoryEntry(Section):

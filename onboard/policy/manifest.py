@@ -38,6 +38,7 @@ from onboard.policy.encode import (
     ScanFeed,
     ScanScale,
     memory_size,
+    parts_of,
 )
 from onboard.values.errors import ConfigError, EngineError
 from onboard.values.messages import Memory, Twist
@@ -313,7 +314,9 @@ class OwnManifest(ModelManifest):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{kind}: the name {', '.join(twice)} stands twice")
-        if not self.actions and any(isinstance(one, ActionFeed) and "index" in one.fields for one in self.feeds):
+        if not self.actions and any(
+            isinstance(part, ActionFeed) and "index" in part.fields for feed in self.feeds for part in parts_of(feed)
+        ):
             raise ValueError("inputs: a continuous action has no index; last_action has the fields v and w")
         return self
 
@@ -387,7 +390,18 @@ class _Version(BaseModel):
 
 def _in_words(error: Any) -> str:
     """Return an error of pydantic: key, reason, value."""
-    unions = {"table", "continuous", "color", "scan", "pose", "odometry", "localization", "goal", "last_action"}
+    unions = {
+        "table",
+        "continuous",
+        "color",
+        "scan",
+        "pose",
+        "odometry",
+        "localization",
+        "goal",
+        "last_action",
+        "parts",
+    }
     where = ".".join(str(part) for part in error["loc"] if part not in unions)
     if error["type"] == "extra_forbidden":
         return f"unknown key {where}"

@@ -49,7 +49,7 @@ class NetworkPolicy:
 
     def initial_memory(self) -> Memory:
         """Return zeros: (layers, width) float32 for version 1, flat for version 2, of size 0 without memory."""
-        return self._initial.copy()
+        return np.array(self._initial)
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the manifest's action and the new memory.
