@@ -12,6 +12,7 @@ method trains a smaller actor on buildings of this project, with the limits in f
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hil.drive.episodes import load_episodes
 from hil.drive.fast.drive import drive_fast
@@ -32,7 +33,7 @@ from onboard.policy.manifest import OwnManifest, save_manifest, sha256_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
 
-HIDDEN = 16
+HIDDEN = 8
 MAPS = ("gdc1", "gdc3", "ghc7")
 DRIVE_S = 40.0
 CELL_M = 1.0
@@ -59,9 +60,17 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-def actor() -> nn.Sequential:
-    """Return an untrained actor: 3 ranges to 2 numbers in [-1, 1]."""
-    return nn.Sequential(nn.Linear(3, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2), nn.Tanh())
+class Actor(nn.Module):
+    """3 ranges to 2 numbers in [-1, 1]. Mirrored ranges give the same speed and the opposite turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
+
+    def forward(self, ranges: Tensor) -> Tensor:
+        """Return (1, 2)."""
+        seen, mirrored = self.layers(ranges), self.layers(ranges[:, [2, 1, 0]])
+        return torch.tanh(torch.cat([seen[:, :1] + mirrored[:, :1], seen[:, 1:] - mirrored[:, 1:]], 1))
 
 
 class TorchEngine:
@@ -93,7 +102,7 @@ def places(maps: tuple[str, ...]) -> list[tuple[Setting, tuple[Episode, ...]]]:
 
 def cells_seen(weights: npt.NDArray[np.float32], where: tuple[Setting, Episode], seed: int, drive_s: float) -> float:
     """Return the reward of one drive: the floor that was covered, less 5 for each contact."""
-    network = actor()
+    network = Actor()
     nn.utils.vector_to_parameters(torch.from_numpy(weights), network.parameters())
     policy = NetworkPolicy(TorchEngine(network), OwnManifest.model_validate(MANIFEST | {"sha256": "0" * 64}))
     with unlogged():
@@ -108,7 +117,7 @@ def train(
     """Return the weights of the best mean. Every candidate of a generation drives from the same starts."""
     rng = np.random.default_rng(seed)
     known = places(maps)
-    size = sum(one.numel() for one in actor().parameters())
+    size = sum(one.numel() for one in Actor().parameters())
     mean, spread = np.zeros(size, np.float32), np.full(size, SPREAD, np.float32)
     for generation in range(generations):
         starts = []
@@ -120,7 +129,9 @@ def train(
         best = drawn[np.argsort(scores)[-max(2, round(ELITE * candidates)) :]]
         mean, spread = best.mean(axis=0), best.std(axis=0) + 0.02
         floor = np.mean(scores) / drives, np.max(scores) / drives
-        print(f"generation {generation + 1} of {generations}: {floor[0]:.1f} cells a drive, best {floor[1]:.1f}")
+        sys.stdout.write(
+            f"generation {generation + 1} of {generations}: {floor[0]:.1f} cells a drive, best {floor[1]:.1f}\n"
+        )
     return mean
 
 
@@ -128,7 +139,7 @@ def write(weights: npt.NDArray[np.float32], folder: Path) -> Path:
     """Write the actor and its manifest; return the model's path."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "corridor.onnx"
-    network = actor()
+    network = Actor()
     nn.utils.vector_to_parameters(torch.from_numpy(weights), network.parameters())
     names = {"input_names": ["ranges"], "output_names": ["action"]}
     torch.onnx.export(network.eval(), (torch.zeros(1, 3),), str(model), dynamo=False, opset_version=17, **names)
@@ -140,15 +151,15 @@ def main() -> None:
     """Train and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--generations", type=int, default=12)
-    parser.add_argument("--candidates", type=int, default=24)
+    parser.add_argument("--generations", type=int, default=10)
+    parser.add_argument("--candidates", type=int, default=32)
     parser.add_argument("--drives", type=int, default=6, help="drives of each candidate in a generation")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
     model = write(train(given.generations, given.candidates, given.drives, given.seed), given.out)
-    print(f"{model}: trained in {time.monotonic() - began:.0f} s")
+    sys.stdout.write(f"{model}: trained in {time.monotonic() - began:.0f} s\n")
 
 
 if __name__ == "__main__":

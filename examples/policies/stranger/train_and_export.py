@@ -16,6 +16,7 @@ here imports onboard. The batch is variable, and the inputs have the author's ow
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def train(steps: int, seed: int) -> Mlp:
         optimizer.step()
         schedule.step()
         if (step + 1) % 500 == 0:
-            print(f"step {step + 1} of {steps}: loss {float(loss.detach()):.4f}")
+            sys.stdout.write(f"step {step + 1} of {steps}: loss {float(loss.detach()):.4f}\n")
     return network
 
 
@@ -125,7 +126,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     export(train(given.steps, given.seed), given.out)
-    print(given.out)
+    sys.stdout.write(f"{given.out}\n")
 
 
 if __name__ == "__main__":
