@@ -405,6 +405,9 @@ def _in_words(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"] if part not in unions)
     if error["type"] == "extra_forbidden":
         return f"unknown key {where}"
+    if error["type"].startswith("union_tag"):
+        key, known = error["ctx"]["discriminator"].strip("'"), error["ctx"].get("expected_tags")
+        return f"{where}.{key}: must be {known or 'there'}" + (f" (is {error['ctx']['tag']!r})" if known else "")
     told = (
         ""
         if error["type"] in ("missing", "value_error") or isinstance(error["input"], (dict, list))
