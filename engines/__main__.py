@@ -28,6 +28,14 @@ COMMANDS = {
         "engines.export.command:export",
         "Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it.",
     ),
+    "wrap": Command(
+        "engines.export.command:wrap",
+        "Copy a model of another training, propose its manifest from its tensors, and say what was guessed.",
+    ),
+    "validate": Command(
+        "engines.export.command:validate",
+        "Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.",
+    ),
     "build": Command(
         "engines.export.command:build",
         "On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's.",

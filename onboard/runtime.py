@@ -23,6 +23,7 @@ from onboard.perception import obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
+from onboard.policy.contract import twist_of
 from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, limits, recovery
@@ -186,7 +187,7 @@ class Runtime:
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
         if acted is not None and acted.decision is not None:
-            judged = mission.note_action(judged, acted.decision.action)
+            judged = mission.note_action(judged, twist_of(acted.decision))
         if located is None:
             return judged
         situation = mission.Situation(

@@ -25,10 +25,9 @@ import numpy as np
 
 from onboard.config.config import GoalSection
 from onboard.perception import collision
-from onboard.policy.contract import STOP_ACTION
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import apply, distance, inverse
-from onboard.values.messages import Pose, Scan, Twist
+from onboard.values.messages import STOP, Pose, Scan, Twist
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
@@ -179,9 +178,9 @@ def recovering(mission: Mission, active: bool) -> Mission:
     return mission
 
 
-def note_action(mission: Mission, action: int) -> Mission:
-    """Return the mission after a decision took effect, with stop actions in a row counted."""
-    return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
+def note_action(mission: Mission, wanted: Twist) -> Mission:
+    """Return the mission after a decision took effect, with stop actions (both velocities zero) in a row counted."""
+    return replace(mission, stops=mission.stops + 1 if wanted == STOP else 0)
 
 
 def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:

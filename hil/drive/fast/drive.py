@@ -35,7 +35,7 @@ from onboard.navigation.mission import Mission, Progress, State
 from onboard.perception import collision, obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.policy import decision
-from onboard.policy.contract import ACTIONS
+from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
 from onboard.safety import limits, recovery
@@ -237,7 +237,7 @@ class FastDrive:
         if acted.fault:
             self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
         elif acted.decision is not None:
-            self._mission = mission.note_action(self._mission, acted.decision.action)
+            self._mission = mission.note_action(self._mission, twist_of(acted.decision))
             self._actions[acted.decision.action] += 1
 
     def _judge_mission(self) -> None:

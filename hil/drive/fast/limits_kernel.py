@@ -136,6 +136,8 @@ def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, o
 
 Floats = npt.NDArray[np.float64]
 
+MOST_JUDGED = 10_000
+"""Largest number of cached commands: continuous actions hardly ever repeat."""
 MARGIN_M = 1e-6
 """Added to the reach: much larger than any rounding error."""
 
@@ -179,6 +181,8 @@ class FastLimits:
     def _judge(self, wanted: Twist) -> tuple[float | None, Floats]:
         """Return `reach_m` and `ways` of a command; cache both for the next call."""
         if wanted not in self._judged:
+            if len(self._judged) >= MOST_JUDGED:
+                self._judged.clear()
             ways = self._ways(wanted)
             if ways is None:
                 self._judged[wanted] = None, NONE

@@ -32,7 +32,7 @@ FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 def stopped_at(x_m: float, now_s: float = 1.0, twist: Twist = STOP, stops: int = SECTION.rest_decisions) -> Mission:
     state = DRIVING
     for _ in range(stops):
-        state = m.note_action(state, STOP_ACTION)
+        state = m.note_action(state, STOP)
     return judged(state, x_m, now_s, twist)
 
 
@@ -60,7 +60,7 @@ def test_ends(what: str, mission: Mission, state: State) -> None:
 def test_other_actions_restart_the_count_of_stops() -> None:
     mission = DRIVING
     for action in (STOP_ACTION, FORWARD, STOP_ACTION):
-        mission = m.note_action(mission, action)
+        mission = m.note_action(mission, ACTIONS[action])
     assert mission.stops == 1
 
 
@@ -131,7 +131,7 @@ def test_rest_by_an_operator_or_a_lost_input_is_no_stop_of_the_policy(change: di
     mission = stopped_at(0.5)
     brought = judged(mission, 2.0, 2.0, **change)
     assert judged(brought, 2.0, 3.0).state is State.NAVIGATING
-    again = m.note_action(m.note_action(brought, STOP_ACTION), STOP_ACTION)
+    again = m.note_action(m.note_action(brought, STOP), STOP)
     assert judged(again, 2.0, 4.0).state is State.REACHED
 
 

@@ -11,7 +11,7 @@ from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.policy.inference import Result
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
-from onboard.values.messages import STOP, Inputs, Twist
+from onboard.values.messages import STOP, Decision, Inputs, Twist
 
 SLOW_NS = NS_PER_S // 5
 """Additional latency of a decision. A decision is due after 100 ms: it misses its deadline and ends before the next."""
@@ -68,9 +68,9 @@ class Ahead(Injection):
 def _choosing(action: int, result: Result) -> Result:
     if result.decision is None:
         return result
-    logits = np.zeros_like(result.decision.logits)
+    logits = np.zeros(len(ACTIONS), np.float32)
     logits[action] = 1.0
-    return replace(result, decision=replace(result.decision, action=action, logits=logits))
+    return replace(result, decision=Decision(action, logits))
 
 
 class BlockedLoop(Injection):
