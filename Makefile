@@ -101,8 +101,9 @@ lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/mypy
 
 .PHONY: try-documents
-try-documents: $(VENV)/.runtime ## run the commands of README and docs without any extra beyond the documented ones
-	@$(BIN)/python .ci/document_commands.py
+try-documents: ## run the commands of README and docs from a wheel, in a clean environment (ARGS="PYTHON...")
+	@bash .ci/prepare-machine
+	@"$$(bash .ci/prepare-machine --python)" .ci/document_commands.py $(ARGS)
 
 .PHONY: docs-check
 docs-check: $(VENV)/.runtime ## say which figures in the documents are of other code than today's
@@ -112,7 +113,10 @@ docs-check: $(VENV)/.runtime ## say which figures in the documents are of other 
 check: test-all lint ## everything that CI runs
 
 .PHONY: setup
-setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv
+setup: $(VENV)/.runtime ## prepare .venv for the commands of README
+
+.PHONY: dev
+dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, the 3-D view, bags
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made

@@ -1,4 +1,6 @@
-"""Run the commands of README and docs in the environment that `make demo` makes: no extra beyond the documented ones.
+"""Run the commands of README and docs from a wheel, outside the clone, with the extra `cpu` alone.
+
+    document_commands.py [PYTHON...]      interpreters to try; the one that runs this when none is given
 
 A command is what stands in the document; words are added only to make it short. It fails for a command that no longer
 stands there, for another exit code, and for a traceback.
@@ -6,17 +8,13 @@ stands there, for another exit code, and for a traceback.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BEYOND = ("torch", "ray", "rerun", "rosbags", "pytest")
-"""Packages of extras that README's commands must do without."""
 MY_ROBOT = "my_robot/onboard.toml"
 
 #   document              command, as it stands there                                     added       exit code
@@ -33,31 +31,41 @@ COMMANDS = (
     ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",
      "--episodes 1", 0),
     ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0),
+    ("docs/tools.md",      "onboard-hil view --map gdc1",                                 "",           2),
 )  # fmt: skip
 
 
 def main() -> int:
     """Run them in an empty folder, one after another. Exit code 1: something failed."""
-    more = [name for name in BEYOND if find_spec(name)]
-    if more:
-        sys.stdout.write(f"this environment has more than the documented extras: {', '.join(more)}\n")
-    failed = len(more) if "CI" in os.environ else 0
-    bins = Path(sys.executable).parent
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("onboard", "docs"):
-            Path(folder, name).symlink_to(ROOT / name)
-        for document, command, added, code in COMMANDS:
-            problem = run(
-                document,
-                command,
-                f"PATH={bins}:$PATH; run=$(ls -t recordings/*.mcap 2>/dev/null | head -1); {command} {added}",
-                folder,
-                code,
-            )
-            failed += bool(problem)
-            sys.stdout.write(f"{'FAILED' if problem else 'passed'}  {document}: {command} {added}\n{problem}")
-            sys.stdout.flush()
+    failed = 0
+    for python in sys.argv[1:] or [sys.executable]:
+        with tempfile.TemporaryDirectory() as place:
+            folder, environment = Path(place, "work"), Path(place, "environment")
+            folder.mkdir()
+            for name in ("onboard", "docs"):
+                (folder / name).symlink_to(ROOT / name)
+            install(python, environment)
+            for document, command, added, code in COMMANDS:
+                words = f"run=$(ls -t recordings/*.mcap 2>/dev/null | head -1); {command} {added}"
+                problem = run(document, command, f"PATH={environment / 'bin'}:$PATH; {words}", str(folder), code)
+                failed += bool(problem)
+                sys.stdout.write(f"{'FAILED' if problem else 'passed'}  {document}: {command} {added}\n{problem}")
+                sys.stdout.flush()
     return int(failed > 0)
+
+
+def install(python: str, environment: Path) -> None:
+    """Make a virtual environment with nothing but this wheel and its extra."""
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = environment / "wheels"
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
+    (wheel,) = wheels.glob("onboard-*.whl")
+    subprocess.run([*pip, "install", f"onboard[cpu] @ {wheel.as_uri()}"], check=True)
+    shutil.rmtree(wheels)
+    size = subprocess.run(["du", "-sm", str(environment)], capture_output=True, text=True, check=True).stdout.split()[0]
+    version = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    sys.stdout.write(f"{version}: {size} MB installed\n")
 
 
 def run(document: str, command: str, script: str, folder: str, code: int) -> str:

@@ -38,6 +38,18 @@ COMMANDS = {
         DEVELOP,
         "export --checkpoint runs/mine/policy.pt --out mine.onnx",
     ),
+    "wrap": Command(
+        "engines.export.command:wrap",
+        "Copy a model of another training, propose its manifest from its tensors, and say what was guessed.",
+        DEVELOP,
+        "wrap own.onnx -o wrapped",
+    ),
+    "validate": Command(
+        "engines.export.command:validate",
+        "Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.",
+        JUDGE,
+        "validate own.onnx",
+    ),
     "build": Command(
         "engines.export.command:build",
         "On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's.",

@@ -160,6 +160,8 @@ class Journal:
             self.note(verdict, x_m=goal.pose.x_m, y_m=goal.pose.y_m, frame=goal.frame_id, reason=refusal)
         if acted is not None and acted.fault:
             self.fault("engine_failed", acted.fault)
+        if now.recovery.noticed != was.recovery.noticed:
+            self.note("obstacle", on=now.recovery.noticed)
         if recovered is not None:
             self.note("recovery", what=recovered.value)
             self._counters.recoveries += recovered is recovery.Event.BEGAN

@@ -23,6 +23,7 @@ from onboard.perception import obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
+from onboard.policy.contract import twist_of
 from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, limits, recovery
@@ -58,9 +59,7 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
-        self._bounds = limits.bounds_of(
-            config.limits, robot.plant, config.robot.footprint_radius_m, config.odometry.stale_ms
-        )
+        self._bounds = limits.bounds_of(config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
         self._clock, self._inbox, self._inference, self._drive = clock, inbox, inference, drive
         self._listeners = tuple(listeners)
@@ -105,9 +104,10 @@ class Runtime:
             deciding, acted = self._act(was.pilot, new_episode, slot)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
+            judged = self._look_at_goal(judged, sensed, scan)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, new_episode, judged, deciding, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
             )
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
@@ -187,7 +187,7 @@ class Runtime:
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
         if acted is not None and acted.decision is not None:
-            judged = mission.note_action(judged, acted.decision.action)
+            judged = mission.note_action(judged, twist_of(acted.decision))
         if located is None:
             return judged
         situation = mission.Situation(
@@ -234,6 +234,15 @@ class Runtime:
         )
         return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
 
+    def _look_at_goal(self, judged: Mission, sensed: Sensed | None, scan: Scan) -> Mission:
+        """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
+        if sensed is None:
+            return judged
+        seen, config = sensed.observation, self._config
+        return mission.look_at_goal(
+            judged, scan, seen.filtered.pose, config.robot.footprint.inner_m, config.goal, seen.stamp_ns
+        )
+
     def _recover(
         self,
         state: RecoveryState,
@@ -241,6 +250,7 @@ class Runtime:
         judged: Mission,
         deciding: DecisionState,
         wheels: OdometryState,
+        located: Located | None,
         around: Around,
         zone: Zone,
         lost_ns: int | None,
@@ -255,7 +265,9 @@ class Runtime:
             wanted=deciding.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
-            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
+            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept),
+            place_m=(located.filtered.pose.x_m, located.filtered.pose.y_m) if located else None,
+            nearer_ns=judged.progress.since_ns if judged.progress else None,
         )
         state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)

@@ -19,7 +19,7 @@ from engines.encoder.views import FARTHEST_M, FORWARD_BINS, LABELS, Labels, Spli
 from engines.network.encoder_features import BATCH, load_encoder, planes_of
 from engines.network.network import PAPER, Widths
 from engines.runs.torch_file import read_torch
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale
 from onboard.values.errors import InputError
 
 BUCKETS_M = (0.0, 1.0, 2.0, 4.0, 7.0, FARTHEST_M)

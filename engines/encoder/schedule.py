@@ -15,7 +15,7 @@ from engines.encoder.cache import Views
 from engines.encoder.config import EncoderSection, PhaseSection
 from engines.encoder.views import FORWARD_BINS
 from engines.network.encoder_features import planes_of
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale
 
 ORDER_STREAM, MIRROR_STREAM = 3, 4
 MIRRORED = 0.5

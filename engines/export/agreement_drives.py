@@ -17,7 +17,7 @@ from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import TICK_HZ
 from hil.drive.setting import Setting
 from hil.maps.materials import draw_look
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from onboard.config.config import DEFAULT_ROBOT, Config, RatesSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -104,7 +104,7 @@ def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
 
 
 def _drive(listener: Listener, known: EpisodeSet, robot: Config, count: int, max_s: float) -> None:
-    body = Body(robot.robot.footprint_radius_m, robot.robot.height_m)
+    body = body_of(robot.robot)
     setting = Setting(known.world, load_plant(robot.robot.plant), body, load_mounts(robot.robot.mounts), robot)
     for number in range(count):
         episode = known.episodes[number % len(known.episodes)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
-from onboard.commands.cli import check_json_target
+from onboard.commands.cli import ConfigOption, check_json_target
 from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
@@ -109,6 +110,80 @@ def build(
         raise typer.Exit(DISAGREES)
 
 
+def wrap(
+    model: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="A model of any training.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the copy and its manifest.")],
+    name: Annotated[str | None, typer.Option(help="Name of the policy; the file's when not given.")] = None,
+    v_range: Annotated[
+        tuple[float, float] | None, typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action [m/s].")
+    ] = None,
+    w_range: Annotated[
+        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it [rad/s].")
+    ] = None,
+    fov: Annotated[
+        tuple[float, float] | None, typer.Option("--fov", metavar="BEGIN END", help="Bearings of a scan's ends [deg].")
+    ] = None,
+    twist: Annotated[
+        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each value.")
+    ] = None,
+) -> None:
+    """Copy a model of another training, propose its manifest from its tensors, and say what was guessed."""
+    try:
+        _require_onnx()
+        from engines.export import own_model
+
+        said = own_model.Said(name, v_range, w_range, tuple(_pair(text) for text in twist or ()), fov)
+        written, proposal = own_model.wrap(model, out, said)
+    except OnboardError as error:
+        raise _refused(error) from error
+    typer.echo(f"{written}\n{manifest_path(written)}\nguessed, so check each line:")
+    for line in proposal.guesses:
+        typer.echo(f"  {line}")
+    typer.echo(f"next: onboard-engines validate {written}")
+
+
+def validate(
+    model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or one that ships.")],
+    config: ConfigOption = None,
+) -> None:
+    """Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.
+
+    Exit 2 if something does not fit.
+    """
+    try:
+        _require_onnx()
+        from engines.export import own_model
+        from onboard.config.config import DEFAULT_ROBOT, load_config
+
+        checked = own_model.validate(model_path(model), load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+    except OnboardError as error:
+        raise _refused(error) from error
+    for line in (*checked.fed, *checked.notes):
+        typer.echo(line)
+    for line in checked.wrong:
+        typer.echo(f"error: {line}", err=True)
+    if checked.wrong:
+        raise typer.Exit(REFUSED)
+
+
+def _pair(text: str) -> tuple[float, float]:
+    """Return V,W of an option. Raises InputError."""
+    parts = text.split(",")
+    try:
+        v, w = (float(part) for part in parts)
+    except ValueError as error:
+        raise InputError(f"--twist {text}: must be two numbers, V,W") from error
+    if not (math.isfinite(v) and math.isfinite(w)):
+        raise InputError(f"--twist {text}: must be two finite numbers")
+    return v, w
+
+
+def _require_onnx() -> None:
+    """Raise MissingExtraError without onnx."""
+    if importlib.util.find_spec("onnx") is None:
+        raise MissingExtraError("onnx", "train")
+
+
 def _check_targets(out: Path, json_target: str | None) -> None:
     """Raise OnboardError if the model or the report cannot be written."""
     if not out.parent.is_dir():
@@ -189,7 +264,8 @@ def _export(
 
 
 def _refused(error: OnboardError) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
+    for line in str(error).splitlines():
+        typer.echo(f"error: {line}", err=True)
     return typer.Exit(DISAGREES if isinstance(error, DisagreementError) else REFUSED)
 
 

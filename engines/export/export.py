@@ -40,7 +40,7 @@ from onboard.policy.manifest import (
     TensorEntry,
     Weights,
     check_engine,
-    load_manifest,
+    paper_manifest,
     save_manifest,
     sha256_of,
 )
@@ -264,7 +264,7 @@ def export(
     with staged(model) as part:
         part.write_bytes(content)
         save_manifest(part, manifest_of(network, sha256_of(part), policy, extra, weights))
-        manifest = load_manifest(part)
+        manifest = paper_manifest(part)
         parity, found = _checked(part, manifest, network, recorded, steps)
         if weights == "float16":
             told = {**asdict(found), "drives": drives if recorded else 0}

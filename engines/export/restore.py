@@ -24,7 +24,7 @@ from engines.network.policy_checkpoint import PolicyFile, load_policy_file
 from engines.runs.torch_file import require_finite
 from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine, widen
-from onboard.policy.manifest import Manifest, check_engine, load_manifest
+from onboard.policy.manifest import Manifest, check_engine, paper_manifest
 from onboard.policy.parity import compare
 from onboard.values.errors import InputError
 
@@ -47,7 +47,7 @@ def initial_weights(name: str) -> PolicyFile:
     path = model_path(name)
     if path.suffix != MODEL_SUFFIX:
         return load_policy_file(path)
-    manifest = load_manifest(path)
+    manifest = paper_manifest(path)
     training = manifest.extra.get("training", {})
     if not isinstance(training, Mapping):
         raise InputError(f"{path}: its manifest: extra.training: expected a table, found {training!r}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
-from onboard.policy.manifest import Manifest, check_engine, load_manifest
+from onboard.policy.manifest import ModelManifest, check_engine, load_manifest
 from onboard.policy.parity import PARITY_STEPS, compare, random_inputs, zero_memory
 from onboard.values.interfaces import Engine
 
@@ -44,7 +44,7 @@ def build_and_check(model: Path, cache: Path, *, fp16: bool, sequences: int) -> 
         engine.close()
 
 
-def decision_ms(engine: Engine, manifest: Manifest, decisions: int = TIMED_DECISIONS) -> dict[str, float]:
+def decision_ms(engine: Engine, manifest: ModelManifest, decisions: int = TIMED_DECISIONS) -> dict[str, float]:
     """Return p50 and p99 of a warm engine's run time, copies in and out included [ms]."""
     inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
     times_ns = []

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.runs.torch_file import read_torch, require_finite, write_torch
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale
 from onboard.values.errors import InputError
 
 PREFIX = "rgb."

@@ -20,7 +20,7 @@ from hil.drive.episode_sets import building_of
 from hil.jobs.code_digest import file_digest
 from onboard.config.config import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
-from onboard.policy.manifest import Manifest, load_manifest, manifest_path
+from onboard.policy.manifest import Manifest, manifest_path, paper_manifest
 from onboard.values.errors import InputError, MissingExtraError
 
 TEMPLATE = "card.md.j2"
@@ -55,7 +55,7 @@ def make_card(found: Gathered, model: Path, tables: str) -> Written:
 
 def manifest_for(found: Gathered, model: Path) -> Manifest:
     """Return the manifest of the results' model. Raises as `make_card`."""
-    manifest = load_manifest(model)
+    manifest = paper_manifest(model)
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
@@ -129,7 +129,7 @@ def lineage(training: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _shipped(sha256: object) -> Mapping[str, Any]:
     """Return `extra.training` of the policy that ships with this digest; empty if none has it."""
-    manifests = (load_manifest(model_path(name)) for name in pretrained_names())
+    manifests = (paper_manifest(model_path(name)) for name in pretrained_names())
     return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from hil.commands.replay import ModelOption
 from hil.drive.episodes import choose
 from hil.live.demo import demo_config
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.reliability.faults.fault import LASTS_S, Fault
 from hil.reliability.faults.report import as_json, list_faults, markdown, print_verdicts
 from hil.reliability.faults.run.excerpt import choose_excerpt
@@ -167,7 +167,7 @@ def _over_simulation(
 ) -> list[Verdict]:
     check_files(given)
     require_engine(given)
-    body = Body(given.robot.footprint_radius_m, given.robot.height_m)
+    body = body_of(given.robot)
     scenario = choose(place.map_name, place.seed, place.episode, body)
     world, episode = scenario.world, scenario.episode
     plant, mounts = load_plant(given.robot.plant), load_mounts(given.robot.mounts)

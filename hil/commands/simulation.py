@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,8 +18,10 @@ from hil.live.goal_tour import MOST_GOALS
 from hil.live.simulator import run_sim
 from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
+from hil.view.viewer import need_rerun
+from hil.view.viewer_process import has_display
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
@@ -36,6 +38,8 @@ from onboard.drivers.dds.topics import domain_id
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
+SEED_WITH_ROOM = 3
+"""`onboard-hil sim` alone draws a start on gdc1 with 3 m of free floor ahead, so that a first goal is free."""
 FARTHEST_M = 1e5
 """Largest coordinate of a start. All maps are smaller."""
 
@@ -71,7 +75,7 @@ def sim(
     map_name: MapOption = "gdc1",
     start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
     episode: EpisodeOption = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = SEED_WITH_ROOM,
     config: ConfigOption = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
@@ -90,7 +94,7 @@ def sim(
     check_json_target(json_file)
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     mounts = load_mounts(loaded.robot.mounts)
-    body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
+    body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)
@@ -115,8 +119,8 @@ def sim(
 
 
 def demo(
-    map_name: MapOption = "gdc1",
-    seed: SeedOption = 1,
+    map_name: MapOption = "lgrc1",
+    seed: SeedOption = 4,
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
@@ -131,12 +135,19 @@ def demo(
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
+    view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals)
+    shown: Literal["", "window", "browser"] = ""
+    if view:
+        need_rerun()
+        shown = "window" if has_display() else "browser"
+    options = DemoOptions(
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown
+    )
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)

@@ -15,7 +15,7 @@ from rich.console import Console
 from hil.drive.sensing import without_cameras
 from hil.jobs.process_pool import in_processes
 from hil.live.demo import demo_config
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.reliability.faults.run.simulated import changed
 from hil.reliability.soak.cached_encoder import policy_without_color
 from hil.reliability.soak.drive import Robot, Soak, Until
@@ -151,7 +151,7 @@ class _Soaking:
         """Drive the soak of a seed and return its result."""
         config = self.config
         plant, mounts = load_plant(config.robot.plant), load_mounts(config.robot.mounts)
-        body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+        body = body_of(config.robot)
         console = Console(stderr=self.on_standard_error, highlight=False)
 
         def tell(soak: Soak) -> None:

@@ -19,7 +19,7 @@ from hil.live.target.goals import Place, choose_place
 from hil.live.target.phases import COMPLETE, Stage
 from hil.live.target.run import Tell, run_target
 from hil.live.target.target_config import Network, desktop_section, run_line, target_config, write_target
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
@@ -77,7 +77,7 @@ def target(
 def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[Mounts, Place, SimulatedRobot]:
     """Return the robot's mounts, the place, and the simulated robot at its start. Raises InputError, ConfigError."""
     mounts = load_mounts(given.robot.mounts)
-    body = Body(given.robot.footprint_radius_m, given.robot.height_m)
+    body = body_of(given.robot)
     with preparing(f"map {map_name}"):
         place = choose_place(map_name, seed, body)
         senses = Senses(seed=seed, depth_noise=depth_noise)

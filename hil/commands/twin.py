@@ -19,7 +19,7 @@ from hil.live.twin.process import TwinOptions, run_twin
 from hil.live.twin.scene import Site, SiteOptions
 from hil.live.twin.sensors import Views
 from hil.live.twin.stand_in_robot import ROOM, ROOM_START, run_physical
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import (
@@ -60,7 +60,7 @@ def robot_config(path: Path | None) -> Config:
 
 def site_of(config: Config, options: SiteOptions) -> Site:
     """Return the place of a robot's twin, and show meanwhile that the map is prepared. Raises InputError."""
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     with preparing(f"map {options.map_name}"):
         return Site(options, body, load_plant(config.robot.plant))
 

@@ -25,6 +25,7 @@ OVERSAMPLE = 3
 """Lines are drawn larger by this factor, then averaged down."""
 TOLERANCE_M = 0.2
 FOOTER_PX = 64
+TITLE_PX, TITLE_FONT_PX = 64, 20
 LINE_PX, FONT_PX, PAD_PX = 3, 16, 14
 SAMPLE_PX = 26
 """Length of a colour sample in the legend."""
@@ -37,6 +38,23 @@ Points = npt.NDArray[np.float64]
 FREE, WALL, LOW, HANGING = (250, 250, 248), (60, 64, 72), (176, 137, 92), (222, 200, 168)
 DRIVEN, SHORTEST, START, GOAL, CONTACT = (20, 90, 200), (120, 170, 120), (20, 130, 70), (200, 40, 40), (230, 120, 0)
 BODY, INK = (20, 90, 200), (30, 30, 30)
+MOMENTS = ((150, 60, 170), (0, 140, 150), (190, 120, 0))
+"""Colours of the moments, in their order."""
+POINT_PX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The scan at one moment of the drive, in the map frame.
+
+    time_s: time since the start of the drive
+    pose:   true pose of the robot
+    points: (n, 2) obstacle points of the scan [m]
+    """
+
+    time_s: float
+    pose: Pose
+    points: Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +66,8 @@ class Drawing:
     end:      pose at the end
     contacts: positions of contacts [m]
     goals:    points to reach in sequence [m]; if empty, the goal of the episode
+    title:    two lines above the map; if empty, the picture has no title
+    moments:  at most three scans to show
     """
 
     episode: Episode
@@ -57,6 +77,8 @@ class Drawing:
     contacts: Sequence[tuple[float, float]] = ()
     body: Body = field(default_factory=Body)
     goals: Sequence[tuple[float, float]] = ()
+    title: tuple[str, str] | None = None
+    moments: Sequence[Moment] = ()
 
     @property
     def targets(self) -> Sequence[tuple[float, float]]:
@@ -70,9 +92,14 @@ def save_picture(world: World, drawing: Drawing, file: Path) -> None:
     image = _cells(world, view)
     large = image.resize((image.width * OVERSAMPLE, image.height * OVERSAMPLE), Image.Resampling.NEAREST)
     _draw_routes(ImageDraw.Draw(large), view, drawing)
-    picture = Image.new("RGB", (image.width, image.height + FOOTER_PX), "white")
-    picture.paste(large.resize(image.size, Image.Resampling.BOX))
-    _draw_footer(ImageDraw.Draw(picture), view, image.size, bool(drawing.contacts))
+    top = TITLE_PX if drawing.title else 0
+    picture = Image.new("RGB", (image.width, top + image.height + FOOTER_PX), "white")
+    picture.paste(large.resize(image.size, Image.Resampling.BOX), (0, top))
+    draw = ImageDraw.Draw(picture)
+    if drawing.title:
+        draw.text((PAD_PX, top // 3), drawing.title[0], INK, ImageFont.load_default(TITLE_FONT_PX), "lm")
+        draw.text((PAD_PX, 3 * top // 4), drawing.title[1], INK, ImageFont.load_default(FONT_PX), "lm")
+    _draw_footer(draw, view, (image.width, top + image.height), drawing)
     picture.save(file, "PNG")
 
 
@@ -128,10 +155,15 @@ def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> No
     start = drawing.episode.start
     for goal in drawing.targets:
         _circle(draw, view, goal, TOLERANCE_M, GOAL, filled=True)
-    _pose(draw, view, start, drawing.body.radius_m, START)
-    _pose(draw, view, drawing.end, drawing.body.radius_m, BODY)
+    _pose(draw, view, start, drawing.body, START)
+    _pose(draw, view, drawing.end, drawing.body, BODY)
+    for moment, color in zip(drawing.moments, MOMENTS, strict=False):
+        for x, y in (view.px(point) for point in moment.points):
+            size = POINT_PX * OVERSAMPLE
+            draw.ellipse((x - size, y - size, x + size, y + size), color)
+        _pose(draw, view, moment.pose, drawing.body, color)
     for point in drawing.contacts:
-        _circle(draw, view, point, drawing.body.radius_m, CONTACT)
+        _circle(draw, view, point, drawing.body.inner_m, CONTACT)
 
 
 def _circle(
@@ -141,19 +173,27 @@ def _circle(
     draw.circle(view.px(at_m), radius, color if filled else None, color, LINE_PX * OVERSAMPLE)
 
 
-def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, radius_m: float, color: Color) -> None:
+def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, body: Body, color: Color) -> None:
     """Draw a footprint with a line from its centre to its front."""
-    _circle(draw, view, (pose.x_m, pose.y_m), radius_m, color)
-    front = pose.x_m + radius_m * math.cos(pose.yaw_rad), pose.y_m + radius_m * math.sin(pose.yaw_rad)
-    draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, LINE_PX * OVERSAMPLE)
+    front_m, width = body.radius_m, LINE_PX * OVERSAMPLE
+    if body.corners_m:
+        front_m = max(x for x, _ in body.corners_m)
+        corners = [view.px(apply(pose, corner)) for corner in body.corners_m]
+        draw.line([*corners, corners[0]], color, width, "curve")
+    else:
+        _circle(draw, view, (pose.x_m, pose.y_m), body.radius_m, color)
+    front = pose.x_m + front_m * math.cos(pose.yaw_rad), pose.y_m + front_m * math.sin(pose.yaw_rad)
+    draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, width)
 
 
-def _draw_footer(draw: ImageDraw.ImageDraw, view: _View, map_size: tuple[int, int], contacts: bool) -> None:
+def _draw_footer(draw: ImageDraw.ImageDraw, view: _View, map_size: tuple[int, int], drawing: Drawing) -> None:
     """Write the legend and the scale bar below the map."""
     font = ImageFont.load_default(FONT_PX)
     rows = [("driven", DRIVEN), ("shortest", SHORTEST), ("start", START), ("goal", GOAL)]
+    rows += [("contact", CONTACT)] if drawing.contacts else []
+    rows += [(f"scan at {at.time_s:.0f} s", color) for at, color in zip(drawing.moments, MOMENTS, strict=False)]
     x, y = PAD_PX, map_size[1] + FOOTER_PX // 4
-    for label, color in rows + ([("contact", CONTACT)] if contacts else []):
+    for label, color in rows:
         draw.line([(x, y), (x + SAMPLE_PX, y)], color, 2 * LINE_PX)
         draw.text((x + SAMPLE_PX + PAD_PX // 2, y), label, INK, font, "lm")
         x += SAMPLE_PX + 2 * PAD_PX + round(draw.textlength(label, font))

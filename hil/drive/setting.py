@@ -18,6 +18,7 @@ from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
 from onboard.navigation.start_frame import Start
+from onboard.policy.encode import ColorFeed, parts_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import between, inverse
@@ -85,8 +86,6 @@ class Setting:
 
 # ---- Common to all drive loops: the goal request, the start frame in the map, the use of colour
 
-COLOR_INPUT = "rgb"
-
 
 @runtime_checkable
 class SaysWhatItLooksAt(Protocol):
@@ -101,7 +100,9 @@ def wants_color(policy: Policy) -> bool:
     """Return whether a policy uses the colour image: the policy declares it, or its network's manifest lists it."""
     if isinstance(policy, SaysWhatItLooksAt):
         return policy.wants_color
-    return isinstance(policy, NetworkPolicy) and any(entry.name == COLOR_INPUT for entry in policy.manifest.inputs)
+    return isinstance(policy, NetworkPolicy) and any(
+        isinstance(part, ColorFeed) for feed in policy.manifest.feeds for part in parts_of(feed)
+    )
 
 
 def map_from_start(start: Start, episode: Episode) -> Pose:

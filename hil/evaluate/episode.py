@@ -21,7 +21,7 @@ from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
 from hil.maps.materials import draw_look
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body, blocked_cells
+from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
 from hil.scene.crowd_file import MOST_CHARACTERS
 from hil.scene.doors import door_on
@@ -121,7 +121,7 @@ class RobotFiles:
     @property
     def body(self) -> Body:
         """Outer shape of the robot."""
-        return Body(self.config.robot.footprint_radius_m, self.config.robot.height_m)
+        return body_of(self.config.robot)
 
 
 def robot_files(config: Config) -> RobotFiles:

@@ -44,12 +44,20 @@ class Child:
         """Process id of the child."""
         return self._process.pid
 
+    def runs(self) -> bool:
+        """Return whether the process still runs."""
+        return self._process.poll() is None
+
+    def said(self) -> str:
+        """Return the content of the log file."""
+        return self._log.read_text(errors="replace")
+
     def check(self) -> None:
         """Raise OnboardError with the last line of its log if the child has ended."""
         code = self._process.poll()
         if code is None:
             return
-        lines = self._log.read_text(errors="replace").strip().splitlines()
+        lines = self.said().strip().splitlines()
         words = lines[-1] if lines else "it said nothing"
         if words.startswith(REFUSED):
             raise OnboardError(f"{self.name}: {words.removeprefix(REFUSED)}")

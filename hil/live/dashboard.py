@@ -1,11 +1,11 @@
-"""Shows the progress of a demo: a live panel on a terminal, otherwise a line every `LINE_EVERY_S` seconds."""
+"""Shows the progress of a demo: a live panel on a terminal, otherwise one line for each new state."""
 
 from __future__ import annotations
 
 import contextlib
-import time
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -15,7 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-LINE_EVERY_S = 2.0
+LEAVE_S = 1.0
+"""Longest wait at the end for a terminal that does not read."""
 COMPILING = "the first time on a machine, kernels are compiled: a minute or two"
 COLORS = {"navigating": "cyan", "recovering": "yellow", "reached": "green", "stopped": "red"}
 
@@ -44,42 +45,62 @@ class View:
 
 
 class Dashboard:
-    """Context manager that shows a View on standard error."""
+    """Context manager that shows a View on standard error.
+
+    A thread of its own writes, so a terminal that stops reading never delays the caller.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._shown = view
         self._console = Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._total_m: float | None = None
-        self._line_due_s = 0.0
+        self._new = threading.Event()
+        self._over = False
+        self._thread = threading.Thread(target=self._write, name="dashboard", daemon=True)
 
     def __enter__(self) -> Dashboard:
-        if self._console.is_terminal:
-            self._live.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        self._over = True
+        self._new.set()
+        self._thread.join(LEAVE_S)
 
     def show(self) -> None:
-        """Show the current view. Without a terminal, skip calls until the next line is due."""
-        if self._console.is_terminal:
-            self._live.update(self._panel(), refresh=True)
-        elif time.monotonic() >= self._line_due_s:
-            self._line_due_s = time.monotonic() + LINE_EVERY_S
-            self._console.print(self._line(), highlight=False, soft_wrap=True)
+        """Hand the current view to the thread. A view that it has not shown yet is replaced."""
+        self._shown = replace(self._view, values=dict(self._view.values))
+        self._new.set()
+
+    def _write(self) -> None:
+        if not self._console.is_terminal:
+            state = None
+            while self._next():
+                if self._shown.state != state:
+                    state = self._shown.state
+                    self._console.print(self._line(), highlight=False, soft_wrap=True)
+            return
+        with Live(console=self._console, auto_refresh=False, transient=False) as live:
+            while self._next():
+                live.update(self._panel(), refresh=True)
+
+    def _next(self) -> bool:
+        """Wait for the next view. Return False at the end."""
+        self._new.wait()
+        self._new.clear()
+        return not self._over
 
     def _line(self) -> str:
-        view = self._view
+        view = self._shown
         goal = view.number("goal_distance_m")
         away = "" if goal is None else f"  goal {goal:.2f} m"
         return f"{view.elapsed_s:6.1f} s  {view.state or 'starting'}{away}  {view.reason}"
 
     def _panel(self) -> Panel:
-        view = self._view
+        view = self._shown
         table = Table.grid(padding=(0, 2))
         for name, text in self._rows():
             table.add_row(Text(name, style="bold"), text)
@@ -87,7 +108,7 @@ class Dashboard:
         return Panel(Group(table, self._bar()), title=view.title, border_style=color, width=78)
 
     def _rows(self) -> list[tuple[str, str]]:
-        view, values = self._view, self._view.values
+        view, values = self._shown, self._shown.values
         if not view.state:
             return [("state", f"starting ({COMPILING})")]
         return [
@@ -100,7 +121,7 @@ class Dashboard:
         ]
 
     def _bar(self) -> ProgressBar:
-        away = self._view.number("goal_distance_m")
+        away = self._shown.number("goal_distance_m")
         if self._total_m is None and away is not None:
             self._total_m = away
         total = self._total_m or 1.0

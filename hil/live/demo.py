@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import sys
+import threading
 import time
-from collections.abc import Iterator
+import webbrowser
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hil.drive.episodes import choose
 from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
@@ -27,7 +31,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives
 from onboard.system.signals import Signals
-from onboard.values.clock import wall_ns
+from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import between
 from onboard.values.messages import Pose
@@ -65,8 +69,15 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
 START_S = 900.0
 """Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for some minutes."""
 LOCALIZE_S = 4.0
-"""Wait at rest before the first goal, so that the filter receives a few localisation fixes."""
+"""Longest wait at rest for the first localisation fix, before the first goal."""
+FRESH_NS, FRESH_SCANS = NS_PER_S // 2, 5
+"""The images flow when the newest scan was younger than this so many times in a row."""
+VIEW_S = 30.0
+"""Timeout for the 3-D view to open."""
+LISTENING = "listening on domain"
+PAGE = re.compile(r"look at (\S+);")
 LAST_LOOK_S = 1.2
+"""Time after the end of a drive in which the diagnostics of its end come."""
 POLL_S = 0.1
 DEMO_ROBOT = "demo"
 NOBODY = CrowdOptions()
@@ -79,10 +90,11 @@ class DemoOptions:
     policy:  None is the policy of the configuration
     limit_s: timeout of each goal
     config:  None is the default robot
+    view:    where to show the drive in 3-D; "" does not
     """
 
-    map_name: str = "gdc1"
-    seed: int = 1
+    map_name: str = "lgrc1"
+    seed: int = 4
     episode: int | None = None
     policy: str | None = None
     localization: bool = True
@@ -92,6 +104,7 @@ class DemoOptions:
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
     goals: int = 1
+    view: Literal["", "window", "browser"] = ""
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -99,23 +112,38 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
-    body = Body(base.robot.footprint_radius_m, base.robot.height_m)
-    with preparing(f"map {options.map_name}"):
-        scenario = choose(options.map_name, options.seed, options.episode, body)
-        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
-        space = free_space(scenario.world, body)
-        episodes = tour(space, scenario.episode, options.goals, options.seed)
     folder = options.out.resolve()
+    number = f"seed{options.seed}" if options.episode is None else f"episode{options.episode}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        started = Files(folder, scenario.label)
-        started.config.write_text(as_toml(base, HEAD), encoding="utf-8")
+        files = Files(folder, f"{Path(options.map_name).stem}-{number}")
+        files.config.write_text(as_toml(base, HEAD), encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
     sys.stderr.write(in_effect_text(base))
-    with Signals(), contextlib.closing(Wire(base.dds)) as wire, _processes(started, options) as children:
-        legs = _Drive(wire, base, episodes, options, children).run()
-    return result_of(space, body, started, legs)
+    body = body_of(base.robot)
+    with (
+        Signals() as signals,
+        contextlib.closing(Wire(base.dds)) as wire,
+        _view_of(files, options) as viewer,
+        _processes(files, options) as children,
+    ):
+        with preparing(f"map {options.map_name}"):  # while the processes start
+            scenario = choose(options.map_name, options.seed, options.episode, body)
+            asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
+            space = free_space(scenario.world, body)
+            episodes = tour(space, scenario.episode, options.goals, options.seed)
+        if viewer is not None:
+            _wait_for_view(viewer)
+        link = DriveLink(wire, base, children, options.map_name)
+        legs = _drive(link, base, episodes, options)
+        if viewer is not None:
+            sys.stderr.write(f"{link.view.state}; close the view or press Ctrl-C to end\n")
+            over = threading.Event()
+            signals.stop_with(over.set)
+            while viewer.runs() and not over.wait(POLL_S):
+                link.look()
+    return result_of(space, body, files, legs, link.scans)
 
 
 def _given(path: Path | None) -> Config:
@@ -144,90 +172,152 @@ def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
             child.end()
 
 
-class _Drive:
-    """DDS link of the demo: sends the goals and shows the progress."""
+@contextlib.contextmanager
+def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
+    """Show the drive in 3-D, if that is asked for."""
+    if not options.view:
+        yield None
+        return
+    show = ["hil", "view", "--map", options.map_name, "--config", str(files.config)]
+    show += ["--seed", str(options.seed)] if options.episode is None else ["--episode", str(options.episode)]
+    viewer = Child("the view", show if options.view == "window" else [*show, "--serve"], files.view_log)
+    try:
+        yield viewer
+    finally:
+        viewer.end()
 
-    def __init__(
-        self, wire: Wire, config: Config, episodes: list[Episode], options: DemoOptions, children: list[Child]
-    ) -> None:
-        self._section = config.dds
+
+def _wait_for_view(view: Child) -> None:
+    """Wait until the view listens. Without a display, tell the address of its page and open it in a browser."""
+    deadline_s = time.monotonic() + VIEW_S
+    while LISTENING not in (said := view.said()):
+        view.check()
+        if time.monotonic() > deadline_s:
+            raise OnboardError(f"the view did not open within {VIEW_S:g} s")
+        time.sleep(POLL_S)
+    page = PAGE.search(said)
+    if page is not None:
+        sys.stderr.write(f"view       {page[1]}\n")
+        webbrowser.open(page[1])
+
+
+def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: DemoOptions) -> list[Leg]:
+    """Send the goals in order and return their results. After a failed goal, continue where the robot stands."""
+    legs: list[Leg] = []
+    with Dashboard(link.view) as dashboard:
+        link.wait_until_heard(dashboard)
+        if options.localization:
+            link.look_until(link.localized, LOCALIZE_S, dashboard)
+        for number, episode in enumerate(episodes, 1):
+            which = f" (goal {number} of {len(episodes)})" if len(episodes) > 1 else ""
+            link.view.title = f"{options.map_name}: {episode.geodesic_m:.1f} m to go{which}"
+            elapsed_s = link.drive_to(_goal_message(config, episodes[0], episode, options), options.limit_s, dashboard)
+            legs.append(Leg(episode, link.view.state, elapsed_s, time.monotonic_ns()))
+    return legs
+
+
+def _goal_message(config: Config, first: Episode, episode: Episode, options: DemoOptions) -> Any:
+    """Return the goal in the map frame. Without localisation, return it in the odom frame (origin: the start)."""
+    goal = Pose(*episode.goal_xy_m, 0.0)
+    if options.localization:
+        return ros_goal(wall_ns(), config.dds.map_frame, goal)
+    return ros_goal(wall_ns(), config.dds.odom_frame, between(first.start, goal))
+
+
+class DriveLink:
+    """DDS link of a demo: sends goals and follows the runtime.
+
+    view:  newest known values
+    scans: capture time (CLOCK_MONOTONIC [ns]) and fused scan, of every `POLL_S` of a drive
+    """
+
+    def __init__(self, wire: Wire, config: Config, children: list[Child], title: str) -> None:
+        self.view = View(title)
+        self.scans: list[tuple[int, Any]] = []
         self._robot = config.robot.name
-        self._episodes = episodes
-        self._options = options
         self._children = children
-        self._states = wire.reader("state")
-        self._diagnostics = wire.reader("diagnostics")
-        self._odometry = wire.reader("odom")
+        self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
+        self._odometry, self._newest_scan = wire.reader("odom"), wire.reader("scan")
         self._goal = wire.writer("goal_pose")
-        self._view = View(options.map_name)
+        self._scan: list[tuple[int, Any]] = []
+        self._fresh_scans = 0
 
-    def run(self) -> list[Leg]:
-        """Send the goals in order and return their results. After a failed goal, continue where the robot stands."""
-        legs: list[Leg] = []
-        with Dashboard(self._view) as dashboard:
-            self._wait_until_ready(dashboard)
-            for number, episode in enumerate(self._episodes, 1):
-                which = f" (goal {number} of {len(self._episodes)})" if len(self._episodes) > 1 else ""
-                self._view.title = f"{self._options.map_name}: {episode.geodesic_m:.1f} m to go{which}"
-                legs.append(self._drive_to(episode, dashboard))
-        return legs
+    def drive_to(self, goal: Any, limit_s: float, dashboard: Dashboard) -> float:
+        """Send a goal, wait until the drive ends or the time is over, and return the duration [s].
 
-    def _drive_to(self, episode: Episode, dashboard: Dashboard) -> Leg:
-        """Send a goal, wait until the drive ends or the time is over, and return the result."""
-        self._goal.write(self._goal_message(episode))
+        goal: geometry_msgs/PoseStamped
+        """
+        self._goal.write(goal)
         began_s = time.monotonic()
         began = False
-        while (elapsed_s := time.monotonic() - began_s) < self._options.limit_s:
+        while (elapsed_s := time.monotonic() - began_s) < limit_s:
             self._look(dashboard, elapsed_s)
-            driving = drives(self._view.state)
+            driving = drives(self.view.state)
+            if (began and not driving) or (not began and "goal refused" in self.view.state):
+                break
             began = began or driving
-            if began and not driving:
-                break
-            if not began and "goal refused" in self._view.state:
-                break
-        self._show_the_end(dashboard, elapsed_s)
-        return Leg(episode, self._view.state, elapsed_s, time.monotonic_ns())
+            self.scans += self._scan if driving else []
+        self.look_until(lambda: False, LAST_LOOK_S, dashboard, elapsed_s)
+        return elapsed_s
 
-    def _show_the_end(self, dashboard: Dashboard, elapsed_s: float) -> None:
-        """Wait for the diagnostics after the end of the drive, so that the dashboard shows the final state."""
-        deadline_s = time.monotonic() + LAST_LOOK_S
-        while time.monotonic() < deadline_s:
-            self._look(dashboard, elapsed_s)
+    def localized(self) -> bool:
+        """Return whether the runtime has taken a localisation fix."""
+        return self.view.values.get("localized") == "True"
 
-    def _wait_until_ready(self, dashboard: Dashboard) -> None:
-        """Wait for messages of the runtime and the base. The base loads its map and may start after the runtime.
+    def wait_until_heard(self, dashboard: Dashboard) -> None:
+        """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
 
         Raises OnboardError after `START_S` seconds.
         """
-        deadline_s = time.monotonic() + START_S
         base_heard = False
-        while not base_heard or not self._view.state or "x_m" not in self._view.values:
-            self._look(dashboard, 0.0)
+
+        def heard() -> bool:
+            nonlocal base_heard
             base_heard = base_heard or bool(self._odometry.take())
+            return base_heard and "x_m" in self.view.values and self._fresh_scans >= FRESH_SCANS
+
+        if not self.look_until(heard, START_S, dashboard):
+            late = "images" if self.view.values else "runtime"
+            raise OnboardError(f"the {late if base_heard else 'base'} was not heard within {START_S:g} s")
+
+    def look_until(
+        self, ready: Callable[[], bool], limit_s: float, dashboard: Dashboard, elapsed_s: float = 0.0
+    ) -> bool:
+        """Read and show messages until `ready`. Return False if that takes `limit_s` seconds."""
+        deadline_s = time.monotonic() + limit_s
+        while not ready():
             if time.monotonic() > deadline_s:
-                raise OnboardError(f"the {'runtime' if base_heard else 'base'} was not heard within {START_S:g} s")
-        settled_s = time.monotonic() + LOCALIZE_S
-        while time.monotonic() < settled_s:
-            self._look(dashboard, 0.0)
+                return False
+            self._look(dashboard, elapsed_s)
+        return True
 
     def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
         """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
+        self.look()
+        self.view.elapsed_s = elapsed_s
+        dashboard.show()
+
+    def look(self) -> None:
+        """Wait at most `POLL_S` and read all new messages. Raises OnboardError if a process has ended."""
         self._states.wait(POLL_S)
         for child in self._children:
             child.check()
+        self._scan = [
+            (time.monotonic_ns() - self._age_ns(message.sample), message.sample)
+            for message in self._newest_scan.take()[-1:]
+            if any(map(math.isfinite, message.sample.ranges)) and self._age_ns(message.sample) < FRESH_NS
+        ]
+        self._fresh_scans = self._fresh_scans + 1 if self._scan else 0
         states = [message.sample.data for message in self._states.take()]
-        self._view.state = states[-1] if states else self._view.state
+        self.view.state = states[-1] if states else self.view.state
         for message in self._diagnostics.take():
             for status in (row for row in message.sample.status if row.hardware_id == self._robot):
-                self._view.values.update({pair.key: pair.value for pair in status.values})
+                self.view.values.update({pair.key: pair.value for pair in status.values})
                 if status.name.endswith("command"):
-                    self._view.reason = status.message
-        self._view.elapsed_s = elapsed_s
-        dashboard.show()
+                    self.view.reason = status.message
 
-    def _goal_message(self, episode: Episode) -> Any:
-        """Return the goal in the map frame. Without localisation, return it in the odom frame (origin: the start)."""
-        goal = Pose(*episode.goal_xy_m, 0.0)
-        if self._options.localization:
-            return ros_goal(wall_ns(), self._section.map_frame, goal)
-        return ros_goal(wall_ns(), self._section.odom_frame, between(self._episodes[0].start, goal))
+    @staticmethod
+    def _age_ns(scan: Any) -> int:
+        """Return the time since the capture of a sensor_msgs/LaserScan, whose stamp is wall time."""
+        stamp = scan.header.stamp
+        return wall_ns() - (int(stamp.sec) * NS_PER_S + int(stamp.nanosec))

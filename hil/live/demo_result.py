@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from hil.drive.picture import Drawing, save_picture
+from hil.drive.picture import Drawing, Moment, save_picture
 from hil.live.child_process import END_S
-from hil.live.goal_tour import Leg, judged
+from hil.live.goal_tour import Leg, judged, row_at
 from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path
+from onboard.values.clock import NS_PER_S
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
@@ -26,17 +29,22 @@ class Files:
         self.run = folder / f"{label}.run.json"
         self.sim_log = folder / f"{label}.sim.log"
         self.run_log = folder / f"{label}.run.log"
+        self.view_log = folder / f"{label}.view.log"
         self.picture = folder / f"{label}.png"
         for old in (self.sim, self.run, self.picture):
             old.unlink(missing_ok=True)
 
 
-def result_of(space: FreeSpace, body: Body, files: Files, legs: list[Leg]) -> dict[str, Any]:
-    """Return the demo's result from the JSON files of both processes, and write the picture."""
+def result_of(
+    space: FreeSpace, body: Body, files: Files, legs: list[Leg], scans: Sequence[tuple[int, Any]]
+) -> dict[str, Any]:
+    """Return the demo's result from the JSON files of both processes, and write the picture.
+
+    scans: capture time (CLOCK_MONOTONIC [ns]) and sensor_msgs/LaserScan, in their order
+    """
     sim, run = told(files.sim), told(files.run)
     goals = judged(legs, np.array(sim["trace"]), sim["lived_ns"])
-    _draw(space, body, files, legs, sim)
-    return {
+    result = {
         "reached": all(goal["reached"] for goal in goals),
         "state": legs[-1].state,
         "distance_to_goal_m": goals[-1]["distance_to_goal_m"],
@@ -58,10 +66,22 @@ def result_of(space: FreeSpace, body: Body, files: Files, legs: list[Leg]) -> di
         "recording": run["recording"],
         "picture": str(files.picture),
     }
+    _draw(space, body, files, legs, sim, scans, result)
+    return result
 
 
-def _draw(space: FreeSpace, body: Body, files: Files, legs: list[Leg], sim: dict[str, Any]) -> None:
-    """Draw the driven path and the shortest paths, from the first start to the last goal."""
+def _draw(
+    space: FreeSpace,
+    body: Body,
+    files: Files,
+    legs: list[Leg],
+    sim: dict[str, Any],
+    scans: Sequence[tuple[int, Any]],
+    result: dict[str, Any],
+) -> None:
+    """Draw the driven path, the shortest paths from the first start to the last goal, and three scans."""
+    outcome = "reached" if result["reached"] else result["state"]
+    policy = result["policy"].removesuffix(".onnx").rsplit("/", 1)[-1]
     ends = [((leg.episode.start.x_m, leg.episode.start.y_m), leg.episode.goal_xy_m) for leg in legs]
     ways = [way for start, goal in ends if (way := shortest_path(space, start, goal)) is not None]
     drawing = Drawing(
@@ -72,8 +92,32 @@ def _draw(space: FreeSpace, body: Body, files: Files, legs: list[Leg], sim: dict
         contacts=sim["contact_points"],
         body=body,
         goals=[leg.episode.goal_xy_m for leg in legs],
+        title=(
+            f"{policy} on {space.world.name}: {outcome}, {result['time_s']:.1f} s",
+            f"{result['path_m']:.1f} m driven, shortest {result['shortest_path_m']:.1f} m, "
+            f"{result['contacts']} contacts",
+        ),
+        moments=moments_of(scans, np.array(sim["trace"]), sim["lived_ns"]),
     )
     save_picture(space.world, drawing, files.picture)
+
+
+def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64], lived_ns: int) -> list[Moment]:
+    """Return the scans after a quarter, half and three quarters of the drive, placed by the true trace.
+
+    trace, lived_ns: as for `goal_tour.judged`
+    """
+    moments = []
+    for quarter in (1, 2, 3) if len(scans) > 3 else ():
+        captured_ns, scan = scans[quarter * len(scans) // 4]
+        row = trace[row_at(trace, captured_ns - lived_ns)]
+        pose = Pose(float(row[1]), float(row[2]), float(row[3]))
+        ranges_m = np.asarray(scan.ranges)
+        bearings_rad = pose.yaw_rad + scan.angle_min + scan.angle_increment * np.arange(len(ranges_m))
+        seen = np.isfinite(ranges_m) & (ranges_m < scan.range_max)
+        points = np.column_stack((np.cos(bearings_rad), np.sin(bearings_rad)))[seen] * ranges_m[seen, None]
+        moments.append(Moment((captured_ns - scans[0][0]) / NS_PER_S, pose, points + np.array([pose.x_m, pose.y_m])))
+    return moments
 
 
 def told(file: Path) -> dict[str, Any]:
@@ -93,10 +137,13 @@ def summary(result: dict[str, Any]) -> str:
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"
+    slow = result["over_budget"] * 2 > result["decisions"] > 0
+    advice = "most decisions were late: close other programs, or try --policy reactive\n" if slow else ""
     return (
         f"{outcome}: {result['distance_to_goal_m']:.2f} m from the goal after {result['time_s']:.1f} s and "
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"
         f"{result['decisions']} decisions, p50 {result['decision_ms']['p50']:.0f} ms, "
         f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n"
+        f"{advice}"
         f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
     )

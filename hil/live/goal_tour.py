@@ -66,10 +66,10 @@ def judged(legs: Sequence[Leg], trace: npt.NDArray[np.float64], lived_ns: int) -
     trace:    (n, 6) time [s], x [m], y [m], yaw [rad] in the map frame, v [m/s], w [rad/s]
     lived_ns: CLOCK_MONOTONIC of the last row of the trace
     """
-    return [_judged(leg, trace[_row_at(trace, leg.ended_ns - lived_ns)]) for leg in legs]
+    return [_judged(leg, trace[row_at(trace, leg.ended_ns - lived_ns)]) for leg in legs]
 
 
-def _row_at(trace: npt.NDArray[np.float64], after_last_ns: int) -> int:
+def row_at(trace: npt.NDArray[np.float64], after_last_ns: int) -> int:
     """Return the index of the last row that is not later than the end of the trace plus `after_last_ns`."""
     rows = int(np.searchsorted(trace[:, 0], trace[-1, 0] + after_last_ns / NS_PER_S, side="right"))
     return max(rows - 1, 0)

@@ -1,7 +1,7 @@
 """Collision simulation: the plant's motion in a building, with contact without sliding.
 
 A step that would move the footprint into a solid cell is rejected: the position stays, the speed becomes zero, rotation
-continues. Contact is exact for square cells. The body stops at most one step (3.4 cm at 1 m/s) before the obstacle.
+continues. If a polygon's turn alone hits too, the heading stays as well. Contact is exact for square cells. The body stops at most one step (3.4 cm at 1 m/s) before the obstacle.
 
 Moving bodies (`contact.Bodies`, at their positions at the end of the step) collide where heights overlap:
 
@@ -22,11 +22,14 @@ import numpy.typing as npt
 from hil.maps.cell_kernels import chessboard_distance, circle_overlaps
 from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies, nearest_blocked, nearest_body, solid_between, step_into_body
+from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import NS, STEP_NS, BaseState, base_at, send_command, step_base
+from onboard.config.config import RobotSection
+from onboard.config.footprint import Corners, Footprint
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply, distance
-from onboard.values.messages import Pose, Twist
+from onboard.values.messages import STOP, Pose, Twist
 
 GROUND_CLEARANCE_M = 0.02
 """Obstacles lower than this pass under the body."""
@@ -36,10 +39,37 @@ RELEASE_M = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The robot's shape: an upright cylinder about the base frame's origin [m]."""
+    """The robot's shape: an upright cylinder about the base frame's origin, or an upright prism [m].
+
+    radius_m:  of the smallest circle about the origin that holds the body
+    corners_m: of the prism's polygon, counter-clockwise; empty for a cylinder
+    """
 
     radius_m: float = 0.25
     height_m: float = 1.0
+    corners_m: Corners = ()
+
+    @property
+    def inner_m(self) -> float:
+        """Return the radius of the largest circle about the origin inside the body."""
+        return Footprint(0.0, self.corners_m).inner_m if self.corners_m else self.radius_m
+
+    def corners(self) -> npt.NDArray[np.float64]:
+        """Return (n, 2) the corners, for the kernels; (0, 2) for a cylinder."""
+        return np.array(self.corners_m, np.float64).reshape(-1, 2)
+
+    def overlaps(self, pose: Pose, cell_m: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]) -> bool:
+        """Return whether the body at a pose in the grid frame overlaps a blocked cell."""
+        x, y = pose.x_m / cell_m, pose.y_m / cell_m
+        if self.corners_m:
+            return bool(polygon_overlaps(placed(self.corners(), x, y, pose.yaw_rad, cell_m), blocked, gap))
+        return bool(circle_overlaps(x, y, self.radius_m / cell_m, blocked, gap))
+
+
+def body_of(robot: RobotSection) -> Body:
+    """Return the body of a configuration."""
+    footprint = robot.footprint
+    return Body(footprint.reach_m, robot.height_m, () if footprint.is_round else footprint.corners_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +119,12 @@ class Simulation:
     def start(self, pose: Pose, time_ns: int = 0) -> SimState:
         """Return the state of a body at rest. Raises InputError if it would overlap a solid cell."""
         if self.overlaps(pose):
-            raise InputError(
-                f"map {self.world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): "
-                f"a body of radius {self.body.radius_m} m does not fit there"
-            )
+            raise no_room(self.world, self.body, pose)
         return SimState(time_ns, base_at(pose))
 
     def overlaps(self, pose: Pose) -> bool:
         """Return whether the body at a pose in the map frame overlaps a solid cell of the building."""
-        x, y = self._in_cells(pose)
-        return bool(circle_overlaps(x, y, self.body.radius_m / self._cell_m, self._blocked, self._gap))
+        return self.body.overlaps(self._in_grid(pose), self._cell_m, self._blocked, self._gap)
 
     def clearance_m(self, state: SimState, bodies: Bodies = NO_BODIES, at_most_m: float = math.inf) -> float:
         """Return the distance from the footprint to the nearest solid cell or body, at most `at_most_m`; 0 on overlap.
@@ -107,11 +133,16 @@ class Simulation:
         this shortens the search.
         """
         pose, body = state.pose, self.body
-        x, y = self._in_cells(pose)
+        there, cell_m, band = self._in_grid(pose), self._cell_m, (GROUND_CLEARANCE_M, body.height_m)
+        x, y = there.x_m / cell_m, there.y_m / cell_m
+        if body.corners_m:
+            at, reach = placed(body.corners(), x, y, there.yaw_rad, cell_m), body.radius_m / cell_m
+            nearest_m = polygon_clearance(at, x, y, reach, at_most_m / cell_m, self._blocked, self._gap) * cell_m
+            return max(body_distance(self._placed(pose), *band, min(nearest_m, at_most_m), bodies), 0.0)
         reach_m = at_most_m + body.radius_m
-        nearest_m = nearest_blocked(x, y, reach_m / self._cell_m, self._blocked, self._gap) * self._cell_m
+        nearest_m = nearest_blocked(x, y, reach_m / cell_m, self._blocked, self._gap) * cell_m
         if len(bodies):
-            nearest_m = nearest_body(pose.x_m, pose.y_m, GROUND_CLEARANCE_M, body.height_m, nearest_m, bodies)
+            nearest_m = nearest_body(pose.x_m, pose.y_m, *band, nearest_m, bodies)
         return min(max(nearest_m - body.radius_m, 0.0), at_most_m)
 
     def command(self, state: SimState, command: Twist) -> SimState:
@@ -123,25 +154,43 @@ class Simulation:
         base = step_base(state.base, state.time_ns, self.plant, dt_ns / NS)
         moved_m = distance(state.pose, base.motion.pose)
         contacts, touched_at = state.contacts, state.touched_at
-        if moved_m > 0.0 and (self.overlaps(base.motion.pose) or self._touches(state.pose, base.motion.pose, bodies)):
+        turns = bool(self.body.corners_m) and base.motion.pose.yaw_rad != state.pose.yaw_rad
+        if (moved_m > 0.0 or turns) and self._hits(state.pose, base.motion.pose, bodies):
             base, moved_m = _halted(base, state.pose), 0.0
             contacts, touched_at = contacts + (touched_at is None), touched_at or state.pose
-        elif touched_at is not None and distance(touched_at, base.motion.pose) > RELEASE_M:
+            if turns and self._hits(state.pose, base.motion.pose, bodies):
+                base = _not_turned(base, state.pose)
+        elif touched_at is not None and self._moved_m(touched_at, base.motion.pose) > RELEASE_M:
             touched_at = None
         bumping = self._is_overlapping(base.motion.pose, bodies)
         bumps = state.bumps + (bumping and not state.bumping)
         return SimState(state.time_ns + dt_ns, base, contacts, touched_at, state.path_m + moved_m, bumps, bumping)
 
-    def _in_cells(self, pose: Pose) -> tuple[float, float]:
-        x_m, y_m = apply(self._grid_from_map, (pose.x_m, pose.y_m))
-        return x_m / self._cell_m, y_m / self._cell_m
+    def _in_grid(self, pose: Pose) -> Pose:
+        return Pose(*apply(self._grid_from_map, (pose.x_m, pose.y_m)), pose.yaw_rad + self._grid_from_map.yaw_rad)
+
+    def _placed(self, pose: Pose) -> npt.NDArray[np.float64]:
+        """Return (n, 2) the corners in the map frame [m]."""
+        corners: npt.NDArray[np.float64] = placed(self.body.corners(), pose.x_m, pose.y_m, pose.yaw_rad, 1.0)
+        return corners
+
+    def _moved_m(self, before: Pose, after: Pose) -> float:
+        """Return the distance of two poses; of a polygon, at least the way of its farthest corner in the turn."""
+        turn_rad = abs(math.remainder(after.yaw_rad - before.yaw_rad, 2.0 * math.pi)) if self.body.corners_m else 0.0
+        return max(distance(before, after), self.body.radius_m * turn_rad)
+
+    def _hits(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
+        return self.overlaps(after) or self._touches(before, after, bodies)
 
     def _touches(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
         """Return whether a step is a contact with a body."""
         if not len(bodies):
             return False
+        band = GROUND_CLEARANCE_M, self.body.height_m
+        if self.body.corners_m:
+            return bool(polygon_into_body(self._placed(before), self._placed(after), *band, bodies))
         way = before.x_m, before.y_m, after.x_m, after.y_m
-        return bool(step_into_body(*way, self.body.radius_m, GROUND_CLEARANCE_M, self.body.height_m, bodies))
+        return bool(step_into_body(*way, self.body.radius_m, *band, bodies))
 
     def _is_overlapping(self, pose: Pose, bodies: Bodies) -> bool:
         """Return whether a body overlaps the footprint at a pose."""
@@ -149,6 +198,8 @@ class Simulation:
             return False
         radius_m = self.body.radius_m
         band = GROUND_CLEARANCE_M, self.body.height_m
+        if self.body.corners_m:
+            return bool(body_distance(self._placed(pose), *band, 0.0, bodies) < 0.0)
         return bool(nearest_body(pose.x_m, pose.y_m, *band, radius_m, bodies) < radius_m)
 
 
@@ -156,6 +207,18 @@ def blocked_cells(world: World, body: Body) -> npt.NDArray[np.bool_]:
     """Return (rows, columns) bool: cells that are solid in the height band of the body."""
     band = np.float32(GROUND_CLEARANCE_M), np.float32(body.height_m)
     return np.asarray(solid_between(world.low_m, world.high_m, *band))
+
+
+def no_room(world: World, body: Body, pose: Pose) -> InputError:
+    """Return the error for a start where the body overlaps a solid cell."""
+    size = f"radius {body.radius_m} m" if not body.corners_m else f"corners {[list(one) for one in body.corners_m]} m"
+    return InputError(f"map {world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): a body of {size} does not fit there")
+
+
+def _not_turned(base: BaseState, pose: Pose) -> BaseState:
+    """Return the base after a rejected turn of a polygon: heading of `pose`, at rest."""
+    motion = replace(base.motion, pose=replace(base.motion.pose, yaw_rad=pose.yaw_rad), twist=STOP, dw_radps2=0.0)
+    return replace(base, motion=motion)
 
 
 def _halted(base: BaseState, pose: Pose) -> BaseState:

@@ -60,13 +60,16 @@ class Episode:
 
 
 def free_space(world: World, body: Body) -> FreeSpace:
-    """Return the free space of a body."""
+    """Return the free space of a body.
+
+    A polygon passes where its inner circle does, so a path is a lower bound; it stands where it can turn in place.
+    """
     blocked = blocked_cells(world, body)
 
-    def room(margin_m: float) -> npt.NDArray[np.bool_]:
-        return np.asarray(room_for_circle((body.radius_m + margin_m) / world.cell_m, blocked, world.gap))
+    def room(radius_m: float) -> npt.NDArray[np.bool_]:
+        return np.asarray(room_for_circle(radius_m / world.cell_m, blocked, world.gap))
 
-    return FreeSpace(world, room(PASSAGE_MARGIN_M), room(STANDING_MARGIN_M))
+    return FreeSpace(world, room(body.inner_m + PASSAGE_MARGIN_M), room(body.radius_m + STANDING_MARGIN_M))
 
 
 def distance_field(

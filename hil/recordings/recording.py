@@ -27,7 +27,7 @@ from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.toml_file import validation_lines
-from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, from_cdr, ros_name
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, Twist, from_cdr, ros_name
 from onboard.drivers.dds.tick_types import Tick
 from onboard.drivers.dds.topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.recording.mcap_file import SESSION
@@ -35,7 +35,7 @@ from onboard.recording.mcap_summary import MAGIC
 from onboard.recording.recorder import FORMAT
 from onboard.recording.repair import is_finished
 from onboard.recording.ros_schema import message_type
-from onboard.recording.tick_message import KEYFRAME_TOPIC, TICK_TOPIC
+from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
@@ -159,7 +159,7 @@ def _messages(content: bytes, channels: Container[int]) -> Iterator[Packed]:
 
 
 Made = TypeVar("Made")
-TICK, KEYFRAME = "tick", "keyframe"
+TICK, KEYFRAME, DECISION = "tick", "keyframe", "decision"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
 DAMAGE = (
     McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
@@ -373,7 +373,11 @@ def _topics(
 def _known(session: Session) -> dict[str, tuple[str, str]]:
     """Return topic name and ROS type of each configured topic of a session."""
     section = session.config.dds
-    known = {TICK_TOPIC: (TICK, ros_name(Tick)), KEYFRAME_TOPIC: (KEYFRAME, ros_name(String))}
+    known = {
+        TICK_TOPIC: (TICK, ros_name(Tick)),
+        KEYFRAME_TOPIC: (KEYFRAME, ros_name(String)),
+        DECISION_TOPIC: (DECISION, ros_name(Twist)),
+    }
     for row in TOPICS:
         cameras = session.mounts.depth if CAMERA in row.name else [""]
         for name in (row.name.replace(CAMERA, camera) for camera in cameras):

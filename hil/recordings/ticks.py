@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hil.recordings.recording import KEYFRAME, TICK, Heard, Recording
+from hil.recordings.recording import DECISION, KEYFRAME, TICK, Heard, Recording
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.tick_message import COLOR, scan_of, tick_record
 from onboard.state import TickRecord
 from onboard.values.errors import InputError
-from onboard.values.messages import Scan
+from onboard.values.messages import Scan, Twist
 
 DEPTH = "/depth/image"
 SCANS = ("scan", "limits_scan")
@@ -40,6 +41,7 @@ class TickReader:
         self._images: dict[str, ros.Image] = {}
         self._scans: dict[str, ros.LaserScan] = {}
         self._ready_made: dict[str, Scan] = {}
+        self._own: Twist | None = None
 
     def take(self, heard: Heard) -> TickRecord | None:
         """Take the next message; return the tick that it completes.
@@ -52,6 +54,8 @@ class TickReader:
         whole = self.last()
         if heard.topic == TICK:
             self._waiting = heard.sample
+        elif heard.topic == DECISION:
+            self._own = twist_from_ros(heard.sample)
         elif heard.topic.endswith(DEPTH):
             self._images[heard.topic.removesuffix(DEPTH)] = heard.sample
         elif heard.topic == COLOR_TOPIC:
@@ -74,15 +78,15 @@ class TickReader:
                 f"tick {told.slot}: camera {min(strangers)} is not in the recorded mounts, which have "
                 f"{', '.join(self._cameras or ())}"
             )
-        came, images = self._scans, self._images
-        self._scans, self._images = {}, {}
+        came, images, own = self._scans, self._images, self._own
+        self._scans, self._images, self._own = {}, {}, None
         self._ready_made |= {name: self._scan(came[name], name, told) for name in told.scans if name in came}
         if not {"scan", *told.scans} <= came.keys():
             return None
         scan = limits_scan = scan_of(came["scan"], told.scan_stamp_ns)
         if "limits_scan" in came:
             limits_scan = scan_of(came["limits_scan"], told.limits_scan_stamp_ns)
-        return tick_record(told, images, (scan, limits_scan), dict(self._ready_made), keyframe)
+        return tick_record(told, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
 
     def _scan(self, message: ros.LaserScan, name: str, told: Tick) -> Scan:
         """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
@@ -93,7 +97,7 @@ class TickReader:
 def topics_of(config: Config, mounts: Mounts) -> set[str]:
     """Return the names of the topics that ticks consist of."""
     images = {f"{camera}{DEPTH}" for camera in mounts.depth} | {COLOR_TOPIC}
-    return {TICK, KEYFRAME, *SCANS, *scan_topics(config).values(), *images}
+    return {TICK, KEYFRAME, DECISION, *SCANS, *scan_topics(config).values(), *images}
 
 
 def ticks_of(recording: Recording) -> Iterator[TickRecord]:

@@ -14,10 +14,10 @@ from hil.replay.player import Played
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.state_snapshot import decode, encode
 from onboard.recording.tick_message import tick_message
-from onboard.state import RobotState
-from onboard.values.messages import Scan
+from onboard.state import RobotState, TickRecord
+from onboard.values.messages import Decision, Scan
 
-MEMORY, KEYFRAME, ACTION = "pilot.memory", "keyframe", "action"
+MEMORY, KEYFRAME, ACTION, OWN = "pilot.memory", "keyframe", "action", "own"
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("odometry", ("odometry",)),
     ("localization", ("map_from_odom", "filtered")),
@@ -59,7 +59,9 @@ def differences(played: Played) -> Iterator[Difference]:
     yield from _of_scan("scan", recorded.scan, replayed.scan)
     if recorded.limits_scan is not recorded.scan:
         yield from _of_scan("limits_scan", recorded.limits_scan, replayed.limits_scan)
-    yield from _of_tick(STAGES[2:], before, again)
+    yield from _of_tick(STAGES[2:4], before, again)
+    yield from _of_own(recorded, played.decided)
+    yield from _of_tick(STAGES[4:], before, again)
     if recorded.keyframe and replayed.after is not None and encode(replayed.after) != recorded.keyframe:
         yield from _of_state(decode(recorded.keyframe), decode(encode(replayed.after)))
 
@@ -71,6 +73,14 @@ def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, agai
             if before != after:  # fast check; NaN and unrounded logits are compared again
                 for place, a, b in _unequal("", _rounded(name, before), _rounded(name, after)):
                     yield Difference(stage, name, place, a, b, _apart(a, b))
+
+
+def _of_own(recorded: TickRecord, again: Decision | None) -> Iterator[Difference]:
+    """Yield the differences of an own velocity pair, if both sides decided."""
+    before = None if recorded.acted is None else recorded.acted.decision
+    if before is not None and again is not None and before.own != again.own:
+        for place, a, b in _unequal("", before.own, again.own):
+            yield Difference("policy", OWN, place, a, b, _apart(a, b))
 
 
 def _rounded(name: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hil.replay.player import Played
-from onboard.policy.contract import ACTIONS
+from onboard.policy.contract import ACTIONS, apart, twist_of
 from onboard.recording.tick_message import action_of
 
 MOMENTS = 10
@@ -19,7 +19,11 @@ MOMENTS = 10
 
 
 class Moment(NamedTuple):
-    """A differing decision. margin: logit of the other policy's action above the logit of the recorded action."""
+    """A differing decision.
+
+    margin: logit of the other policy's action above the logit of the recorded action; for own actions the distance of
+            the velocities (`contract.apart`)
+    """
 
     margin: float
     tick: int
@@ -56,7 +60,11 @@ class Opinion:
         if decided.action == recorded:
             self.same += 1
             return
-        margin = float(decided.logits[decided.action] - decided.logits[recorded])
+        margin = 0.0
+        if decided.own is None:
+            margin = float(decided.logits[decided.action] - decided.logits[recorded])
+        elif recorded >= 0:
+            margin = apart(twist_of(decided), ACTIONS[recorded])
         moment = Moment(margin, played.recorded.slot.number, t_s, recorded, decided.action)
         keep = heapq.heappush if len(self.moments) < MOMENTS else heapq.heappushpop
         keep(self.moments, moment)

@@ -114,7 +114,7 @@ class RecordedDevices:
             return Result(result.number, None, None, error=acted.fault, elapsed_ns=acted.elapsed_ns)
         self.decided = in_force = result.decision
         if in_force is not None and not self._own_actions:
-            in_force = replace(in_force, action=acted.decision.action)
+            in_force = replace(in_force, action=acted.decision.action, own=acted.decision.own)
         return Result(result.number, in_force, result.memory, error=result.error, elapsed_ns=acted.elapsed_ns)
 
     def send(self, command: Twist) -> None:

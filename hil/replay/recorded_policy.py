@@ -93,7 +93,7 @@ def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
         return None
     config = session.config
     try:
-        return decode(session.record["zones"], config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+        return decode(session.record["zones"], config.zones, config.limits.v_max_mps, config.robot.footprint)
     except InputError as error:
         raise InputError(f"{source}: recorded zones: {error}") from error
 

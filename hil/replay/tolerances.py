@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hil.recordings.recording import Session
-from hil.replay.compared_fields import ACTION, KEYFRAME, MEMORY, Difference
+from hil.replay.compared_fields import ACTION, KEYFRAME, MEMORY, OWN, Difference
 from onboard.assembly.policies import REACTIVE
 from onboard.config.config import PolicySection
 from onboard.recording import provenance
@@ -47,6 +47,7 @@ SUMS: Mapping[str, float] = {
     "observation_odometry": BITS,
     "localization": BITS,
     "logits": SINGLE_BITS,
+    OWN: SINGLE_BITS,
     "wanted": BITS,
     "command": BITS,
     MEMORY: SINGLE_BITS,
@@ -58,6 +59,7 @@ TOLERANCES: Mapping[str, float] = {
     **SUMS,
     "ranges_m": 1e-3,
     "logits": LOGITS,
+    OWN: LOGITS,
     MEMORY: MEMORIES,
 }
 """Tolerance by field for another processor, engine or library; other fields must be equal."""

@@ -11,7 +11,9 @@ import rerun as rr
 
 from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import World
-from hil.view.draw_sensors import circle
+from hil.view.draw_sensors import ring
+from onboard.config.config import RobotSection
+from onboard.config.footprint import Footprint
 from onboard.config.mounts import Mount, Mounts
 from onboard.values.messages import Pose
 
@@ -166,16 +168,28 @@ def paint_building(recording: rr.RecordingStream, world: World, blocks: Blocks) 
     recording.log(f"{BUILDING}/boxes", boxes, static=True)
 
 
-def paint_body(recording: rr.RecordingStream, base: str, radius_m: float, height_m: float, color: Color) -> None:
+def paint_body(recording: rr.RecordingStream, base: str, robot: RobotSection, color: Color) -> None:
     """Draw a robot at an entity: footprint, outline at full height, heading arrow."""
-    solid = rr.Cylinders3D(
-        lengths=[BODY_SHOWN_M], radii=[radius_m], centers=[(0, 0, BODY_SHOWN_M / 2)], colors=[color], fill_mode="solid"
-    )
-    recording.log(f"{base}/body", solid, static=True)
-    rings = [circle(radius_m, height) for height in (BODY_SHOWN_M, height_m)]
+    footprint, height_m = robot.footprint, robot.height_m
+    recording.log(f"{base}/body", _solid(footprint, color), static=True)
+    rings = [ring(footprint.outline_m(), height) for height in (BODY_SHOWN_M, height_m)]
     recording.log(f"{base}/outline", rr.LineStrips3D(rings, radii=LINE_M, colors=[color]), static=True)
     arrow = rr.Arrows3D(origins=[(0, 0, BODY_SHOWN_M)], vectors=[(ARROW_M, 0, 0)], radii=[ARROW_RADIUS_M], colors=[INK])
     recording.log(f"{base}/heading", arrow, static=True)
+
+
+def _solid(footprint: Footprint, color: Color) -> rr.Cylinders3D | rr.LineStrips3D:
+    """Return the lower part of the body: a cylinder, or the walls of a polygon."""
+    if footprint.is_round:
+        return rr.Cylinders3D(
+            lengths=[BODY_SHOWN_M],
+            radii=[footprint.radius_m],
+            centers=[(0, 0, BODY_SHOWN_M / 2)],
+            colors=[color],
+            fill_mode="solid",
+        )
+    posts = [[(x, y, 0.0), (x, y, BODY_SHOWN_M)] for x, y in footprint.corners_m]
+    return rr.LineStrips3D([ring(footprint.outline_m(), 0.0), *posts], radii=LINE_M, colors=[color])
 
 
 def paint_cameras(recording: rr.RecordingStream, base: str, mounts: Mounts) -> None:

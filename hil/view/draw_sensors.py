@@ -55,6 +55,11 @@ def circle(radius_m: float, height_m: float) -> Points:
     return np.column_stack([radius_m * np.cos(angle), radius_m * np.sin(angle), np.full(len(angle), height_m)])
 
 
+def ring(line_m: Points, height_m: float) -> Points:
+    """Return (n, 3) a line (n, 2) at a height [m]."""
+    return np.column_stack([line_m, np.full(len(line_m), height_m)])
+
+
 def _stretches(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Yield first and last index of every stretch of True."""
     change = np.flatnonzero(np.diff(np.r_[False, flags, False]))

@@ -55,7 +55,7 @@ class RerunScreen:
         recording.log(MAP, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
         if scene.world is not None:
             paint_building(recording, scene.world, blocks_of(scene.world))
-        paint_body(recording, BASE, robot.footprint_radius_m, robot.height_m, ROBOT)
+        paint_body(recording, BASE, robot, ROBOT)
         paint_cameras(recording, BASE, scene.mounts)
         goal = scene.config.goal
         self._robot = RobotPainter(recording, scene.config.dds, goal.tolerance_m, scene.map_from_odom)
@@ -110,7 +110,7 @@ class TwinScreen:
 
     def __init__(self, recording: rr.RecordingStream, scene: Scene, figures: FigurePainter) -> None:
         robot = scene.config.robot
-        paint_body(recording, TWIN, robot.footprint_radius_m, robot.height_m, TWIN_ROBOT)
+        paint_body(recording, TWIN, robot, TWIN_ROBOT)
         paint_cameras(recording, TWIN, scene.mounts)
         self._painter = TwinPainter(recording)
         self._senses = SensesPainter(recording, TWIN, scene.mounts)

@@ -16,7 +16,7 @@ from hil.drive.episodes import choose
 from hil.live.dashboard import preparing
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import Body, body_of
 from hil.recordings.recording import Recording, Screen, open_recording
 from hil.view.dds_source import DdsSource, listen
 from hil.view.queue import ScreenQueue, Shown
@@ -64,7 +64,7 @@ def run_view(options: ViewOptions) -> Shown:
 
     Raises OnboardError in one line; the data shown or saved before it stays.
     """
-    _need_rerun()
+    need_rerun()
     outlet = choose_outlet(options.save, options.serve)
     with Signals() as signals:
         if options.source is None:
@@ -144,7 +144,7 @@ def _scene(options: ViewOptions, config: Config, mounts: Mounts) -> Scene:
     """Return the scene before the first message. Raises InputError for the map."""
     from hil.view.rerun import Scene
 
-    world, start = _building(options, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    world, start = _building(options, body_of(config.robot))
     return Scene(config, mounts, world, start)
 
 
@@ -162,7 +162,8 @@ def _building(options: ViewOptions, body: Body) -> tuple[World | None, Pose]:
         return scenario.world, scenario.episode.start
 
 
-def _need_rerun() -> None:
+def need_rerun() -> None:
+    """Raise MissingExtraError if the Rerun SDK is not installed."""
     try:
         import rerun  # noqa: F401
     except ImportError as error:

@@ -49,9 +49,14 @@ def choose_outlet(file: Path | None, browser: bool, environment: Mapping[str, st
     """
     if file is not None or browser:
         return Outlet(file, browser, window=False)
-    if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
+    if not has_display(environment):
         raise InputError("no display here: give --out FILE.rrd to look later, or --serve to look in a browser")
     return Outlet(None, browser=False, window=True)
+
+
+def has_display(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a window can be opened here."""
+    return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
 class Viewer:

@@ -9,7 +9,7 @@ from pathlib import Path
 from onboard.config.config import Config, model_path
 from onboard.config.plant_model import Plant
 from onboard.policy.dwa.policy import ReactivePolicy
-from onboard.policy.manifest import Manifest, delay_complaint, load_manifest
+from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
 from onboard.values.errors import ConfigError
 from onboard.values.interfaces import Policy
@@ -24,7 +24,7 @@ def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
     model = model_path(config.policy.model)
     check_timing(config, load_manifest(model))
     engine = functools.partial(_make_engine, config)
-    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s)
+    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s, config.limits)
 
 
 def require_engine(config: Config) -> None:
@@ -41,7 +41,7 @@ def require_engine(config: Config) -> None:
     require_onnxruntime()
 
 
-def check_timing(config: Config, manifest: Manifest) -> None:
+def check_timing(config: Config, manifest: ModelManifest) -> None:
     """Raise ConfigError if the model's training rates or delay differ from the configuration."""
     rates = config.rates
     complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
@@ -49,7 +49,7 @@ def check_timing(config: Config, manifest: Manifest) -> None:
         raise ConfigError(f"{config.policy.model}: {complaint}")
 
 
-def _make_engine(config: Config, model: Path, manifest: Manifest) -> ModelEngine:
+def _make_engine(config: Config, model: Path, manifest: ModelManifest) -> ModelEngine:
     if config.policy.engine == "tensorrt":
         from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
 

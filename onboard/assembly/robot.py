@@ -45,14 +45,14 @@ def scan_topics(config: Config) -> dict[str, str]:
 
 def zones_of(config: Config) -> MapZones | None:
     """Return the configured zones of the map, None without masks. Raises InputError."""
-    return keepout_zones.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+    return keepout_zones.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint)
 
 
 def check_reach(config: Config, plant: Plant) -> None:
     """Raise ConfigError if the braking distance exceeds the range of obstacle memory, cliff search or map masks."""
     limits = config.limits
     braking_mps2 = min(limits.acceleration_mps2, plant.linear.acceleration_max)
-    swept_m = config.robot.footprint_radius_m + limits.stop_margin_m
+    swept_m = config.robot.footprint.reach_m + limits.stop_margin_m
     way_m = braking_m(limits.v_max_mps, braking_mps2, limits.reaction_s) + swept_m
     masks = config.zones.keep_out or config.zones.speed
     #         search or memory, range, switched on

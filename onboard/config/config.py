@@ -6,10 +6,11 @@ A relative path in the file is relative to the file's folder. A default path is 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
+from onboard.config.footprint import Corners, Footprint, polygon
 from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
@@ -50,20 +51,49 @@ ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
 
 
 class RobotSection(Section):
-    """The robot's name, files and size. The footprint is a circle about the base frame's origin.
+    """The robot's name, files and size. The footprint is a circle about the base frame's origin, or a polygon.
 
     name:   in /diagnostics and in the names of recordings
     mounts: file of the cameras
     plant:  file of how the base answers a command
-    footprint_radius_m: radius of the circle [m]
+    footprint_radius_m: radius of the circle [m]. Only one of circle and polygon may be given
+    footprint_m: corners [x, y] of the polygon in the base frame, in either direction, as `footprint` of Nav2
     height_m: highest point above the floor [m]
     """
 
     name: str = "robot"
     mounts: Path = Field(DEFAULT_ROBOT / "mounts.toml", json_schema_extra={"default": "mounts.toml"})
     plant: Path = Field(DEFAULT_ROBOT / "plant.toml", json_schema_extra={"default": "plant.toml"})
-    footprint_radius_m: Positive = 0.25
+    footprint_radius_m: Positive | None = 0.25
+    footprint_m: Corners | None = Field(None, examples=[[[0.6, 0.25], [-0.6, 0.25], [-0.6, -0.25], [0.6, -0.25]]])
     height_m: Positive = 1.0
+
+    @field_validator("footprint_m")
+    @classmethod
+    def _is_footprint(cls, corners: Corners | None) -> Corners | None:
+        return None if corners is None else polygon(corners).corners_m
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_default(cls, table: Any) -> Any:
+        """Drop the default radius beside a polygon."""
+        if isinstance(table, dict) and table.get("footprint_m") is not None:
+            return {"footprint_radius_m": None, **table}
+        return table
+
+    @model_validator(mode="after")
+    def _one_footprint(self) -> RobotSection:
+        if (self.footprint_radius_m is None) == (self.footprint_m is None):
+            found = "none" if self.footprint_m is None else "both"
+            raise ValueError(f"expected one of footprint_radius_m and footprint_m, found {found}")
+        return self
+
+    @property
+    def footprint(self) -> Footprint:
+        """Return the circle or the polygon."""
+        if self.footprint_m is not None:
+            return Footprint(0.0, self.footprint_m)
+        return Footprint(self.footprint_radius_m or 0.0)
 
 
 class RatesSection(Section):

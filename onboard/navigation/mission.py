@@ -3,14 +3,15 @@
 idle / reached / stopped --goal accepted--> navigating
 navigating <--recovery begins / ends--> recovering
 navigating --own stop, at rest, within tolerance--> reached
-navigating / recovering --e-stop, fault, input lost, no progress, time-out, gave up--> stopped(reason)
+navigating / recovering --e-stop, fault, input lost, occupied goal, no progress, time-out, gave up--> stopped(reason)
 navigating / recovering --cancel--> idle
 
-`Runtime.tick` asks four times in a tick whether the drive ends, in this order; the first reason stays:
+`Runtime.tick` asks five times in a tick whether the drive ends, in this order; the first reason stays:
 1. `stop`, when odometry was refused;
 2. `cancel`, from the operator;
 3. `judge`: engine failed, e-stop, input lost, reached, no progress, time-out;
-4. `stop`, when the recovery gave up.
+4. `look_at_goal`, when a decision senses: the goal is occupied;
+5. `stop`, when the recovery gave up.
 The recordings hold this order, so replay compares it.
 """
 
@@ -20,11 +21,13 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from onboard.config.config import GoalSection
-from onboard.policy.contract import STOP_ACTION
+from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import distance
-from onboard.values.messages import Pose, Twist
+from onboard.values.geometry import apply, distance, inverse
+from onboard.values.messages import STOP, Pose, Scan, Twist
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
@@ -53,6 +56,8 @@ def track_progress(
     return progress, ""
 
 
+OCCUPIED_S = 4.5
+"""Time for which every decision's scan must show the goal occupied; an error of the pose lasts less long."""
 E_STOP = "e_stop"
 """The stop reason after an e-stop."""
 
@@ -90,6 +95,7 @@ class Mission:
     stops:       stop actions in a row
     stopped_since_ns: time when the robot came to rest by its own stop; None before
     told_ns:     time since when the refusal of another goal is shown
+    occupied_ns: time since when every decision's scan shows the goal occupied
     """
 
     state: State = State.IDLE
@@ -101,6 +107,7 @@ class Mission:
     stops: int = 0
     stopped_since_ns: int | None = None
     told_ns: int | None = None
+    occupied_ns: int | None = None
 
     @property
     def driving(self) -> bool:
@@ -171,9 +178,9 @@ def recovering(mission: Mission, active: bool) -> Mission:
     return mission
 
 
-def note_action(mission: Mission, action: int) -> Mission:
-    """Return the mission after a decision took effect, with stop actions in a row counted."""
-    return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
+def note_action(mission: Mission, wanted: Twist) -> Mission:
+    """Return the mission after a decision took effect, with stop actions (both velocities zero) in a row counted."""
+    return replace(mission, stops=mission.stops + 1 if wanted == STOP else 0)
 
 
 def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
@@ -193,6 +200,27 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
     if mission.driving and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
         return stop(mission, f"goal not reached within {section.timeout_s:g} s")
     return _judge_progress(mission, situation, section)
+
+
+def look_at_goal(
+    mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, now_ns: int
+) -> Mission:
+    """Return the mission after a decision's scan, stopped if the goal has been occupied for `OCCUPIED_S`.
+
+    Occupied: the scan shows an obstacle where a footprint of `radius_m` would stand at the goal, and the robot is not
+    within tolerance. A goal hidden behind an obstacle counts as free: there may be a way round.
+
+    pose: filtered, in the start frame
+    """
+    away_m = mission.away_m(pose)
+    if mission.goal_xy_m is None or away_m is None:
+        return mission
+    off_m = collision.obstacles(scan) - apply(inverse(pose), mission.goal_xy_m)
+    taken = away_m > section.tolerance_m and bool((np.hypot(off_m[:, 0], off_m[:, 1]) < radius_m).any())
+    since_ns = mission.occupied_ns if mission.occupied_ns is not None else now_ns
+    if taken and now_ns - since_ns >= OCCUPIED_S * NS_PER_S:
+        mission = stop(mission, "goal is occupied")
+    return replace(mission, occupied_ns=since_ns if taken else None)
 
 
 def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:

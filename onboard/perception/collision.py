@@ -1,7 +1,8 @@
 """Distance to collision along an arc, and whether cameras look in its direction.
 
-All coordinates are in the current base frame. The footprint is a circle about the base's origin, so turning in place
-sweeps no new area. An obstacle is a point at the centre of its 2 deg bin: within a metre its error is below 2 cm.
+All coordinates are in the current base frame. The footprint is a circle about the base's origin, or a polygon. Turning in
+place, a circle sweeps no new area, but the corners of a polygon do. An obstacle is a point at the centre of its 2 deg
+bin: within a metre its error is below 2 cm.
 
 Only obstacles that the motion approaches count. A footprint that overlaps an obstacle may move away from it, never
 nearer. Otherwise a robot pushed against a wall could not leave.
@@ -15,9 +16,11 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from onboard.config.footprint import Footprint, edges_of, nearest
 from onboard.values.messages import BINS, Scan, Twist
 
 Points = npt.NDArray[np.float64]
+_UP = np.array([0.0, 1.0])
 
 BIN_CENTERS_RAD: Points = np.deg2rad(-180.0 + (np.arange(BINS) + 0.5) * 360.0 / BINS)
 UNIT: Points = np.stack([np.cos(BIN_CENTERS_RAD), np.sin(BIN_CENTERS_RAD)], axis=1)
@@ -27,6 +30,9 @@ REST_MPS = 1e-3
 STRAIGHT_PER_M = 1e-3
 """Below this curvature an arc counts as straight: 1 mm of lateral error after 1.4 m."""
 SMALLEST_M = 1e-9
+NEARER_M = 1e-3
+"""A polygon beside an obstacle, with less than its margin, may pass it at most this much nearer than it is now."""
+TURN_RAD = 2.0 * math.pi
 
 AHEAD_RAD = math.radians(30.0)
 FLANK_RAD = math.radians(70.0)
@@ -69,21 +75,36 @@ def stoppable_mps(way_m: float, deceleration_mps2: float, reaction_s: float) -> 
     return math.sqrt(lost * lost + 2.0 * deceleration_mps2 * way_m) - lost
 
 
-def travel_m(points: Points, twist: Twist, radius_m: float) -> float:
-    """Return how far the base's origin goes along the arc until a circle of `radius_m` about it meets a point [m].
+def travel_m(points: Points, twist: Twist, footprint: Footprint) -> float:
+    """Return how far the base's origin goes along the arc until the footprint meets a point [m].
 
-    0 if the circle overlaps a point and would come nearer. A point that the circle leaves counts when the arc returns
-    to it. inf without a collision, and for a base that stands or turns in place.
+    0 if the footprint overlaps a point and would come nearer. A point that the footprint leaves counts when the arc
+    returns to it. inf without a collision, and for a base that stands or turns in place (`turn_rad`).
     """
     if abs(twist.v_mps) < REST_MPS or len(points) == 0:
         return math.inf
-    ahead = points[:, 0] * math.copysign(1.0, twist.v_mps)
-    aside = points[:, 1]
-    curvature = twist.w_radps / twist.v_mps
-    if abs(curvature) < STRAIGHT_PER_M:
-        return _straight_travel_m(ahead, aside, radius_m)
+    forward, curvature = math.copysign(1.0, twist.v_mps), twist.w_radps / twist.v_mps
+    straight = abs(curvature) < STRAIGHT_PER_M
     # Driving backward mirrors x. As in forward motion, the arc turns to the side where curvature * y is positive.
-    return _arc_travel_m(ahead, aside * math.copysign(1.0, curvature), 1.0 / abs(curvature), radius_m)
+    left = 1.0 if straight else math.copysign(1.0, curvature)
+    ahead, aside = points[:, 0] * forward, points[:, 1] * left
+    if not footprint.is_round:
+        turn_m = math.inf if straight else 1.0 / abs(curvature)
+        return _polygon_travel(np.column_stack([ahead, aside]), _mirrored(footprint, forward, left), turn_m)
+    if straight:
+        return _straight_travel_m(ahead, aside, footprint.radius_m)
+    return _arc_travel_m(ahead, aside, 1.0 / abs(curvature), footprint.radius_m)
+
+
+def turn_rad(points: Points, w_radps: float, footprint: Footprint) -> float:
+    """Return how far the base turns in place until the footprint meets a point [rad]; as `travel_m`, inf for a circle.
+
+    The sign of `w_radps` is the side to turn to.
+    """
+    if footprint.is_round or w_radps == 0.0 or len(points) == 0:
+        return math.inf
+    left = math.copysign(1.0, w_radps)
+    return _polygon_travel(points * [1.0, left], _mirrored(footprint, 1.0, left), 0.0)
 
 
 def _straight_travel_m(ahead: Points, aside: Points, radius_m: float) -> float:
@@ -114,6 +135,67 @@ def _arc_travel_m(ahead: Points, aside: Points, turn_m: float, radius_m: float) 
     return turn_m * float(entries.min())
 
 
+def _mirrored(footprint: Footprint, x: float, y: float) -> Footprint:
+    """Return a polygon with its axes multiplied by 1 or -1, counter-clockwise again."""
+    corners = tuple((x * corner[0], y * corner[1]) for corner in footprint.corners_m)
+    return Footprint(footprint.radius_m, corners if x * y > 0.0 else corners[::-1])
+
+
+def _polygon_travel(points: Points, footprint: Footprint, turn_m: float) -> float:
+    """Return `travel_m` of a polygon along a circle of radius `turn_m` about (0, turn_m), starting along +x.
+
+    For inf the motion is straight. For 0 it is a turn in place, and the result an angle [rad].
+
+    Seen from the robot, a point moves clockwise on a circle about (0, turn_m), or along -x. It meets the footprint where
+    it enters the disc about a corner, or crosses an edge that is moved outward by the radius.
+    """
+    distance_m, away = nearest(points, footprint.corners_m)
+    offset = points - [0.0, 0.0 if math.isinf(turn_m) else turn_m]
+    motion = np.array([-1.0, 0.0]) if math.isinf(turn_m) else np.column_stack([offset[:, 1], -offset[:, 0]])
+    if ((distance_m < footprint.radius_m) & (np.sum(away * motion, axis=1) < -SMALLEST_M)).any():
+        return 0.0
+    # Nearer than the radius and not approached now: as near as now is allowed.
+    radius_m = np.minimum(footprint.radius_m, np.maximum(distance_m - NEARER_M, 0.0))
+    radius_m[distance_m >= footprint.radius_m] = footprint.radius_m
+    entries = _straight_entries if math.isinf(turn_m) else _arc_entries
+    first = float(entries(points, radius_m[:, np.newaxis], footprint, turn_m).min())
+    return max(first, 0.0) * (turn_m if 0.0 < turn_m < math.inf else 1.0)
+
+
+def _straight_entries(points: Points, radius_m: Points, footprint: Footprint, turn_m: float) -> Points:
+    """Return (n, 2 m) ways along +x until each point comes within its radius (n, 1) of each edge or corner; or inf."""
+    edges = edges_of(footprint.corners_m)
+    offset = points[:, np.newaxis] - edges.start_m
+    across = offset @ _UP
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_corner = offset[:, :, 0] - np.sqrt(radius_m * radius_m - across * across)
+        by_edge = (np.sum(offset * edges.outward, axis=2) - radius_m) / edges.outward[:, 0]
+        place = np.sum(offset * edges.along, axis=2) - by_edge * edges.along[:, 0]
+        # A point enters across an edge that faces ahead.
+        met = (edges.outward[:, 0] > 0.0) & (place >= -SMALLEST_M) & (place <= edges.length_m + SMALLEST_M)
+        ways = np.concatenate([by_corner, np.where(met, by_edge, math.inf)], axis=1)
+        return np.where(ways >= -SMALLEST_M, ways, math.inf)
+
+
+def _arc_entries(points: Points, radius_m: Points, footprint: Footprint, turn_m: float) -> Points:
+    """Return (n, 2 m) angles of the arc about (0, turn_m), as `_straight_entries`."""
+    center, edges = np.array([0.0, turn_m]), edges_of(footprint.corners_m)
+    offset, start = points - center, edges.start_m - center
+    from_center, phi = np.hypot(*offset.T)[:, np.newaxis], np.arctan2(offset[:, 1], offset[:, 0])[:, np.newaxis]
+    corner_m, corner_phi = np.hypot(*start.T), np.arctan2(start[:, 1], start[:, 0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square = (radius_m * radius_m - (from_center - corner_m) ** 2) / (4.0 * from_center * corner_m)
+        half = 2.0 * np.arcsin(np.sqrt(square))
+        height_m = np.sum(start * edges.outward, axis=1) + radius_m
+        facing = np.arctan2(edges.outward[:, 1], edges.outward[:, 0])
+        enters = facing - np.arccos(height_m / from_center)
+        place = from_center * np.cos(enters - facing - 0.5 * math.pi) - np.sum(start * edges.along, axis=1)
+        met = (place >= -SMALLEST_M) & (place <= edges.length_m + SMALLEST_M)
+        turns = np.concatenate([phi - corner_phi - half, np.where(met, phi - enters, math.nan)], axis=1)
+        turns = np.mod(turns + SMALLEST_M, TURN_RAD) - SMALLEST_M
+        return np.where(np.isnan(turns), math.inf, turns)
+
+
 def look(scan: Scan, twist: Twist, way_m: float) -> Look:
     """Return whether cameras see where the arc leads within `way_m`; SEEN for a base that does not translate.
 
@@ -132,8 +214,8 @@ def look(scan: Scan, twist: Twist, way_m: float) -> Look:
     return Look.FLANK_BLIND if (blind & (off <= FLANK_RAD)).any() else Look.SEEN
 
 
-def free_behind_m(scan: Scan | None, out_of_view: Points, radius_m: float) -> float:
-    """Return how far a circle of `radius_m` may go straight back [m]: 0 without a scan or without a view to the rear.
+def free_behind_m(scan: Scan | None, out_of_view: Points, footprint: Footprint) -> float:
+    """Return how far a footprint may go straight back [m]: 0 without a scan or without a view to the rear.
 
     The required sector is `AHEAD_RAD` to each side of straight back. It covers the default robot's corridor from half a
     metre behind the origin on; its rear camera sees 43 deg to each side. Nearer obstacles at the corridor's edge are
@@ -141,4 +223,4 @@ def free_behind_m(scan: Scan | None, out_of_view: Points, radius_m: float) -> fl
     """
     if scan is None or look(scan, REAR, 0.0) is Look.AHEAD_BLIND:
         return 0.0
-    return travel_m(np.concatenate([obstacles(scan), out_of_view]), REAR, radius_m)
+    return travel_m(np.concatenate([obstacles(scan), out_of_view]), REAR, footprint)

@@ -1,12 +1,13 @@
 """Input and output tensors of a policy: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
 
-A model's manifest (`onboard/policy/manifest.py`) lists the tensors that it uses and their normalisation. The runtime
-makes only these, so a new tensor does not affect older models. A new tensor needs a row in `INPUTS` and a line in
-`tensors` (`onboard/policy/encode.py`).
+This table is version 1, the paper's network. A model's manifest (`onboard/policy/manifest.py`) lists the tensors that
+it uses and their normalisation. A manifest of version 2 describes its own tensors and actions; version 1 is a case of
+it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import numpy.typing as npt
 
 from onboard.values.errors import EngineError
-from onboard.values.messages import BINS, Twist
+from onboard.values.messages import BINS, Decision, Twist
 
-CONTRACT_VERSION = 1
-"""Goes up when a tensor changes its shape, unit or meaning; a model of another version is refused."""
+CONTRACT_VERSION, OWN_VERSION = 1, 2
+"""Version of the paper's tensors below, and of manifests that describe their own. Any other version is refused."""
 
 LINEAR_MPS = (0.0, 0.3, 0.6, 1.0)
 ANGULAR_RADPS = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
@@ -27,6 +28,26 @@ ACTIONS: tuple[Twist, ...] = tuple(Twist(v, w) for v in LINEAR_MPS for w in ANGU
 STOP_ACTION = ACTIONS.index(Twist(0.0, 0.0))
 NO_ACTION = len(ACTIONS)
 """The previous action at the start of an episode and after a recovery or an override."""
+
+TURN_M_PER_RAD = 0.5
+"""Weight of turning speed against forward speed in `apart`."""
+
+
+def apart(one: Twist, other: Twist) -> float:
+    """Return the distance of two velocity pairs [m/s]."""
+    return math.hypot(one.v_mps - other.v_mps, TURN_M_PER_RAD * (one.w_radps - other.w_radps))
+
+
+def nearest_action(twist: Twist) -> int:
+    """Return the index of the action nearest to a velocity pair. An action is nearest to itself."""
+
+    return min(range(len(ACTIONS)), key=lambda action: apart(twist, ACTIONS[action]))
+
+
+def twist_of(decision: Decision) -> Twist:
+    """Return the velocity pair of a decision."""
+    return ACTIONS[decision.action] if decision.own is None else decision.own
+
 
 RGB_HEIGHT, RGB_WIDTH = 144, 256
 MEMORY_SHAPE = (2, 1024)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.config.config import RatesSection
-from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
+from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, twist_of
 from onboard.policy.inference import Inference, Result
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Decision, Memory, Observation, Twist
@@ -74,7 +74,7 @@ class DecisionState:
     """State of the decisions between two ticks.
 
     set_point:       the current velocity pair
-    previous_action: its index; contract.NO_ACTION at an episode's start, after a recovery and after an override
+    previous_action: `Decision.action` of it; contract.NO_ACTION at an episode's start, after recovery and override
     memory:          recurrent state after the last accepted decision; None before the first decision of a sequence
     memory_slot:     slot in which that decision sensed, or of the last reset
     reset_slot:      slot of the last reset
@@ -162,7 +162,7 @@ def sense(
     if reset or state.memory is None:
         state = replace(state, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
     number = state.decisions + 1
-    observation = replace(observation, previous_action=state.previous_action)
+    observation = replace(observation, previous_action=state.previous_action, set_point=state.set_point)
     inference.submit(number, observation, state.memory if state.memory is not None else memory.initial)
     pending = Pending(number, slot.number, slot.start_ns, slot.number + rates.delay_ticks)
     return replace(state, decisions=number, pending=pending), Sensed(number, observation, reset)
@@ -184,7 +184,7 @@ def act(
         return hold(state), acted
     accepted = replace(
         state,
-        set_point=ACTIONS[result.decision.action],
+        set_point=twist_of(result.decision),
         previous_action=result.decision.action,
         memory=result.memory,
         memory_slot=pending.sensed_slot,
@@ -201,7 +201,8 @@ def fault_of(result: Result) -> str:
         return result.error or "the engine gave no decision"
     if not 0 <= decision.action < len(ACTIONS):
         return f"action {decision.action} is not one of 0 to {len(ACTIONS) - 1}"
-    for name, values in (("logits", decision.logits), ("memory", memory)):
+    twist = twist_of(decision)
+    for name, values in (("logits", decision.logits), ("memory", memory), ("command", (twist.v_mps, twist.w_radps))):
         if not np.isfinite(values).all():
             return f"{name} not finite"
     return ""

@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from onboard.config.toml_file import Positive, Section, validation_lines
+from onboard.policy.actions import AnyAction, ContinuousAction, TableAction
 from onboard.policy.contract import (
+    ACTIONS,
     CONTRACT_VERSION,
     INPUTS,
     MEMORY_TENSORS,
     OUTPUTS,
+    OWN_VERSION,
     REQUIRED_OUTPUTS,
     Tensor,
     TensorType,
 )
+from onboard.policy.encode import (
+    ActionFeed,
+    AnyFeed,
+    ColorFeed,
+    GoalFeed,
+    MemoryEntry,
+    MotionFeed,
+    OneFeed,
+    RgbScale,
+    ScanFeed,
+    ScanScale,
+    memory_size,
+    parts_of,
+)
 from onboard.values.errors import ConfigError, EngineError
+from onboard.values.messages import Memory, Twist
 
 # ---- Data types of the weights in an .onnx file, read without the `onnx` package, which is not installed on the robot
 
@@ -108,26 +129,9 @@ class TensorEntry(Section):
         return TensorType(self.shape, self.dtype)
 
 
-class ScanScale(Section):
-    """Scaling of ranges. The default values are distinct: a real range is never 0."""
+class ModelManifest(Section):
+    """Properties of a model of any version. The runtime ignores `extra`, which is free for other policies.
 
-    max_range_m: Positive = 10.0
-    inf_value: float = 1.0
-    blind_value: float = 0.0
-
-
-class RgbScale(Section):
-    """(colour / 255 - mean) / std for R, G, B, and the value of all pixels without an image."""
-
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[Positive, Positive, Positive] = (0.229, 0.224, 0.225)
-    absent: float = 0.0
-
-
-class Manifest(Section):
-    """Properties of a model. The runtime ignores `extra`, which is free for other policies.
-
-    memory_shape:         (layers, width) of the recurrent state; None for a policy without memory
     memory_reset_s:       period of memory resets [s]; None takes the configuration's
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
     weights:              storage type of the weights; "float16" halves the file, computation stays in float32
@@ -138,27 +142,106 @@ class Manifest(Section):
     contract_version: int
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     policy: str = Field(min_length=1)
-    inputs: tuple[TensorEntry, ...]
-    outputs: tuple[TensorEntry, ...]
-    scan: ScanScale = ScanScale()
-    rgb: RgbScale = RgbScale()
-    loc_absent: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
     training_delay_ticks: int = Field(ge=0)
     control_hz: Positive
     decision_hz: Positive
-    memory_shape: tuple[int, int] | None
     memory_reset_s: Positive | None = None
     weights: Weights = "float32"
     half_precision_nodes: tuple[str, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def feeds(self) -> tuple[OneFeed, ...]:
+        """Inputs from the observation."""
+        raise NotImplementedError
+
+    @property
+    def memory(self) -> tuple[MemoryEntry, ...]:
+        """Recurrent states."""
+        raise NotImplementedError
+
+    @property
+    def action(self) -> TableAction | ContinuousAction:
+        """The action in the outputs."""
+        raise NotImplementedError
+
+    @property
+    def actions(self) -> tuple[Twist, ...]:
+        """The table of actions; empty if they are continuous."""
+        return self.action.table
+
+    @property
+    def initial_memory(self) -> Memory:
+        """The memory of a new sequence: zeros."""
+        return np.zeros(memory_size(self), np.float32)
+
+    @property
+    def tensors(self) -> dict[str, TensorType]:
+        """Type of each input by name."""
+        states = {entry.input: TensorType(entry.shape, "float32") for entry in self.memory}
+        return {feed.name: feed.type for feed in self.feeds} | states
+
+    def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:
+        """Yield a line for each output of the model that is not as the manifest says."""
+        raise NotImplementedError
+
+
+class Manifest(ModelManifest):
+    """Properties of a model of version 1, with the tensors and actions of `onboard/policy/contract.py`.
+
+    memory_shape: (layers, width) of the recurrent state; None for a policy without memory
+    """
+
+    inputs: tuple[TensorEntry, ...]
+    outputs: tuple[TensorEntry, ...]
+    scan: ScanScale = ScanScale()
+    rgb: RgbScale = RgbScale()
+    loc_absent: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+    memory_shape: tuple[int, int] | None
+
+    @cached_property
+    def feeds(self) -> tuple[OneFeed, ...]:
+        """Inputs from the observation."""
+        scan = {**self.scan.model_dump(), "feed": "scan"}
+        kinds: dict[str, tuple[type[OneFeed], dict[str, Any]]] = {
+            "rgb": (ColorFeed, {"feed": "color", "scale": self.rgb}),
+            "scan": (ScanFeed, scan),
+            "odom": (MotionFeed, {"feed": "odometry"}),
+            "loc": (MotionFeed, {"feed": "localization", "absent": self.loc_absent}),
+            "pose": (MotionFeed, {"feed": "pose"}),
+            "goal": (GoalFeed, {"feed": "goal"}),
+            "prev_action": (ActionFeed, {"feed": "last_action", "fields": ("index",)}),
+        }
+        listed = [(entry, *kinds[entry.name]) for entry in self.inputs if entry.name in kinds]
+        return tuple(kind(**entry.model_dump(), **settings) for entry, kind, settings in listed)
+
+    @cached_property
+    def memory(self) -> tuple[MemoryEntry, ...]:
+        """The recurrent state, if the model has one."""
+        if self.memory_shape is None:
+            return ()
+        layers, width = self.memory_shape
+        return (MemoryEntry(input="memory_in", output="memory_out", shape=(layers, 1, width)),)
+
+    @property
+    def action(self) -> TableAction | ContinuousAction:
+        """The paper's 28 actions."""
+        return PAPER_ACTION
+
+    @property
+    def initial_memory(self) -> Memory:
+        """Zeros of shape (layers, width); (0, 0) without memory."""
+        return np.zeros(self.memory_shape or (0, 0), np.float32)
+
+    def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:
+        """Yield a line for each output that has another shape or type."""
+        for entry in self.outputs:
+            actual = outputs.get(entry.name)
+            if actual != entry.type:
+                yield f"output {entry.name}: expected {entry.type}, found {actual or 'none'}"
+
     @model_validator(mode="after")
     def _fits_contract(self) -> Manifest:
-        if self.contract_version != CONTRACT_VERSION:
-            raise ValueError(
-                f"contract_version: expected {CONTRACT_VERSION}, found {self.contract_version}: "
-                "export the model again with this release"
-            )
         for kind, entries, table in (("inputs", self.inputs, INPUTS), ("outputs", self.outputs, OUTPUTS)):
             names = [entry.name for entry in entries]
             if len(set(names)) != len(names):
@@ -185,6 +268,62 @@ class Manifest(Section):
             raise ValueError(f"{kind}.{entry.name}: expected {wanted}, found {entry.type}")
 
 
+PAPER_ACTION = TableAction(
+    kind="table", output=REQUIRED_OUTPUTS[0], twists=tuple((one.v_mps, one.w_radps) for one in ACTIONS)
+)
+
+
+class OwnManifest(ModelManifest):
+    """Properties of a model of version 2, which describes its inputs, its memory and its action (docs/policies.md)."""
+
+    inputs: tuple[AnyFeed, ...]
+    states: tuple[MemoryEntry, ...] = Field((), alias="memory")
+    chosen: AnyAction = Field(alias="action")
+
+    @property
+    def feeds(self) -> tuple[OneFeed, ...]:
+        """Inputs from the observation."""
+        return self.inputs
+
+    @property
+    def memory(self) -> tuple[MemoryEntry, ...]:
+        """Recurrent states."""
+        return self.states
+
+    @property
+    def action(self) -> TableAction | ContinuousAction:
+        """The action in the outputs."""
+        return self.chosen
+
+    def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:
+        """Yield a line for a missing output, and for one with another number of values."""
+        more = isinstance(self.action, ContinuousAction) and self.action.distribution == "gaussian"
+        states = ((entry.output, math.prod(entry.shape), False) for entry in self.memory)
+        for name, wanted, at_least in ((self.action.output, self.action.numbers, more), *states):
+            found = outputs.get(name)
+            values = 0 if found is None else math.prod(found.shape)
+            if found is None or values < wanted or (values > wanted and not at_least):
+                size = f"{'at least ' if at_least else ''}{wanted} values"
+                yield f"output {name}: expected {size}, found {found or 'none'} of {', '.join(outputs)}"
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> OwnManifest:
+        given = [feed.name for feed in self.feeds] + [entry.input for entry in self.memory]
+        taken = [entry.output for entry in self.memory] + [self.action.output]
+        for kind, names in (("inputs", given), ("outputs", taken)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{kind}: the name {', '.join(twice)} stands twice")
+        if not self.actions and any(
+            isinstance(part, ActionFeed) and "index" in part.fields for feed in self.feeds for part in parts_of(feed)
+        ):
+            raise ValueError("inputs: a continuous action has no index; last_action has the fields v and w")
+        return self
+
+
+VERSIONS: dict[int, type[ModelManifest]] = {CONTRACT_VERSION: Manifest, OWN_VERSION: OwnManifest}
+
+
 def manifest_path(model: Path) -> Path:
     """Return the path of a model's manifest: `policy.onnx` -> `policy.onnx.manifest.json`."""
     return model.with_name(model.name + MANIFEST_SUFFIX)
@@ -202,25 +341,88 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def load_manifest(model: Path) -> Manifest:
+def load_manifest(model: Path) -> ModelManifest:
     """Return the checked manifest beside `model`. Raises ConfigError with one line: file, field, reason.
 
     Refused are a missing or malformed manifest, unknown keys, another contract version, tensors that differ from the
-    contract, and a model file with another hash or other weights.
+    contract, and a model file with another hash or other weights. The line of version 2 names all errors.
     """
     path = manifest_path(model)
+    manifest = read_manifest(path)
+    found = sha256_of(model)
+    if found != manifest.sha256:
+        raise ConfigError(f"{path}: sha256: expected {manifest.sha256}, found {found} of {model.name}")
+    if isinstance(manifest, Manifest):
+        _check_weights(path, manifest, model)
+    return manifest
+
+
+def read_manifest(path: Path) -> ModelManifest:
+    """Return the manifest in a file, of either version, without a look at the model. Raises ConfigError."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}: a model needs its manifest beside it") from error
     try:
-        manifest = Manifest.model_validate_json(text)
+        kind = VERSIONS[_Version.model_validate_json(text).contract_version]
+        return kind.model_validate_json(text)
     except ValidationError as error:
+        if error.title == OwnManifest.__name__:
+            lines = [_in_words(one) for one in error.errors()]
+            raise ConfigError(f"{path}: {'; '.join(lines)}") from error
         raise ConfigError(validation_lines(path, error)) from error
-    found = sha256_of(model)
-    if found != manifest.sha256:
-        raise ConfigError(f"{path}: sha256: expected {manifest.sha256}, found {found} of {model.name}")
-    _check_weights(path, manifest, model)
+
+
+class _Version(BaseModel):
+    """The only key that is read before the version is known."""
+
+    contract_version: int
+
+    @field_validator("contract_version")
+    @classmethod
+    def _known(cls, version: int) -> int:
+        if version not in VERSIONS:
+            known = " or ".join(map(str, VERSIONS))
+            raise ValueError(f"expected {known}, found {version}: this release does not know that contract")
+        return version
+
+
+def _in_words(error: Any) -> str:
+    """Return an error of pydantic: key, reason, value."""
+    unions = {
+        "table",
+        "continuous",
+        "color",
+        "scan",
+        "pose",
+        "odometry",
+        "localization",
+        "goal",
+        "last_action",
+        "parts",
+    }
+    where = ".".join(str(part) for part in error["loc"] if part not in unions)
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {where}"
+    if error["type"].startswith("union_tag"):
+        key, known = error["ctx"]["discriminator"].strip("'"), error["ctx"].get("expected_tags")
+        return f"{where}.{key}: must be {known or 'there'}" + (f" (is {error['ctx']['tag']!r})" if known else "")
+    told = (
+        ""
+        if error["type"] in ("missing", "value_error") or isinstance(error["input"], (dict, list))
+        else (f" (is {error['input']!r})")
+    )
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{told}".removeprefix(": ")
+
+
+def paper_manifest(model: Path) -> Manifest:
+    """Return a manifest of version 1, of the paper's network. Raises ConfigError for version 2 too."""
+    manifest = load_manifest(model)
+    if not isinstance(manifest, Manifest):
+        raise ConfigError(
+            f"{manifest_path(model)}: contract_version: expected {CONTRACT_VERSION}, found "
+            f"{manifest.contract_version}: not the paper's network"
+        )
     return manifest
 
 
@@ -234,29 +436,43 @@ def _check_weights(path: Path, manifest: Manifest, model: Path) -> None:
         )
 
 
-def save_manifest(model: Path, manifest: Manifest) -> Path:
+def save_manifest(model: Path, manifest: ModelManifest) -> Path:
     """Write the manifest beside the model and return its path."""
     path = manifest_path(model)
-    path.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    path.write_text(manifest.model_dump_json(indent=2, by_alias=True) + "\n", encoding="utf-8")
     return path
 
 
 def check_engine(
-    model: Path, manifest: Manifest, inputs: Mapping[str, TensorType], outputs: Mapping[str, TensorType]
+    model: Path, manifest: ModelManifest, inputs: Mapping[str, TensorType], outputs: Mapping[str, TensorType]
 ) -> None:
-    """Raise EngineError unless the engine has exactly the manifest's inputs and at least its outputs."""
-    for kind, entries, found in (("input", manifest.inputs, inputs), ("output", manifest.outputs, outputs)):
-        for entry in entries:
-            actual = found.get(entry.name)
-            if actual != entry.type:
-                raise EngineError(f"{model}: {kind} {entry.name}: expected {entry.type}, found {actual or 'none'}")
-    listed = {entry.name for entry in manifest.inputs}
-    unlisted = [name for name in inputs if name not in listed]
-    if unlisted:
-        raise EngineError(f"{model}: input {unlisted[0]}: the model wants it, its manifest does not list it")
+    """Raise EngineError, with all differences in one line, unless the engine has exactly the manifest's tensors.
+
+    It may have more outputs.
+    """
+    wrong = list(misfits(manifest, inputs, outputs))
+    if wrong:
+        raise EngineError(f"{model}: {'; '.join(wrong)}")
 
 
-def delay_complaint(manifest: Manifest, delay_ticks: int, control_hz: float, ticks_per_decision: int) -> str | None:
+def misfits(
+    manifest: ModelManifest, inputs: Mapping[str, TensorType], outputs: Mapping[str, TensorType]
+) -> Iterator[str]:
+    """Yield a line for each tensor of an engine that is not as the manifest says."""
+    listed = manifest.tensors
+    for name, kind in listed.items():
+        actual = inputs.get(name)
+        if actual != kind:
+            yield f"input {name}: expected {kind}, found {actual or 'none'}"
+    yield from manifest.misfits(outputs)
+    for name in inputs:
+        if name not in listed:
+            yield f"input {name}: the model wants it, its manifest does not list it"
+
+
+def delay_complaint(
+    manifest: ModelManifest, delay_ticks: int, control_hz: float, ticks_per_decision: int
+) -> str | None:
     """Return one line if the robot's timing differs from the timing in training, else None.
 
     Delays and periods are compared as times, so 3 ticks at 30 Hz equal 6 ticks at 60 Hz.

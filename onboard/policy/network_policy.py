@@ -1,4 +1,4 @@
-"""A network as a policy: observation -> tensors -> engine -> the action with the largest logit, and the new memory."""
+"""A network as a policy: observation -> tensors -> engine -> the action by its manifest, and the new memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
-from onboard.policy.contract import TensorType
-from onboard.policy.encode import memory_of, tensors
-from onboard.policy.manifest import Manifest, check_engine, load_manifest
+from onboard.config.config import LimitsSection
+from onboard.policy.actions import ContinuousAction, beyond
+from onboard.policy.contract import ACTIONS, TensorType
+from onboard.policy.encode import next_memory, tensors
+from onboard.policy.manifest import ModelManifest, check_engine, load_manifest
 from onboard.values.errors import EngineError, OnboardError
 from onboard.values.interfaces import Engine
 from onboard.values.messages import Decision, Memory, Observation
+
+log = structlog.get_logger("policy")
 
 
 class ModelEngine(Engine, Protocol):
@@ -35,37 +40,43 @@ class NetworkPolicy:
     memory_reset_s: period of memory resets [s], used if the manifest states none; None takes the configuration's
     """
 
-    def __init__(self, engine: Engine, manifest: Manifest, memory_reset_s: float | None = None) -> None:
+    def __init__(self, engine: Engine, manifest: ModelManifest, memory_reset_s: float | None = None) -> None:
         self.name = manifest.policy
         self.manifest = manifest
         self.memory_reset_s = manifest.memory_reset_s if manifest.memory_reset_s is not None else memory_reset_s
-        self._engine = engine
+        self._engine, self._action = engine, manifest.action
+        self._initial: Memory = manifest.initial_memory
 
     def initial_memory(self) -> Memory:
-        """Return zeros of the manifest's shape (layers, width) float32; (0, 0) for a policy without memory."""
-        return np.zeros(self.manifest.memory_shape or (0, 0), np.float32)
+        """Return zeros: (layers, width) float32 for version 1, flat for version 2, of size 0 without memory."""
+        return np.array(self._initial)
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return the action of the largest logit (the lowest index of equals) and the new memory.
+        """Return the manifest's action and the new memory.
 
         Raises EngineError when the engine fails or a tensor is not finite, InputError for an observation outside the
         contract.
         """
-        expected = self.manifest.memory_shape or (0, 0)
-        if memory.shape != expected:
-            raise EngineError(f"{self.name}: memory has shape {memory.shape}, the manifest says {expected}")
+        if memory.shape != self._initial.shape:
+            raise EngineError(f"{self.name}: memory has shape {memory.shape}, the manifest says {self._initial.shape}")
         inputs = tensors(observation, memory, self.manifest)
         for name, values in inputs.items():
             _require_finite(f"{self.name}: was given", name, values)
         outputs = self._engine.run(inputs)
-        logits = outputs["logits"].reshape(-1)
-        _require_finite(f"{self.name}: engine returned", "logits", logits)
-        decision = Decision(int(np.argmax(logits)), logits)
-        if self.manifest.memory_shape is None:
-            return decision, memory
-        after = memory_of(outputs)
-        _require_finite(f"{self.name}: engine returned", "memory_out", after)
-        return decision, after
+        for name in (self._action.output, *(entry.output for entry in self.manifest.memory)):
+            _require_finite(f"{self.name}: engine returned", name, outputs[name])
+        decision = self._action.decide(outputs[self._action.output].reshape(-1), observation)
+        return decision, next_memory(inputs, outputs, self.manifest).reshape(memory.shape)
+
+    def limit(self, limits: LimitsSection) -> None:
+        """Clip a continuous action to the robot's limits from now on. Log once if the action goes beyond them."""
+        reach = (limits.v_min_mps, limits.v_max_mps), limits.w_max_radps
+        if self._action.table == ACTIONS:  # identified saturations; the runtime limits these commands alike
+            return
+        if found := beyond(self._action, *reach):
+            log.warning("policy_beyond_limits", policy=self.name, action=found, clipped=True)
+        if isinstance(self._action, ContinuousAction):
+            self._action = self._action.within(*reach)
 
     def close(self) -> None:
         """Release the engine."""
@@ -80,10 +91,14 @@ def _require_finite(source: str, name: str, values: npt.NDArray[Any]) -> None:
 
 
 def load_policy(
-    model: Path, make_engine: Callable[[Path, Manifest], ModelEngine], memory_reset_s: float | None = None
+    model: Path,
+    make_engine: Callable[[Path, ModelManifest], ModelEngine],
+    memory_reset_s: float | None = None,
+    limits: LimitsSection | None = None,
 ) -> NetworkPolicy:
     """Return a model's policy, with its engine checked against the manifest and warmed in this thread.
 
+    limits: of the robot, to which a continuous action is clipped; None: the manifest's range only
     Raises ConfigError for a manifest that does not fit the file or the contract, EngineError for a model that does not
     fit its manifest or does not run, and MissingExtraError without the engine's library. The engine is closed then.
     """
@@ -95,4 +110,7 @@ def load_policy(
     except OnboardError:
         engine.close()
         raise
-    return NetworkPolicy(engine, manifest, memory_reset_s)
+    policy = NetworkPolicy(engine, manifest, memory_reset_s)
+    if limits is not None:
+        policy.limit(limits)
+    return policy

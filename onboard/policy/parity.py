@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onboard.policy.contract import NO_ACTION
-from onboard.policy.manifest import Manifest
+from onboard.policy.contract import twist_of
+from onboard.policy.encode import ActionFeed, ColorFeed, ScanFeed
+from onboard.policy.manifest import ModelManifest
 from onboard.values.errors import EngineError
 from onboard.values.interfaces import Engine
 
@@ -47,30 +48,30 @@ class Parity:
         return self.same_action / self.steps
 
 
-def random_inputs(manifest: Manifest, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+def random_inputs(manifest: ModelManifest, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """Return plausible random inputs by name, without the memory: noise images, ranges with gaps, poses, an action."""
     inputs: dict[str, npt.NDArray[Any]] = {}
-    for entry in manifest.inputs:
-        if entry.name == "memory_in":
-            continue
-        if entry.name == "prev_action":
-            inputs[entry.name] = rng.integers(0, NO_ACTION + 1, entry.shape, np.int64)
-        elif entry.name == "scan":
-            ranges = rng.uniform(0.05, 1.0, entry.shape)
-            ranges[rng.random(entry.shape) < 0.2] = manifest.scan.inf_value
-            ranges[rng.random(entry.shape) < 0.1] = manifest.scan.blind_value
-            inputs[entry.name] = ranges.astype(np.float32)
-        elif entry.name == "rgb":
-            inputs[entry.name] = rng.normal(0.0, 1.0, entry.shape).astype(np.float32)
+    for feed in manifest.feeds:
+        if isinstance(feed, ActionFeed):
+            inputs[feed.name] = rng.integers(0, max(len(manifest.actions), 1) + 1, feed.shape, np.int64)
+        elif isinstance(feed, ScanFeed):
+            top = 1.0 if feed.unit == "fraction" else feed.max_range_m
+            ranges = rng.uniform(0.05, 1.0, feed.shape) * top
+            ranges[rng.random(feed.shape) < 0.2] = top if feed.inf_value is None else feed.inf_value
+            ranges[rng.random(feed.shape) < 0.1] = top if feed.blind_value is None else feed.blind_value
+            inputs[feed.name] = ranges
+        elif isinstance(feed, ColorFeed):
+            inputs[feed.name] = rng.normal(0.0, 1.0, feed.shape)
         else:
-            inputs[entry.name] = rng.normal(0.0, SPREAD_M, entry.shape).astype(np.float32)
+            inputs[feed.name] = rng.normal(0.0, SPREAD_M, feed.shape)
+        inputs[feed.name] = inputs[feed.name].astype(feed.dtype)
     return inputs
 
 
 def compare(
     engine: Engine,
     reference: Engine,
-    manifest: Manifest,
+    manifest: ModelManifest,
     *,
     steps: int = PARITY_STEPS,
     sequences: int = 1,
@@ -80,30 +81,38 @@ def compare(
 
     Raises EngineError when an engine fails or returns values that are not finite.
     """
-    rng = np.random.default_rng(seed)
+    rng, output = np.random.default_rng(seed), manifest.action.output
     same, logit_differences, memory_differences, spreads = 0, [0.0], [0.0], [0.0]
     for _ in range(sequences):
-        memories = [zero_memory(manifest), zero_memory(manifest)]
+        memories = [dict(zero_memory(manifest)) for _ in range(2)]
         for _ in range(steps):
             inputs = random_inputs(manifest, rng)
             outputs = [run.run({**inputs, **memory}) for run, memory in zip((engine, reference), memories, strict=True)]
-            mine, theirs = (_finite(output["logits"]) for output in outputs)
-            same += int(np.argmax(mine) == np.argmax(theirs))
+            mine, theirs = (_finite(found[output]).reshape(-1) for found in outputs)
+            same += int(_same(manifest, mine, theirs))
             logit_differences.append(float(np.abs(mine - theirs).max()))
             spreads.append(float(theirs.std()))
-            if manifest.memory_shape is not None:
-                states = [_finite(output["memory_out"]) for output in outputs]
-                memory_differences.append(float(np.abs(states[0] - states[1]).max()))
-                memories = [{"memory_in": state} for state in states]
+            states = [{one.input: _finite(found[one.output]) for one in manifest.memory} for found in outputs]
+            memory_differences += [float(np.abs(states[0][name] - states[1][name]).max()) for name in states[0]]
+            memories = list(states)
     return Parity(steps * sequences, same, max(logit_differences), max(memory_differences), float(np.mean(spreads[1:])))
 
 
-def zero_memory(manifest: Manifest) -> Mapping[str, npt.NDArray[Any]]:
-    """Return the initial memory tensor by name; empty for a policy without memory."""
-    if manifest.memory_shape is None:
-        return {}
-    layers, width = manifest.memory_shape
-    return {"memory_in": np.zeros((layers, 1, width), np.float32)}
+def zero_memory(manifest: ModelManifest) -> Mapping[str, npt.NDArray[Any]]:
+    """Return the initial memory tensors by name; empty for a policy without memory."""
+    return {entry.input: np.zeros(entry.shape, np.float32) for entry in manifest.memory}
+
+
+SAME = 0.01
+"""Largest difference of equal continuous actions [m/s, rad/s]."""
+
+
+def _same(manifest: ModelManifest, mine: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> bool:
+    """Return whether two outputs are the same action."""
+    if manifest.actions:
+        return bool(np.argmax(mine) == np.argmax(theirs))
+    one, other = (twist_of(manifest.action.choose(values)) for values in (mine, theirs))
+    return max(abs(one.v_mps - other.v_mps), abs(one.w_radps - other.w_radps)) <= SAME
 
 
 def _finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -39,6 +39,8 @@ from onboard.values.messages import (
 )
 
 TICK_TOPIC = "/onboard/tick"
+DECISION_TOPIC = "/onboard/decision"
+"""A geometry_msgs/Twist before the tick that applies a decision with an own velocity pair (`Decision.own`)."""
 KEYFRAME_TOPIC = "/onboard/keyframe"
 COLOR = "color"
 """Name of the colour camera in a tick."""
@@ -154,12 +156,14 @@ def tick_record(
     scans: tuple[Scan, Scan],
     ready_made: Mapping[str, Scan],
     keyframe: str = "",
+    own: Twist | None = None,
 ) -> TickRecord:
     """Return the tick of a message.
 
     images:     recorded images by camera; other frames have no image, as in `imageless`
     scans:      the policy's and the limits' scan; the same object if both are the same
     ready_made: newest ready-made scan of each topic
+    own:        `Decision.own` of the decision that the tick applies
     Raises InputError for an invalid message.
     """
     if not NO_ACTION <= message.action < len(ACTIONS):
@@ -178,7 +182,7 @@ def tick_record(
         episode=message.episode,
         goal_distance_m=message.goal_distance_m[0] if message.goal_distance_m else None,
         sensed=_sensed(message, inputs.color, scans[0]) if message.sensed else None,
-        acted=_acted(message) if message.acted else None,
+        acted=_acted(message, own) if message.acted else None,
         recovery=message.recovery,
         wanted=_twist_of(message.wanted),
         command=_twist_of(message.command),
@@ -234,9 +238,9 @@ def _sensed(message: Tick, color: ColorFrame | None, scan: Scan) -> Sensed:
     return Sensed(message.sensed, observation, message.memory_reset)
 
 
-def _acted(message: Tick) -> Acted:
+def _acted(message: Tick, own: Twist | None) -> Acted:
     logits = np.array(message.logits, np.float32)
-    decision = None if message.action == NO_ACTION else Decision(message.action, logits)
+    decision = None if message.action == NO_ACTION else Decision(message.action, logits, own)
     return Acted(message.acted, 0, decision, message.decision_elapsed_ns, fault=message.fault)
 
 

@@ -26,7 +26,15 @@ from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
-from onboard.recording.tick_message import KEYFRAME_TOPIC, NO_DEPTH, TICK_TOPIC, imageless, new_scans, tick_message
+from onboard.recording.tick_message import (
+    DECISION_TOPIC,
+    KEYFRAME_TOPIC,
+    NO_DEPTH,
+    TICK_TOPIC,
+    imageless,
+    new_scans,
+    tick_message,
+)
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.images import CHANNELS, POLICY_HEIGHT, POLICY_WIDTH
@@ -88,6 +96,8 @@ class _Messages:
         if tick.sensed is not None:
             yield from self._images(tick)
         yield from self._outputs(tick)
+        if tick.acted is not None and tick.acted.decision is not None and tick.acted.decision.own is not None:
+            yield self._message(DECISION_TOPIC, ros.Twist, partial(convert.ros_twist, tick.acted.decision.own))
         yield self._message(TICK_TOPIC, Tick, partial(tick_message, tick))
         yield from self._keyframe(tick)
 

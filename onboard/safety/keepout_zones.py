@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.config import ZonesSection
+from onboard.config.footprint import Footprint
 from onboard.navigation.ekf import LocalizationState, localised, tracked
 from onboard.perception import collision
 from onboard.perception.collision import Points
@@ -82,7 +83,7 @@ class MapZones:
     edge: npt.NDArray[np.bool_]
     required: bool
     v_max_mps: float
-    footprint_radius_m: float
+    footprint: Footprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,13 @@ ELSEWHERE = Zone()
 """A place without zones."""
 
 
-def load_zones(section: ZonesSection, v_max_mps: float, footprint_radius_m: float) -> MapZones | None:
+def load_zones(section: ZonesSection, v_max_mps: float, footprint: Footprint) -> MapZones | None:
     """Return the configured masks, or None. Raises InputError with the file and the limit."""
     if section.keep_out is None and section.speed is None:
         return None
     keep_out = None if section.keep_out is None else _load(section.keep_out)
     speed = None if section.speed is None else _load(section.speed)
-    return _zones(keep_out, speed, section.required, v_max_mps, footprint_radius_m)
+    return _zones(keep_out, speed, section.required, v_max_mps, footprint)
 
 
 def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
@@ -143,11 +144,11 @@ def fenced(scan: Scan, zone: Zone) -> Scan:
     return replace(scan, ranges_m=ranges_m)
 
 
-def free_behind_m(around: Around, zone: Zone, radius_m: float) -> float:
+def free_behind_m(around: Around, zone: Zone, footprint: Footprint) -> float:
     """Return `collision.free_behind_m` with forbidden ground as obstacles, for recovery [m]."""
     if zone.held:
         return 0.0
-    return collision.free_behind_m(around.scan, np.concatenate([around.out_of_view, zone.edge_m]), radius_m)
+    return collision.free_behind_m(around.scan, np.concatenate([around.out_of_view, zone.edge_m]), footprint)
 
 
 def encode(masks: MapZones) -> str:
@@ -155,7 +156,7 @@ def encode(masks: MapZones) -> str:
     return json.dumps({name: _table(layer) for name in LAYERS if (layer := getattr(masks, name)) is not None})
 
 
-def decode(text: str, section: ZonesSection, v_max_mps: float, footprint_radius_m: float) -> MapZones:
+def decode(text: str, section: ZonesSection, v_max_mps: float, footprint: Footprint) -> MapZones:
     """Return the masks from a text of `encode`. Raises InputError for any other text."""
     try:
         layers = {name: _layer(table) for name, table in json.loads(text).items()}
@@ -164,17 +165,17 @@ def decode(text: str, section: ZonesSection, v_max_mps: float, footprint_radius_
             raise ValueError(f"unknown layer {next(iter(layers))}")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, zlib.error) as error:
         raise InputError(f"not the zones of a map: {error}") from error
-    return _zones(keep_out, speed, section.required, v_max_mps, footprint_radius_m)
+    return _zones(keep_out, speed, section.required, v_max_mps, footprint)
 
 
 def _zones(
-    keep_out: Layer | None, speed: Layer | None, required: bool, v_max_mps: float, footprint_radius_m: float
+    keep_out: Layer | None, speed: Layer | None, required: bool, v_max_mps: float, footprint: Footprint
 ) -> MapZones:
     forbidden = np.zeros((0, 0), np.bool_) if keep_out is None else keep_out.percent == OCCUPIED
     rows, columns = forbidden.shape
     around = np.pad(forbidden, 1)
     inner = np.logical_and.reduce([around[row : row + rows, column : column + columns] for row, column in NEIGHBOURS])
-    return MapZones(keep_out, speed, forbidden & ~inner, required, v_max_mps, footprint_radius_m)
+    return MapZones(keep_out, speed, forbidden & ~inner, required, v_max_mps, footprint)
 
 
 def _load(path: Path) -> Layer:
@@ -189,11 +190,11 @@ def _limit_mps(masks: MapZones, base: Pose) -> float:
     """Return the slowest limit of the speed zones under the footprint [m/s]."""
     if masks.speed is None:
         return math.inf
-    layer, radius_m = masks.speed, masks.footprint_radius_m + masks.speed.cell_m
-    rows, columns = layer.window(base, radius_m)
+    layer = masks.speed
+    rows, columns = layer.window(base, masks.footprint.reach_m + layer.cell_m)
     percent = layer.percent[rows, columns]
     cells = np.argwhere((percent > 0) & (percent < NO_LIMIT))
-    near = np.hypot(*layer.centres_m(base, cells, (rows.start, columns.start)).T) <= radius_m
+    near = masks.footprint.covers(layer.centres_m(base, cells, (rows.start, columns.start)), layer.cell_m)
     slowest = percent[tuple(cells[near].T)].min(initial=NO_LIMIT)
     return math.inf if slowest == NO_LIMIT else masks.v_max_mps * float(slowest) / NO_LIMIT
 

@@ -18,7 +18,7 @@
     R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
     R12  blind: the robot does not drive into a sector ahead that no camera sees; only the turn of the command remains.
          An operator, who watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
-    R13  zones stop neither a motion away from an obstacle, however near, nor a turn in place
+    R13  zones stop neither a motion away from an obstacle, however near, nor a turn in place of a round footprint
     R14  zones scale v and w together, so that the arc stays; exceptions are R12, R20 and R23
     R15  free space: the output is exactly the wanted command
     R16  the output's reason names the last limit that changed the command
@@ -32,7 +32,11 @@
          a zone, or not localised while zones are required, the robot may only turn in place. An operator may creep
     R22  speed zones of the map: the lowest limit under the footprint holds, for an operator too
     R23  notice (`/obstacle`: a bumper, a cliff, an obstacle ahead): no forward motion, only the turn of the command
-         remains, as in R12. Backing and turning in place are free. An operator may creep
+         remains, as in R12. Backing and turning in place are free within R24. An operator may creep
+    R24  turn under a notice: while it is on, the turn rate is at most NOTICE_RADPS, also in place. An operator, who
+         watches, is not limited. R16 of `recovery.py` bounds how long this lasts
+    R25  a polygon's corners sweep new ground in a turn in place. R9 to R11, R20 and R21 then hold for the angle and the
+         yaw rate, with slow_fraction of w_max_radps as the slow rate. It also holds if some sector is out of view
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -47,6 +51,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from onboard.config.config import LimitsSection
+from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.perception.obstacle_memory import NOWHERE
@@ -65,8 +70,9 @@ NS_PER_MS = 1_000_000
 class Bounds:
     """Parameters of one robot, in SI units and nanoseconds.
 
-    swept_radius_m: footprint and stop margin; slow_radius_m: footprint and slow margin
-    braking_mps2:   deceleration of the base
+    swept:        footprint and stop margin; slow: footprint and slow margin
+    braking_mps2, braking_radps2: deceleration of the base
+    slow_mps, slow_radps: speeds in the slow zone
     ramp_mps2, ramp_radps2: None where the base's own loop is slower
     """
 
@@ -76,11 +82,13 @@ class Bounds:
     ramp_mps2: float | None
     ramp_radps2: float | None
     braking_mps2: float
+    braking_radps2: float
     reaction_s: float
-    footprint_radius_m: float
-    swept_radius_m: float
-    slow_radius_m: float
+    footprint: Footprint
+    swept: Footprint
+    slow: Footprint
     slow_mps: float
+    slow_radps: float
     creep_mps: float
     time_to_contact_s: float
     dead_man_ns: int
@@ -89,7 +97,7 @@ class Bounds:
     remember_ns: int
 
 
-def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, odometry_stale_ms: float) -> Bounds:
+def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odometry_stale_ms: float) -> Bounds:
     """Return the parameters of one robot; built once, at load."""
     base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
     limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
@@ -100,11 +108,13 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
         ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
         ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
         braking_mps2=min(limit_mps2, base_mps2),
+        braking_radps2=min(limit_radps2, base_radps2),
         reaction_s=section.reaction_s,
-        footprint_radius_m=footprint_radius_m,
-        swept_radius_m=footprint_radius_m + section.stop_margin_m,
-        slow_radius_m=footprint_radius_m + section.slow_margin_m,
+        footprint=footprint,
+        swept=footprint.grown(section.stop_margin_m),
+        slow=footprint.grown(section.slow_margin_m),
         slow_mps=section.slow_fraction * section.v_max_mps,
+        slow_radps=section.slow_fraction * section.w_max_radps,
         creep_mps=section.creep_mps,
         time_to_contact_s=section.time_to_contact_s,
         dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
@@ -114,6 +124,8 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
     )
 
 
+NOTICE_RADPS = 0.5
+"""Turn rate while a notice is on: 5 s of it turn the robot away from what it touches (R24)."""
 RAMP_S = 0.1
 """Longest time step of a ramp: after a pause the set point does not jump."""
 
@@ -239,6 +251,23 @@ def _apply_limits(
     state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits in their order."""
+    twist, reason = _apply_way_limits(state, asked, operator, situation, bounds)
+    turns = abs(twist.v_mps) < collision.REST_MPS and twist.w_radps != 0.0
+    if bounds.footprint.is_round or situation.scan is None or not turns:
+        return twist, reason
+    caps = _turn_caps(twist, situation.scan, situation.out_of_view, situation.zone, bounds)
+    allowed_radps, cap = min(caps, key=lambda cap: cap[0])
+    if operator:
+        allowed_radps = max(allowed_radps, bounds.slow_radps) if cap is Reason.KEEP_OUT else allowed_radps
+    if abs(twist.w_radps) <= allowed_radps:
+        return twist, reason
+    return _scaled(twist, allowed_radps / abs(twist.w_radps)), cap
+
+
+def _apply_way_limits(
+    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+) -> tuple[Twist, Reason]:
+    """Return the command and its reason, after all limits but those on a turn in place (R25)."""
     stop = _stop_reason(state, asked, operator, situation, bounds)
     if asked is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
@@ -256,10 +285,14 @@ def _apply_limits(
         caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))
     allowed_mps, cap = min(caps, key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
-        return ramped, reason
-    if cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
-        return Twist(0.0, ramped.w_radps), cap
-    return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), cap
+        cap, within = reason, ramped
+    elif cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
+        within = Twist(0.0, ramped.w_radps)
+    else:
+        within = _scaled(ramped, allowed_mps / abs(ramped.v_mps))
+    if situation.obstacle is True and abs(within.w_radps) > NOTICE_RADPS and not operator:
+        return _scaled(within, NOTICE_RADPS / abs(within.w_radps)), Reason.OBSTACLE
+    return within, cap
 
 
 def _stop_reason(
@@ -333,14 +366,14 @@ def _caps(
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
-    brake = bounds.braking_mps2, bounds.reaction_s
+    brake = _braking_mps2(twist, bounds), bounds.reaction_s
     way_m = collision.braking_m(abs(twist.v_mps), *brake)
-    slow = collision.travel_m(points, twist, bounds.slow_radius_m) <= way_m
-    contact_m = collision.travel_m(points, twist, bounds.footprint_radius_m)
-    remembered_m = collision.travel_m(out_of_view, twist, bounds.swept_radius_m)
-    blind = collision.look(scan, twist, bounds.swept_radius_m)
+    slow = collision.travel_m(points, twist, bounds.slow) <= way_m
+    contact_m = collision.travel_m(points, twist, bounds.footprint)
+    remembered_m = collision.travel_m(out_of_view, twist, bounds.swept)
+    blind = collision.look(scan, twist, bounds.swept.reach_m)
     caps = [
-        (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
+        (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
         (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
@@ -352,10 +385,37 @@ def _caps(
     return caps
 
 
+def _turn_caps(
+    twist: Twist, scan: Scan, out_of_view: collision.Points, zone: Zone, bounds: Bounds
+) -> list[tuple[float, Reason]]:
+    """Return the highest allowed yaw rates of a turn in place with their reasons (R25)."""
+    points, w = collision.obstacles(scan), twist.w_radps
+    brake = bounds.braking_radps2, bounds.reaction_s
+    slow = collision.turn_rad(points, w, bounds.slow) <= collision.braking_m(abs(w), *brake)
+    blind = not collision.looked(scan).all()
+    stops = [(points, Reason.ZONE_STOP), (out_of_view, Reason.REMEMBERED), (zone.edge_m, Reason.KEEP_OUT)]
+    return [
+        *((collision.stoppable_mps(collision.turn_rad(met, w, bounds.swept), *brake), why) for met, why in stops),
+        (bounds.slow_radps if slow else math.inf, Reason.ZONE_SLOW),
+        (bounds.slow_radps if blind else math.inf, Reason.BLIND_FLANK),
+        (
+            _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
+            Reason.TIME_TO_CONTACT,
+        ),
+    ]
+
+
+def _braking_mps2(twist: Twist, bounds: Bounds) -> float:
+    """Return the deceleration along the twist's arc; on a tight arc of a polygon, the yaw rate brakes last."""
+    if bounds.footprint.is_round or twist.w_radps == 0.0 or abs(twist.v_mps) < collision.REST_MPS:
+        return bounds.braking_mps2
+    return min(bounds.braking_mps2, bounds.braking_radps2 * abs(twist.v_mps / twist.w_radps))
+
+
 def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> tuple[float, Reason]:
     """Return the highest speed along the twist's arc that the keep-out zones allow (R21)."""
-    way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept_radius_m)
-    allowed_mps = collision.stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s)
+    way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept)
+    allowed_mps = collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s)
     return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
 
 

@@ -20,10 +20,17 @@ R14  a new goal ends a try and a giving up. Tries, blocked time and cool-down st
 R15  a notice that comes on during a try ends it at once: the robot has backed into something. The same holds for a
      notice in the tick in which the try ends, or within ROLLS_ON_S after it, as the robot still rolls and the message
      is late. While this notice stays on, no try begins
+R16  held by a notice: a robot that stays within PLACE_M of its place for blocked_s while a notice is on is blocked as
+     in R2, whatever it wants, however it turns, and whatever the wheels measure
+R17  turning on the spot: a robot that stays within PLACE_M of its place for HELD_S without coming nearer to the goal is
+     blocked as in R2. A robot that rests and wants nothing restarts this time, as do the events of R18
+R18  the place and its time restart where the robot has left the place, when a notice comes or goes, at R10, R12 and a
+     try, refused or not
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -36,6 +43,12 @@ REAR_NOISE_M = 0.05
 """Tolerance on the free distance behind while backing."""
 ROLLS_ON_S = 0.5
 """A notice within this time after a try, refused or not, means an obstacle behind (R15)."""
+PLACE_M = 0.3
+"""A robot this far from its place has left it: more than a fix moves the estimate, or wheels drift in a turn (R16)."""
+HELD_S = 20.0
+"""The longest time at one place without coming nearer to the goal (R17)."""
+
+Place = tuple[float, float]
 
 
 class Event(str, Enum):
@@ -62,6 +75,8 @@ class Situation:
     measured:    the wheels' twist
     travelled_m: length of the path so far, by the wheels (`OdometryState.travelled_m`)
     rear_free_m: free distance behind (`keepout_zones.free_behind_m`); 0 without a view to the rear
+    place_m:     filtered position in the start frame; None before the first goal
+    nearer_ns:   time at which the robot last came nearer to the goal (`mission.Progress`); None before the first goal
     """
 
     suspended: bool
@@ -70,6 +85,8 @@ class Situation:
     measured: Twist
     travelled_m: float
     rear_free_m: float
+    place_m: Place | None = None
+    nearer_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,8 @@ class RecoveryState:
     gave_up:    reason of giving up; empty before
     noticed:    whether a notice was on in the last tick
     backed_into: whether a notice is on that came during a try or just after it (R15)
+    place_m:    place of R16 and R17 in the start frame, None while there is none
+    place_ns:   time since when the robot is at this place
     """
 
     now_ns: int | None = None
@@ -100,6 +119,8 @@ class RecoveryState:
     gave_up: str = ""
     noticed: bool = False
     backed_into: bool = False
+    place_m: Place | None = None
+    place_ns: int = 0
 
 
 Step = tuple[RecoveryState, Twist | None, Event | None]
@@ -116,15 +137,17 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     if situation.suspended:
         if state.backing is not None:
             return _ended(state, Event.CUT_SHORT, now_ns)
-        return replace(state, blocked_ns=None), None, None
+        return replace(state, blocked_ns=None, place_m=None), None, None
     if state.backing is not None:
         return _back(state, state.backing, situation, section, now_ns)
-    if not blocked(situation, section):
-        return replace(state, blocked_ns=None), None, None
-    since_ns = now_ns if state.blocked_ns is None else state.blocked_ns
+    state = _placed(state, situation, section, now_ns)
+    since_ns = None
+    if blocked(situation, section):
+        since_ns = now_ns if state.blocked_ns is None else state.blocked_ns
     state = replace(state, blocked_ns=since_ns)
     cooling = state.ended_ns is not None and now_ns - state.ended_ns < section.cool_down_s * NS_PER_S
-    if cooling or now_ns - since_ns < section.blocked_s * NS_PER_S:
+    long = since_ns is not None and now_ns - since_ns >= section.blocked_s * NS_PER_S
+    if cooling or not (long or held(state, situation, section, now_ns)):
         return state, None, None
     return _try(state, situation, section, now_ns)
 
@@ -138,18 +161,42 @@ def renewed(state: RecoveryState) -> RecoveryState:
 def blocked(situation: Situation, section: RecoverySection) -> bool:
     """Return whether the robot should move and does not (R1)."""
     measured, wanted = situation.measured, situation.wanted
-    held = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
-    turns = abs(measured.w_radps) > section.moving_radps and not held
+    pushes = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
+    turns = abs(measured.w_radps) > section.moving_radps and not pushes
     moves = abs(measured.v_mps) > section.moving_mps or turns
-    wants = wanted is not None and (
-        abs(wanted.v_mps) > section.commanded_mps or abs(wanted.w_radps) > section.commanded_radps
-    )
-    return not moves and (situation.obstacle is True or wants)
+    return not moves and (situation.obstacle is True or _wants(situation, section))
+
+
+def held(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> bool:
+    """Return whether the robot has stayed at its place for too long (R16, R17)."""
+    if state.place_m is None or situation.nearer_ns is None:
+        return False
+    if situation.obstacle is True:
+        return now_ns - state.place_ns >= section.blocked_s * NS_PER_S
+    return now_ns - max(state.place_ns, situation.nearer_ns) >= HELD_S * NS_PER_S
 
 
 def way_m(section: RecoverySection) -> float:
     """Return the distance of a whole try [m]."""
     return section.backward_mps * section.backward_s
+
+
+def _wants(situation: Situation, section: RecoverySection) -> bool:
+    wanted = situation.wanted
+    return wanted is not None and (
+        abs(wanted.v_mps) > section.commanded_mps or abs(wanted.w_radps) > section.commanded_radps
+    )
+
+
+def _placed(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> RecoveryState:
+    """Return the state with the place of R16 and R17, a new one where the robot has left it or rests."""
+    here_m, measured = situation.place_m, situation.measured
+    moves = abs(measured.v_mps) > section.moving_mps or abs(measured.w_radps) > section.moving_radps
+    if here_m is None or not (situation.obstacle is True or moves or _wants(situation, section)):
+        return replace(state, place_m=None)
+    if state.place_m is None or math.hypot(here_m[0] - state.place_m[0], here_m[1] - state.place_m[1]) > PLACE_M:
+        return replace(state, place_m=here_m, place_ns=now_ns)
+    return state
 
 
 def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
@@ -161,7 +208,9 @@ def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
     if state.now_ns is not None and state.ended_ns is not None:
         backs = backs or state.now_ns - state.ended_ns < ROLLS_ON_S * NS_PER_S
     comes = noticed and not state.noticed
-    return replace(state, noticed=noticed, backed_into=noticed and (state.backed_into or (comes and backs)))
+    place_m = state.place_m if noticed == state.noticed else None
+    backed_into = noticed and (state.backed_into or (comes and backs))
+    return replace(state, noticed=noticed, backed_into=backed_into, place_m=place_m)
 
 
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
@@ -169,8 +218,8 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
     if len(tries_ns) >= section.tries:
         reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
-        return replace(state, gave_up=reason, blocked_ns=None), STOP, Event.GAVE_UP
-    state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
+        return replace(state, gave_up=reason, blocked_ns=None, place_m=None), STOP, Event.GAVE_UP
+    state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None, place_m=None)
     if state.backed_into or situation.rear_free_m < section.rear_clearance_m + way_m(section):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
     state = replace(state, backing=Backing(now_ns, situation.travelled_m))
@@ -200,7 +249,7 @@ def _ended(state: RecoveryState, event: Event, now_ns: int) -> Step:
 def _time_went_back(state: RecoveryState, now_ns: int) -> Step:
     """Restart all times: earlier tries count as tries of now, and the cool-down begins."""
     tries_ns = tuple(now_ns for _ in state.tries_ns)
-    state = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=now_ns)
+    state = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=now_ns, place_m=None)
     if state.gave_up:
         return state, STOP, None
     if state.backing is not None:

@@ -181,6 +181,7 @@ class Observation:
     localization_age_ns: age of that fix; None without a fix
     filtered:            EKF of both, for policies that transform the goal into the robot's frame
     previous_action:     index of the last action, contract.NO_ACTION at the start, after recovery and override
+    set_point:           velocity pair in force; not recorded, as a replay makes it again
     """
 
     stamp_ns: int
@@ -192,14 +193,21 @@ class Observation:
     filtered: Motion
     goal_xy_m: tuple[float, float]
     previous_action: int
+    set_point: Twist = STOP
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's choice: action = 7 * linear + angular (contract.ACTIONS); logits (28,) float32, any scale."""
+    """A policy's choice; `contract.twist_of` returns its velocity pair.
+
+    action: index in contract.ACTIONS, 7 * linear + angular; of an own velocity pair, the nearest of these
+    logits: output of the policy; (28,) float32, any scale, for the paper's actions
+    own:    velocity pair of a policy with other actions; None: the action's
+    """
 
     action: int
     logits: npt.NDArray[np.float32]
+    own: Twist | None = None
 
 
 @dataclass(frozen=True, slots=True)

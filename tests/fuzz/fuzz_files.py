@@ -33,6 +33,7 @@ from onboard.commands.install.wheel import Choice, lock_of, read_wheel
 from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, Authority
 from onboard.commands.scan import read_depth_png
 from onboard.config.config import DEFAULT_ROBOT, ZonesSection, load_config
+from onboard.config.footprint import Footprint
 from onboard.config.mounts import calibration_dates, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.navigation.ekf import LocalizationState
@@ -139,7 +140,7 @@ def mounts(path: Path) -> None:
 def masks(path: Path) -> None:
     """Load a mask as keep-out and as speed zone, and ask it where a robot stands."""
     for section in (ZonesSection(keep_out=path.with_name(MAP)), ZonesSection(speed=path.with_name(MAP))):
-        found = load_zones(section, V_MAX_MPS, RADIUS_M)
+        found = load_zones(section, V_MAX_MPS, Footprint(RADIUS_M))
         for x_m in (0.1, 0.3, -5.0):
             zone_of(found, LocalizationState(map_from_base=Pose(x_m, 0.2, 0.4), covariance=np.eye(5) * 1e-4))
 

@@ -21,6 +21,7 @@ from hil.replay.replay import Asked, Replayer, Unread
 from hil.report.page import write_page
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, ZonesSection
+from onboard.config.footprint import Footprint
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.realsense.device import check_recording_file
 from onboard.navigation.ekf import LocalizationState
@@ -134,13 +135,13 @@ def masks_in_a_recording(folder: Path) -> st.SearchStrategy[bytes]:
 
     (folder / MAP).write_bytes(MAP_YAML)
     (folder / "map.pgm").write_bytes(image("map.pgm"))
-    masks = load_zones(ZonesSection(keep_out=folder / MAP, speed=folder / MAP), 1.0, 0.25)
+    masks = load_zones(ZonesSection(keep_out=folder / MAP, speed=folder / MAP), 1.0, Footprint(0.25))
     assert masks is not None
     return damaged(encode(masks).encode())
 
 
 def recorded_masks(content: bytes, _folder: Path) -> None:
-    masks = decode(content.decode(errors="replace"), ZonesSection(), 1.0, 0.25)
+    masks = decode(content.decode(errors="replace"), ZonesSection(), 1.0, Footprint(0.25))
     zone_of(masks, LocalizationState(map_from_base=Pose(0.3, 0.2, 0.4)))
 
 

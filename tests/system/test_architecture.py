@@ -105,6 +105,9 @@ def test_packages_import_one_way(package: str) -> None:
             assert {target.split(".")[0] for target in imported(path)} & set(PACKAGES) <= MAY_IMPORT[package], name
 
 
+NOT_COUNTED = {"__init__.py", "py.typed"}
+
+
 @pytest.mark.parametrize("top", [*PACKAGES, "tests"])
 def test_a_folder_has_few_entries(top: str) -> None:
     tracked = subprocess.run(["git", "ls-files", top], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -114,9 +117,7 @@ def test_a_folder_has_few_entries(top: str) -> None:
         for depth in range(1, len(parts)):
             entries.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
     crowded = {
-        folder: len(names - {"__init__.py"})
-        for folder, names in entries.items()
-        if len(names - {"__init__.py"}) > MOST_ENTRIES
+        folder: len(names - NOT_COUNTED) for folder, names in entries.items() if len(names - NOT_COUNTED) > MOST_ENTRIES
     }
     assert set(crowded) <= set(CROWDED), crowded
 

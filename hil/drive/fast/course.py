@@ -53,7 +53,7 @@ class Course:
 def make_course(setting: Setting) -> Course:
     """Return the shared values of a setting."""
     config, plant, world = setting.config, setting.plant, setting.world
-    bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+    bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
     seen = direct_scan(world, setting.mounts, config.scan, setting.scan)
     guarded = seen
     if config.limits_scan is not None:
@@ -88,7 +88,7 @@ def varied(course: Course, setting: Setting) -> Course:
         course.scan.z_max_m,
     ):
         raise InputError("scan: another robot in the same building must have one scan, of the same heights")
-    bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+    bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
     seen = looked_at(setting.mounts, config.scan)
     scan = replace(course.scan, far_m=config.scan.far_m, seen=seen, blind=~seen)
     return replace(

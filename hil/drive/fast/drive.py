@@ -35,7 +35,7 @@ from onboard.navigation.mission import Mission, Progress, State
 from onboard.perception import collision, obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.policy import decision
-from onboard.policy.contract import ACTIONS
+from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
 from onboard.safety import limits, recovery
@@ -108,7 +108,7 @@ class FastDrive:
         self._began = goal_tick(self._config.rates.ticks_per_decision)
         goal, recovering = self._config.goal, self._config.recovery
         self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
-        self._blocked_ticks = _ticks(recovering.blocked_s)
+        self._blocked_ticks, self._held_ticks = _ticks(recovering.blocked_s), _ticks(recovery.HELD_S)
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
         self._start = start_frame.Start(Pose(0.0, 0.0, 0.0), None)
@@ -178,6 +178,8 @@ class FastDrive:
         if self._course.limits is not None:
             blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
             due.append(blocked + self._blocked_ticks)
+            place = tick if robot.state.place == NEVER else int(robot.state.place)
+            due.append(max(place, int(robot.state.best)) + self._held_ticks)
         return max(tick + 1, min(due))
 
     def _told(self) -> bool:
@@ -218,6 +220,8 @@ class FastDrive:
         if not self._mission.driving or self.ended():
             return
         self._sense(slot)
+        if not self._mission.driving:
+            return
         override = self._recover() if self._course.limits is not None else None
         if not self._mission.driving:
             return
@@ -233,7 +237,7 @@ class FastDrive:
         if acted.fault:
             self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
         elif acted.decision is not None:
-            self._mission = mission.note_action(self._mission, acted.decision.action)
+            self._mission = mission.note_action(self._mission, twist_of(acted.decision))
             self._actions[acted.decision.action] += 1
 
     def _judge_mission(self) -> None:
@@ -245,8 +249,12 @@ class FastDrive:
             return
         located = self._robot.located(self._start)
         situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
-        progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
-        self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
+        self._mission = mission.judge(replace(self._mission, progress=self._progress()), situation, goal)
+
+    def _progress(self) -> Progress:
+        """Return the progress before this tick."""
+        s = self._robot.state
+        return Progress(s.best_m, time_ns(int(s.best)))
 
     def _sense(self, slot: Slot) -> None:
         """Begin a decision if it is due in this slot."""
@@ -256,11 +264,11 @@ class FastDrive:
         rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
         if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
-        located = self._robot.located(self._start)
+        located, seen = self._robot.located(self._start), self._eyes.policy_scan()
         observation = Observation(
             stamp_ns=slot.start_ns,
             color=self._eyes.color(),
-            scan=self._scan(),
+            scan=self._filled(seen),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
@@ -271,19 +279,25 @@ class FastDrive:
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
+        radius_m, pose = self._config.robot.footprint.inner_m, located.filtered.pose
+        self._mission = mission.look_at_goal(self._mission, seen, pose, radius_m, self._config.goal, slot.start_ns)
 
     def _recover(self) -> Twist | None:
-        """Run the recovery if the robot backs off, is blocked for long, or a contact begins or ends.
+        """Run the recovery if the robot backs off, is blocked or held for long, touches, or a contact ends.
 
         Return the command that replaces the policy's command, None without a replacement.
         """
         robot, section = self._robot, self._config.recovery
         s, tick = robot.state, robot.tick
         long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
-        heard = bool(s.touching) == self._recovery.noticed
-        if heard and not long and self._recovery.backing is None:
+        held = s.place != NEVER and tick - max(s.place, s.best) >= self._held_ticks
+        heard = not s.touching and not self._recovery.noticed
+        if heard and not (long or held) and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        pose, now_ns = robot.located(self._start).filtered.pose, time_ns(tick)
+        away_m = self._mission.away_m(pose) or 0.0
+        progress, _ = mission.track_progress(self._progress(), away_m, False, self._config.goal, now_ns)
         around = self._around()
         situation = recovery.Situation(
             suspended=False,
@@ -291,12 +305,19 @@ class FastDrive:
             wanted=self._deciding.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
-            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
+            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept),
+            place_m=(pose.x_m, pose.y_m),
+            nearer_ns=progress.since_ns,
         )
-        before = replace(self._recovery, now_ns=time_ns(tick - 1), blocked_ns=blocked_ns)
-        self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
-        after_ns = self._recovery.blocked_ns
-        robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
+        before = replace(
+            self._recovery,
+            now_ns=time_ns(tick - 1),
+            blocked_ns=blocked_ns,
+            place_m=None if s.place == NEVER else (s.place_x_m, s.place_y_m),
+            place_ns=0 if s.place == NEVER else time_ns(int(s.place)),
+        )
+        self._recovery, override, event = recovery.advance(before, situation, section, now_ns)
+        robot.judge_blocked(self._recovery)
         if event in recovery.MEMORY_RESETS:
             self._deciding = decision.restart(self._deciding)
         self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
@@ -340,9 +361,8 @@ class FastDrive:
             scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
             self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
 
-    def _scan(self) -> Scan:
-        """Return the policy's scan, with remembered obstacles out of view."""
-        scan = self._eyes.policy_scan()
+    def _filled(self, scan: Scan) -> Scan:
+        """Return the policy's scan with remembered obstacles out of view."""
         return obstacle_memory.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
 
     def _around(self) -> Around:

@@ -1,7 +1,7 @@
 """Compiled limits for a command in a drive without operator, e-stop or lost inputs.
 
-In such a drive only the zones around the robot bind a command. There are three exceptions: the limits ramp, the command
-is too fast, or the command leads into a sector that no camera sees. For these `reach_m` is None, and the caller must
+In such a drive only the zones around the robot bind a command. There are four exceptions: the footprint is a polygon,
+the limits ramp, the command is too fast, or it leads into a sector that no camera sees. For these `reach_m` is None, and the caller must
 use `onboard.safety.limits.limit`. tests/hil/drive/fast/test_fast_limits.py compares both.
 """
 
@@ -19,7 +19,7 @@ from onboard.perception.collision import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, U
 from onboard.perception.obstacle_memory import AHEAD
 from onboard.safety.limits import Bounds
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Scan, Twist
+from onboard.values.messages import BINS, STOP, Scan, Twist
 
 # ---- Compiled test of the cells near the robot, before any scan is cast
 
@@ -136,6 +136,8 @@ def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, o
 
 Floats = npt.NDArray[np.float64]
 
+MOST_JUDGED = 10_000
+"""Largest number of cached commands: continuous actions hardly ever repeat."""
 MARGIN_M = 1e-6
 """Added to the reach: much larger than any rounding error."""
 
@@ -179,6 +181,8 @@ class FastLimits:
     def _judge(self, wanted: Twist) -> tuple[float | None, Floats]:
         """Return `reach_m` and `ways` of a command; cache both for the next call."""
         if wanted not in self._judged:
+            if len(self._judged) >= MOST_JUDGED:
+                self._judged.clear()
             ways = self._ways(wanted)
             if ways is None:
                 self._judged[wanted] = None, NONE
@@ -193,20 +197,22 @@ class FastLimits:
             return None
         if not bounds.v_min_mps <= wanted.v_mps <= bounds.v_max_mps or abs(wanted.w_radps) > bounds.w_max_radps:
             return None
+        if not bounds.footprint.is_round:
+            return NONE if wanted == STOP else None
         if speed_mps < REST_MPS:
             return NONE
         if self.remembers:
             return None
         slows = speed_mps > bounds.slow_mps
-        look = collision.look(_empty_scan(self.seen), wanted, bounds.swept_radius_m)
+        look = collision.look(_empty_scan(self.seen), wanted, bounds.swept.radius_m)
         if look is Look.AHEAD_BLIND or (look is Look.FLANK_BLIND and slows):
             return None
         brake_m = collision.braking_m(speed_mps, bounds.braking_mps2, bounds.reaction_s)
         paced_m = speed_mps * bounds.time_to_contact_s
-        slow_m = bounds.slow_radius_m if slows else 0.0
-        contact_m = bounds.footprint_radius_m if paced_m > 0.0 else 0.0
-        reach_m = max(max(bounds.swept_radius_m, slow_m) + brake_m, contact_m + paced_m) + MARGIN_M
-        zone_ways = (bounds.swept_radius_m, brake_m, slow_m, brake_m, contact_m, paced_m)
+        slow_m = bounds.slow.radius_m if slows else 0.0
+        contact_m = bounds.footprint.radius_m if paced_m > 0.0 else 0.0
+        reach_m = max(max(bounds.swept.radius_m, slow_m) + brake_m, contact_m + paced_m) + MARGIN_M
+        zone_ways = (bounds.swept.radius_m, brake_m, slow_m, brake_m, contact_m, paced_m)
         return np.array(Ways(wanted.v_mps, wanted.w_radps, reach_m, *zone_ways))
 
 

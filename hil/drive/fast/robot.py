@@ -28,7 +28,7 @@ from hil.drive.fast.tick_kernels import (
     state_of,
 )
 from hil.drive.setting import Setting
-from hil.maps.cell_kernels import circle_overlaps
+from hil.physics.collision_world import no_room
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import NS, STEP_NS, STEP_S
@@ -37,9 +37,9 @@ from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import STATES, LocalizationState, Received
 from onboard.navigation.odometry import OdometryState, Sample
 from onboard.navigation.start_frame import Located, Start, locate
+from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError
-from onboard.values.geometry import apply
+from onboard.values.geometry import compose
 from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 
 # ---- Initial values of a fast robot
@@ -47,13 +47,8 @@ from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Tw
 
 def check_start(setting: Setting, course: Course, start: Pose) -> None:
     """Raise InputError if the body overlaps a solid cell at the start, as `collision_world.Simulation.start` does."""
-    x_m, y_m = apply(course.grid_from_map, (start.x_m, start.y_m))
-    cell_m, radius_m = setting.world.cell_m, setting.body.radius_m
-    if circle_overlaps(x_m / cell_m, y_m / cell_m, radius_m / cell_m, course.blocked, course.gap):
-        raise InputError(
-            f"map {setting.world.name}: start ({start.x_m:.2f}, {start.y_m:.2f}): "
-            f"a body of radius {radius_m} m does not fit there"
-        )
+    if setting.body.overlaps(compose(course.grid_from_map, start), setting.world.cell_m, course.blocked, course.gap):
+        raise no_room(setting.world, setting.body, start)
 
 
 def _drift_factor() -> npt.NDArray[np.float64]:
@@ -100,6 +95,11 @@ def time_ns(tick: int) -> int:
     return START_NS + tick * STEP_NS
 
 
+def tick_of(now_ns: int) -> int:
+    """Return the tick of a time on the runtime's clock."""
+    return (now_ns - START_NS) // STEP_NS
+
+
 class FastRobot:
     """A simulated robot in a building; the caller gives a command and the number of ticks. For one drive.
 
@@ -114,7 +114,7 @@ class FastRobot:
         """Place the robot at tick 0 for a drive of at most `most_ticks`. Raises InputError if the start is not free."""
         check_start(setting, course, start)
         self._senses, self._course, self._section = setting.senses, course, setting.config.odometry
-        self._radius_m = setting.body.radius_m
+        self._radius_m, self._corners = setting.body.radius_m, setting.body.corners()
         self._rng = np.random.default_rng(seed)
         self.seed = seed
         self._crowd = setting.crowd
@@ -174,7 +174,7 @@ class FastRobot:
         table["goal_x_m"], table["goal_y_m"] = goal_xy_m
         table["driving"] = states["best"] = self.tick
         states["best_m"] = math.hypot(*goal_xy_m)
-        note_tick(states, table, self._course.blocked, self._course.gap, self.bodies, self._trace)
+        note_tick(states, table, self._course.blocked, self._course.gap, self.bodies, self._corners, self._trace)
         self._look_up()
 
     def want(self, set_point: Twist) -> None:
@@ -183,9 +183,12 @@ class FastRobot:
             self._wanted = set_point
             self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
 
-    def judge_blocked(self, since_tick: int | None) -> None:
-        """Store the tick since which the robot is blocked, None if free, after the recovery itself judged this tick."""
-        self._states["blocked"] = NEVER if since_tick is None else since_tick
+    def judge_blocked(self, state: RecoveryState) -> None:
+        """Store since when the robot is blocked and at its place, after the recovery itself judged this tick."""
+        states = self._states
+        states["blocked"] = NEVER if state.blocked_ns is None else tick_of(state.blocked_ns)
+        states["place"] = NEVER if state.place_m is None else tick_of(state.place_ns)
+        states["place_x_m"], states["place_y_m"] = state.place_m or (0.0, 0.0)
         self._judged = True
 
     def wheels(self, then: Sample | None = None) -> OdometryState:
@@ -254,7 +257,7 @@ class FastRobot:
             left -= run_ticks(
                 self._states, self._covariance, self._table, course.linear, course.angular, left, command.v_mps,
                 command.w_radps, late[ticks - left :], self._judged, course.blocked, course.gap, self.bodies,
-                self._trace, self._ways, course.solid, course.solid_gap,
+                self._corners, self._trace, self._ways, course.solid, course.solid_gap,
             )  # fmt: skip
             if not self._states["owing"][0]:
                 break

@@ -8,7 +8,7 @@ This module defines no behaviour of its own: it compiles these definitions into 
     wheels    `onboard.navigation.odometry.advance`
     filter    `onboard.navigation.ekf.predict`
     progress  `onboard.navigation.mission.track_progress`
-    blocked   `onboard.safety.recovery.blocked`
+    blocked   `onboard.safety.recovery.blocked`, and the place of its R16 and R17
 
 tests/hil/drive/fast/test_tick_kernels.py compares the kernels with the definitions.
 """
@@ -26,6 +26,7 @@ from hil.maps.cell_kernels import circle_overlaps
 from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M
 from hil.physics.contact import nearest_blocked, nearest_body, step_into_body
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS
+from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from onboard.config.plant_model import step_axis
 from onboard.navigation.ekf import STATES, SYSTEMATIC_WALK
@@ -33,6 +34,7 @@ from onboard.navigation.mission import IMPROVEMENT_M
 from onboard.navigation.odometry import NOISE_PER_STEP, STEPS_PER_S
 from onboard.navigation.odometry import REST_MPS as WHEELS_REST_MPS
 from onboard.navigation.odometry import REST_RADPS as WHEELS_REST_RADPS
+from onboard.safety.recovery import PLACE_M
 from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import kernel
 
@@ -90,7 +92,7 @@ def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: 
 @kernel
 def move(
     s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, blocked: Bools, gap: Gaps,
-    bodies: Floats,
+    bodies: Floats, corners: Floats,
 ) -> None:  # fmt: skip
     """Advance the base by one tick, as `Simulation.step` does. Changes `s` in place."""
     v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
@@ -98,18 +100,23 @@ def move(
     yaw = turned(s.yaw + SIM_STEP_S * w)
     x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
     moved_m = math.hypot(s.x_m - x, s.y_m - y)
-    if moved_m > 0.0 and _hits(s.x_m, s.y_m, x, y, k, blocked, gap, bodies):
+    turns = len(corners) > 0 and yaw != s.yaw
+    if (moved_m > 0.0 or turns) and _hits(s.x_m, s.y_m, s.yaw, x, y, yaw, k, blocked, gap, bodies, corners):
         if s.touching == 0.0:
             s.contacts += 1.0
-            s.touching, s.touch_x_m, s.touch_y_m = 1.0, s.x_m, s.y_m
+            s.touching, s.touch_x_m, s.touch_y_m, s.touch_yaw = 1.0, s.x_m, s.y_m, s.yaw
         x, y, v, dv, moved_m = s.x_m, s.y_m, 0.0, 0.0, 0.0
-    elif s.touching != 0.0 and math.hypot(s.touch_x_m - x, s.touch_y_m - y) > RELEASE_M:
-        s.touching = 0.0
+        if turns and _hits(s.x_m, s.y_m, s.yaw, x, y, yaw, k, blocked, gap, bodies, corners):
+            yaw, w, dw = s.yaw, 0.0, 0.0
+    elif s.touching != 0.0:
+        swept_m = k.radius_m * abs(turned(yaw - s.touch_yaw)) if len(corners) > 0 else 0.0
+        if max(math.hypot(s.touch_x_m - x, s.touch_y_m - y), swept_m) > RELEASE_M:
+            s.touching = 0.0
     s.x_m, s.y_m, s.yaw, s.v, s.w, s.dv, s.dw = x, y, yaw, v, w, dv, dw
     path_m = s.path_m
     s.path_m += moved_m
     bumping = 0.0
-    if len(bodies) > 0 and nearest_body(x, y, GROUND_CLEARANCE_M, k.height_m, k.radius_m, bodies) < k.radius_m:
+    if len(bodies) > 0 and _is_overlapping(x, y, yaw, k, bodies, corners):
         bumping = 1.0
     if bumping != 0.0 and s.bumping == 0.0:
         s.bumps += 1.0
@@ -119,12 +126,29 @@ def move(
 
 
 @kernel
-def _hits(x: float, y: float, next_x: float, next_y: float, k: Any, blocked: Bools, gap: Gaps, bodies: Floats) -> bool:
+def _hits(
+    x: float, y: float, yaw: float, next_x: float, next_y: float, next_yaw: float, k: Any, blocked: Bools, gap: Gaps,
+    bodies: Floats, corners: Floats,
+) -> bool:  # fmt: skip
     """Return whether a step ends in a solid cell of the building or moves into a body."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, next_x, next_y, 0.0)
+    if len(corners) > 0:
+        at = placed(corners, column / k.cell_m, row / k.cell_m, next_yaw + k.grid_yaw, k.cell_m)
+        if polygon_overlaps(at, blocked, gap):
+            return True
+        before, after = placed(corners, x, y, yaw, 1.0), placed(corners, next_x, next_y, next_yaw, 1.0)
+        return len(bodies) > 0 and bool(polygon_into_body(before, after, GROUND_CLEARANCE_M, k.height_m, bodies))
     if circle_overlaps(column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, blocked, gap):
         return True
     return len(bodies) > 0 and step_into_body(x, y, next_x, next_y, k.radius_m, GROUND_CLEARANCE_M, k.height_m, bodies)
+
+
+@kernel
+def _is_overlapping(x: float, y: float, yaw: float, k: Any, bodies: Floats, corners: Floats) -> bool:
+    """Return whether a body overlaps the footprint."""
+    if len(corners) > 0:
+        return body_distance(placed(corners, x, y, yaw, 1.0), GROUND_CLEARANCE_M, k.height_m, 0.0, bodies) < 0.0
+    return bool(nearest_body(x, y, GROUND_CLEARANCE_M, k.height_m, k.radius_m, bodies) < k.radius_m)
 
 
 @kernel
@@ -230,7 +254,7 @@ class TickState(NamedTuple):
     tick:       number of the newest tick
     x_m .. dw:  the base in the map frame: pose, twist, rates
     path_m, contacts, bumps, bumping: as in `SimState`
-    touching:   whether a contact lasts; the contact began at (touch_x_m, touch_y_m)
+    touching:   whether a contact lasts; the contact began at the pose touch_*
     drift_*:    `odometry_noise.Drift`
     owing:      whether the tick has reached the drift stage and waits for the next drift sample
     wheel_*:    `OdometryState`: pose, twist; likewise travelled_m, moving_s
@@ -238,6 +262,7 @@ class TickState(NamedTuple):
     filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
     filtering:  whether a fix has come yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
+    place:      tick since which the robot is at its place (`RecoveryState.place_ns`), at (place_x_m, place_y_m)
     best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
     seen_*:     tick and true pose of the newest scan
     halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
@@ -260,6 +285,7 @@ class TickState(NamedTuple):
     touching: float = 0.0
     touch_x_m: float = 0.0
     touch_y_m: float = 0.0
+    touch_yaw: float = 0.0
     bumps: float = 0.0
     bumping: float = 0.0
     drift_x_m: float = 0.0
@@ -284,6 +310,9 @@ class TickState(NamedTuple):
     scale: float = 0.0
     creep: float = 0.0
     blocked: float = NEVER
+    place: float = NEVER
+    place_x_m: float = 0.0
+    place_y_m: float = 0.0
     best_m: float = math.inf
     best: float = NEVER
     clear_m: float = math.inf
@@ -353,11 +382,12 @@ def state_of(records: Records) -> TickState:
 @kernel
 def run_ticks(
     states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
-    w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats, ways: Floats,
-    solid: Bools, solid_gap: Gaps,
+    w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats,
+    ways: Floats, solid: Bools, solid_gap: Gaps,
 ) -> int:  # fmt: skip
     """Simulate `ticks` ticks with one command (v, w); return the number of complete ticks.
 
+    corners: of the body's polygon, as `Body.corners`
     late:   (n, 2) delayed commands; the base follows these commands in the first n ticks
     judged: whether the recovery itself has judged the last tick
 
@@ -375,12 +405,12 @@ def run_ticks(
             if k.driving != NEVER and s.tick >= k.driving:
                 _watch(s, k, i > 0 or not judged)
             if i < len(late):
-                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies)
+                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners)
             else:
-                move(s, k, v, w, linear, angular, blocked, gap, bodies)
+                move(s, k, v, w, linear, angular, blocked, gap, bodies, corners)
             s.tick += 1.0
             if k.driving != NEVER:
-                _note(s, k, blocked, gap, bodies, trace)
+                _note(s, k, blocked, gap, bodies, corners, trace)
         base_x, base_y, base_yaw = s.drift_x_m, s.drift_y_m, s.drift_yaw
         s.owing = 0.0 if report(s, k) else 1.0
         if s.owing != 0.0:
@@ -402,39 +432,54 @@ def run_ticks(
 
 
 @kernel
-def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
+def note_tick(
+    states: Records, tables: Records, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats
+) -> None:
     """Record clearance and trace row of the tick in which the goal came. Changes `states` and `trace` in place."""
-    _note(states[0], tables[0], blocked, gap, bodies, trace)
+    _note(states[0], tables[0], blocked, gap, bodies, corners, trace)
 
 
 @kernel
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
-    """Judge the last tick: update the start of the block and the progress toward the goal."""
-    if judge_block:
-        held = s.touching != 0.0 and k.wanted_v > 0.0
-        moves = abs(s.wheel_v) > k.moving_mps or (abs(s.wheel_w) > k.moving_radps and not held)
-        wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
-        if moves or not (s.touching != 0.0 or wants):
-            s.blocked = NEVER
-        elif s.blocked == NEVER:
-            s.blocked = s.tick
+    """Judge the last tick: update the start of the block, the place and the progress toward the goal."""
     if k.anchored != 0.0:
         x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
     else:
         x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
+    if judge_block:
+        pushes = s.touching != 0.0 and k.wanted_v > 0.0
+        goes, turns = abs(s.wheel_v) > k.moving_mps, abs(s.wheel_w) > k.moving_radps
+        wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
+        if goes or (turns and not pushes) or not (s.touching != 0.0 or wants):
+            s.blocked = NEVER
+        elif s.blocked == NEVER:
+            s.blocked = s.tick
+        if not (s.touching != 0.0 or goes or turns or wants):
+            s.place = NEVER
+        elif s.place == NEVER or math.hypot(x - s.place_x_m, y - s.place_y_m) > PLACE_M:
+            s.place, s.place_x_m, s.place_y_m = s.tick, x, y
     away_m = math.hypot(x - k.goal_x_m, y - k.goal_y_m)
     if away_m <= s.best_m - IMPROVEMENT_M:
         s.best_m, s.best = away_m, s.tick
 
 
 @kernel
-def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
+def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats) -> None:
     """Update the least clearance, as `Simulation.clearance_m` defines it, and write the tick's trace row."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, 0.0)
     # The clearance to the building shrinks at most by the path driven since. So most ticks need no search.
     s.near_m -= s.path_m - s.near_path_m
     s.near_path_m = s.path_m
-    if len(bodies) > 0 or s.near_m <= s.clear_m:
+    if len(corners) > 0:
+        at = placed(corners, column / k.cell_m, row / k.cell_m, s.yaw + k.grid_yaw, k.cell_m)
+        cells = polygon_clearance(
+            at, column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, s.clear_m / k.cell_m, blocked, gap
+        )
+        s.clear_m = min(cells * k.cell_m, s.clear_m)
+        if len(bodies) > 0:
+            at = placed(corners, s.x_m, s.y_m, s.yaw, 1.0)
+            s.clear_m = max(body_distance(at, GROUND_CLEARANCE_M, k.height_m, s.clear_m, bodies), 0.0)
+    elif len(bodies) > 0 or s.near_m <= s.clear_m:
         reach_m = s.clear_m + k.radius_m + LOOKED_AHEAD_M
         nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach_m / k.cell_m, blocked, gap) * k.cell_m
         s.near_m = nearest_m - k.radius_m - ROUNDING_M

@@ -68,7 +68,7 @@ class MapPlanner:
         goal_xy_m: goal in the map frame. The planner knows the map around start and goal
         """
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._prices = make_prices(self._window.radius_m + ROOM_M, CELL_M)
+        self._prices = make_prices(self._window.inner_m + ROOM_M, CELL_M)
         self._grid_from_map = known.grid_from_map
         self._floor = floor_about(known, z_m, self._prices, [(start.x_m, start.y_m), goal_xy_m])
         self._goal_xy_m = apply(self._grid_from_map, goal_xy_m)
@@ -90,8 +90,8 @@ class MapPlanner:
         goal, motion = apply(self._grid_from_start, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
         past, course, gone = _unpack(memory)
         gone = refuted(self._floor, gone, pose, scan)
-        layer = observed(past, pose, scan, window.radius_m)
-        seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.radius_m)
+        layer = observed(past, pose, scan, window.inner_m)
+        seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
         field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from hil.live.child_process import Child
-from hil.live.dashboard import Dashboard, View, preparing
-from hil.live.demo import HEAD, demo_config
+from hil.live.dashboard import Dashboard, preparing
+from hil.live.demo import HEAD, DriveLink, demo_config
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.scene.crowd_file import CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config
@@ -32,7 +31,7 @@ from onboard.config.plant_model import load_plant
 from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
-from onboard.navigation.mission import State, drives
+from onboard.navigation.mission import State
 from onboard.system.signals import Signals
 from onboard.values.clock import wall_ns
 from onboard.values.errors import OnboardError
@@ -69,7 +68,7 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError if a process cannot start or ends too early."""
     config = demo_config(given, options.policy, depth_noise=False)
     check_files(config)
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
         site = Site(wanted, body, load_plant(config.robot.plant))
@@ -81,7 +80,8 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
     with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:
-        state, time_s = _Watcher(wire, config, site, options, children).run()
+        title = f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go"
+        state, time_s = _drive(DriveLink(wire, config, children, title), config, site, options.limit_s)
     return _result(site, files, state, time_s)
 
 
@@ -133,59 +133,15 @@ def _without_robots(arguments: list[str]) -> list[str]:
     return arguments[:at] + arguments[at + 2 :]
 
 
-class _Watcher:
-    """DDS link of the demo: sends the goal and shows the progress."""
-
-    def __init__(self, wire: Wire, config: Config, site: Site, options: TwinDemoOptions, children: list[Child]) -> None:
-        self._config, self._options, self._children = config, options, children
-        self._goal_xy_m = site.episode.goal_xy_m
-        self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
-        self._goal = wire.writer("goal_pose")
-        self._view = View(f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go")
-
-    def run(self) -> tuple[str, float]:
-        """Send the goal and wait for the end. Return the runtime's last state and the duration of the drive [s]."""
-        with Dashboard(self._view) as dashboard:
-            self._wait_until_ready(dashboard)
-            self._goal.write(ros_goal(wall_ns(), self._config.dds.map_frame, Pose(*self._goal_xy_m, 0.0)))
-            began_s, began = time.monotonic(), False
-            while (elapsed_s := time.monotonic() - began_s) < self._options.limit_s:
-                self._look(dashboard, elapsed_s)
-                driving = drives(self._view.state)
-                if (began and not driving) or (not began and "goal refused" in self._view.state):
-                    break
-                began = began or driving
-            self._look_on(dashboard, LAST_LOOK_S, elapsed_s)
-            return self._view.state, elapsed_s
-
-    def _wait_until_ready(self, dashboard: Dashboard) -> None:
-        """Wait until the runtime is localised. Raises OnboardError after `START_S` seconds."""
-        deadline_s = time.monotonic() + START_S
-        while self._view.values.get("localized") != "True":
-            self._look(dashboard, 0.0)
-            if time.monotonic() > deadline_s:
-                raise OnboardError(f"the runtime was not localised within {START_S:g} s")
-        self._look_on(dashboard, LOCALIZE_S, 0.0)
-
-    def _look_on(self, dashboard: Dashboard, seconds: float, elapsed_s: float) -> None:
-        deadline_s = time.monotonic() + seconds
-        while time.monotonic() < deadline_s:
-            self._look(dashboard, elapsed_s)
-
-    def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
-        """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
-        self._states.wait(POLL_S)
-        for child in self._children:
-            child.check()
-        for message in self._states.take():
-            self._view.state = message.sample.data
-        for message in self._diagnostics.take():
-            for status in (row for row in message.sample.status if row.hardware_id == self._config.robot.name):
-                self._view.values.update({pair.key: pair.value for pair in status.values})
-                if status.name.endswith("command"):
-                    self._view.reason = status.message
-        self._view.elapsed_s = elapsed_s
-        dashboard.show()
+def _drive(link: DriveLink, config: Config, site: Site, limit_s: float) -> tuple[str, float]:
+    """Send the goal and wait for the end. Return the runtime's last state and the duration of the drive [s]."""
+    with Dashboard(link.view) as dashboard:
+        if not link.look_until(link.localized, START_S, dashboard):
+            raise OnboardError(f"the runtime was not localised within {START_S:g} s")
+        link.look_until(lambda: False, LOCALIZE_S, dashboard)
+        goal = ros_goal(wall_ns(), config.dds.map_frame, Pose(*site.episode.goal_xy_m, 0.0))
+        elapsed_s = link.drive_to(goal, limit_s, dashboard)
+        return link.view.state, elapsed_s
 
 
 def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, Any]:

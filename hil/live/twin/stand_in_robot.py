@@ -10,7 +10,7 @@ from hil.drive.robot import Senses, SimulatedRobot
 from hil.live.simulator import run_sim
 from hil.live.twin.topics import robot_section
 from hil.maps.load import load_map
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -40,7 +40,7 @@ def run_physical(
     Raises InputError if the robot does not fit at its start, and DriverError.
     """
     mounts = load_mounts(config.robot.mounts)
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     senses = Senses(seed=seed, drift_scale=drift, localization=False, color_every=SELDOM)
     robot = SimulatedRobot(load_map(str(room)), load_plant(config.robot.plant), body, mounts, start, senses)
     began_ns = 0

@@ -28,7 +28,7 @@ from onboard.drivers.dds.ros_convert import ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Twist as RosTwist
 from onboard.drivers.dds.ros_types import TwistStamped, to_cdr
 from onboard.perception.scan_fusion import reach_m
-from onboard.policy.contract import ACTIONS
+from onboard.policy.contract import nearest_action, twist_of
 from onboard.policy.inference import InlineInference
 from onboard.recording.recorder import Recorder
 from onboard.recording.ros_schema import message_type
@@ -38,14 +38,12 @@ from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
-from onboard.values.messages import Pose, Twist
+from onboard.values.messages import Decision, Pose, Twist
 
 # ---- Agreement of the runtime's decisions with the recorded commands
 
 FRESH_NS = 500_000_000
 """Timeout of a command, as in a base."""
-TURN_M_PER_RAD = 0.5
-"""Weight of turning speed against forward speed in the nearest action."""
 
 
 @dataclass(slots=True)
@@ -61,11 +59,11 @@ class Agreement:
     v_mps: float = 0.0
     w_radps: float = 0.0
 
-    def add(self, action: int, command: Twist) -> None:
+    def add(self, decision: Decision, command: Twist) -> None:
         """Compare one decision."""
-        chosen = ACTIONS[action]
+        chosen = twist_of(decision)
         self.decisions += 1
-        self.same += action == nearest_action(command)
+        self.same += decision.action == nearest_action(command)
         self.v_mps += abs(chosen.v_mps - command.v_mps)
         self.w_radps += abs(chosen.w_radps - command.w_radps)
 
@@ -76,15 +74,6 @@ class Agreement:
             f"{self.same:,} of {self.decisions:,} decisions are the action nearest to the recorded command; "
             f"mean difference {mean_v:.2f} m/s, {mean_w:.2f} rad/s"
         )
-
-
-def nearest_action(command: Twist) -> int:
-    """Return the action nearest to a command."""
-
-    def away(twist: Twist) -> float:
-        return math.hypot(twist.v_mps - command.v_mps, TURN_M_PER_RAD * (twist.w_radps - command.w_radps))
-
-    return min(range(len(ACTIONS)), key=lambda action: away(ACTIONS[action]))
 
 
 class Commands:
@@ -102,7 +91,7 @@ class Commands:
             self._newest = tick.slot.start_ns, came[-1]
         decided = tick.acted.decision if tick.acted is not None else None
         if decided is not None and self._newest is not None and tick.slot.start_ns - self._newest[0] <= FRESH_NS:
-            self.agreement.add(decided.action, self._newest[1])
+            self.agreement.add(decided, self._newest[1])
         return came
 
 

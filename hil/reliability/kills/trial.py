@@ -18,7 +18,7 @@ from pathlib import Path
 from hil.drive.episodes import choose
 from hil.live.child_process import Child
 from hil.live.demo import HEAD, START_S, demo_config
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.reliability.faults.run.processes import TooLateError
 from onboard.assembly.assembly import run_robot
 from onboard.config.config import Config, load_config
@@ -204,7 +204,7 @@ class _Hall:
         self._odom_frame = config.dds.odom_frame
         self._odometry, self._states = wire.reader("odom"), wire.reader("state")
         self._goal = wire.writer("goal_pose")
-        episode = choose(MAP, 0, EPISODE, Body(config.robot.footprint_radius_m, config.robot.height_m)).episode
+        episode = choose(MAP, 0, EPISODE, body_of(config.robot)).episode
         self._ends = (between(episode.start, Pose(*episode.goal_xy_m, 0.0)), Pose(0.0, 0.0, 0.0))
         self._base: Child | None = None
         self.start_base()

@@ -34,7 +34,7 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
         return policy_maker(config, plant)()
     model = model_path(config.policy.model)
     manifest = load_manifest(model)
-    if not any(entry.name == RGB for entry in manifest.inputs):
+    if not isinstance(manifest, Manifest) or not any(entry.name == RGB for entry in manifest.inputs):
         return policy_maker(config, plant)()
     check_timing(config, manifest)
     with tempfile.TemporaryDirectory(prefix="onboard-soak-") as folder:
@@ -42,8 +42,8 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
         shortened.write_bytes(_without_rgb(model, manifest))
         engine = OnnxEngine(shortened, threads=1)
     engine.warm_up()
-    rest = [entry for entry in manifest.inputs if entry.name != RGB]
-    return NetworkPolicy(engine, manifest.model_copy(update={"inputs": rest}), config.policy.memory_reset_s)
+    rest = tuple(entry for entry in manifest.inputs if entry.name != RGB)
+    return NetworkPolicy(engine, Manifest(**{**dict(manifest), "inputs": rest}), config.policy.memory_reset_s)
 
 
 def _without_rgb(model: Path, manifest: Manifest) -> bytes:

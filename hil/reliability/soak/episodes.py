@@ -9,7 +9,7 @@ from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox
 from hil.live.target.goals import GoalSequence, Place, choose_place
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import Body, body_of
 from hil.scene.walkers import Crowd, make_crowd, walking_space
 from hil.sensors.direct_scan import DirectScan, direct_scan
 from onboard.config.config import Config
@@ -60,7 +60,7 @@ class Ground:
     def __init__(self, buildings: Sequence[Building], config: Config, mounts: Mounts, plant: Plant, seed: int) -> None:
         """Take the buildings. Call `put_down` before any other method."""
         self._buildings, self._config, self._mounts, self._plant, self._seed = buildings, config, mounts, plant, seed
-        self._body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+        self._body = body_of(config.robot)
         self._scans = [self._cast(one.place.world) for one in buildings]
         self._times = 0
         self._before_m, self._before_contacts, self._before_bumps = 0.0, 0, 0

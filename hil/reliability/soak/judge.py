@@ -176,7 +176,7 @@ class Judge:
         """Start the checks of a new runtime."""
         self.runtimes += 1
         self._monitor, self._bounded = Monitor(self._config, self._plant), Bounded(self._config)
-        self._contacts = Contacts(self._ground, self._config.robot.footprint_radius_m)
+        self._contacts = Contacts(self._ground, self._config.robot.footprint.reach_m)
 
     def planned(self, fault: Fault, planned: Planned) -> None:
         """Keep the next fault."""

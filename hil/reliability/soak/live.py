@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from hil.live.target.goals import GoalSequence, Place, choose_place
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.reliability.faults.invariants import Monitor
 from hil.reliability.faults.run.live import MEDDLES, Meddle
 from hil.reliability.faults.run.processes import Drive, Stand
@@ -151,7 +151,7 @@ def soak_processes(
     """Drive as processes for `until_s` or until a signal, and return the results. Raises OnboardError."""
     check_files(config)
     require_engine(config)
-    place = choose_place(map_name, seed, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    place = choose_place(map_name, seed, body_of(config.robot))
     goal = Pose(*place.episodes[0].goal_xy_m, 0.0)
     drive = Drive(config, ["--map", map_name, "--seed", str(seed)], goal)
     with Signals() as signals:

@@ -17,7 +17,7 @@ from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config, model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.drivers.engines.tensorrt_engine import cached_engine
-from onboard.policy.manifest import Manifest, check_engine, delay_complaint, load_manifest
+from onboard.policy.manifest import ModelManifest, check_engine, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine
 from onboard.recording import provenance
 from onboard.values.errors import EngineError, MissingExtraError, OnboardError
@@ -87,7 +87,7 @@ def policy(config: Config, *, driving: bool) -> Finding:
         return red("policy", f"{named}; {error}", COPY_AGAIN, **values)
 
 
-def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
+def _tensorrt(config: Config, manifest: ModelManifest, named: str, values: dict[str, str]) -> Finding:
     """Return whether the robot's engine is built. It is not run, because it would take the GPU's memory twice."""
     engine, file = cached_engine(manifest, config.policy.engine_cache)
     built = file.exists()
@@ -96,7 +96,7 @@ def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, 
     return combined("policy", f"{named}; {engine}", problems, **values, file=str(file), built=built)
 
 
-def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
+def _onnxruntime(config: Config, model: Path, manifest: ModelManifest, named: str, values: dict[str, str]) -> Finding:
     engine = OnnxEngine(model, config.policy.threads)
     try:
         check_engine(model, manifest, engine.inputs, engine.outputs)

@@ -25,7 +25,7 @@ from onboard.drivers.engines.tensorrt_build import (
     tensorrt_version,
 )
 from onboard.policy.contract import TensorType, check_tensors
-from onboard.policy.manifest import Manifest, Weights
+from onboard.policy.manifest import ModelManifest, Weights
 from onboard.values.errors import EngineError, MissingExtraError, OnboardError
 
 with contextlib.suppress(ImportError):  # `require_tensorrt` says so
@@ -56,7 +56,7 @@ class _Buffer:
 class TensorRtEngine:
     """One engine and one execution context; implements `policy.ModelEngine`. Not thread-safe."""
 
-    def __init__(self, model: Path, manifest: Manifest, cache: Path, *, fp16: bool = True) -> None:
+    def __init__(self, model: Path, manifest: ModelManifest, cache: Path, *, fp16: bool = True) -> None:
         """Take the engine from the cache, or build it there first, which takes minutes.
 
         Raises MissingExtraError without tensorrt or pycuda, EngineError in one line when the engine cannot be built,
@@ -170,7 +170,7 @@ def require_libraries() -> None:
         raise MissingExtraError("pycuda", "jetson")
 
 
-def cached_engine(manifest: Manifest, cache: Path, *, fp16: bool = True) -> tuple[str, Path]:
+def cached_engine(manifest: ModelManifest, cache: Path, *, fp16: bool = True) -> tuple[str, Path]:
     """Return the engine's name and its file in the cache for this device, whether the file exists or not.
 
     Makes no context. Raises MissingExtraError, EngineError without a CUDA device.
@@ -184,7 +184,7 @@ def cached_engine(manifest: Manifest, cache: Path, *, fp16: bool = True) -> tupl
     return _name(key), engine_path(cache, key)
 
 
-def _key(device: Any, manifest: Manifest, *, fp16: bool) -> EngineKey:
+def _key(device: Any, manifest: ModelManifest, *, fp16: bool) -> EngineKey:
     return EngineKey(
         device.name(),
         tuple(device.compute_capability()),

@@ -63,14 +63,14 @@ EMPTY = LocalMap(np.empty((0, 3), np.float32))
 def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalMap:
     """Return the map after one scan from a pose: cells aged, freed or marked, and the window moved to the pose.
 
-    radius_m: of the robot's footprint
+    radius_m: of the circle about the origin inside the footprint
     """
     place = pose.x_m / CELL_M, pose.y_m / CELL_M, pose.yaw_rad
     return LocalMap(_entered(known.cells, place, scan.ranges_m, scan.seen, radius_m / CELL_M))
 
 
 class WayFinder:
-    """Plans through a local map for one footprint."""
+    """Plans through a local map for one footprint, by the radius of the circle inside it."""
 
     def __init__(self, radius_m: float) -> None:
         self._prices = make_prices(radius_m, CELL_M)

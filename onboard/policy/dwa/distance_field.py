@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from onboard.config.footprint import Footprint
 from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +29,39 @@ class Clearance(NamedTuple):
     corner_x_m: float
     corner_y_m: float
     most_m: float
+
+
+RIM_M = 0.02
+"""Spacing of the points on a polygon's edges."""
+ROUND_STRIDE, CORNER_STRIDE = 3, 1
+"""Every so many states of a path are checked: for a circle each 10 cm at 1 m/s. A corner sweeps farther in a turn."""
+
+
+class Rim(NamedTuple):
+    """The points of a footprint from which distances count.
+
+    points_m: (n, 2) in the base frame: the edges of a polygon, or the centre of a circle
+    inner_m, reach_m: radii about the centre of a circle inside the points, and of a circle that holds them
+    stride:   every so many states of a path are checked
+    """
+
+    points_m: Floats
+    inner_m: float
+    reach_m: float
+    stride: int
+
+
+def rim_of(footprint: Footprint) -> Rim:
+    """Return the rim of a footprint."""
+    if footprint.is_round:
+        return Rim(np.zeros((1, 2)), 0.0, 0.0, ROUND_STRIDE)
+    corners = footprint.outline_m()
+    points = [
+        start + (end - start) * part
+        for start, end in zip(corners, corners[1:], strict=False)
+        for part in np.linspace(0.0, 1.0, math.ceil(math.dist(start, end) / RIM_M), endpoint=False)
+    ]
+    return Rim(np.array(points), footprint.inner_m, footprint.reach_m, CORNER_STRIDE)
 
 
 @kernel
@@ -73,3 +107,26 @@ def distance_at(clearance: Clearance, x_m: float, y_m: float) -> float:  # pragm
     near = (1.0 - q) * clearance.distance_m[a, b] + q * clearance.distance_m[a, b + 1]
     far = (1.0 - q) * clearance.distance_m[a + 1, b] + q * clearance.distance_m[a + 1, b + 1]
     return float((1.0 - p) * near + p * far)
+
+
+@kernel
+def rim_distance(
+    clearance: Clearance, x_m: float, y_m: float, cos: float, sin: float, rim: Rim
+) -> float:  # pragma: no cover - compiled
+    """Return the distance from a rim at a pose to the nearest obstacle [m], at most `most_m`; negative inside.
+
+    The distance changes by at most the way between two points, so far points are skipped.
+    """
+    middle_m = distance_at(clearance, x_m, y_m)
+    points = rim.points_m
+    if len(points) == 1 or middle_m >= clearance.most_m:
+        return middle_m
+    if middle_m < rim.inner_m:
+        return middle_m - rim.inner_m
+    best_m, i = clearance.most_m, 0
+    while i < len(points):
+        dx, dy = cos * points[i, 0] - sin * points[i, 1], sin * points[i, 0] + cos * points[i, 1]
+        here_m = distance_at(clearance, x_m + dx, y_m + dy)
+        best_m = min(best_m, here_m)
+        i += max(1, int((here_m - best_m) / RIM_M))
+    return float(best_m)

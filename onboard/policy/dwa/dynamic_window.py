@@ -19,6 +19,7 @@ from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.policy.contract import NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
+from onboard.policy.dwa.distance_field import rim_of
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
 from onboard.values.kernel import kernel
 from onboard.values.messages import Decision, Memory, Motion
@@ -94,7 +95,10 @@ def course_of(numbers: Memory) -> Course:
 
 
 class DynamicWindow:
-    """The dynamic window of one robot: its plant, footprint, rates and goal tolerance."""
+    """The dynamic window of one robot: its plant, footprint, rates and goal tolerance.
+
+    inner_m, reach_m: radii about the base's origin of a circle in the footprint, and of a circle that holds it
+    """
 
     def __init__(
         self,
@@ -104,7 +108,8 @@ class DynamicWindow:
         goal: GoalSection | None = None,
     ) -> None:
         robot, rates, goal = robot or RobotSection(), rates or RatesSection(), goal or GoalSection()
-        self.radius_m = robot.footprint_radius_m
+        footprint = robot.footprint
+        self.inner_m, self.reach_m, self._rim = footprint.inner_m, footprint.reach_m, rim_of(footprint)
         self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
         self._dt_s = 1.0 / rates.control_hz
         delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)
@@ -115,14 +120,15 @@ class DynamicWindow:
         action, sequel = rates.ticks_per_decision, max(1, round(TAIL_S * rates.control_hz))
         reach_m = top_mps * action * self._dt_s + max(way_m, top_mps * sequel * self._dt_s)
         self._horizon = Horizon(delay, action, brake, sequel, max(0, action - delay - 1), self._dt_s, reach_m)
-        self._margins = Margins(self.radius_m + KEEP_M, self.radius_m + REMEMBERED_KEEP_M, self.radius_m + COMFORT_M)
+        radius_m = footprint.radius_m
+        self._margins = Margins(radius_m + KEEP_M, radius_m + REMEMBERED_KEEP_M, radius_m + COMFORT_M)
         scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
         self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
 
     @property
     def look_m(self) -> float:
         """Return the range in which obstacles matter [m]: no sequel reaches farther ones."""
-        return self._delay_m + self._horizon.reach_m + self._margins.comfort
+        return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
 
     def look_ahead(self, motion: Motion, course: Course, previous_action: int, seen: Floats, known: Floats) -> Fan:
         """Return the rollouts of the actions from the current motion.
@@ -131,7 +137,7 @@ class DynamicWindow:
         """
         held = STOP_ACTION if previous_action == NO_ACTION else previous_action
         axes, present = (self._linear, self._angular), _present(motion, course)
-        fan: Fan = look_ahead(present, held, *axes, self._horizon, self._margins, seen, known)
+        fan: Fan = look_ahead(present, held, *axes, self._horizon, self._margins, self._rim, seen, known)
         return fan
 
     def decide(

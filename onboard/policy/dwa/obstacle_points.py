@@ -31,7 +31,7 @@ def obstacle_points(
 ) -> tuple[Floats, Floats]:
     """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
-    Possible obstacles are a point `BLIND_M` beyond the footprint in every blind bin, and remembered places (n, 2) in a
+    Possible obstacles are a point `BLIND_M` beyond the circle that holds the footprint in every blind bin, and remembered places (n, 2) in a
     blind bin or nearer than `HIDDEN_M`.
     """
     place = pose.x_m, pose.y_m, pose.yaw_rad

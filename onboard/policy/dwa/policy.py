@@ -60,7 +60,7 @@ class ReactivePolicy:
         goal: GoalSection | None = None,
     ) -> None:
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._way = WayFinder(self._window.radius_m)
+        self._way = WayFinder(self._window.inner_m)
 
     def initial_memory(self) -> Memory:
         """Return an empty memory."""
@@ -71,8 +71,8 @@ class ReactivePolicy:
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
-        known = observed(past, pose, scan, window.radius_m)
-        seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.radius_m)
+        known = observed(past, pose, scan, window.inner_m)
+        seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))

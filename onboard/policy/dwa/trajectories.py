@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from onboard.config.plant_model import Axis, MotionState, Plant, step, step_axis
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS, STOP_ACTION
-from onboard.policy.dwa.distance_field import Clearance, clearance_about, distance_at
+from onboard.policy.dwa.distance_field import Clearance, Rim, clearance_about, rim_distance
 from onboard.values.kernel import kernel
 from onboard.values.messages import Pose, Twist
 
@@ -104,8 +104,6 @@ ANGULAR: Floats = np.array(ANGULAR_RADPS)
 ZERO: Floats = np.zeros(1)
 COUNT = len(ACTIONS)
 
-STRIDE = 3
-"""Only every n-th state of a path is checked against the obstacles: each 10 cm at 1 m/s."""
 SLACK_M = 0.005
 """If even stopping comes too near, other actions may come this much nearer than stopping."""
 
@@ -130,7 +128,7 @@ class Horizon(NamedTuple):
 
 
 class Margins(NamedTuple):
-    """Distances from the base's centre [m].
+    """Distances from the footprint's rim [m].
 
     keep, keep_known: minimum clearance of an action and its braking from visible and from known obstacles
     comfort:          greatest clearance that matters
@@ -166,7 +164,7 @@ class Fan(NamedTuple):
 
 @kernel
 def look_ahead(
-    present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins,
+    present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins, rim: Rim,
     seen: Floats, known: Floats,
 ) -> Fan:  # fmt: skip  # pragma: no cover - compiled
     """Return the rollouts of the actions.
@@ -179,19 +177,21 @@ def look_ahead(
     if horizon.delay > 0:
         command = COMMANDS[held : held + 1]
         start = roll_out(start.reshape(1, -1), command, linear, angular, horizon.delay, horizon.dt_s)[0, -1].copy()
-    about_seen = clearance_about(seen, start[0], start[1], horizon.reach_m, margins.comfort)
-    about_known = clearance_about(known, start[0], start[1], horizon.reach_m, margins.keep_known)
+    about_seen = clearance_about(seen, start[0], start[1], horizon.reach_m + rim.reach_m, margins.comfort + rim.reach_m)
+    about_known = clearance_about(
+        known, start[0], start[1], horizon.reach_m + rim.reach_m, margins.keep_known + rim.reach_m
+    )
     v = roll_axis(start[3::2].copy().reshape(1, 2), LINEAR, linear, horizon.action, horizon.dt_s)
     w = roll_axis(start[4::2].copy().reshape(1, 2), ANGULAR, angular, horizon.action, horizon.dt_s)
     after_v, after_w = v[0, :, -1].copy(), w[0, :, -1].copy()
-    ends, near_m = _actions(start, v, w, horizon.dt_s, about_seen, about_known)
+    ends, near_m = _actions(start, v, w, horizon.dt_s, rim, about_seen, about_known)
     brake_v = roll_axis(after_v, ZERO, linear, horizon.brake, horizon.dt_s)
     brake_w = roll_axis(after_w, ZERO, angular, horizon.brake, horizon.dt_s)
-    rest_m, safe, keep_m = _braking(ends, near_m, brake_v, brake_w, horizon.dt_s, margins, about_seen, about_known)
+    rest_m, safe, keep_m = _braking(ends, near_m, brake_v, brake_w, horizon.dt_s, margins, rim, about_seen, about_known)
     next_v = roll_axis(after_v, LINEAR, linear, horizon.sequel, horizon.dt_s)
     next_w = roll_axis(after_w, ANGULAR, angular, horizon.sequel, horizon.dt_s)
     sequels, firsts, sequels_near_m = _sequels(
-        ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, about_seen, about_known
+        ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, rim, about_seen, about_known
     )
     predicted = np.empty((COUNT, 4))
     for n in range(COUNT):
@@ -203,14 +203,14 @@ def look_ahead(
 
 @kernel
 def _actions(
-    start: Floats, v: Floats, w: Floats, dt_s: float, seen: Clearance, known: Clearance
+    start: Floats, v: Floats, w: Floats, dt_s: float, rim: Rim, seen: Clearance, known: Clearance
 ) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Return (28, 5) the ends of the actions, and (28, 2) their clearances from visible and known obstacles."""
     yaw, facing = _headings(start[2:3], w, dt_s)
     ends, near_m = np.empty((COUNT, 5)), np.empty((COUNT, 2))
     for n in range(COUNT):
         a, b = n // len(ANGULAR), n % len(ANGULAR)
-        x, y, near, near_known = _walk(start[0], start[1], v, 0, a, facing, 0, b, dt_s, seen, known)
+        x, y, near, near_known = _walk(start[0], start[1], v, 0, a, facing, 0, b, dt_s, rim, seen, known)
         ends[n, 0], ends[n, 1], ends[n, 2], ends[n, 3], ends[n, 4] = x, y, yaw[0, b], v[0, a, -1, 0], w[0, b, -1, 0]
         near_m[n, 0], near_m[n, 1] = near, near_known
     return ends, near_m
@@ -218,14 +218,15 @@ def _actions(
 
 @kernel
 def _braking(
-    ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, seen: Clearance, known: Clearance
-) -> tuple[Floats, Flags, tuple[float, float]]:  # pragma: no cover - compiled
+    ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, rim: Rim,
+    seen: Clearance, known: Clearance,
+) -> tuple[Floats, Flags, tuple[float, float]]:  # fmt: skip  # pragma: no cover - compiled
     """Return (28, 2) ends of braking, (28,) whether safe, and the minimum clearances from both kinds of obstacles."""
     _, facing = _headings(ends[: len(ANGULAR), 2], w, dt_s)
     rest_m, path_m, safe = np.empty((COUNT, 2)), near_m.copy(), np.empty(COUNT, np.bool_)
     for n in range(COUNT):
         a, b = n // len(ANGULAR), n % len(ANGULAR)
-        x, y, near, near_known = _walk(ends[n, 0], ends[n, 1], v, a, 0, facing, b, 0, dt_s, seen, known)
+        x, y, near, near_known = _walk(ends[n, 0], ends[n, 1], v, a, 0, facing, b, 0, dt_s, rim, seen, known)
         rest_m[n, 0], rest_m[n, 1] = x, y
         path_m[n, 0], path_m[n, 1] = min(path_m[n, 0], near), min(path_m[n, 1], near_known)
     keep_m = min(margins.keep, path_m[STOP_ACTION, 0] - SLACK_M)
@@ -238,7 +239,7 @@ def _braking(
 @kernel
 def _sequels(
     starts: Floats, safe: Flags, before_m: Floats, v: Floats, w: Floats, dt_s: float, keep_m: tuple[float, float],
-    seen: Clearance, known: Clearance,
+    rim: Rim, seen: Clearance, known: Clearance,
 ) -> tuple[Floats, Indices, Floats]:  # fmt: skip  # pragma: no cover - compiled
     """Return the clear sequels of safe actions: (m, 5) ends, (m,) actions before, (m,) clearances."""
     yaw, facing = _headings(starts[: len(ANGULAR), 2], w, dt_s)
@@ -250,7 +251,9 @@ def _sequels(
         a, b = first // len(ANGULAR), first % len(ANGULAR)
         for n in range(COUNT):
             c, d = n // len(ANGULAR), n % len(ANGULAR)
-            x, y, near, near_known = _walk(starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, seen, known)
+            x, y, near, near_known = _walk(
+                starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, rim, seen, known
+            )
             near = min(near, before_m[first, 0])
             if near >= keep_m[0] and near_known >= keep_m[1]:
                 row = ends[count]
@@ -277,9 +280,9 @@ def _headings(yaws_rad: Floats, w: Floats, dt_s: float) -> tuple[Floats, Floats]
 @kernel
 def _walk(
     x: float, y: float, v: Floats, a: int, c: int, facing: Floats, b: int, d: int, dt_s: float,
-    seen: Clearance, known: Clearance,
+    rim: Rim, seen: Clearance, known: Clearance,
 ) -> tuple[float, float, float, float]:  # fmt: skip  # pragma: no cover - compiled
-    """Return the end of a path and its clearance from both kinds of obstacles; every `STRIDE`-th state is checked.
+    """Return the end of a path and its clearance from both kinds of obstacles; every `rim.stride`-th state is checked.
 
     v[a, c]: (ticks, 2) speed and rate after every tick; facing[b, d]: (ticks, 2) cosine and sine of the heading
     """
@@ -288,7 +291,8 @@ def _walk(
         way = dt_s * v[a, c, k, 0]
         x += way * facing[b, d, k, 0]
         y += way * facing[b, d, k, 1]
-        if k % STRIDE == STRIDE - 1 or k == last:
-            near = min(near, distance_at(seen, x, y))
-            near_known = min(near_known, distance_at(known, x, y))
+        if k % rim.stride == rim.stride - 1 or k == last:
+            c_k, s_k = facing[b, d, k, 0], facing[b, d, k, 1]
+            near = min(near, rim_distance(seen, x, y, c_k, s_k, rim))
+            near_known = min(near_known, rim_distance(known, x, y, c_k, s_k, rim))
     return x, y, near, near_known

@@ -10,8 +10,7 @@ import torch
 
 from engines.network.encoder_features import encode_images, load_encoder, memory_format_of, save_encoder
 from engines.network.network import TINY, untrained
-from onboard.policy.encode import rgb_tensor
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale, rgb_tensor
 from onboard.values.errors import InputError
 from onboard.values.messages import ColorFrame
 

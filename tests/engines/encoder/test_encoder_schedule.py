@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from engines.encoder.cache import Views
 from engines.encoder.config import EncoderSection, PhaseSection, ViewsSection
 from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
-from onboard.policy.encode import rgb_tensor
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale, rgb_tensor
 from onboard.values.messages import ColorFrame
 
 SECTION = EncoderSection(

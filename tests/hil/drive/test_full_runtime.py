@@ -16,7 +16,7 @@ from hil.drive.episodes import load_episodes
 from hil.drive.full_runtime import Drive, InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode
 from onboard.config.config import Config
 from onboard.policy.contract import ACTIONS
@@ -30,7 +30,7 @@ from tests.rigs.rooms import room
 from tests.rigs.runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
 
 CONFIG = Config()
-BODY = Body(CONFIG.robot.footprint_radius_m, CONFIG.robot.height_m)
+BODY = body_of(CONFIG.robot)
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,16 @@ from hil.drive.picture import (
     DRIVEN,
     FOOTER_PX,
     GOAL,
+    INK,
     LOW,
     MARGIN_M,
+    MOMENTS,
     SHORTEST,
     START,
+    TITLE_PX,
     WALL,
     Drawing,
+    Moment,
     save_picture,
 )
 from hil.physics.free_space import Episode
@@ -77,3 +81,12 @@ def test_a_drive_at_the_edge_of_the_map_is_cropped_there(tmp_path):
     save_picture(WORLD, drawing, tmp_path / "edge.png")
     with Image.open(tmp_path / "edge.png") as image:
         assert has(np.asarray(image.convert("RGB")), WALL)
+
+
+def test_a_title_and_the_scans_are_shown(tmp_path):
+    scan = Moment(3.0, Pose(7.5, 6.0, 0.0), np.array([[9.25, 6.0], [7.5, 7.0]]))
+    plain, image = picture(tmp_path), picture(tmp_path, title=("policy on map", "5 m"), moments=[scan])
+    assert image.shape[0] == plain.shape[0] + TITLE_PX
+    assert has(image[:TITLE_PX], INK)
+    assert has(image[TITLE_PX:-FOOTER_PX], MOMENTS[0])
+    assert not has(image, MOMENTS[1])

@@ -14,7 +14,7 @@ from PIL import Image as Picture
 
 from hil.recordings.bags.bag import IMAGE, BagTopic, CompressedImage, plain
 from hil.recordings.bags.cameras import cameras_of, quaternion_of
-from hil.recordings.bags.drive import Agreement, nearest_action
+from hil.recordings.bags.drive import Agreement
 from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, matrix, seen_from_base
 from onboard.config.config import DEFAULT_ROBOT
@@ -24,7 +24,7 @@ from onboard.perception.laser_scan import scan_of_rays
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 from onboard.values.geometry import rotation_from_quaternion
-from onboard.values.messages import Twist
+from onboard.values.messages import Decision, Twist
 from tests.rigs.recordings.bag_rig import LASER_TURN, TREE, scan, transform
 
 BY_NAME = {role.name: role for role in ROLES}
@@ -232,16 +232,14 @@ def test_a_moved_scan_that_is_none_is_refused(change):
         seen_from_base(replace(scan(5, 3.0), **change), matrix(TREE.transforms[0].transform), "base")
 
 
-@pytest.mark.parametrize("action", range(len(ACTIONS)))
-def test_the_nearest_action_to_an_action_is_itself(action):
-    assert nearest_action(ACTIONS[action]) == action
+NO_LOGITS = np.zeros(28, np.float32)
 
 
 def test_agreement_is_counted_by_decision():
     agreement = Agreement()
     forward = ACTIONS.index(Twist(0.6, 0.0))
-    agreement.add(forward, Twist(0.58, 0.05))
-    agreement.add(forward, Twist(0.0, 1.0))
+    agreement.add(Decision(forward, NO_LOGITS), Twist(0.58, 0.05))
+    agreement.add(Decision(forward, NO_LOGITS), Twist(0.0, 1.0))
     assert (agreement.decisions, agreement.same) == (2, 1)
     assert agreement.line() == (
         "1 of 2 decisions are the action nearest to the recorded command; mean difference 0.31 m/s, 0.53 rad/s"

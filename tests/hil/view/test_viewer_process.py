@@ -33,7 +33,7 @@ def test_a_window_opens_only_where_nothing_else_was_asked_for(file, serve, envir
 def test_without_a_display_one_line_says_how_to_look(environment):
     with pytest.raises(InputError) as raised:
         choose_outlet(None, False, environment)
-    assert str(raised.value) == "no display here: give --save FILE.rrd to look later, or --serve to look in a browser"
+    assert str(raised.value) == "no display here: give --out FILE.rrd to look later, or --serve to look in a browser"
 
 
 def listening() -> dict[str, set[str]]:

@@ -13,7 +13,7 @@ from onboard.values.errors import ConfigError
 
 #   text of the file                              lines behind the file's name
 FILES = [
-    ("[robot]\nfootprint_m = 0.3\n", ["unknown key robot.footprint_m; did you mean robot.footprint_radius_m?"]),
+    ("[robot]\nfootprint_radius = 1\n", ["unknown key robot.footprint_radius; did you mean robot.footprint_radius_m?"]),
     ("[rate]\ncontrol_hz = 20\n", ["unknown key rate; did you mean rates?"]),
     ("footprint_radius_m = 0.3\n", ["unknown key footprint_radius_m; did you mean robot.footprint_radius_m?"]),
     ("[robot]\ndrop_m = 0.1\n", ["unknown key robot.drop_m; did you mean scan.drop_m?"]),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from math import pi
 from typing import Any
 
+import numpy as np
 import pytest
 
 from onboard.config.config import GoalSection
@@ -12,7 +15,7 @@ from onboard.navigation.mission import Mission, Situation, State
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety.limits import Reason
 from onboard.values.clock import NS_PER_S
-from onboard.values.messages import STOP, Pose, Twist
+from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
 
 SECTION = GoalSection()
 GOAL = (2.0, 0.0)
@@ -29,7 +32,7 @@ FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 def stopped_at(x_m: float, now_s: float = 1.0, twist: Twist = STOP, stops: int = SECTION.rest_decisions) -> Mission:
     state = DRIVING
     for _ in range(stops):
-        state = m.note_action(state, STOP_ACTION)
+        state = m.note_action(state, STOP)
     return judged(state, x_m, now_s, twist)
 
 
@@ -57,7 +60,7 @@ def test_ends(what: str, mission: Mission, state: State) -> None:
 def test_other_actions_restart_the_count_of_stops() -> None:
     mission = DRIVING
     for action in (STOP_ACTION, FORWARD, STOP_ACTION):
-        mission = m.note_action(mission, action)
+        mission = m.note_action(mission, ACTIONS[action])
     assert mission.stops == 1
 
 
@@ -128,7 +131,7 @@ def test_rest_by_an_operator_or_a_lost_input_is_no_stop_of_the_policy(change: di
     mission = stopped_at(0.5)
     brought = judged(mission, 2.0, 2.0, **change)
     assert judged(brought, 2.0, 3.0).state is State.NAVIGATING
-    again = m.note_action(m.note_action(brought, STOP_ACTION), STOP_ACTION)
+    again = m.note_action(m.note_action(brought, STOP), STOP)
     assert judged(again, 2.0, 4.0).state is State.REACHED
 
 
@@ -183,3 +186,62 @@ def test_progress(
 ) -> None:
     got = m.track_progress(START, distance_m, held, SECTION, round(now_s * NS_PER_S))
     assert got == (m.Progress(best_m, round(since_s * NS_PER_S)), reason)
+
+
+# ---- A goal that the scan shows to be occupied
+
+RADIUS_M = 0.25
+
+
+def scan_of(*points_m: tuple[float, float]) -> Scan:
+    """Return the scan of obstacles at points in the base frame."""
+    ranges_m = np.full(BINS, np.inf, np.float32)
+    for x_m, y_m in points_m:
+        number = int((math.degrees(math.atan2(y_m, x_m)) + 180.0) // 2)
+        ranges_m[number] = min(ranges_m[number], math.hypot(x_m, y_m))
+    return Scan(0, ranges_m, np.ones(BINS, np.bool_))
+
+
+FREE = scan_of()
+#   what                                      pose in the start frame   obstacles in the base frame       taken?
+LOOKS = [
+    ("on the goal",                           Pose(0.0, 0.0, 0.0),      scan_of((2.0, 0.0)),              True),
+    ("just within the footprint",             Pose(0.0, 0.0, 0.0),      scan_of((1.78, 0.0)),             True),
+    ("beside the footprint",                  Pose(0.0, 0.0, 0.0),      scan_of((1.72, 0.0)),             False),
+    ("hidden behind a wall",                  Pose(0.0, 0.0, 0.0),      scan_of((1.0, 0.0)),              False),
+    ("nothing in sight",                      Pose(0.0, 0.0, 0.0),      FREE,                             False),
+    ("seen from the side",                    Pose(2.0, 1.0, -pi / 2),  scan_of((0.9, 0.0)),              True),
+    ("looks away",                            Pose(2.0, 1.0, pi / 2),   scan_of((0.9, 0.0)),              False),
+    ("among others",                          Pose(0.0, 0.0, 0.0),      scan_of((0.5, 0.5), (2.1, 0.1)),  True),
+    ("the robot is within tolerance",         Pose(1.81, 0.0, 0.0),     scan_of((0.29, 0.0)),             False),
+    ("the robot is just out of tolerance",    Pose(1.79, 0.0, 0.0),     scan_of((0.31, 0.0)),             True),
+]  # fmt: skip
+
+
+def looked(mission: Mission, scan: Scan, now_s: float, pose: Pose = LOOKS[0][1]) -> Mission:
+    return m.look_at_goal(mission, scan, pose, RADIUS_M, SECTION, round(now_s * NS_PER_S))
+
+
+@pytest.mark.parametrize(("what", "pose", "scan", "taken"), LOOKS, ids=[row[0] for row in LOOKS])
+def test_a_goal_is_occupied_if_the_scan_shows_it_within_five_seconds(
+    what: str, pose: Pose, scan: Scan, taken: bool
+) -> None:
+    mission = looked(DRIVING, scan, 0.0, pose)
+    for now_s in (2.0, 4.4):
+        mission = looked(mission, scan, now_s, pose)
+        assert mission.driving
+    assert looked(mission, scan, 4.9, pose).text() == ("stopped: goal is occupied" if taken else "navigating")
+
+
+def test_an_occupied_goal_that_is_free_once_restarts_the_time() -> None:
+    taken = LOOKS[0][2]
+    mission = looked(looked(looked(DRIVING, taken, 0.0), FREE, 4.0), taken, 4.4)
+    assert looked(mission, taken, 8.8).driving
+    assert looked(mission, taken, 8.9).reason == "goal is occupied"
+    assert m.accept(mission, GOAL, 0).occupied_ns is None
+
+
+@pytest.mark.parametrize("mission", [Mission(), m.cancel(DRIVING), m.stop(DRIVING, m.E_STOP)])
+def test_an_ended_drive_or_none_keeps_its_state(mission: Mission) -> None:
+    taken = LOOKS[0][2]
+    assert looked(looked(mission, taken, 0.0), taken, 9.0).text() == mission.text()

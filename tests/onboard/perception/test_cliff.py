@@ -23,6 +23,7 @@ from hil.sensors.camera import rays_of, render_depth
 from hil.sensors.depth_noise import load_depth_noise
 from hil.sensors.raycast import stairs_down, to_drop_m
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.footprint import Footprint
 from onboard.config.mounts import Mount
 from onboard.perception.cliff import NO_FLOOR, REACH_M, SLOPE, TOUCHING_M, floor_view, lower_to_drops
 from onboard.perception.collision import free_behind_m, obstacles, travel_m
@@ -196,8 +197,8 @@ def test_an_edge_nearer_than_the_visible_floor_counts_as_touching(yaw_deg: int) 
     points = obstacles(Scan(0, seen_m, np.ones(BINS, np.bool_)))
     c, s = math.cos(math.radians(yaw_deg)), math.sin(math.radians(yaw_deg))
     towards = points @ np.array([[c, s], [-s, c]])
-    assert travel_m(towards, Twist(1.0, 0.0), 0.3) == 0.0
-    assert travel_m(towards, Twist(-1.0, 0.0), 0.3) > 0.5
+    assert travel_m(towards, Twist(1.0, 0.0), Footprint(0.3)) == 0.0
+    assert travel_m(towards, Twist(-1.0, 0.0), Footprint(0.3)) > 0.5
 
 
 @pytest.mark.parametrize(("x_m", "yaw_deg"), [(0.0, 0), (0.2, 0), (0.0, 40), (-0.1, -90)])
@@ -212,7 +213,7 @@ def test_a_drop_moves_with_the_base_since_it_was_captured(x_m: float, yaw_deg: i
 def test_the_way_back_ends_before_a_drop() -> None:
     frames = {"rear": frame("rear", render_depth(STAIRS, rays_of(MOUNTS.depth["rear"]), Pose(4.3, 3.0, math.pi)))}
     scan, _ = fuse(frames, 1, IDENTITY, ScanMemory(), RIG)
-    assert free_behind_m(scan, np.empty((0, 2)), 0.3) == pytest.approx(0.4, abs=0.1)
+    assert free_behind_m(scan, np.empty((0, 2)), Footprint(0.3)) == pytest.approx(0.4, abs=0.1)
 
 
 #   who drives                at stairs at an angle of [deg], edge's middle 5 m ahead
@@ -234,7 +235,7 @@ def driven(who: str, angle_deg: float, config: Config = CONFIG) -> tuple[float, 
 
     drive = InProcess(config, mounts, PLANT, robot, policy, (Watch(),))
     ticks = drive.drive_to(Pose(8.5, 3.0, 0.0), limit_s=12.0).ticks
-    return nearest_m - config.robot.footprint_radius_m, {tick.reason for tick in ticks}
+    return nearest_m - config.robot.footprint.reach_m, {tick.reason for tick in ticks}
 
 
 @pytest.mark.parametrize(("who", "angle_deg"), DRIVERS)

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onboard.config.config import load_config
+from onboard.config.footprint import Footprint
 from onboard.config.mounts import load_mounts
 from onboard.perception.collision import (
     BIN_CENTERS_RAD,
@@ -28,6 +29,7 @@ from onboard.policy.contract import ACTIONS
 from onboard.values.messages import BINS, Scan, Twist
 
 RADIUS_M = 0.3
+ROUND = Footprint(RADIUS_M)
 
 
 def scan_of(*points: tuple[float, float], blind_deg: tuple[tuple[float, float], ...] = ()) -> Scan:
@@ -85,7 +87,7 @@ def test_travels(name: str, point: tuple[float, float], twist: Twist, expected: 
     if expected is None:
         expected = travel_definition(point, twist, RADIUS_M, 2 * pi * twist.v_mps / twist.w_radps)
         assert expected < inf
-    assert travel_m(np.array([point]), twist, RADIUS_M) == pytest.approx(expected, abs=2e-3)
+    assert travel_m(np.array([point]), twist, ROUND) == pytest.approx(expected, abs=2e-3)
 
 
 @given(
@@ -100,7 +102,7 @@ def test_travel_is_its_definition(x: float, y: float, way: float, speed: float, 
     assume(abs(x) > 1e-3)  # abeam, one small step decides
     whole_m = min(5.0, 0.999 * 2 * pi * speed / abs(w)) if abs(w) > 1e-9 else 5.0
     step_m, twist = whole_m / 8000, Twist(way * speed, w)
-    got = travel_m(np.array([[x, y]]), twist, radius_m)
+    got = travel_m(np.array([[x, y]]), twist, Footprint(radius_m))
     # A graze is as long as the chord of the circle: compare with slightly smaller and larger circles.
     latest = travel_definition((x, y), twist, radius_m - 1e-3, whole_m)
     earliest = travel_definition((x, y), twist, radius_m + 1e-3, whole_m)
@@ -111,9 +113,7 @@ def test_travel_is_its_definition(x: float, y: float, way: float, speed: float, 
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=9), st.floats(-3, 3))
 def test_the_first_of_many_counts(points: list[tuple[float, float]], w: float) -> None:
     many = np.array(points)
-    assert travel_m(many, Twist(0.5, w), RADIUS_M) == min(
-        travel_m(one[np.newaxis], Twist(0.5, w), RADIUS_M) for one in many
-    )
+    assert travel_m(many, Twist(0.5, w), ROUND) == min(travel_m(one[np.newaxis], Twist(0.5, w), ROUND) for one in many)
 
 
 def test_ranges_that_are_no_distances_are_blind_and_no_obstacles() -> None:
@@ -192,11 +192,11 @@ def test_the_default_robot_with_a_camera_down(camera: str, expected: Look) -> No
 
 
 def test_behind() -> None:
-    assert free_behind_m(None, NOWHERE, RADIUS_M) == 0.0
-    assert free_behind_m(default_scan(), NOWHERE, RADIUS_M) == inf
-    assert free_behind_m(default_scan("rear"), NOWHERE, RADIUS_M) == 0.0
-    assert free_behind_m(scan_of((-1.0, 0.0)), NOWHERE, RADIUS_M) == pytest.approx(0.7, abs=1e-3)
-    assert free_behind_m(scan_of((-0.1, 0.25)), NOWHERE, RADIUS_M) == 0.0
-    assert free_behind_m(scan_of((1.0, 0.0), (0.2, 0.0), (-1.0, 0.4)), NOWHERE, RADIUS_M) == inf
-    assert free_behind_m(default_scan(), np.array([(-1.0, 0.0), (1.0, 0.0)]), RADIUS_M) == pytest.approx(0.7)
-    assert free_behind_m(scan_of((-0.5, 0.25)), NOWHERE, RADIUS_M) == pytest.approx(0.5 - sqrt(0.09 - 0.0625), abs=0.02)
+    assert free_behind_m(None, NOWHERE, ROUND) == 0.0
+    assert free_behind_m(default_scan(), NOWHERE, ROUND) == inf
+    assert free_behind_m(default_scan("rear"), NOWHERE, ROUND) == 0.0
+    assert free_behind_m(scan_of((-1.0, 0.0)), NOWHERE, ROUND) == pytest.approx(0.7, abs=1e-3)
+    assert free_behind_m(scan_of((-0.1, 0.25)), NOWHERE, ROUND) == 0.0
+    assert free_behind_m(scan_of((1.0, 0.0), (0.2, 0.0), (-1.0, 0.4)), NOWHERE, ROUND) == inf
+    assert free_behind_m(default_scan(), np.array([(-1.0, 0.0), (1.0, 0.0)]), ROUND) == pytest.approx(0.7)
+    assert free_behind_m(scan_of((-0.5, 0.25)), NOWHERE, ROUND) == pytest.approx(0.5 - sqrt(0.09 - 0.0625), abs=0.02)

@@ -19,10 +19,11 @@ from onboard.policy.contract import (
     STOP_ACTION,
     TensorType,
     check_tensors,
+    nearest_action,
 )
-from onboard.policy.encode import goal_tensor, memory_of, rgb_tensor, scan_tensor, tensors
+from onboard.policy.encode import RgbScale, ScanScale, goal_tensor, next_memory, rgb_tensor, scan_tensor, tensors
 from onboard.policy.inference import blank_observation
-from onboard.policy.manifest import Manifest, RgbScale, ScanScale, TensorEntry
+from onboard.policy.manifest import Manifest, TensorEntry
 from onboard.values.errors import EngineError, InputError
 from onboard.values.messages import BINS, ColorFrame, Motion, Pose, Scan, Twist
 
@@ -156,7 +157,13 @@ def test_goal_is_polar_with_cosine_and_sine(xy, rho, phi):
 
 def test_memory_goes_through_unchanged():
     values = tensors(blank_observation(), MEMORY, full_manifest())
-    np.testing.assert_array_equal(memory_of({"memory_out": values["memory_in"]}), MEMORY)
+    after = next_memory(values, {"memory_out": values["memory_in"]}, full_manifest())
+    np.testing.assert_array_equal(after, MEMORY.ravel())
+
+
+@pytest.mark.parametrize("action", range(len(ACTIONS)))
+def test_the_nearest_action_to_an_action_is_itself(action):
+    assert nearest_action(ACTIONS[action]) == action
 
 
 @pytest.mark.parametrize("action", [-1, 29])

@@ -18,7 +18,7 @@ from onboard.values.messages import Inputs, Pose, Twist
 from tests.rigs import runtime_bench
 from tests.rigs.runtime_bench import MOUNTS, Bench, Puppet, commands
 
-RADIUS_M = Config().robot.footprint_radius_m
+RADIUS_M = Config().robot.footprint.reach_m
 POST_M, LOW_M, TALL_M = 0.04, 0.25, 2.0
 """Half the post's width, and the heights of a low one and a tall one."""
 WALL_MM = 4000

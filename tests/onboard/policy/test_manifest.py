@@ -47,7 +47,7 @@ def test_extra_is_free_for_other_policies(model):
 SCAN = {"name": "scan", "shape": [1, 1, BINS], "dtype": "float32"}
 #    change                                                   the line names
 REFUSED = [
-    ({"contract_version": 2}, ["contract_version", "expected 1", "found 2"]),
+    ({"contract_version": 3}, ["contract_version", "expected 1 or 2", "found 3"]),
     ({"sha256": "f" * 64}, ["sha256", "expected ffff", "small.onnx"]),
     ({"sha256": "short"}, ["sha256"]),
     ({"colour": 1}, ["unknown key colour"]),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from onboard.config.config import LimitsSection, load_config
+from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant, load_plant
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.safety.limits import Bounds, Limited, LimitsState, Situation, bounds_of, limit
@@ -22,7 +23,7 @@ RADIUS_M = 0.25
 
 
 def bounds_with(**section: object) -> Bounds:
-    return bounds_of(LimitsSection(**section), PLANT, RADIUS_M, 200.0)  # type: ignore[arg-type]
+    return bounds_of(LimitsSection(**section), PLANT, Footprint(RADIUS_M), 200.0)  # type: ignore[arg-type]
 
 
 BOUNDS = bounds_with()

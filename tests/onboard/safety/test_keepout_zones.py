@@ -23,6 +23,7 @@ from hil.replay.recorded_policy import recorded_zones
 from onboard.assembly.assembly import check_files
 from onboard.assembly.robot import session_of, zones_of
 from onboard.config.config import Config, PolicySection, ZonesSection, load_config
+from onboard.config.footprint import Footprint
 from onboard.navigation.ekf import OUTLIERS_TO_DOUBT, LocalizationState, localised
 from onboard.perception.obstacle_memory import NOWHERE, Around
 from onboard.policy.contract import ACTIONS
@@ -70,7 +71,7 @@ def block(x_m: tuple[float, float], percent: int = 100, cell_m: float = 0.05) ->
 
 
 def loaded(required: bool = False, **files: Path) -> MapZones:
-    masks = load_zones(ZonesSection(required=required, **files), V_MAX_MPS, RADIUS_M)
+    masks = load_zones(ZonesSection(required=required, **files), V_MAX_MPS, Footprint(RADIUS_M))
     assert masks is not None
     return masks
 
@@ -154,7 +155,7 @@ def test_of_two_zones_the_slower_holds(tmp_path: Path) -> None:
 
 
 def test_without_masks_there_are_no_zones() -> None:
-    assert load_zones(ZonesSection(required=True), V_MAX_MPS, RADIUS_M) is None
+    assert load_zones(ZonesSection(required=True), V_MAX_MPS, Footprint(RADIUS_M)) is None
     assert zone_of(None, at(1.0)) is ELSEWHERE
 
 
@@ -189,9 +190,9 @@ def test_the_policy_sees_forbidden_ground_where_a_camera_looks() -> None:
 
 def test_recovery_backs_into_no_forbidden_ground() -> None:
     around = Around(scan_of(), NOWHERE)
-    assert free_behind_m(around, ELSEWHERE, 0.3) == math.inf
-    assert free_behind_m(around, Zone(True, np.array([[-1.0, 0.0]])), 0.3) == pytest.approx(0.7)
-    assert free_behind_m(around, Zone(held=True), 0.3) == 0.0
+    assert free_behind_m(around, ELSEWHERE, Footprint(0.3)) == math.inf
+    assert free_behind_m(around, Zone(True, np.array([[-1.0, 0.0]])), Footprint(0.3)) == pytest.approx(0.7)
+    assert free_behind_m(around, Zone(held=True), Footprint(0.3)) == 0.0
 
 
 # --- cell by cell -----------------------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def test_masks_come_back_from_a_recording(tmp_path: Path) -> None:
     keep_out = mask(tmp_path, "keep", block((5.0, 7.0)), yaw=0.3)
     files = {"keep_out": keep_out, "speed": mask(tmp_path, "speed", block((1, 2), 40))}
     masks = loaded(**files)
-    back = decode(encode(masks), ZonesSection(**files), V_MAX_MPS, RADIUS_M)
+    back = decode(encode(masks), ZonesSection(**files), V_MAX_MPS, Footprint(RADIUS_M))
     for place in (at(4.0), at(1.5), at(6.0)):
         a, b = zone_of(masks, place), zone_of(back, place)
         assert (a.in_force, a.held, a.limit_mps) == (b.in_force, b.held, b.limit_mps)
@@ -294,7 +295,7 @@ def test_masks_come_back_from_a_recording(tmp_path: Path) -> None:
     unknown, damaged = encode(masks).replace("keep_out", "other"), encode(masks).replace("eJ", "xx", 1)
     for text in ("", "[]", "{}x", '{"keep_out": {}}', '{"other": {}}', unknown, damaged):
         with pytest.raises(InputError, match="not the zones of a map"):
-            decode(text, ZonesSection(), V_MAX_MPS, RADIUS_M)
+            decode(text, ZonesSection(), V_MAX_MPS, Footprint(RADIUS_M))
 
 
 #   what a recording may say that is no mask    its line
@@ -314,7 +315,7 @@ def test_a_recorded_mask_is_unpacked_within_bounds(
     table["keep_out"] |= said
     tracemalloc.start()
     with pytest.raises(InputError, match=line):
-        decode(json.dumps(table), ZonesSection(), V_MAX_MPS, RADIUS_M)
+        decode(json.dumps(table), ZonesSection(), V_MAX_MPS, Footprint(RADIUS_M))
     assert tracemalloc.get_traced_memory()[1] < MAX_CELLS
     tracemalloc.stop()
 

@@ -8,6 +8,7 @@ from math import cos, inf, nan, pi, sin
 import numpy as np
 import pytest
 
+from onboard.config.footprint import Footprint
 from onboard.perception.collision import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import Limited, LimitsState, Reason, Situation, limit, operator_drives
@@ -247,7 +248,7 @@ def test_r8_the_zones_judge_the_arc_that_the_ramp_makes() -> None:
     state = LimitsState(sent=Twist(0.3, 0.0), sent_ns=NOW_NS - TICK_NS)
     scan = scan_of((0.33, -0.2), (0.40, -0.2))
     turning = Twist(0.3, 3.0)
-    assert travel_m(obstacles(scan), turning, BOUNDS.swept_radius_m) > 0.3
+    assert travel_m(obstacles(scan), turning, BOUNDS.swept) > 0.3
     got = limited(turning, replace(FREE, scan=scan), bounds, state)
     assert got.twist.v_mps <= stoppable_mps(0.33 - 0.22, 2.5, 0.15)
     assert got.reason is Reason.TIME_TO_CONTACT
@@ -290,7 +291,7 @@ def test_r9_never_faster_than_it_can_brake() -> None:
     bounds = bounds_with(time_to_contact_s=0.0, slow_fraction=1.0)
     for range_m in (0.31, 0.35, 0.4, 0.5, 0.6):
         got = before((range_m, 0.0), bounds=bounds)
-        way_m = travel_m(obstacles(scan_of((range_m, 0.0))), AHEAD, 0.3)
+        way_m = travel_m(obstacles(scan_of((range_m, 0.0))), AHEAD, Footprint(0.3))
         assert got.twist.v_mps == pytest.approx(stoppable_mps(way_m, 2.5, 0.15))
         assert got.reason is Reason.ZONE_STOP
     assert before((0.70, 0.0), bounds=bounds).twist == AHEAD

@@ -8,6 +8,7 @@ from math import inf, nextafter
 import numpy as np
 import pytest
 
+from onboard.config.footprint import Footprint
 from onboard.perception.collision import braking_m, obstacles, stoppable_mps, travel_m
 from onboard.safety.limits import (
     LOST,
@@ -115,13 +116,13 @@ def test_r10_an_obstacle_exactly_at_the_end_of_the_slow_zone_slows() -> None:
     way_m = braking_m(wanted.v_mps, open_road.braking_mps2, open_road.reaction_s)
     radius_m = 0.8 - way_m
     for _ in range(100):
-        radius_m += travel_m(obstacles(scan), wanted, radius_m) - way_m
+        radius_m += travel_m(obstacles(scan), wanted, Footprint(radius_m)) - way_m
     found = next(
-        margin_m
+        margin
         for step in range(-200, 200)
-        if travel_m(obstacles(scan), wanted, margin_m := radius_m + step * 2.0**-54) == way_m
+        if travel_m(obstacles(scan), wanted, margin := Footprint(radius_m + step * 2.0**-54)) == way_m
     )
-    exactly, just_less = replace(open_road, slow_radius_m=found), replace(open_road, slow_radius_m=found - 1e-9)
+    exactly, just_less = replace(open_road, slow=found), replace(open_road, slow=found.grown(-1e-9))
     situation = replace(FREE, scan=scan)
     assert limited(wanted, situation, exactly).reason is Reason.ZONE_SLOW
     assert limited(wanted, situation, just_less).reason is Reason.NONE
@@ -163,7 +164,7 @@ def test_r12_r14_a_blind_flank_slows_on_the_same_arc() -> None:
 def test_r20_a_farther_obstacle_slows_on_the_same_arc() -> None:
     place = np.array([(0.45, 0.0)])
     got = limited(Twist(1.0, 0.25), replace(FREE, out_of_view=place))
-    way_m = travel_m(place, Twist(1.0, 0.25), BOUNDS.swept_radius_m)
+    way_m = travel_m(place, Twist(1.0, 0.25), BOUNDS.swept)
     assert got.reason is Reason.REMEMBERED
     assert got.twist.v_mps == pytest.approx(stoppable_mps(way_m, 2.5, 0.15))
     assert got.twist.w_radps == pytest.approx(0.25 * got.twist.v_mps)

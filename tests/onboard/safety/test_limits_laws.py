@@ -72,7 +72,7 @@ def test_law_whatever_happens_the_command_is_finite_bounded_and_safe(
     if situation.scan is None or situation.odometry_arrival_ns is None:
         assert got.twist == STOP
     elif abs(v) >= 1e-3:
-        way_m = travel_m(obstacles(situation.scan), got.twist, bounds.swept_radius_m)
+        way_m = travel_m(obstacles(situation.scan), got.twist, bounds.swept)
         assert abs(v) <= stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s) + 1e-6
 
 
@@ -91,7 +91,7 @@ def test_law_zones_only_scale(wanted: Twist, scan: Scan) -> None:
 def test_r20_law_it_slows_as_much_as_a_visible_obstacle(wanted: Twist, x: float, y: float) -> None:
     got = limited(wanted, replace(FREE, out_of_view=np.array([(x, y)]))).twist
     if abs(got.v_mps) >= 1e-3:
-        way_m = travel_m(np.array([(x, y)]), got, BOUNDS.swept_radius_m)
+        way_m = travel_m(np.array([(x, y)]), got, BOUNDS.swept)
         assert abs(got.v_mps) <= stoppable_mps(way_m, BOUNDS.braking_mps2, BOUNDS.reaction_s) + 1e-6
         assert got.v_mps * wanted.w_radps == pytest.approx(got.w_radps * wanted.v_mps, abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""External inputs of the limits: the policy scan's age (R17), `/speed_limit` (R18, R19), notices (R23)."""
+"""External inputs of the limits: the policy scan's age (R17), `/speed_limit` (R18, R19), notices (R23, R24)."""
 
 from __future__ import annotations
 
@@ -156,19 +156,19 @@ def test_r19_no_limit_makes_a_command_that_is_not_finite(word: float | None, v_m
     assert isfinite(twist.w_radps)
 
 
-# --- R23: a notice of an obstacle -------------------------------------------------------------------------------------
+# --- R23, R24: a notice of an obstacle --------------------------------------------------------------------------------
 
-SLIGHT = Twist(1e-9, 1.0)
+SLIGHT = Twist(1e-9, 0.4)
 #   what                        notice  wanted              operator  command             reason
 NOTICES = [
     ("ahead",                    True,  Twist(1.0, 0.0),    False,    STOP,               Reason.OBSTACLE),
-    ("an arc",                   True,  Twist(0.6, 1.0),    False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
-    ("an arc to the right",      True,  Twist(0.6, -2.0),   False,    Twist(0.0, -2.0),   Reason.OBSTACLE),
-    ("hardly ahead",             True,  SLIGHT,             False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
-    ("too fast, on an arc",      True,  Twist(2.0, 2.0),    False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
-    ("in place",                 True,  Twist(0.0, 3.0),    False,    Twist(0.0, 3.0),    Reason.NONE),
+    ("an arc",                   True,  Twist(0.6, 0.4),    False,    Twist(0.0, 0.4),    Reason.OBSTACLE),
+    ("an arc to the right",      True,  Twist(0.6, -0.3),   False,    Twist(0.0, -0.3),   Reason.OBSTACLE),
+    ("hardly ahead",             True,  SLIGHT,             False,    Twist(0.0, 0.4),    Reason.OBSTACLE),
+    ("too fast, on an arc",      True,  Twist(2.0, 0.8),    False,    Twist(0.0, 0.4),    Reason.OBSTACLE),
+    ("in place",                 True,  Twist(0.0, 0.5),    False,    Twist(0.0, 0.5),    Reason.NONE),
     ("back",                     True,  Twist(-0.2, 0.0),   False,    Twist(-0.2, 0.0),   Reason.NONE),
-    ("back on an arc",           True,  Twist(-0.3, 1.0),   False,    Twist(-0.3, 1.0),   Reason.NONE),
+    ("back on an arc",           True,  Twist(-0.3, 0.5),   False,    Twist(-0.3, 0.5),   Reason.NONE),
     ("stands",                   True,  STOP,               False,    STOP,               Reason.NONE),
     ("operator",                 True,  Twist(1.0, 0.5),    True,     Twist(0.1, 0.05),   Reason.OBSTACLE),
     ("operator who creeps",      True,  Twist(0.1, 0.5),    True,     Twist(0.1, 0.5),    Reason.TELEOP),
@@ -189,6 +189,34 @@ def test_r23_no_forward_motion_while_a_notice_is_on(
     got = limited(wanted, replace(FREE, obstacle=notice, teleop=teleop))
     assert (got.twist.v_mps, got.twist.w_radps) == pytest.approx((command.v_mps, command.w_radps), rel=1e-12, abs=0.0)
     assert got.reason is reason
+
+
+#   what                        notice  wanted              operator  command             reason
+TURNS = [
+    ("in place",                 True,  Twist(0.0, 3.0),    False,    Twist(0.0, 0.5),    Reason.OBSTACLE),
+    ("to the right",             True,  Twist(0.0, -0.6),   False,    Twist(0.0, -0.5),   Reason.OBSTACLE),
+    ("of an arc ahead",          True,  Twist(0.6, 2.0),    False,    Twist(0.0, 0.5),    Reason.OBSTACLE),
+    ("of an arc back",           True,  Twist(-0.3, 1.0),   False,    Twist(-0.15, 0.5),  Reason.OBSTACLE),
+    ("as slow as may be",        True,  Twist(0.0, -0.5),   False,    Twist(0.0, -0.5),   Reason.NONE),
+    ("operator",                 True,  Twist(0.0, 3.0),    True,     Twist(0.0, 3.0),    Reason.TELEOP),
+    ("withdrawn",                False, Twist(0.0, 3.0),    False,    Twist(0.0, 3.0),    Reason.NONE),
+    ("never heard of",           None,  Twist(0.0, 3.0),    False,    Twist(0.0, 3.0),    Reason.NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "notice", "wanted", "by_operator", "command", "reason"), TURNS, ids=[row[0] for row in TURNS]
+)
+def test_r24_a_turn_is_slow_while_a_notice_is_on(
+    what: str, notice: bool | None, wanted: Twist, by_operator: bool, command: Twist, reason: Reason
+) -> None:
+    test_r23_no_forward_motion_while_a_notice_is_on(what, notice, wanted, by_operator, command, reason)
+
+
+def test_r24_r8_a_turn_from_before_does_not_wait_for_a_ramp() -> None:
+    turning = LimitsState(sent=Twist(0.0, 3.0), sent_ns=NOW_NS - 33 * MS)
+    got = limit(turning, Twist(0.0, 3.0), replace(FREE, obstacle=True), bounds_with(angular_acceleration_radps2=1.0))[1]
+    assert (got.twist, got.reason) == (Twist(0.0, 0.5), Reason.OBSTACLE)
 
 
 def test_r23_r8_a_notice_does_not_wait_for_a_ramp() -> None:
@@ -216,7 +244,9 @@ def test_r23_with_no_creep_an_operator_stands() -> None:
 
 
 @given(st.floats(-5.0, 5.0), st.floats(-5.0, 5.0))
-def test_r23_whatever_is_wanted_nothing_goes_forward_and_the_rest_stays(v_mps: float, w_radps: float) -> None:
+def test_r23_r24_whatever_is_wanted_nothing_goes_forward_or_turns_fast(v_mps: float, w_radps: float) -> None:
     free_twist = limited(Twist(v_mps, w_radps), FREE).twist
     twist = limited(Twist(v_mps, w_radps), replace(FREE, obstacle=True)).twist
-    assert twist == Twist(min(0.0, free_twist.v_mps), free_twist.w_radps)
+    part = min(1.0, 0.5 / abs(free_twist.w_radps)) if free_twist.w_radps else 1.0
+    expected = min(0.0, free_twist.v_mps) * part, free_twist.w_radps * part
+    assert (twist.v_mps, twist.w_radps) == pytest.approx(expected, abs=1e-12)

@@ -335,3 +335,85 @@ def assert_never_backs(state: RecoveryState, from_s: float) -> None:
         state, override, _ = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(from_s + 0.1 * number))
         assert override in (None, STOP)
     assert state.gave_up
+
+
+# R16, R17, R18: held at one place
+
+SPINS = replace(WANTS, wanted=Twist(0.0, 3.0), measured=Twist(0.08, 3.0), place_m=(0.0, 0.0), nearer_ns=0)
+TOLD = replace(SPINS, obstacle=True)
+RESTS = {"wanted": STOP, "measured": STOP}
+
+#   what                              situation                                         tried after [s]
+HELD = [
+    ("told, turns in place",           TOLD,                                             4.0),
+    ("told, wheels slip",              replace(TOLD, measured=Twist(0.9, 0.0)),          4.0),
+    ("told, wants nothing, turns",     replace(TOLD, wanted=STOP),                       4.0),
+    ("told, came nearer just now",     replace(TOLD, nearer_ns=seconds(3.0)),            4.0),
+    ("turns in place",                 SPINS,                                            20.0),
+    ("not nearer for a shorter time",  replace(SPINS, nearer_ns=seconds(3.0)),           23.0),
+    ("wheels slip",                    replace(SPINS, measured=Twist(0.9, 0.0)),         20.0),
+    ("turns, wants nothing",           replace(SPINS, wanted=STOP),                      20.0),
+    ("rests, wants nothing",           replace(SPINS, **RESTS),                          None),
+    ("no place",                       replace(SPINS, place_m=None),                     None),
+    ("no goal",                        replace(SPINS, nearer_ns=None),                   None),
+    ("suspended",                      replace(SPINS, suspended=True),                   None),
+]  # fmt: skip
+
+
+def tried_after(situations: dict[float, Situation], until_s: float = 30.0) -> float | None:
+    """Return the time of the first try [s]; situations: each holds from its time on, on a grid of 0.1 s."""
+    state, situation = RecoveryState(), SPINS
+    for tick in range(round(until_s * 10) + 1):
+        situation = situations.get(tick / 10, situation)
+        state, _, event = advance(state, situation, SECTION, seconds(tick / 10))
+        if event is not None:
+            assert event is Event.BEGAN
+            assert state.place_m is None
+            return tick / 10
+    return None
+
+
+@pytest.mark.parametrize(("what", "situation", "after_s"), HELD, ids=[row[0] for row in HELD])
+def test_r16_r17_a_robot_that_stays_at_a_place_is_blocked(what: str, situation: Situation, after_s: float) -> None:
+    assert tried_after({0.0: situation}) == after_s
+
+
+NEAR, LEFT = replace(SPINS, place_m=(0.3, 0.0)), replace(SPINS, place_m=(0.2, 0.23))
+BACK_IN_TIME = seconds(4.0)
+#   what                         from when on [s]                                                     tried after [s]
+AGAIN = [
+    ("moves about in the place",  {0.0: SPINS, 4.0: NEAR, 4.1: SPINS},                                20.0),
+    ("leaves the place",          {0.0: SPINS, 4.0: LEFT},                                            24.0),
+    ("leaves and is back",        {0.0: SPINS, 4.0: LEFT, 4.1: SPINS},                                24.1),
+    ("leaves, told",              {0.0: TOLD, 3.0: replace(LEFT, obstacle=True)},                     7.0),
+    ("a notice comes",            {0.0: SPINS, 4.0: TOLD},                                            8.0),
+    ("a notice goes",             {0.0: TOLD, 3.0: SPINS},                                            23.0),
+    ("rests for a tick",          {0.0: SPINS, 4.0: replace(SPINS, **RESTS), 4.1: SPINS},             24.1),
+    ("rests for a tick, told",    {0.0: TOLD, 3.0: replace(TOLD, **RESTS), 3.1: TOLD},                4.0),
+    ("suspended for a tick",      {0.0: SPINS, 4.0: replace(SPINS, suspended=True), 4.1: SPINS},      24.1),
+    ("comes nearer",              {0.0: SPINS, 4.0: replace(SPINS, nearer_ns=BACK_IN_TIME)},          24.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "situations", "after_s"), AGAIN, ids=[row[0] for row in AGAIN])
+def test_r18_the_place_and_its_time_restart(what: str, situations: dict[float, Situation], after_s: float) -> None:
+    assert tried_after(situations) == after_s
+
+
+def test_r18_the_place_restarts_with_time_that_goes_backward_and_with_each_try() -> None:
+    state, _, _ = advance(RecoveryState(), SPINS, SECTION, seconds(9.0))
+    assert (state.place_m, state.place_ns) == ((0.0, 0.0), seconds(9.0))
+    assert advance(state, SPINS, SECTION, seconds(8.0))[0].place_m is None
+    refused, _, event = advance(state, replace(SPINS, rear_free_m=0.0), SECTION, seconds(29.0))
+    assert (event, refused.place_m) == (Event.REAR_NOT_FREE, None)
+    after = advance(refused, SPINS, SECTION, seconds(29.1))[0]
+    assert (after.place_m, after.place_ns) == ((0.0, 0.0), seconds(29.1))
+
+
+def test_r16_r9_r13_turning_under_a_notice_ends_within_half_a_minute() -> None:
+    state, happened = RecoveryState(), []
+    for tick in range(300):
+        state, override, event = advance(state, TOLD, SECTION, seconds(tick / 10))
+        assert override in (None, STOP, BACK)
+        happened += [event] if event else []
+    assert happened == [Event.BEGAN, Event.ENDED] * SECTION.tries + [Event.GAVE_UP]

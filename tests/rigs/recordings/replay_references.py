@@ -25,7 +25,7 @@ from PIL import Image
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import SimulatedInbox
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.replay.reference import make_reference
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, session_of
@@ -188,7 +188,7 @@ def scrubbed(session: dict[str, str]) -> dict[str, str]:
 def demo(folder: Path) -> Path:
     """Record a minute of a drive through a furnished floor with faults in it."""
     config = plain_config()
-    mounts, body = load_mounts(config.robot.mounts), Body(config.robot.footprint_radius_m, config.robot.height_m)
+    mounts, body = load_mounts(config.robot.mounts), body_of(config.robot)
     scenario = choose(MAP, 1, EPISODE, body)
     senses = Senses(seed=3)
     robot = SimulatedRobot(scenario.world, PLANT, body, replace(mounts, color={}), scenario.episode.start, senses)

@@ -14,7 +14,7 @@ from hil.drive.episodes import choose
 from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.materials import draw_look
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.recordings.locate import takes_of
 from hil.replay.recorded_policy import Policies
 from hil.replay.replay import Asked, Replayer
@@ -85,7 +85,7 @@ def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
     config = plain_config()
     policy = config.policy.model_copy(update={"model": str(model), "engine": "onnxruntime", "threads": 1})
     config = config.model_copy(update={"policy": policy})
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     scenario = choose("gdc1", 1, 3, body)
     senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
     robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from onboard.config.footprint import Footprint
 from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Scan, Twist
@@ -95,7 +96,7 @@ def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Ca
         return Cause.SCAN
     speed_mps = max(abs(command.v_mps), abs(seen.measured.v_mps) if seen.measured else 0.0)
     stop_m = collision.braking_m(speed_mps, rules.braking_mps2, rules.reaction_s) + rules.margin_m + speed_mps * ahead_s
-    free_m = collision.travel_m(collision.obstacles(scan), command, rules.radius_m)
+    free_m = collision.travel_m(collision.obstacles(scan), command, Footprint(rules.radius_m))
     return Cause.OBSTACLE if free_m <= stop_m else Cause.NONE
 
 
@@ -107,7 +108,7 @@ def free_ahead_m(scan: Scan, bearing_rad: float, radius_m: float) -> float:
     if not scan.seen[bin_]:
         return 0.0
     turned = points @ ((c, -s), (s, c))
-    return collision.travel_m(turned, STRAIGHT, radius_m)
+    return collision.travel_m(turned, STRAIGHT, Footprint(radius_m))
 
 
 def late(seen: Seen, rules: Rules) -> bool:

@@ -34,7 +34,7 @@ def rules_of(config: Config, plant: Plant, **changes: float) -> Rules:
     """Return the parameters of a robot: footprint and braking from configuration and plant, others from `changes`."""
     limits = config.limits
     return Rules(
-        radius_m=config.robot.footprint_radius_m + limits.stop_margin_m,
+        radius_m=config.robot.footprint.reach_m + limits.stop_margin_m,
         braking_mps2=min(limits.acceleration_mps2, plant.linear.acceleration_max),
         **changes,
     )

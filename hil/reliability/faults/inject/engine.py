@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from hil.reliability.faults.inject.schedule import Injection
-from onboard.policy.contract import ACTIONS, LINEAR_MPS
+from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.policy.inference import Result
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
-from onboard.values.messages import STOP, Inputs, Twist
+from onboard.values.messages import STOP, Decision, Inputs, Twist
 
 SLOW_NS = NS_PER_S // 5
 """Additional latency of a decision. A decision is due after 100 ms: it misses its deadline and ends before the next."""
 BLOCK_NS = 3 * NS_PER_S // 10
 AHEAD = ACTIONS.index(Twist(max(LINEAR_MPS), 0.0))
+TURN = ACTIONS.index(Twist(0.0, max(ANGULAR_RADPS)))
 
 
 class SlowEngine(Injection):
@@ -61,11 +62,15 @@ class Ahead(Injection):
 
     def result(self, result: Result) -> Result:
         """Return the result with that action."""
-        if result.decision is None:
-            return result
-        logits = np.zeros_like(result.decision.logits)
-        logits[AHEAD] = 1.0
-        return replace(result, decision=replace(result.decision, action=AHEAD, logits=logits))
+        return _choosing(AHEAD, result)
+
+
+def _choosing(action: int, result: Result) -> Result:
+    if result.decision is None:
+        return result
+    logits = np.zeros(len(ACTIONS), np.float32)
+    logits[action] = 1.0
+    return replace(result, decision=Decision(action, logits))
 
 
 class BlockedLoop(Injection):
@@ -90,6 +95,22 @@ class DeafBase(Injection):
     def command(self, command: Twist) -> Twist | None:
         """Return a stop."""
         return STOP
+
+
+class HeldBase(Injection):
+    """Something holds the base, which can only turn; its bumper reports that, and the policy wants a fast turn."""
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the notice."""
+        return replace(inputs, obstacle=True)
+
+    def result(self, result: Result) -> Result:
+        """Return the result with the turn."""
+        return _choosing(TURN, result)
+
+    def command(self, command: Twist) -> Twist | None:
+        """Return the command's turn."""
+        return Twist(0.0, command.w_radps)
 
 
 class LostDrive(Injection):

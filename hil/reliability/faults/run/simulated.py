@@ -20,7 +20,7 @@ from hil.drive.sensing import (
 )
 from hil.drive.setting import wants_color
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode
 from hil.reliability.faults.expectations import Run, Truth
 from hil.reliability.faults.fault import Fault, Need
@@ -86,7 +86,7 @@ def drive(
     The caller sets onset and end of the run. Raises InputError if the start is not free.
     """
     policy = site.make_policy(config)
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    body = body_of(config.robot)
     senses = Senses(seed=site.seed, depth_noise=True)
     robot = SimulatedRobot(site.world, site.plant, body, site.mounts, site.episode.start, senses)
     clock = SimulatedClock()

@@ -12,8 +12,7 @@ from engines.network.network import TINY, Variant, untrained
 from engines.train.rollout.student import Student
 from engines.train.rollout.vector_env import DecisionRequest
 from onboard.policy.contract import INPUTS
-from onboard.policy.encode import rgb_tensor
-from onboard.policy.manifest import RgbScale
+from onboard.policy.encode import RgbScale, rgb_tensor
 from onboard.values.errors import OnboardError
 from onboard.values.messages import ColorFrame
 

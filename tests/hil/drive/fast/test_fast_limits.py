@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hil.drive.fast.limits_kernel import FastLimits
 from hil.sensors.direct_scan import looked_at
 from onboard.config.config import LimitsSection, ScanSection
+from onboard.config.footprint import Footprint
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import LimitsState, Situation, bounds_of, limit
 from onboard.values.messages import BINS, STOP, Scan, Twist
@@ -32,7 +33,7 @@ SECTIONS = {
 
 
 def limits_of(section: str = "default", seen: np.ndarray = EVERYWHERE) -> FastLimits:
-    return FastLimits(bounds_of(LimitsSection(**SECTIONS[section]), PLANT, 0.25, 200.0), seen)
+    return FastLimits(bounds_of(LimitsSection(**SECTIONS[section]), PLANT, Footprint(0.25), 200.0), seen)
 
 
 def limited(fast: FastLimits, ranges_m: np.ndarray, wanted: Twist) -> Twist:

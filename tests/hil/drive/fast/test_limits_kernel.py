@@ -15,6 +15,7 @@ from hil.maps.world_grid import World, world_of_walls
 from hil.physics.contact import solid_between
 from hil.sensors.direct_scan import direct_scan
 from onboard.config.config import LimitsSection, ScanSection
+from onboard.config.footprint import Footprint
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import bounds_of
 from onboard.values.messages import BINS, Pose, Twist
@@ -27,8 +28,10 @@ SECTION = ScanSection()
 SEEN = np.ones(BINS, np.bool_)
 BACKING = Twist(-0.2, 0.0)
 MOVING = [action for action in (*ACTIONS, BACKING) if action.v_mps != 0.0]
-FAST = FastLimits(bounds_of(LimitsSection(), PLANT, 0.25, 200.0), SEEN)
-CARELESS = FastLimits(bounds_of(LimitsSection(time_to_contact_s=0.0, stop_margin_m=0.0), PLANT, 0.25, 200.0), SEEN)
+FAST = FastLimits(bounds_of(LimitsSection(), PLANT, Footprint(0.25), 200.0), SEEN)
+CARELESS = FastLimits(
+    bounds_of(LimitsSection(time_to_contact_s=0.0, stop_margin_m=0.0), PLANT, Footprint(0.25), 200.0), SEEN
+)
 
 
 def may_bind(world: World, pose: Pose, wanted: Twist, fast: FastLimits = FAST) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from hil.drive.episodes import choose
 from hil.live.demo import demo_config
-from hil.physics.collision_world import Body
+from hil.physics.collision_world import body_of
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.run import live
 from hil.reliability.faults.run.live import in_process
@@ -52,7 +52,7 @@ def test_a_fault_comes_to_what_it_must_in_the_real_process(
 ) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(free_domain()))
     config = demo_config(load_config(DEFAULT_ROBOT / "onboard.toml"), None)
-    scenario = choose(MAP, 1, EPISODE, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    scenario = choose(MAP, 1, EPISODE, body_of(config.robot))
     drive = Drive(config, ["--map", MAP, "--episode", str(EPISODE)], Pose(*scenario.episode.goal_xy_m, 0.0))
     verdict = in_process(fault, drive, PLANT, tmp_path)
     assert verdict.problems == ()

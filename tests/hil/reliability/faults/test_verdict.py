@@ -18,7 +18,7 @@ from onboard.drivers.dds import camera_input, sender_clock
 from onboard.navigation import fix_gating, mission, odometry
 from onboard.perception.frozen_sensor import UnchangedWatch
 from onboard.policy import decision
-from onboard.safety import limits
+from onboard.safety import limits, recovery
 from onboard.values.clock import Quickest
 from onboard.values.messages import Pose, Twist
 from tests.hil.reliability.faults.faults_rig import BY_NAME, site
@@ -124,6 +124,14 @@ def never_giving_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mission, "stop", lambda judged, reason: judged)
 
 
+def turning_freely(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "NOTICE_RADPS", 3.0)
+
+
+def turning_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "held", lambda *_: False)
+
+
 def without_last_stop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedInbox, "close", lambda self: None)
 
@@ -141,6 +149,8 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("what is told",                    deaf_to_notices,      "obstacle_stuck",         "obstacle: forward at "),
     ("what is told, to drive on",       deaf_to_notices,      "obstacle_stuck",         "never so: "),
     ("giving up, what is told",         never_giving_up,      "obstacle_stuck",         'its state is "'),
+    ("a slow turn, what is told",       turning_freely,       "held_turning",           "it turns at 3.00 rad/s"),
+    ("being held, what is told",        turning_for_ever,     "held_turning",           'its state is "'),
     ("the bound on speed",              without_speed,        "override_flood",         "speed: "),
     ("numbers that are none",           without_stops,        "override_flood",         "finite: the command is ("),
     ("blind sectors",                   without_blindness,    "camera_gone",            "never so: "),

@@ -46,7 +46,7 @@ class Watch:
 
     def __init__(self, config: Config, plant: Plant, masks: MapZones | None = None) -> None:
         self._config, self._monitor, self._masks = config, Monitor(config, plant), masks
-        self._bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+        self._bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
         self._remembered = Remembered(config)
         self._keep_out = Cells(masks.keep_out) if masks is not None and masks.keep_out is not None else None
         self._slow = Cells(masks.speed) if masks is not None and masks.speed is not None else None
@@ -88,7 +88,7 @@ class Watch:
             self._limit_mps = word_mps if word_mps > 0.0 else math.inf
         must("speed limit", speed_mps <= self._limit_mps + ROUNDING_MPS, speed_mps, self._limit_mps)
         if self._slow is not None and base is not None and speed_mps > 0.0:
-            slowest = self._slow.slowest(base, self._bounds.footprint_radius_m)
+            slowest = self._slow.slowest(base, self._bounds.footprint.reach_m)
             allowed_mps = slowest / FORBIDDEN * self._bounds.v_max_mps
             must("speed zone", speed_mps <= allowed_mps + ROUNDING_MPS, speed_mps, allowed_mps)
 
@@ -100,12 +100,12 @@ class Watch:
         if not self._operated(tick):
             needed = "front" if command.v_mps > 0.0 else "rear"
             must("blind", self._looks(tick, needed), command, sorted(tick.inputs.depth))
-        swept_m = self._bounds.swept_radius_m
+        swept_m = self._bounds.swept.reach_m
         self._keeps_off("stop zone", tick, seen_points(tick.limits_scan), swept_m)
         self._keeps_off("remembered", tick, unseen, swept_m)
         if self._config.scan.drop_m > 0.0:
             missing = missing_floor(tick.inputs.depth, self._config.scan.drop_m)
-            self._keeps_off("drop", tick, missing, self._bounds.footprint_radius_m)
+            self._keeps_off("drop", tick, missing, self._bounds.footprint.reach_m)
 
     def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
         """The robot does not enter or move in forbidden ground, nor drive without localisation if zones require it."""
@@ -117,7 +117,7 @@ class Watch:
         must("required zones", (base is not None and not contradicted) or not masks.required, tick.command)
         if self._keep_out is not None and base is not None:
             must("keep-out", not self._keep_out.stands_in(base), tick.command)
-            self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint_radius_m)
+            self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint.reach_m)
 
     def _judge_recovery(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> None:
         """Backing is bounded in time, distance and tries, straight back, and only where somebody looks.
@@ -139,7 +139,7 @@ class Watch:
         must("recovery way", abs(tick.command.w_radps) <= abs(self._sent.w_radps), tick.command)
         must("recovery rear", self._looks(tick, "rear"), "nobody looks there")
         rest_m = max(0.0, section.backward_mps * section.backward_s - gone_m)
-        free_m = behind_m(self._behind(tick, unseen, base), self._bounds.swept_radius_m)
+        free_m = behind_m(self._behind(tick, unseen, base), self._bounds.swept.reach_m)
         needed_m = section.rear_clearance_m + rest_m - slack_m - ROUNDING_M
         must("recovery rear", free_m >= needed_m, free_m, needed_m)
 

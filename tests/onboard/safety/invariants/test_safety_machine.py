@@ -94,7 +94,7 @@ def masks_of(kind: str) -> MapZones | None:
     speed[70:, :], speed[90:, :80] = 40, 5
     layers = Layer(CELL_M, CORNER, keep_out), Layer(CELL_M, CORNER, speed)
     config, required = Config(), kind == "required"
-    numbers = config.limits.v_max_mps, config.robot.footprint_radius_m
+    numbers = config.limits.v_max_mps, config.robot.footprint
     text = encode(MapZones(*layers, np.zeros((0, 0), np.bool_), required, *numbers))
     return decode(text, ZonesSection(required=required), *numbers)
 

@@ -1,0 +1,348 @@
+"""A model of another training: a proposed manifest from its tensors, and all that does not fit.
+
+The proposal goes by names and sizes. Each guess is told, since only the model's author knows what it was trained on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onboard.assembly.policies import check_timing
+from onboard.config.config import Config
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.actions import ContinuousAction, beyond
+from onboard.policy.contract import ACTIONS, OWN_VERSION, TensorType, twist_of
+from onboard.policy.encode import (
+    ColorFeed,
+    GoalFeed,
+    OneFeed,
+    PartsFeed,
+    ScanFeed,
+)
+from onboard.policy.inference import blank_observation
+from onboard.policy.manifest import (
+    ModelManifest,
+    OwnManifest,
+    load_manifest,
+    manifest_path,
+    misfits,
+    save_manifest,
+    sha256_of,
+    weight_types,
+)
+from onboard.policy.network_policy import NetworkPolicy
+from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError
+
+# ---- The model with a batch of 1 and all weights in one file
+
+BATCH = 1
+
+
+def copied(model: Path, target: Path) -> bool:
+    """Write a model with a batch of 1 and all weights inside. Return whether its batch was variable.
+
+    Raises InputError if it cannot be read or written, or if another axis has no fixed size.
+    """
+    try:
+        proto = onnx.load(model)
+    except OSError as error:
+        raise InputError(f"{model}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # protobuf and onnx raise many kinds for a file that is no model
+        raise InputError(f"{model}: not an ONNX model: {' '.join(str(error).split())[:120]}") from error
+    weights = {weight.name for weight in proto.graph.initializer}
+    tensors = [one for one in proto.graph.input if one.name not in weights]
+    names = {one.type.tensor_type.shape.dim[0].dim_param for one in tensors if one.type.tensor_type.shape.dim} - {""}
+    fixed = False
+    for one in [*tensors, *proto.graph.output]:
+        for axis, size in enumerate(one.type.tensor_type.shape.dim):
+            if size.HasField("dim_value"):
+                continue
+            if axis and size.dim_param not in names:
+                told = size.dim_param or "?"
+                raise InputError(f"{model}: tensor {one.name}: axis {axis} ({told}) has no fixed size; export it fixed")
+            size.dim_value, fixed = BATCH, True
+    del proto.graph.value_info[:]
+    try:
+        target.write_bytes(proto.SerializeToString())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{target}: cannot be written: {error}") from error
+    return fixed
+
+
+# ---- The proposal
+
+
+@dataclass
+class Proposal:
+    """Keys of a manifest, and what was guessed, one line each. missing: what nobody but the author can say."""
+
+    table: dict[str, Any] = field(default_factory=dict)
+    guesses: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the author said.
+
+    v_mps, w_radps: ranges of a continuous action
+    twists:         rows of a table of actions
+    fov_deg:        bearings at which a scan begins and ends
+    """
+
+    name: str | None = None
+    v_mps: tuple[float, float] | None = None
+    w_radps: tuple[float, float] | None = None
+    twists: tuple[tuple[float, float], ...] = ()
+    fov_deg: tuple[float, float] | None = None
+
+
+STATE = re.compile(r"hidden|memory|state|rnn|gru|lstm|(^|_)[hc](_|x|\d|$)|^[hc]$", re.I)
+KINDS = (
+    ("color", re.compile(r"rgb|image|img|colou?r|camera|pixels", re.I)),
+    ("scan", re.compile(r"scan|lidar|laser|range|ray|beam", re.I)),
+    ("goal", re.compile(r"goal|target|compass", re.I)),
+    ("last_action", re.compile(r"action|cmd|command", re.I)),
+    ("pose", re.compile(r"pose|odom|vel|twist|gps|position", re.I)),
+)
+"""Names of inputs by kind, the first that fits."""
+VECTORS: Mapping[str, Mapping[int, tuple[str, ...]]] = {
+    "goal": {2: ("distance", "bearing"), 3: ("distance", "cos", "sin")},
+    "last_action": {1: ("index",), 2: ("v", "w")},
+    "pose": {2: ("v", "w"), 3: ("x", "y", "yaw"), 5: ("x", "y", "yaw", "v", "w")},
+}
+FEW_SECTORS = 24
+"""A scan of fewer values is guessed to look ahead only."""
+OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
+
+
+def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
+    """Write a copy of a model with a proposed manifest into a folder; return the copy and the proposal.
+
+    Raises InputError with all that cannot be guessed, and EngineError if ONNX Runtime does not load the model.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    target = folder / model.name
+    if target.resolve() == model.resolve():
+        raise InputError(f"{folder}: is the model's own folder; name another one for the copy")
+    proposal = Proposal()
+    if copied(model, target):
+        proposal.guesses.append("the batch was variable: the copy has a batch of 1")
+    engine = OnnxEngine(target, threads=1)
+    try:
+        memory = _memory(engine, proposal)
+        _inputs(engine, memory, said, proposal)
+        _action(target, engine, memory, said, proposal)
+    finally:
+        engine.close()
+    if proposal.missing:
+        target.unlink()
+        raise InputError("\n".join(f"{model}: {line}" for line in proposal.missing))
+    head = {
+        "contract_version": OWN_VERSION,
+        "sha256": sha256_of(target),
+        "policy": said.name or model.stem,
+        "training_delay_ticks": 3,
+        "control_hz": 30.0,
+        "decision_hz": 3.0,
+        "weights": "float16" if "float16" in weight_types(target) else "float32",
+    }
+    proposal.guesses.append("decisions: 3 a second, each in force 3 ticks of 1/30 s after it senses")
+    save_manifest(target, OwnManifest.model_validate(head | proposal.table))
+    return target, proposal
+
+
+def _memory(engine: OnnxEngine, proposal: Proposal) -> dict[str, str]:
+    """Return output by input of each recurrent state: equal shapes, and the name of a state."""
+    left = dict(engine.outputs)
+    pairs: dict[str, str] = {}
+    for name, kind in engine.inputs.items():
+        same = [output for output, other in left.items() if other == kind]
+        if same and STATE.search(name):
+            (output, *_) = difflib.get_close_matches(name, same, 1, 0.0)
+            pairs[name] = output
+            del left[output]
+            proposal.guesses.append(f"input {name}: recurrent state, zeros at first, then output {output}")
+    proposal.table["memory"] = [
+        {"input": name, "output": output, "shape": list(engine.inputs[name].shape)} for name, output in pairs.items()
+    ]
+    return pairs
+
+
+def _inputs(engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal: Proposal) -> None:
+    proposal.table["inputs"] = []
+    for name, kind in engine.inputs.items():
+        if name in memory:
+            continue
+        feed = _guessed(name, kind, said)
+        if feed is None:
+            size = f"{math.prod(kind.shape)} values"
+            proposal.missing.append(
+                f"input {name}: {kind}, {size}: not known by its name; rename it at export to scan, goal, pose, "
+                "last_action or rgb, or write its feed into a manifest (docs/policies.md)"
+            )
+            continue
+        made = {"name": name, "shape": list(kind.shape), "dtype": kind.dtype, **feed}
+        proposal.table["inputs"].append(made)
+        told = ", ".join(f"{key} {value}" for key, value in feed.items() if key != "feed")
+        proposal.guesses.append(f"input {name}: {feed['feed']}{f', {told}' if told else ''}")
+
+
+def _guessed(name: str, kind: TensorType, said: Said) -> dict[str, Any] | None:
+    """Return the settings of an input's feed, None without a guess."""
+    feed = next((one for one, pattern in KINDS if pattern.search(name)), None)
+    shape, values = kind.shape, math.prod(kind.shape)
+    if len(shape) >= 4 and 3 in (shape[-3], shape[-1]):
+        return {"feed": "color", "layout": "chw" if shape[-3] == 3 else "hwc", "history": values // (3 * _area(shape))}
+    if feed == "scan":
+        usual = (-90.0, 90.0) if values < FEW_SECTORS else (-180.0, 180.0)
+        return {"feed": "scan", "fov_deg": list(said.fov_deg or usual), "unit": "m", "max_range_m": 10.0}
+    if feed is not None and values in VECTORS.get(feed, {}):
+        frame = {"frame": "robot"} if feed == "goal" else {}
+        return {"feed": feed, **frame, "fields": list(VECTORS[feed][values])}
+    return None
+
+
+def _area(shape: tuple[int, ...]) -> int:
+    return math.prod(shape[-2:]) if shape[-3] == 3 else math.prod(shape[-3:-1])
+
+
+SQUASHED = {"Tanh": "unit", "Sigmoid": "fraction"}
+"""Squash by the last operation of the model."""
+STOP_WITHIN_M = 0.15
+"""Below the mission's tolerance of a goal."""
+RANGES = ((0.0, 1.0), (-1.0, 1.0))
+
+
+def _action(model: Path, engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal: Proposal) -> None:
+    outputs = {name: kind for name, kind in engine.outputs.items() if name not in memory.values()}
+    if not outputs:
+        proposal.missing.append("it has no output beside its recurrent states")
+        return
+    output = next((name for name in outputs if OUTPUT.search(name)), next(iter(outputs)))
+    values = math.prod(outputs[output].shape)
+    action: dict[str, Any] = {"output": output}
+    if said.twists:
+        if len(said.twists) != values:
+            proposal.missing.append(f"output {output}: {values} values, --twist was given {len(said.twists)} times")
+        action |= {"kind": "table", "twists": [list(one) for one in said.twists]}
+        told = f"the largest of its {values} values chooses a row of the table"
+    elif values in (2, 4):
+        last = next((node.op_type for node in onnx.load(model).graph.node if output in node.output), "")
+        squash = SQUASHED.get(last, "none")
+        v_mps, w_radps = said.v_mps or RANGES[0], said.w_radps or RANGES[1]
+        action |= {"kind": "continuous", "v_mps": list(v_mps), "w_radps": list(w_radps), "squash": squash}
+        action |= {"distribution": "gaussian"} if values == 4 else {}
+        told = f"v {v_mps[0]:g} to {v_mps[1]:g} m/s, w {w_radps[0]:g} to {w_radps[1]:g} rad/s, squash {squash}"
+        told += ", the two means of a Gaussian first" if values == 4 else ""
+        if any(feed["feed"] == "goal" for feed in proposal.table["inputs"]):
+            action["stop_within_m"] = STOP_WITHIN_M
+            proposal.guesses.append(
+                f"stop_within_m {STOP_WITHIN_M:g}: the runtime stops there; drop it if the model does"
+            )
+    elif values == len(ACTIONS):
+        action |= {"kind": "table", "twists": [[one.v_mps, one.w_radps] for one in ACTIONS]}
+        told = "the paper's 28 actions"
+    else:
+        proposal.missing.append(
+            f"output {output}: {values} values: neither v and w nor the paper's 28 actions; say the table, one "
+            f"--twist V,W for each value"
+        )
+        return
+    proposal.table["action"] = action
+    proposal.guesses.append(f"output {output}: {told}")
+
+
+# ---- The check
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Lines of a check. wrong: what does not fit; fed: how each tensor is fed; notes: what the robot changes."""
+
+    wrong: tuple[str, ...]
+    fed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def validate(model: Path, config: Config) -> Checked:
+    """Return all that does not fit between a model, its manifest and a robot."""
+    try:
+        manifest = load_manifest(model)
+    except ConfigError as error:
+        file = f"{manifest_path(model)}: "
+        return Checked(tuple(file + one for one in str(error).removeprefix(file).split("; ")))
+    wrong: list[str] = []
+    fed = list(_fed(manifest))
+    try:
+        engine = OnnxEngine(model, threads=1)
+    except EngineError as error:
+        return Checked((str(error),), tuple(fed))
+    with contextlib.closing(engine):
+        wrong += [f"{model}: {line}" for line in misfits(manifest, engine.inputs, engine.outputs)]
+        try:
+            fed += [] if wrong else [_tried(engine, manifest)]
+        except OnboardError as error:
+            wrong.append(f"{model}: {error}")
+    try:
+        check_timing(config, manifest)
+    except ConfigError as error:
+        wrong.append(f"{manifest_path(model)}: {str(error).removeprefix(f'{config.policy.model}: ')}")
+    limits = config.limits
+    clipped = beyond(manifest.action, (limits.v_min_mps, limits.v_max_mps), limits.w_max_radps)
+    return Checked(tuple(wrong), tuple(fed), (f"clipped to the robot's limits: {clipped}",) if clipped else ())
+
+
+def _fed(manifest: ModelManifest) -> Iterator[str]:
+    for feed in manifest.feeds:
+        history = f", the newest {feed.history} decisions" if feed.history > 1 else ""
+        yield f"input {feed.name} {feed.type}: {_words(feed)}{history}"
+    for entry in manifest.memory:
+        kind = TensorType(entry.shape, "float32")
+        yield f"input {entry.input} {kind}: zeros, then output {entry.output} of the decision before"
+    action = manifest.action
+    if isinstance(action, ContinuousAction):
+        (v, v_most), (w, w_most) = action.v_mps, action.w_radps
+        told = f"v {v:g} to {v_most:g} m/s, w {w:g} to {w_most:g} rad/s, squash {action.squash}"
+        told += f", mode of a {action.distribution} distribution" if action.distribution else ""
+    else:
+        told = f"the largest of {len(action.table)} values chooses a row of the table"
+    yield f"output {action.output}: {told}"
+
+
+def _words(feed: OneFeed) -> str:
+    """Return what the runtime puts into a feed."""
+    if isinstance(feed, ScanFeed):
+        first, last = feed.sectors_deg[0], feed.sectors_deg[-1]
+        unit = "as fractions of" if feed.unit == "fraction" else "in m up to"
+        where = f"from {first[0]:g} to {last[1]:g} deg"
+        if feed.bearings_deg is not None:
+            where = f"at {', '.join(f'{one:g}' for one in feed.bearings_deg)} deg, each {feed.width_deg:g} deg wide"
+        return f"scan, {len(feed.sectors_deg)} sectors {where}, {unit} {feed.max_range_m:g} m"
+    if isinstance(feed, ColorFeed):
+        return f"colour image, {feed.size[0]} x {feed.size[1]}, {feed.layout}"
+    if isinstance(feed, GoalFeed):
+        return f"goal in the {feed.frame} frame: {', '.join(feed.fields)}"
+    if isinstance(feed, PartsFeed):
+        return " + ".join(map(_words, feed.parts))
+    return f"{feed.feed.replace('_', ' ')}: {', '.join(feed.fields)}"
+
+
+def _tried(engine: OnnxEngine, manifest: ModelManifest) -> str:
+    """Decide once, in free space, a metre before the goal. Raises OnboardError."""
+    policy = NetworkPolicy(engine, manifest)
+    decision, _ = policy.decide(blank_observation(), policy.initial_memory())
+    twist = twist_of(decision)
+    return f"in free space, 1 m before the goal, it decides v {twist.v_mps:.2f} m/s, w {twist.w_radps:.2f} rad/s"
