@@ -58,7 +58,7 @@ def track_progress(
 
 
 OCCUPIED_S = 4.5
-"""So long in a row every decision's scan must show the goal occupied: longer than an error of the pose makes it seem so."""
+"""Every decision's scan must show the goal occupied for so long. An error of the pose makes it seem so for less."""
 E_STOP = "e_stop"
 """The stop reason after an e-stop."""
 
