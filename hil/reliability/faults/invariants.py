@@ -1,7 +1,7 @@
 """Safety rules for every tick, under any fault.
 
 A command is finite and within the limits, and zero soon after a cause to stop. During an obstacle notice no command
-drives forward or turns fast. If the notice began while the robot backed off, or just after it, no command backs off either.
+drives forward or turns fast. If the notice began while the robot backed off, or just after it, no command backs off.
 
 `Monitor` sees only the inputs and outputs of the runtime. It states the rules a second time and calls none of the
 runtime's code. Zero is due within `GRACE_TICKS` of the cause; for a stale input the cause begins when it turns stale.
