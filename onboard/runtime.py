@@ -238,10 +238,9 @@ class Runtime:
         """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
         if sensed is None:
             return judged
-        seen, config = sensed.observation, self._config
-        return mission.look_at_goal(
-            judged, scan, seen.filtered.pose, config.robot.footprint.inner_m, config.goal, seen.stamp_ns
-        )
+        pose, config = sensed.observation.filtered.pose, self._config
+        radius_m, period_s = config.robot.footprint.inner_m, config.rates.ticks_per_decision / config.rates.control_hz
+        return mission.look_at_goal(judged, scan, pose, radius_m, config.goal, period_s)
 
     def _recover(
         self,

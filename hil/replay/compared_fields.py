@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -62,8 +63,16 @@ def differences(played: Played) -> Iterator[Difference]:
     yield from _of_tick(STAGES[2:4], before, again)
     yield from _of_own(recorded, played.decided)
     yield from _of_tick(STAGES[4:], before, again)
-    if recorded.keyframe and replayed.after is not None and encode(replayed.after) != recorded.keyframe:
-        yield from _of_state(decode(recorded.keyframe), decode(encode(replayed.after)))
+    if recorded.keyframe and replayed.after is not None and (now := encode(replayed.after)) != recorded.keyframe:
+        stated = json.dumps(_stated(json.loads(recorded.keyframe), json.loads(now)))
+        yield from _of_state(decode(recorded.keyframe), decode(stated))
+
+
+def _stated(recorded: Any, again: Any) -> Any:
+    """Return a state without the fields that the recording does not have, as an older version made it."""
+    if not isinstance(recorded, dict) or not isinstance(again, dict):
+        return again
+    return {name: _stated(recorded[name], value) for name, value in again.items() if name in recorded}
 
 
 def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:

@@ -27,7 +27,7 @@ from onboard.config.config import GoalSection
 from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import apply, distance, inverse
-from onboard.values.messages import STOP, Pose, Scan, Twist
+from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
@@ -57,7 +57,7 @@ def track_progress(
 
 
 OCCUPIED_S = 4.5
-"""Time for which every decision's scan must show the goal occupied; an error of the pose lasts less long."""
+"""Decisions of so much time must show the goal occupied. An error of the pose makes a free goal seem so for less."""
 E_STOP = "e_stop"
 """The stop reason after an e-stop."""
 
@@ -95,7 +95,7 @@ class Mission:
     stops:       stop actions in a row
     stopped_since_ns: time when the robot came to rest by its own stop; None before
     told_ns:     time since when the refusal of another goal is shown
-    occupied_ns: time since when every decision's scan shows the goal occupied
+    occupied_s:  time of the decisions whose scan shows the goal occupied, since a scan showed it free
     """
 
     state: State = State.IDLE
@@ -107,7 +107,7 @@ class Mission:
     stops: int = 0
     stopped_since_ns: int | None = None
     told_ns: int | None = None
-    occupied_ns: int | None = None
+    occupied_s: float = 0.0
 
     @property
     def driving(self) -> bool:
@@ -203,24 +203,28 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
 
 
 def look_at_goal(
-    mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, now_ns: int
+    mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, period_s: float
 ) -> Mission:
-    """Return the mission after a decision's scan, stopped if the goal has been occupied for `OCCUPIED_S`.
+    """Return the mission after a decision's scan, stopped if the goal was seen to be occupied for `OCCUPIED_S`.
 
     Occupied: the scan shows an obstacle where a footprint of `radius_m` would stand at the goal, and the robot is not
-    within tolerance. A goal hidden behind an obstacle counts as free: there may be a way round.
+    within tolerance. Free: it shows none, and the goal is in sight. Otherwise (the goal is hidden or out of view)
+    nothing changes: there may be a way round.
 
-    pose: filtered, in the start frame
+    pose: filtered, in the start frame; period_s: time between two decisions
     """
     away_m = mission.away_m(pose)
     if mission.goal_xy_m is None or away_m is None:
         return mission
-    off_m = collision.obstacles(scan) - apply(inverse(pose), mission.goal_xy_m)
-    taken = away_m > section.tolerance_m and bool((np.hypot(off_m[:, 0], off_m[:, 1]) < radius_m).any())
-    since_ns = mission.occupied_ns if mission.occupied_ns is not None else now_ns
-    if taken and now_ns - since_ns >= OCCUPIED_S * NS_PER_S:
-        mission = stop(mission, "goal is occupied")
-    return replace(mission, occupied_ns=since_ns if taken else None)
+    goal_m = apply(inverse(pose), mission.goal_xy_m)
+    off_m = collision.obstacles(scan) - goal_m
+    if (np.hypot(off_m[:, 0], off_m[:, 1]) < radius_m).any():
+        occupied_s = mission.occupied_s + (period_s if away_m > section.tolerance_m else 0.0)
+        mission = replace(mission, occupied_s=occupied_s)
+        return stop(mission, "goal is occupied") if occupied_s >= OCCUPIED_S else mission
+    towards = math.floor((math.degrees(math.atan2(goal_m[1], goal_m[0])) + 180.0) / 360.0 * BINS) % BINS
+    in_sight = bool(scan.seen[towards]) and bool(scan.ranges_m[towards] > away_m)
+    return replace(mission, occupied_s=0.0) if in_sight else mission
 
 
 def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:

@@ -20,7 +20,7 @@ R14  a new goal ends a try and a giving up. Tries, blocked time and cool-down st
 R15  a notice that comes on during a try ends it at once: the robot has backed into something. The same holds for a
      notice in the tick in which the try ends, or within ROLLS_ON_S after it, as the robot still rolls and the message
      is late. While this notice stays on, no try begins
-R16  held by a notice: a robot that stays within PLACE_M of its place for blocked_s while a notice is on is blocked as
+R16  held by a notice: a robot that stays within PLACE_M of its place for blocked_s, while a notice is on, is blocked as
      in R2, whatever it wants, however it turns, and whatever the wheels measure
 R17  turning on the spot: a robot that stays within PLACE_M of its place for HELD_S without coming nearer to the goal is
      blocked as in R2. A robot that rests and wants nothing restarts this time, as do the events of R18

@@ -279,8 +279,9 @@ class FastDrive:
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
-        radius_m, pose = self._config.robot.footprint.inner_m, located.filtered.pose
-        self._mission = mission.look_at_goal(self._mission, seen, pose, radius_m, self._config.goal, slot.start_ns)
+        pose, period_s = located.filtered.pose, rates.ticks_per_decision / rates.control_hz
+        radius_m = self._config.robot.footprint.inner_m
+        self._mission = mission.look_at_goal(self._mission, seen, pose, radius_m, self._config.goal, period_s)
 
     def _recover(self) -> Twist | None:
         """Run the recovery if the robot backs off, is blocked or held for long, touches, or a contact ends.

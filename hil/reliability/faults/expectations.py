@@ -12,7 +12,6 @@ from typing import Protocol
 from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
 from hil.reliability.faults.observed_tick import driving, stands
 from onboard.config.config import Config
-from onboard.safety.limits import NOTICE_RADPS
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
@@ -275,12 +274,6 @@ def backs_off_bounded(run: Run, config: Config) -> str:
         if tick.command.v_mps < -section.backward_mps and backing:
             return f"it backs off at {-tick.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
     return f"it backed off {tries} times, must at most {section.tries}" if tries > section.tries else ""
-
-
-def turns_slowly(run: Run, config: Config) -> str:
-    """Check that no command turns faster than a notice allows."""
-    fastest = max((abs(tick.command.w_radps) for tick in run.during if tick.inputs.obstacle is True), default=0.0)
-    return f"it turns at {fastest:.2f} rad/s, must at {NOTICE_RADPS:g}" if fastest > NOTICE_RADPS + ROUNDING else ""
 
 
 def misses_counted(run: Run, config: Config) -> str:

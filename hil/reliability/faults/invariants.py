@@ -1,7 +1,7 @@
 """Safety rules for every tick, under any fault.
 
 A command is finite and within the limits, and zero soon after a cause to stop. During an obstacle notice no command
-drives forward. If the notice began while the robot backed off, or just after it, no command backs off either.
+drives forward or turns fast. If the notice began while the robot backed off, or just after it, no command backs off.
 
 `Monitor` sees only the inputs and outputs of the runtime. It states the rules a second time and calls none of the
 runtime's code. Zero is due within `GRACE_TICKS` of the cause; for a stale input the cause begins when it turns stale.
@@ -28,6 +28,9 @@ MOST_RAMP_S = 0.1
 """After a pause the ramp continues without a jump (`limits.RAMP_S`)."""
 ROLLS_ON_NS = NS_PER_S // 2
 """A notice that begins within this time after backing off means an obstacle behind (`recovery.ROLLS_ON_S`)."""
+
+TURN_RADPS = 0.5
+"""Fastest turn while a notice is on (`limits.NOTICE_RADPS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class Monitor:
         allowed_mps = self._config.limits.creep_mps if operator else 0.0
         if told and v > allowed_mps + ROUNDING:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
+        if told and not operator and abs(tick.command.w_radps) > TURN_RADPS + ROUNDING:
+            yield "turn at an obstacle", f"it turns at {tick.command.w_radps:.2f} rad/s while one is told"
         begins = told and not self._told
         self._backed_into = told and (self._backed_into or (begins and self._rolls_back(tick)))
         if self._backed_into and tick.recovery and v < 0.0:

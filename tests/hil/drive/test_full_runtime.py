@@ -26,7 +26,7 @@ from onboard.recording.state_snapshot import encode
 from onboard.state import TickRecord
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Pose, Twist
-from tests.rigs.rooms import room
+from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
 
 CONFIG = Config()
@@ -152,6 +152,41 @@ def test_what_the_bumper_feels_is_backed_off_from_although_no_camera_sees_it() -
     backed = [tick for tick in ended.ticks if tick.recovery]
     assert len(backed) > 30
     assert robot.state.touched_at is None, "it has come away from the wall"
+
+
+def test_held_by_a_sill_that_no_camera_sees_it_turns_slowly_and_gives_up() -> None:
+    """The policy turns wherever the bumper is on, and goes ahead again after it has backed off."""
+    sill = with_box(room(5.0, 3.0), (2.4, 2.6), (0.0, 3.0), (0.0, 0.1))
+    config = Config(scan={"z_min_m": 0.15})
+    robot = SimulatedRobot(sill, PLANT, BODY, MOUNTS, Pose(1.5, 1.5, 0.0), Senses(seed=0))
+    turn = ACTIONS.index(Twist(0.0, 3.0))
+    policy = Puppet(lambda seen: turn if robot.state.touched_at is not None else FORWARD)
+    ended = InProcess(config, MOUNTS, PLANT, robot, policy).drive_to(Pose(4.0, 1.5, 0.0), limit_s=60.0)
+    assert ended.state == "stopped: blocked: 3 recoveries in 60 s failed"
+    held = [tick for tick in ended.ticks if tick.inputs.obstacle]
+    assert max(abs(tick.command.w_radps) for tick in held) == 0.5
+    events = [event for tick in ended.ticks for event in tick.events]
+    assert events.count("recovery what=began") == 3
+    assert events.count("obstacle on=True") == robot.state.contacts
+    assert events[-1] == "mission state=stopped: blocked: 3 recoveries in 60 s failed"
+
+
+#   where the goal is                  box x              box z [m]
+TAKEN = [
+    ("on a table",                     (2.8, 3.6),        (0.67, 0.71)),
+    ("in a cupboard",                  (2.9, 3.3),        (0.0, 1.8)),
+    ("just before a box",              (3.05, 3.6),       (0.0, 0.5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "x_m", "z_m"), TAKEN, ids=[row[0] for row in TAKEN])
+def test_a_goal_that_the_cameras_see_to_be_occupied_ends_the_drive(
+    what: str, x_m: tuple[float, float], z_m: tuple[float, float]
+) -> None:
+    world = with_box(room(6.0, 4.0), x_m, (1.6, 2.4), z_m)
+    ended, robot, _ = drive(world, Pose(1.2, 2.0, 0.0), Pose(3.0, 2.0, 0.0), reactive(), limit_s=10.0)
+    assert (ended.state, robot.state.contacts) == ("stopped: goal is occupied", 0)
+    assert ended.time_s < 9.0
 
 
 def test_the_scan_of_the_limits_may_be_another_and_buffered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from math import pi
 from typing import Any
 
@@ -218,30 +219,47 @@ LOOKS = [
 ]  # fmt: skip
 
 
-def looked(mission: Mission, scan: Scan, now_s: float, pose: Pose = LOOKS[0][1]) -> Mission:
-    return m.look_at_goal(mission, scan, pose, RADIUS_M, SECTION, round(now_s * NS_PER_S))
+PERIOD_S = 1.0 / 3.0
+ENOUGH = 14
+"""Decisions of `PERIOD_S` within the time of `mission.OCCUPIED_S`."""
+
+
+def looked(mission: Mission, scan: Scan, times: int, pose: Pose = LOOKS[0][1]) -> Mission:
+    for _ in range(times):
+        mission = m.look_at_goal(mission, scan, pose, RADIUS_M, SECTION, PERIOD_S)
+    return mission
 
 
 @pytest.mark.parametrize(("what", "pose", "scan", "taken"), LOOKS, ids=[row[0] for row in LOOKS])
-def test_a_goal_is_occupied_if_the_scan_shows_it_within_five_seconds(
+def test_a_goal_that_the_scan_shows_to_be_occupied_ends_the_drive(
     what: str, pose: Pose, scan: Scan, taken: bool
 ) -> None:
-    mission = looked(DRIVING, scan, 0.0, pose)
-    for now_s in (2.0, 4.4):
-        mission = looked(mission, scan, now_s, pose)
-        assert mission.driving
-    assert looked(mission, scan, 4.9, pose).text() == ("stopped: goal is occupied" if taken else "navigating")
+    mission = looked(DRIVING, scan, ENOUGH - 1, pose)
+    assert mission.driving
+    assert looked(mission, scan, 1, pose).text() == ("stopped: goal is occupied" if taken else "navigating")
+    assert PERIOD_S * ENOUGH <= 5.0
 
 
-def test_an_occupied_goal_that_is_free_once_restarts_the_time() -> None:
-    taken = LOOKS[0][2]
-    mission = looked(looked(looked(DRIVING, taken, 0.0), FREE, 4.0), taken, 4.4)
-    assert looked(mission, taken, 8.8).driving
-    assert looked(mission, taken, 8.9).reason == "goal is occupied"
-    assert m.accept(mission, GOAL, 0).occupied_ns is None
+TAKEN = LOOKS[0][2]
+UNSEEN = replace(FREE, seen=np.zeros(BINS, np.bool_))
+HIDDEN = scan_of((1.0, 0.0))
+#   what is seen between two halves              begins anew?
+BETWEEN = [
+    ("the goal, free", FREE, True),
+    ("the goal, free, before a wall", scan_of((2.5, 0.0)), True),
+    ("an obstacle before the goal", HIDDEN, False),
+    ("nothing: no camera looks", UNSEEN, False),
+]
+
+
+@pytest.mark.parametrize(("what", "scan", "anew"), BETWEEN, ids=[row[0] for row in BETWEEN])
+def test_only_a_free_goal_in_sight_restarts_the_time(what: str, scan: Scan, anew: bool) -> None:
+    mission = looked(looked(looked(DRIVING, TAKEN, 7), scan, 30), TAKEN, 7)
+    assert mission.driving == anew
+    assert looked(mission, TAKEN, 7).reason == "goal is occupied"
+    assert m.accept(mission, GOAL, 0).occupied_s == 0.0
 
 
 @pytest.mark.parametrize("mission", [Mission(), m.cancel(DRIVING), m.stop(DRIVING, m.E_STOP)])
 def test_an_ended_drive_or_none_keeps_its_state(mission: Mission) -> None:
-    taken = LOOKS[0][2]
-    assert looked(looked(mission, taken, 0.0), taken, 9.0).text() == mission.text()
+    assert looked(mission, TAKEN, 2 * ENOUGH).text() == mission.text()

@@ -19,7 +19,7 @@ def test_the_memory_of_a_decision_goes_into_the_next_and_its_action_with_it() ->
 
 
 def test_every_ten_seconds_it_is_reset_and_the_previous_action_stays() -> None:
-    policy = Puppet(LEFT, reset_s=10.0)
+    policy = Puppet(SLOW, reset_s=10.0)
     bench = Bench(policy)
     bench.ask()
     assert resets(bench.seconds(25.0)) == [(0, "sequence_start"), (300, "period"), (600, "period")]
@@ -28,14 +28,14 @@ def test_every_ten_seconds_it_is_reset_and_the_previous_action_stays() -> None:
 
 
 def test_the_reset_keeps_its_ten_seconds_when_ticks_come_late() -> None:
-    bench = Bench(Puppet(LEFT, reset_s=10.0))
+    bench = Bench(Puppet(SLOW, reset_s=10.0))
     bench.ask()
     bench.clock.advance(4_000_000)  # the first tick is late, the others are not
     assert [slot for slot, _ in resets(bench.seconds(25.0))] == [0, 300, 600]
 
 
 def test_a_policy_that_asks_for_none_is_never_reset_by_time() -> None:
-    bench = Bench(Puppet(LEFT, reset_s=None))
+    bench = Bench(Puppet(SLOW, reset_s=None))
     bench.ask()
     assert resets(bench.seconds(25.0)) == [(0, "sequence_start")]
 
@@ -112,7 +112,7 @@ def test_a_first_decision_that_is_missed_is_no_second_beginning() -> None:
 
 
 def test_resets_are_counted() -> None:
-    bench = Bench(Puppet(LEFT, reset_s=10.0)).driving()
+    bench = Bench(Puppet(SLOW, reset_s=10.0)).driving()
     bench.seconds(20.5)
     assert bench.runtime.counters.memory_resets == 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -45,10 +46,12 @@ def test_blocked_for_five_seconds_it_backs_off_for_two_and_the_policy_begins_ane
     assert bench.runtime.counters.recoveries == 1
 
 
-def test_a_robot_that_moves_is_not_blocked_whatever_is_noticed() -> None:
-    bench = Bench(Puppet(LEFT)).driving()
-    bench.obstacle = True
-    assert backing(bench.seconds(8.0)) == []
+def test_r16_r17_a_turn_on_the_spot_is_blocked_after_5_s_under_a_notice_and_after_20_s_without() -> None:
+    for notice, free_s in ((True, 4.5), (None, 19.5)):
+        bench = Bench(Puppet(LEFT)).driving(x_m=30.0)
+        bench.obstacle = notice
+        assert backing(bench.seconds(free_s)) == []
+        assert backing(bench.seconds(1.5)) != []
 
 
 def test_while_an_obstacle_is_told_it_never_goes_forward_and_in_the_end_it_gives_up() -> None:
@@ -140,11 +143,11 @@ def test_r15_whatever_else_ends_the_try_what_it_backed_into_is_not_backed_into_a
 
 
 @pytest.mark.parametrize("arc", [Twist(0.6, 1.0), Twist(0.3, -3.0)])
-def test_r1_r23_of_an_arc_into_what_is_told_only_the_turn_is_left_and_it_backs_off(arc: Twist) -> None:
+def test_r1_r23_r24_of_an_arc_into_what_is_told_only_the_turn_is_left_and_it_backs_off(arc: Twist) -> None:
     bench = Bench(Puppet(ACTIONS.index(arc))).driving(x_m=30.0)
     bench.obstacle = True
     ticks = bench.seconds(40.0)
-    assert set(commands(ticks)) == {Twist(0.0, arc.w_radps), BACK, STOP}
+    assert set(commands(ticks)) == {Twist(0.0, math.copysign(0.5, arc.w_radps)), BACK, STOP}
     assert len([tick for tick in ticks if "recovery what=began" in tick.events]) == 3
     assert ticks[-1].state == "stopped: blocked: 3 recoveries in 60 s failed"
 

@@ -337,7 +337,7 @@ def assert_never_backs(state: RecoveryState, from_s: float) -> None:
     assert state.gave_up
 
 
-# R16, R17, R18: held at one place
+# --- R16, R17, R18: held at one place ---------------------------------------------------------------------------------
 
 SPINS = replace(WANTS, wanted=Twist(0.0, 3.0), measured=Twist(0.08, 3.0), place_m=(0.0, 0.0), nearer_ns=0)
 TOLD = replace(SPINS, obstacle=True)

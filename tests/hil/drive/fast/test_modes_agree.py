@@ -26,6 +26,7 @@ from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.policy.contract import ACTIONS
+from onboard.safety import recovery
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Observation, Pose, Twist
@@ -126,7 +127,20 @@ def curving(observation: Observation) -> int:
     return FAST if observation.filtered.pose.x_m < 0.5 else LEFT
 
 
-STYLES: dict[str, Callable[[Observation], int]] = {"pushing": pushing, "wandering": wandering, "curving": curving}
+TURN = ACTIONS.index(Twist(0.0, 3.0))
+
+
+def spinning(observation: Observation) -> int:
+    """Straight on, then turn for ever, as before a goal that cannot be reached."""
+    return FAST if observation.filtered.pose.x_m < 0.8 else TURN
+
+
+STYLES: dict[str, Callable[[Observation], int]] = {
+    "pushing": pushing,
+    "wandering": wandering,
+    "curving": curving,
+    "spinning": spinning,
+}
 
 
 def differences(fast: Outcome, whole: Outcome) -> list[str]:
@@ -167,6 +181,29 @@ def test_the_whole_runtime_drives_as_the_fast_loop(name, style):
     fast = drive_fast(setting, EPISODE, Puppet(STYLES[style], reset_s=2.0), seed=3, max_s=MAX_S)
     whole = drive_runtime(setting, EPISODE, Puppet(STYLES[style], reset_s=2.0), seed=3, max_s=MAX_S)
     assert differences(fast, whole) == []
+
+
+@pytest.mark.parametrize("name", ["as it is", "no localisation", "noisy scans", "what no camera sees"])
+def test_they_agree_on_a_robot_that_turns_on_the_spot(name, monkeypatch):
+    """The sill holds it with the bumper on; elsewhere it turns freely, for less time than in a real drive."""
+    monkeypatch.setattr(recovery, "HELD_S", 3.0)
+    outcomes = [
+        drive(SETTINGS[name], EPISODE, Puppet(spinning, reset_s=2.0), seed=3, max_s=MAX_S)
+        for drive in (drive_fast, drive_runtime)
+    ]
+    assert differences(*outcomes) == []
+    assert outcomes[0].trace[:, 4].min() < -0.1, "it backs off"
+
+
+@pytest.mark.parametrize("name", ["as it is", "no localisation", "noisy scans"])
+def test_they_agree_on_an_occupied_goal(name):
+    occupied = replace(EPISODE, goal_xy_m=(3.2, 2.0))
+    outcomes = [
+        drive(SETTINGS[name], occupied, Puppet(pushing), seed=3, max_s=MAX_S) for drive in (drive_fast, drive_runtime)
+    ]
+    assert differences(*outcomes) == []
+    assert outcomes[0].ended == "goal is occupied"
+    assert outcomes[0].time_s < 5.5
 
 
 def test_policies_are_given_the_same():

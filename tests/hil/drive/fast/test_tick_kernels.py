@@ -58,6 +58,7 @@ class Plain:
         self.wheels, self.filter = OdometryState(), LocalizationState()
         self.progress = mission.Progress(math.hypot(*GOAL), time_ns(1))
         self.blocked_ns: int | None = None
+        self.held = recovery.RecoveryState()
         self.clear_m = math.inf
         self.tick = 0
         self.start = start_frame.Start(IDENTITY, None)
@@ -84,10 +85,13 @@ class Plain:
         config, now_ns = self.setting.config, time_ns(self.tick)
         self.clear_m = self.simulation.clearance_m(self.state, self.bodies, self.clear_m)
         touching = self.state.touched_at is not None
-        situation = recovery.Situation(False, touching, wanted, self.wheels.twist, self.wheels.travelled_m, 1.0)
+        located = start_frame.locate(self.start, self.wheels, self.filter, config.odometry, now_ns)
+        here_m = located.filtered.pose.x_m, located.filtered.pose.y_m
+        travelled_m = self.wheels.travelled_m
+        situation = recovery.Situation(False, touching, wanted, self.wheels.twist, travelled_m, 1.0, here_m)
         blocked = recovery.blocked(situation, config.recovery)
         self.blocked_ns = (self.blocked_ns or now_ns) if blocked else None
-        located = start_frame.locate(self.start, self.wheels, self.filter, config.odometry, now_ns)
+        self.held = recovery._placed(self.held, situation, config.recovery, now_ns)
         away_m = math.dist((located.filtered.pose.x_m, located.filtered.pose.y_m), GOAL)
         self.progress, _ = mission.track_progress(self.progress, away_m, False, config.goal, now_ns)
 
@@ -167,6 +171,10 @@ def check(robot: FastRobot, plain: Plain) -> None:
     assert_near((wheels.twist.v_mps, wheels.twist.w_radps), (plain.wheels.twist.v_mps, plain.wheels.twist.w_radps))
     assert_near((wheels.travelled_m, wheels.moving_s), (plain.wheels.travelled_m, plain.wheels.moving_s))
     assert (None if state.blocked == NEVER else time_ns(int(state.blocked))) == plain.blocked_ns
+    assert (state.place != NEVER) == (plain.held.place_m is not None)
+    if plain.held.place_m is not None:
+        assert time_ns(int(state.place)) == plain.held.place_ns
+        assert_near((state.place_x_m, state.place_y_m), plain.held.place_m)
     assert time_ns(int(state.best)) == plain.progress.since_ns
     clear_m = plain.simulation.clearance_m(plain.state, plain.bodies, plain.clear_m)
     assert_near((state.path_m, state.best_m, state.clear_m), (plain.state.path_m, plain.progress.best_m, clear_m))

@@ -14,6 +14,7 @@ from onboard.navigation import ekf, mission, odometry
 from onboard.perception import collision, obstacle_memory, scan_fusion
 from onboard.perception.obstacle_memory import NOWHERE, Around
 from onboard.policy import decision
+from onboard.policy.contract import ACTIONS
 from onboard.safety import keepout_zones, limits, recovery
 from onboard.safety.keepout_zones import ELSEWHERE
 from onboard.safety.limits import Reason
@@ -94,6 +95,7 @@ NO_E_STOP = _limit(lambda state, wanted, at, bounds: (state, wanted, replace(at,
 NO_LATCH = _limit(lambda state, wanted, at, bounds: (replace(state, e_stopped=False), wanted, at, bounds))
 NO_GOAL = _limit(lambda state, wanted, at, bounds: (state, wanted or Twist(0.3, 0.0), at, bounds))
 NO_NOTICE = _limit(lambda state, wanted, at, bounds: (state, wanted, replace(at, obstacle=None), bounds))
+FAST_TURN = [(limits, "NOTICE_RADPS", 3.0)]
 NEVER_STALE = [(limits, "_fresh", lambda *_: True)]
 NEVER_LATE = [(odometry, "lateness", lambda quickest, *_: (0, quickest))]
 NO_END = _no_end_of_a_drive()
@@ -179,6 +181,12 @@ def it_learns_its_place_after_nonsense() -> None:
     machine.it_learns_that_it_is_elsewhere(9.0, 0.0, pi, FASTEST)
 
 
+def a_turn_is_wanted_at_an_obstacle() -> None:
+    machine = driving()
+    machine.it_drives_as_the_policy_wants(ACTIONS.index(Twist(0.0, 3.0)))
+    machine.an_obstacle_is_told(True, 5)
+
+
 def it_is_stuck_four_times() -> None:
     machine = driving()
     for _ in range(4):
@@ -244,6 +252,7 @@ HAPPENINGS: dict[str, Callable[[], object]] = {
         the_engine_is_lost_before_it_backs,
         a_wall_was_ahead,
         it_learns_its_place_after_nonsense,
+        a_turn_is_wanted_at_an_obstacle,
         it_is_stuck_four_times,
         it_rolls_back_faster_than_told,
         it_is_stuck_with_its_back_to_forbidden_ground,
@@ -271,6 +280,7 @@ ROWS: list[tuple[str, str, Patches]] = [
     ("blind",                   "the_front_camera_goes",                          NEVER_BLIND),
     ("blind",                   "the_ready_made_scan_ends_ahead",                 NEVER_BLIND),
     ("obstacle",                "an_obstacle_is_told_ahead",                      NO_NOTICE),
+    ("turn at an obstacle",     "a_turn_is_wanted_at_an_obstacle",                FAST_TURN),
     ("backed into",             "it_backs_into_something",                        BACKS_INTO),
     ("backed into",             "it_backs_into_something",                        FORGETS_BEHIND),
     ("stop zone",               "a_wall_stands_ahead",                            NO_ZONES),
