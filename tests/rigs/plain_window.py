@@ -30,7 +30,8 @@ from onboard.policy.dwa.dynamic_window import (
     TURN_S_PER_RAD,
     UNSAFE,
 )
-from onboard.policy.dwa.trajectories import SLACK_M, STRIDE, roll_out_definition
+from onboard.policy.dwa.distance_field import ROUND_STRIDE as STRIDE
+from onboard.policy.dwa.trajectories import SLACK_M, roll_out_definition
 
 COMMANDS = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])
 COUNT = len(ACTIONS)
