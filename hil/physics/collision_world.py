@@ -1,7 +1,8 @@
 """Collision simulation: the plant's motion in a building, with contact without sliding.
 
 A step that would move the footprint into a solid cell is rejected: the position stays, the speed becomes zero, rotation
-continues. If a polygon's turn alone hits too, the heading stays as well. Contact is exact for square cells. The body stops at most one step (3.4 cm at 1 m/s) before the obstacle.
+continues. If a polygon's turn alone hits too, the heading stays as well. Contact is exact for square cells. The body
+stops at most one step (3.4 cm at 1 m/s) before the obstacle.
 
 Moving bodies (`contact.Bodies`, at their positions at the end of the step) collide where heights overlap:
 
@@ -22,8 +23,8 @@ import numpy.typing as npt
 from hil.maps.cell_kernels import chessboard_distance, circle_overlaps
 from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies, nearest_blocked, nearest_body, solid_between, step_into_body
-from hil.physics.simulated_base import NS, STEP_NS, BaseState, base_at, send_command, step_base
 from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
+from hil.physics.simulated_base import NS, STEP_NS, BaseState, base_at, send_command, step_base
 from onboard.config.config import RobotSection
 from onboard.config.footprint import Corners, Footprint
 from onboard.config.plant_model import Plant
@@ -58,9 +59,7 @@ class Body:
         """Return (n, 2) the corners, for the kernels; (0, 2) for a cylinder."""
         return np.array(self.corners_m, np.float64).reshape(-1, 2)
 
-    def overlaps(
-        self, pose: Pose, cell_m: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]
-    ) -> bool:
+    def overlaps(self, pose: Pose, cell_m: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]) -> bool:
         """Return whether the body at a pose in the grid frame overlaps a blocked cell."""
         x, y = pose.x_m / cell_m, pose.y_m / cell_m
         if self.corners_m:
@@ -214,9 +213,7 @@ def blocked_cells(world: World, body: Body) -> npt.NDArray[np.bool_]:
 def no_room(world: World, body: Body, pose: Pose) -> InputError:
     """Return the error for a start where the body overlaps a solid cell."""
     size = f"radius {body.radius_m} m" if not body.corners_m else f"corners {[list(one) for one in body.corners_m]} m"
-    return InputError(
-        f"map {world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): a body of {size} does not fit there"
-    )
+    return InputError(f"map {world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): a body of {size} does not fit there")
 
 
 def _not_turned(base: BaseState, pose: Pose) -> BaseState:

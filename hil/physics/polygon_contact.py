@@ -54,9 +54,7 @@ def polygon_overlaps(at: Floats, blocked: Bools, gap: Gaps) -> bool:
 
 
 @kernel
-def polygon_clearance(
-    at: Floats, x: float, y: float, reach: float, at_most: float, blocked: Bools, gap: Gaps
-) -> float:
+def polygon_clearance(at: Floats, x: float, y: float, reach: float, at_most: float, blocked: Bools, gap: Gaps) -> float:
     """Return the distance from a polygon (n, 2) to the nearest blocked cell, at most `at_most`; 0 on overlap [cells].
 
     x, y, reach: a point in the polygon, and a circle about it that holds the polygon
@@ -115,9 +113,9 @@ def _inside(at: Floats, x: float, y: float) -> bool:
     inside = False
     for i in range(len(at)):
         j = (i + 1) % len(at)
-        if (at[i, 1] > y) != (at[j, 1] > y):
-            if x < at[i, 0] + (y - at[i, 1]) * (at[j, 0] - at[i, 0]) / (at[j, 1] - at[i, 1]):
-                inside = not inside
+        spans = (at[i, 1] > y) != (at[j, 1] > y)
+        if spans and x < at[i, 0] + (y - at[i, 1]) * (at[j, 0] - at[i, 0]) / (at[j, 1] - at[i, 1]):
+            inside = not inside
     return inside
 
 

@@ -390,7 +390,10 @@ def _turn_caps(
         *((collision.stoppable_mps(collision.turn_rad(met, w, bounds.swept), *brake), why) for met, why in stops),
         (bounds.slow_radps if slow else math.inf, Reason.ZONE_SLOW),
         (bounds.slow_radps if blind else math.inf, Reason.BLIND_FLANK),
-        (_contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (
+            _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
+            Reason.TIME_TO_CONTACT,
+        ),
     ]
 
 

@@ -38,7 +38,6 @@ from onboard.navigation.ekf import STATES, LocalizationState, Received
 from onboard.navigation.odometry import OdometryState, Sample
 from onboard.navigation.start_frame import Located, Start, locate
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError
 from onboard.values.geometry import compose
 from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 

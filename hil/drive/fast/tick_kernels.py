@@ -25,8 +25,8 @@ from hil.drive.fast.limits_kernel import cells_may_bind
 from hil.maps.cell_kernels import circle_overlaps
 from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M
 from hil.physics.contact import nearest_blocked, nearest_body, step_into_body
-from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS
+from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from onboard.config.plant_model import step_axis
 from onboard.navigation.ekf import STATES, SYSTEMATIC_WALK

@@ -189,9 +189,7 @@ def look_ahead(
     ends, near_m = _actions(start, v, w, horizon.dt_s, rim, about_seen, about_known)
     brake_v = roll_axis(after_v, ZERO, linear, horizon.brake, horizon.dt_s)
     brake_w = roll_axis(after_w, ZERO, angular, horizon.brake, horizon.dt_s)
-    rest_m, safe, keep_m = _braking(
-        ends, near_m, brake_v, brake_w, horizon.dt_s, margins, rim, about_seen, about_known
-    )
+    rest_m, safe, keep_m = _braking(ends, near_m, brake_v, brake_w, horizon.dt_s, margins, rim, about_seen, about_known)
     next_v = roll_axis(after_v, LINEAR, linear, horizon.sequel, horizon.dt_s)
     next_w = roll_axis(after_w, ANGULAR, angular, horizon.sequel, horizon.dt_s)
     sequels, firsts, sequels_near_m = _sequels(
@@ -255,7 +253,9 @@ def _sequels(
         a, b = first // len(ANGULAR), first % len(ANGULAR)
         for n in range(COUNT):
             c, d = n // len(ANGULAR), n % len(ANGULAR)
-            x, y, near, near_known = _walk(starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, rim, seen, known)
+            x, y, near, near_known = _walk(
+                starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, rim, seen, known
+            )
             near = min(near, before_m[first, 0])
             if _spins(n, rim):
                 continue

@@ -41,7 +41,8 @@ def test_a_long_robot_drives_through_a_door_that_its_circle_cannot_pass(robot: R
     policy = ReactivePolicy(PLANT, robot, config.rates, config.goal)
     outcome = drive_fast(setting, Episode(Pose(2.0, 3.0, 0.0), (8.0, 3.0), 6.0), policy, seed=1, max_s=30.0)
     assert (outcome.reached, outcome.contacts) == (reaches, 0)
-    assert (outcome.min_clearance_m > 0.05) and (outcome.trace[-1, 1] > 4.9) == reaches
+    assert outcome.min_clearance_m > 0.05
+    assert (outcome.trace[-1, 1] > 4.9) == reaches
 
 
 #   name                            x    y    yaw      overlaps
@@ -64,7 +65,9 @@ def test_it_overlaps_a_wall_by_its_own_shape(x: float, y: float, yaw: float, ove
 def test_clearance_is_the_distance_of_the_nearest_corner_or_body(yaw: float) -> None:
     simulation = Simulation(HALL, PLANT, body_of(LONG))
     state = simulation.start(Pose(2.0, 2.0, yaw))
-    away = [max(abs(cos(yaw) * x - sin(yaw) * y), abs(sin(yaw) * x + cos(yaw) * y)) for x, y in LONG.footprint.corners_m]
+    away = [
+        max(abs(cos(yaw) * x - sin(yaw) * y), abs(sin(yaw) * x + cos(yaw) * y)) for x, y in LONG.footprint.corners_m
+    ]
     assert simulation.clearance_m(state) == pytest.approx(2.0 - max(away), abs=1e-9)
     x, y = sin(yaw) * 0.9, cos(yaw) * 0.9  # of the body above, in the robot's frame
     apart = sqrt(max(abs(x) - 0.6, 0.0) ** 2 + max(abs(y) - 0.25, 0.0) ** 2) - 0.2
@@ -92,4 +95,7 @@ def test_a_start_without_room_is_refused_with_the_corners() -> None:
 def test_the_body_of_a_circle_is_a_cylinder() -> None:
     assert body_of(ROUND) == Body(0.65, 1.0, ())
     assert body_of(LONG).inner_m == pytest.approx(0.25)
-    assert Simulation(HALL, PLANT, Body()).clearance_m(Simulation(HALL, PLANT, Body()).start(Pose(2, 2, 0)), at_most_m=inf) < inf
+    assert (
+        Simulation(HALL, PLANT, Body()).clearance_m(Simulation(HALL, PLANT, Body()).start(Pose(2, 2, 0)), at_most_m=inf)
+        < inf
+    )

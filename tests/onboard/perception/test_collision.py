@@ -113,9 +113,7 @@ def test_travel_is_its_definition(x: float, y: float, way: float, speed: float, 
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=9), st.floats(-3, 3))
 def test_the_first_of_many_counts(points: list[tuple[float, float]], w: float) -> None:
     many = np.array(points)
-    assert travel_m(many, Twist(0.5, w), ROUND) == min(
-        travel_m(one[np.newaxis], Twist(0.5, w), ROUND) for one in many
-    )
+    assert travel_m(many, Twist(0.5, w), ROUND) == min(travel_m(one[np.newaxis], Twist(0.5, w), ROUND) for one in many)
 
 
 def test_ranges_that_are_no_distances_are_blind_and_no_obstacles() -> None:

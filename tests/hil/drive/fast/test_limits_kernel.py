@@ -29,7 +29,9 @@ SEEN = np.ones(BINS, np.bool_)
 BACKING = Twist(-0.2, 0.0)
 MOVING = [action for action in (*ACTIONS, BACKING) if action.v_mps != 0.0]
 FAST = FastLimits(bounds_of(LimitsSection(), PLANT, Footprint(0.25), 200.0), SEEN)
-CARELESS = FastLimits(bounds_of(LimitsSection(time_to_contact_s=0.0, stop_margin_m=0.0), PLANT, Footprint(0.25), 200.0), SEEN)
+CARELESS = FastLimits(
+    bounds_of(LimitsSection(time_to_contact_s=0.0, stop_margin_m=0.0), PLANT, Footprint(0.25), 200.0), SEEN
+)
 
 
 def may_bind(world: World, pose: Pose, wanted: Twist, fast: FastLimits = FAST) -> bool:
