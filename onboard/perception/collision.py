@@ -1,8 +1,8 @@
 """Distance to collision along an arc, and whether cameras look in its direction.
 
 All coordinates are in the current base frame. The footprint is a circle about the base's origin, or a polygon. Turning
-in place, a circle sweeps no new area, but the corners of a polygon do. An obstacle is a point at the centre of its 2 deg
-bin: within a metre its error is below 2 cm.
+in place, a circle sweeps no new area, but the corners of a polygon do. An obstacle is a point at the centre of its
+2 deg bin: within a metre its error is below 2 cm.
 
 Only obstacles that the motion approaches count. A footprint that overlaps an obstacle may move away from it, never
 nearer. Otherwise a robot pushed against a wall could not leave.

@@ -31,8 +31,8 @@ def obstacle_points(
 ) -> tuple[Floats, Floats]:
     """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
-    Possible obstacles are a point `BLIND_M` beyond the radius in every blind bin, and remembered places (n, 2) in a blind
-    bin or nearer than `HIDDEN_M`.
+    Possible obstacles are a point `BLIND_M` beyond the radius in every blind bin, and remembered places (n, 2) in a
+    blind bin or nearer than `HIDDEN_M`.
 
     radius_m: of the circle that holds the footprint
     """
