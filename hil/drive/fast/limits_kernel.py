@@ -150,8 +150,12 @@ class FastLimits:
 
     @property
     def remembers(self) -> bool:
-        """Return whether the obstacle memory can matter: it is on, and no camera sees some bins ahead."""
-        return self.bounds.remember_ns > 0 and bool((~self.seen & AHEAD).any())
+        """Return whether the obstacle memory can matter: it is on, and no camera sees some bins ahead.
+
+        The corners of a polygon sweep to all sides.
+        """
+        matters = AHEAD if self.bounds.footprint.is_round else np.ones_like(AHEAD)
+        return self.bounds.remember_ns > 0 and bool((~self.seen & matters).any())
 
     def reach_m(self, wanted: Twist) -> float | None:
         """Return the largest range at which an obstacle can bind a command [m].

@@ -36,11 +36,11 @@ def got(wanted: Twist, bounds=BOUNDS, **changes):
     return limit(LimitsState(), wanted, replace(FREE, policy_scan=None, **changes), bounds)[1]
 
 
-def test_in_free_space_it_turns_as_wanted() -> None:
+def test_r24_in_free_space_it_turns_as_wanted() -> None:
     assert (got(TURN, scan=scan_of()).twist, got(TURN, scan=scan_of()).reason) == (TURN, Reason.NONE)
 
 
-def test_it_turns_so_slowly_that_it_stops_before_its_corner_meets_something() -> None:
+def test_r24_it_turns_so_slowly_that_it_stops_before_its_corner_meets_something() -> None:
     scan = scan_of((0.0, 0.5))
     angle = turn_rad(obstacles(scan), 1.0, BOUNDS.swept)
     turned = got(TURN, scan=scan)
@@ -58,24 +58,24 @@ STOPS = [
 
 
 @pytest.mark.parametrize(("changes", "reason"), [row[1:] for row in STOPS], ids=[row[0] for row in STOPS])
-def test_it_does_not_turn_its_side_towards_something_within_the_margin(changes, reason) -> None:
+def test_r24_it_does_not_turn_its_side_towards_something_within_the_margin(changes, reason) -> None:
     assert (got(TURN, **changes).twist.w_radps, got(TURN, **changes).reason) == (0.0, reason)
     assert got(Twist(0.0, -2.0), **changes).twist.w_radps < 0.0, "away from it, it may"
     assert got(TURN, CIRCLE, **changes).twist == TURN, "a circle sweeps nothing (R13)"
 
 
-def test_beside_a_blind_sector_it_turns_slowly() -> None:
+def test_r24_beside_a_blind_sector_it_turns_slowly() -> None:
     turned = got(TURN, scan=scan_of(blind=True))
     assert (turned.twist.w_radps, turned.reason) == (pytest.approx(0.9), Reason.BLIND_FLANK)
 
 
-def test_the_turn_that_is_left_of_an_arc_is_judged_too() -> None:
+def test_r24_the_turn_that_is_left_of_an_arc_is_judged_too() -> None:
     """R23 leaves the turn of a command; something beside the robot stops that turn."""
     turned = got(Twist(0.5, 1.0), scan=scan_of((0.4, 0.29)), obstacle=True)
     assert turned.twist == Twist(0.0, 0.0)
 
 
-def test_between_two_walls_it_drives_straight_where_its_circle_cannot() -> None:
+def test_r24_between_two_walls_it_drives_straight_where_its_circle_cannot() -> None:
     walls = scan_of(*((x, side) for x in (0.0, 0.2, 0.5, 0.8, 1.2) for side in (0.35, -0.35)))
     assert got(Twist(0.25, 0.0), scan=walls).twist == Twist(0.25, 0.0)
     assert got(Twist(0.25, 0.0), CIRCLE, scan=walls).twist.v_mps == 0.0
