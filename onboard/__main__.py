@@ -32,7 +32,7 @@ COMMANDS = {
     ),
     "mounts": Command(
         "onboard.commands.mounts:mounts_command",
-        "Print where the cameras of a URDF sit, as tables for `mounts.toml`.",
+        "Print where the cameras of a URDF sit, as tables for `mounts.toml`; or draw what the cameras of a robot see.",
         DRIVE,
         "mounts --from-urdf robot.urdf --camera front=front_depth_optical_frame",
     ),

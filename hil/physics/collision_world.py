@@ -1,7 +1,8 @@
 """Collision simulation: the plant's motion in a building, with contact without sliding.
 
 A step that would move the footprint into a solid cell is rejected: the position stays, the speed becomes zero, rotation
-continues. If a polygon's turn alone hits too, the heading stays as well. Contact is exact for square cells. The body stops at most one step (3.4 cm at 1 m/s) before the obstacle.
+continues. If a polygon's turn alone hits too, the heading stays as well. Contact is exact for square cells. The body
+stops at most one step (3.4 cm at 1 m/s) before the obstacle.
 
 Moving bodies (`contact.Bodies`, at their positions at the end of the step) collide where heights overlap:
 

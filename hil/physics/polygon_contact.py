@@ -113,9 +113,9 @@ def _inside(at: Floats, x: float, y: float) -> bool:
     inside = False
     for i in range(len(at)):
         j = (i + 1) % len(at)
-        if (at[i, 1] > y) != (at[j, 1] > y):
-            if x < at[i, 0] + (y - at[i, 1]) * (at[j, 0] - at[i, 0]) / (at[j, 1] - at[i, 1]):
-                inside = not inside
+        spans = (at[i, 1] > y) != (at[j, 1] > y)
+        if spans and x < at[i, 0] + (y - at[i, 1]) * (at[j, 0] - at[i, 0]) / (at[j, 1] - at[i, 1]):
+            inside = not inside
     return inside
 
 

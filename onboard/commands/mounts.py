@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_json, write_text
-from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion
+from onboard.assembly.robot import build_rigs
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, write_json, write_text
+from onboard.commands.mounts_plot import draw_mounts
+from onboard.config.config import load_config
+from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion, load_mounts
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
@@ -27,21 +30,49 @@ Pose3 = tuple[npt.NDArray[np.float64], Quaternion]
 
 
 def mounts_command(
-    from_urdf: Annotated[Path, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot, without xacro.")],
+    from_urdf: Annotated[
+        Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot, without xacro.")
+    ] = None,
     camera: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; repeat it for each camera."),
-    ],
+    ] = None,
     base: Annotated[str, typer.Option("--base", metavar="FRAME", help="The base frame.")] = "base_link",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A file instead of standard output.")
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="PNG", help="Draw the views of the configured cameras instead.")
+    ] = None,
+    config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Print where the cameras of a URDF sit, as tables for `mounts.toml`.
+    """Print where the cameras of a URDF sit, as tables for `mounts.toml`; or draw what the cameras of a robot see.
 
     A frame whose name holds "optical" has z forward; any other has x forward (REP-103).
     """
+    if (from_urdf is None) == (plot is None):
+        raise InputError("expected one of --from-urdf and --plot")
+    if plot is not None:
+        plot_views(config, plot)
+    elif from_urdf is not None:
+        _print_tables(from_urdf, camera or [], base, out, json_file)
+
+
+def plot_views(config: Path | None, plot: Path) -> None:
+    """Write the picture of a robot's cameras and footprint. Raises ConfigError, and InputError for the file."""
+    loaded = load_config(config)
+    mounts = load_mounts(loaded.robot.mounts)
+    image = draw_mounts(mounts, build_rigs(loaded, mounts)[0], loaded.robot.footprint)
+    try:
+        image.save(plot, "PNG")
+    except OSError as error:
+        raise InputError(f"{plot}: cannot be written: {error.strerror}") from error
+
+
+def _print_tables(from_urdf: Path, camera: list[str], base: str, out: Path | None, json_file: str | None) -> None:
+    if not camera:
+        raise InputError("--camera: at least one NAME=FRAME is needed")
     joints = read_joints(from_urdf)
     lines, placed = [], {}
     for stated in camera:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from onboard.config.footprint import Corners, Footprint, polygon
 from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_lines
@@ -87,6 +95,12 @@ class RobotSection(Section):
             found = "none" if self.footprint_m is None else "both"
             raise ValueError(f"expected one of footprint_radius_m and footprint_m, found {found}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the footprint that is not given, so that recordings and results of a circle stay as they are."""
+        absent = [name for name in ("footprint_radius_m", "footprint_m") if getattr(self, name) is None]
+        return {key: value for key, value in table(self).items() if key not in absent}
 
     @property
     def footprint(self) -> Footprint:

@@ -1,8 +1,8 @@
 """Distance to collision along an arc, and whether cameras look in its direction.
 
-All coordinates are in the current base frame. The footprint is a circle about the base's origin, or a polygon. Turning in
-place, a circle sweeps no new area, but the corners of a polygon do. An obstacle is a point at the centre of its 2 deg
-bin: within a metre its error is below 2 cm.
+All coordinates are in the current base frame. The footprint is a circle about the base's origin, or a polygon. Turning
+in place, a circle sweeps no new area, but the corners of a polygon do. An obstacle is a point at the centre of its
+2 deg bin: within a metre its error is below 2 cm.
 
 Only obstacles that the motion approaches count. A footprint that overlaps an obstacle may move away from it, never
 nearer. Otherwise a robot pushed against a wall could not leave.
@@ -146,8 +146,8 @@ def _polygon_travel(points: Points, footprint: Footprint, turn_m: float) -> floa
 
     For inf the motion is straight. For 0 it is a turn in place, and the result an angle [rad].
 
-    Seen from the robot, a point moves clockwise on a circle about (0, turn_m), or along -x. It meets the footprint where
-    it enters the disc about a corner, or crosses an edge that is moved outward by the radius.
+    Seen from the robot, a point moves clockwise on a circle about (0, turn_m), or along -x. It meets the footprint
+    where it enters the disc about a corner, or crosses an edge that is moved outward by the radius.
     """
     distance_m, away = nearest(points, footprint.corners_m)
     offset = points - [0.0, 0.0 if math.isinf(turn_m) else turn_m]

@@ -1,8 +1,8 @@
 """Compiled limits for a command in a drive without operator, e-stop or lost inputs.
 
 In such a drive only the zones around the robot bind a command. There are four exceptions: the footprint is a polygon,
-the limits ramp, the command is too fast, or it leads into a sector that no camera sees. For these `reach_m` is None, and the caller must
-use `onboard.safety.limits.limit`. tests/hil/drive/fast/test_fast_limits.py compares both.
+the limits ramp, the command is too fast, or it leads into a sector that no camera sees. For these `reach_m` is None,
+and the caller must use `onboard.safety.limits.limit`. tests/hil/drive/fast/test_fast_limits.py compares both.
 """
 
 from __future__ import annotations
@@ -152,8 +152,12 @@ class FastLimits:
 
     @property
     def remembers(self) -> bool:
-        """Return whether the obstacle memory can matter: it is on, and no camera sees some bins ahead."""
-        return self.bounds.remember_ns > 0 and bool((~self.seen & AHEAD).any())
+        """Return whether the obstacle memory can matter: it is on, and no camera sees some bins ahead.
+
+        The corners of a polygon sweep to all sides.
+        """
+        matters = AHEAD if self.bounds.footprint.is_round else np.ones_like(AHEAD)
+        return self.bounds.remember_ns > 0 and bool((~self.seen & matters).any())
 
     def reach_m(self, wanted: Twist) -> float | None:
         """Return the largest range at which an obstacle can bind a command [m].

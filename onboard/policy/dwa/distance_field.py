@@ -6,6 +6,7 @@ At a footprint's distance from an obstacle the interpolation error is a millimet
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ def rim_of(footprint: Footprint) -> Rim:
     corners = footprint.outline_m()
     points = [
         start + (end - start) * part
-        for start, end in zip(corners, corners[1:], strict=False)
+        for start, end in pairwise(corners)
         for part in np.linspace(0.0, 1.0, math.ceil(math.dist(start, end) / RIM_M), endpoint=False)
     ]
     return Rim(np.array(points), footprint.inner_m, footprint.reach_m, CORNER_STRIDE)

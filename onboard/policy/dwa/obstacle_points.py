@@ -31,8 +31,10 @@ def obstacle_points(
 ) -> tuple[Floats, Floats]:
     """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
-    Possible obstacles are a point `BLIND_M` beyond the circle that holds the footprint in every blind bin, and remembered places (n, 2) in a
+    Possible obstacles are a point `BLIND_M` beyond the radius in every blind bin, and remembered places (n, 2) in a
     blind bin or nearer than `HIDDEN_M`.
+
+    radius_m: of the circle that holds the footprint
     """
     place = pose.x_m, pose.y_m, pose.yaw_rad
     seen, unseen = _points(scan.ranges_m, scan.seen, remembered, place, look_m, radius_m + BLIND_M)

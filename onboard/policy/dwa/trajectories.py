@@ -104,6 +104,8 @@ ANGULAR: Floats = np.array(ANGULAR_RADPS)
 ZERO: Floats = np.zeros(1)
 COUNT = len(ACTIONS)
 
+TURN_RADPS = 1.0
+"""A polygon turns in place at most this fast: the limits slow it in narrow places and beside blind sectors (R25)."""
 SLACK_M = 0.005
 """If even stopping comes too near, other actions may come this much nearer than stopping."""
 
@@ -232,7 +234,7 @@ def _braking(
     keep_m = min(margins.keep, path_m[STOP_ACTION, 0] - SLACK_M)
     keep_known_m = min(margins.keep_known, path_m[STOP_ACTION, 1] - SLACK_M)
     for n in range(COUNT):
-        safe[n] = path_m[n, 0] >= keep_m and path_m[n, 1] >= keep_known_m
+        safe[n] = path_m[n, 0] >= keep_m and path_m[n, 1] >= keep_known_m and not _spins(n, rim)
     return rest_m, safe, (keep_m, keep_known_m)
 
 
@@ -255,12 +257,20 @@ def _sequels(
                 starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, rim, seen, known
             )
             near = min(near, before_m[first, 0])
+            if _spins(n, rim):
+                continue
             if near >= keep_m[0] and near_known >= keep_m[1]:
                 row = ends[count]
                 row[0], row[1], row[2], row[3], row[4] = x, y, yaw[b, d], v[a, c, -1, 0], w[b, d, -1, 0]
                 firsts[count], near_m[count] = first, near
                 count += 1
     return ends[:count], firsts[:count], near_m[:count]
+
+
+@kernel
+def _spins(action: int, rim: Rim) -> bool:  # pragma: no cover - compiled
+    """Return whether an action turns a polygon in place faster than `TURN_RADPS`."""
+    return len(rim.points_m) > 1 and COMMANDS[action, 0] == 0.0 and abs(COMMANDS[action, 1]) > TURN_RADPS
 
 
 @kernel

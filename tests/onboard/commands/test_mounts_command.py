@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from onboard.commands.mounts import base_from_frame, mounts_command, read_joints
-from onboard.config.mounts import load_mounts
+from onboard.commands.mounts_plot import blind_sectors_deg, nearest_floor_m
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, load_mounts
 from onboard.values.errors import InputError
-from onboard.values.geometry import rotation_from_quaternion
+from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 #   joint     parent         child                 xyz            rpy
 JOINTS = [
@@ -88,3 +92,40 @@ def test_mistakes(tmp_path: Path, file: str | None, camera: str, base: str, said
         mounts_command(path, [camera], base, tmp_path / "out.toml")
     assert said in str(raised.value)
     assert not (tmp_path / "out.toml").exists()
+
+
+def test_the_plot_is_a_picture_with_the_footprint(tmp_path: Path) -> None:
+    mounts_command(plot=tmp_path / "views.png")
+    with Image.open(tmp_path / "views.png") as image:
+        assert image.format == "PNG"
+
+
+def test_the_nearest_floor_is_where_the_lowest_ray_meets_it() -> None:
+    """A camera at 1 m that looks 45 deg down and sees 30 deg to each side: its steepest ray is 75 deg down."""
+    depth = replace(load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"], width=101, height=101, cx=50.0, cy=50.0)
+    turn = np.eye(4)
+    turn[:3, :3] = rotation_from_quaternion(
+        quaternion_product(quaternion_from_rpy(0.0, np.pi / 4, 0.0), BODY_FROM_OPTICAL_XYZW)
+    )
+    turn[2, 3] = 1.0
+    focal = 50.0 / np.tan(np.pi / 6)
+    mount = replace(depth, fx=focal, fy=focal, base_from_camera=turn)
+    assert nearest_floor_m(mount) == pytest.approx(np.tan(np.radians(15.0)), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("blind", "expected"),
+    [([], []), ([0, 179], [(178.0, 182.0)]), ([90], [(0.0, 2.0)]), (list(range(180)), [(-180.0, 180.0)])],
+)
+def test_blind_sectors(blind: list[int], expected: list[tuple[float, float]]) -> None:
+    seen = np.ones(180, np.bool_)
+    seen[blind] = False
+    assert blind_sectors_deg(seen) == expected
+
+
+def test_neither_or_both_is_refused(tmp_path: Path) -> None:
+    for given in ({}, {"from_urdf": urdf(tmp_path), "plot": tmp_path / "views.png"}):
+        with pytest.raises(InputError, match="one of --from-urdf and --plot"):
+            mounts_command(**given)
+    with pytest.raises(InputError, match="cannot be written"):
+        mounts_command(plot=tmp_path / "none" / "views.png")

@@ -113,6 +113,7 @@ SETTINGS = {
     "twist": PLAIN_SETTING,
     "own pose": setting_of(odometry={"source": "pose"}),
     "perfect wheels": replace(PLAIN_SETTING, senses=Senses(localization=False, drift_scale=0.0)),
+    "polygon": replace(PLAIN_SETTING, body=Body(0.37, 1.0, ((-0.2, -0.15), (0.35, -0.12), (0.1, 0.0), (0.3, 0.2)))),
     "turned map": replace(PLAIN_SETTING, world=replace(WORLD, map_from_grid=Pose(-0.1, 0.0, 0.03))),
 }
 
