@@ -367,7 +367,7 @@ def read_manifest(path: Path) -> ModelManifest:
         kind = VERSIONS[_Version.model_validate_json(text).contract_version]
         return kind.model_validate_json(text)
     except ValidationError as error:
-        lines = [validation_line(path, error)]
+        lines = [validation_line(path, error).replace("Value error, expected", "expected")]
         if error.title == OwnManifest.__name__:
             lines = [_in_words(one) for one in error.errors()]
             raise ConfigError(f"{path}: {'; '.join(lines)}") from error
@@ -484,7 +484,7 @@ def delay_complaint(
         return (
             f"rates.delay_ticks: policy {manifest.policy} was trained with a sense-to-act delay of {trained_ms:.1f} ms "
             f"({manifest.training_delay_ticks} ticks at {manifest.control_hz:g} Hz), the configuration has "
-            f"{here_ms:.1f} ms ({delay_ticks} ticks at {control_hz:g} Hz)"
+            f"{here_ms:.1f} ms ({delay_ticks} ticks at {control_hz:g} Hz){_ticks_for(trained_ms, control_hz)}"
         )
     trained_period_ms = 1e3 / manifest.decision_hz
     period_ms = 1e3 * ticks_per_decision / control_hz
@@ -492,8 +492,15 @@ def delay_complaint(
         return (
             f"rates.ticks_per_decision: policy {manifest.policy} was trained with a decision every "
             f"{trained_period_ms:.1f} ms, the configuration has one every {period_ms:.1f} ms"
+            f"{_ticks_for(trained_period_ms, control_hz)}"
         )
     return None
+
+
+def _ticks_for(wanted_ms: float, control_hz: float) -> str:
+    """Return in words how many ticks are a time, or ""."""
+    ticks = round(1e-3 * wanted_ms * control_hz)
+    return f"; {ticks} would fit" if abs(1e3 * ticks / control_hz - wanted_ms) <= _SAME_MS else ""
 
 
 _SAME_MS = 0.5
