@@ -132,7 +132,7 @@ class TensorEntry(Section):
 class ModelManifest(Section):
     """Properties of a model of any version. The runtime ignores `extra`, which is free for other policies.
 
-    memory_reset_s:       period of memory resets [s]; None takes the configuration's
+    memory_reset_s:       period of memory resets [s]; None takes the configuration's for version 1, no resets for 2
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
     weights:              storage type of the weights; "float16" halves the file, computation stays in float32
     half_precision_nodes: prefixes of node names that an engine may compute in float16; all others, above all the
@@ -174,6 +174,10 @@ class ModelManifest(Section):
     def initial_memory(self) -> Memory:
         """The memory of a new sequence: zeros."""
         return np.zeros(memory_size(self), np.float32)
+
+    def reset_s(self, configured_s: float | None) -> float | None:
+        """Return the period of memory resets on a robot [s]; None: no resets. configured_s: the configuration's."""
+        return self.memory_reset_s if self.memory_reset_s is not None else configured_s
 
     @property
     def tensors(self) -> dict[str, TensorType]:
@@ -294,6 +298,10 @@ class OwnManifest(ModelManifest):
     def action(self) -> TableAction | ContinuousAction:
         """The action in the outputs."""
         return self.chosen
+
+    def reset_s(self, configured_s: float | None) -> float | None:
+        """Return the manifest's period: the configuration's is the paper's (section 1.5)."""
+        return self.memory_reset_s
 
     def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:
         """Yield a line for a missing output, and for one with another number of values."""
