@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -120,6 +121,8 @@ VECTORS: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "last_action": {1: ("index",), 2: ("v", "w")},
     "pose": {2: ("v", "w"), 3: ("x", "y", "yaw"), 5: ("x", "y", "yaw", "v", "w")},
 }
+UNKNOWN = "?"
+"""Feed of an input that only the author knows."""
 FEW_SECTORS = 24
 """A scan of fewer values is guessed to look ahead only."""
 OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
@@ -128,7 +131,8 @@ OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
 def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
     """Write a copy of a model with a proposed manifest into a folder; return the copy and the proposal.
 
-    Raises InputError with all that cannot be guessed, and EngineError if ONNX Runtime does not load the model.
+    Raises InputError with all that the author must write into the proposed manifest, and EngineError if ONNX Runtime
+    does not load the model.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -147,10 +151,7 @@ def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
         _action(target, engine, memory, said, proposal)
     finally:
         engine.close()
-    if proposal.missing:
-        target.unlink()
-        raise InputError("\n".join(f"{model}: {line}" for line in proposal.missing))
-    head = {
+    head: dict[str, Any] = {
         "contract_version": OWN_VERSION,
         "sha256": sha256_of(target),
         "policy": said.name or model.stem,
@@ -160,8 +161,12 @@ def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
         "weights": "float16" if "float16" in weight_types(target) else "float32",
     }
     proposal.guesses.append("decisions: 3 a second, each in force 3 ticks of 1/30 s after it senses")
-    save_manifest(target, OwnManifest.model_validate(head | proposal.table))
-    return target, proposal
+    table = head | proposal.table
+    if not proposal.missing:
+        save_manifest(target, OwnManifest.model_validate(table))
+        return target, proposal
+    manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+    raise InputError("\n".join(f"{manifest_path(target)}: {line}" for line in proposal.missing))
 
 
 def _memory(engine: OnnxEngine, proposal: Proposal) -> dict[str, str]:
@@ -189,14 +194,13 @@ def _inputs(engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal:
         feed = _guessed(name, kind, said)
         if feed is None:
             size = f"{math.prod(kind.shape)} values"
-            proposal.missing.append(
-                f"input {name}: {kind}, {size}: not known by its name; rename it at export to scan, goal, pose, "
-                "last_action or rgb, or write its feed into a manifest (docs/policies.md)"
-            )
-            continue
+            proposal.missing.append(f"input {name}: {kind}, {size}: unknown by its name; write its feed there")
+            feed = {"feed": UNKNOWN}
         made = {"name": name, "shape": list(kind.shape), "dtype": kind.dtype, **feed}
         proposal.table["inputs"].append(made)
         told = ", ".join(f"{key} {value}" for key, value in feed.items() if key != "feed")
+        if feed["feed"] == UNKNOWN:
+            continue
         proposal.guesses.append(f"input {name}: {feed['feed']}{f', {told}' if told else ''}")
 
 
@@ -229,8 +233,7 @@ RANGES = ((0.0, 1.0), (-1.0, 1.0))
 def _action(model: Path, engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal: Proposal) -> None:
     outputs = {name: kind for name, kind in engine.outputs.items() if name not in memory.values()}
     if not outputs:
-        proposal.missing.append("it has no output beside its recurrent states")
-        return
+        raise InputError(f"{model}: it has no output beside its recurrent states")
     output = next((name for name in outputs if OUTPUT.search(name)), next(iter(outputs)))
     values = math.prod(outputs[output].shape)
     action: dict[str, Any] = {"output": output}
@@ -260,6 +263,7 @@ def _action(model: Path, engine: OnnxEngine, memory: Mapping[str, str], said: Sa
             f"output {output}: {values} values: neither v and w nor the paper's 28 actions; say the table, one "
             f"--twist V,W for each value"
         )
+        proposal.table["action"] = action | {"kind": "table", "twists": []}
         return
     proposal.table["action"] = action
     proposal.guesses.append(f"output {output}: {told}")

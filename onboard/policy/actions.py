@@ -56,7 +56,13 @@ class TableAction(Action):
     """The velocity pair of the largest value, the lowest index of equals. twists: (v [m/s], w [rad/s]) each."""
 
     kind: Literal["table"]
-    twists: Annotated[tuple[Range, ...], Field(min_length=2, max_length=1024)]
+    twists: tuple[Range, ...]
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> TableAction:
+        if len(self.twists) < 2:
+            raise ValueError(f"twists: {len(self.twists)} rows, must be at least 2")
+        return self
 
     @property
     def numbers(self) -> int:

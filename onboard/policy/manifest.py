@@ -132,7 +132,7 @@ class TensorEntry(Section):
 class ModelManifest(Section):
     """Properties of a model of any version. The runtime ignores `extra`, which is free for other policies.
 
-    memory_reset_s:       period of memory resets [s]; None takes the configuration's
+    memory_reset_s:       period of memory resets [s]; None takes the configuration's for version 1, no resets for 2
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
     weights:              storage type of the weights; "float16" halves the file, computation stays in float32
     half_precision_nodes: prefixes of node names that an engine may compute in float16; all others, above all the
@@ -174,6 +174,10 @@ class ModelManifest(Section):
     def initial_memory(self) -> Memory:
         """The memory of a new sequence: zeros."""
         return np.zeros(memory_size(self), np.float32)
+
+    def reset_s(self, configured_s: float | None) -> float | None:
+        """Return the period of memory resets on a robot [s]; None: no resets. configured_s: the configuration's."""
+        return self.memory_reset_s if self.memory_reset_s is not None else configured_s
 
     @property
     def tensors(self) -> dict[str, TensorType]:
@@ -295,6 +299,10 @@ class OwnManifest(ModelManifest):
         """The action in the outputs."""
         return self.chosen
 
+    def reset_s(self, configured_s: float | None) -> float | None:
+        """Return the manifest's period: the configuration's is the paper's (section 1.5)."""
+        return self.memory_reset_s
+
     def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:
         """Yield a line for a missing output, and for one with another number of values."""
         more = isinstance(self.action, ContinuousAction) and self.action.distribution == "gaussian"
@@ -370,7 +378,7 @@ def read_manifest(path: Path) -> ModelManifest:
         if error.title == OwnManifest.__name__:
             lines = [_in_words(one) for one in error.errors()]
             raise ConfigError(f"{path}: {'; '.join(lines)}") from error
-        raise ConfigError(validation_lines(path, error)) from error
+        raise ConfigError(validation_lines(path, error).replace("Value error, expected", "expected")) from error
 
 
 class _Version(BaseModel):
@@ -483,7 +491,7 @@ def delay_complaint(
         return (
             f"rates.delay_ticks: policy {manifest.policy} was trained with a sense-to-act delay of {trained_ms:.1f} ms "
             f"({manifest.training_delay_ticks} ticks at {manifest.control_hz:g} Hz), the configuration has "
-            f"{here_ms:.1f} ms ({delay_ticks} ticks at {control_hz:g} Hz)"
+            f"{here_ms:.1f} ms ({delay_ticks} ticks at {control_hz:g} Hz){_ticks_for(trained_ms, control_hz)}"
         )
     trained_period_ms = 1e3 / manifest.decision_hz
     period_ms = 1e3 * ticks_per_decision / control_hz
@@ -491,8 +499,15 @@ def delay_complaint(
         return (
             f"rates.ticks_per_decision: policy {manifest.policy} was trained with a decision every "
             f"{trained_period_ms:.1f} ms, the configuration has one every {period_ms:.1f} ms"
+            f"{_ticks_for(trained_period_ms, control_hz)}"
         )
     return None
+
+
+def _ticks_for(wanted_ms: float, control_hz: float) -> str:
+    """Return in words how many ticks are a time, or ""."""
+    ticks = round(1e-3 * wanted_ms * control_hz)
+    return f"; {ticks} would fit" if abs(1e3 * ticks / control_hz - wanted_ms) <= _SAME_MS else ""
 
 
 _SAME_MS = 0.5

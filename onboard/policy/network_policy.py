@@ -43,7 +43,7 @@ class NetworkPolicy:
     def __init__(self, engine: Engine, manifest: ModelManifest, memory_reset_s: float | None = None) -> None:
         self.name = manifest.policy
         self.manifest = manifest
-        self.memory_reset_s = manifest.memory_reset_s if manifest.memory_reset_s is not None else memory_reset_s
+        self.memory_reset_s = manifest.reset_s(memory_reset_s)
         self._engine, self._action = engine, manifest.action
         self._initial: Memory = manifest.initial_memory
 

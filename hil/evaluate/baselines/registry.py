@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode
-from onboard.config.config import MODEL_SUFFIX, pretrained, pretrained_names
+from onboard.assembly.policies import check_timing
+from onboard.config.config import MODEL_SUFFIX, Config, pretrained, pretrained_names
+from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
@@ -45,6 +47,18 @@ def check_policy(name: str) -> None:
         raise InputError(f"policy {name}: no such file")
     load_manifest(model)
     require_onnxruntime()
+
+
+def check_rates(name: str, config: Config) -> None:
+    """Raise ConfigError for a model of version 2 that was made for other rates than the robot's.
+
+    The paper's network may drive at other rates: that is an experiment (docs/evaluation.md).
+    """
+    if name in POLICIES:
+        return
+    manifest = load_manifest(model_of(name))
+    if manifest.contract_version == OWN_VERSION:
+        check_timing(config.model_copy(update={"policy": config.policy.model_copy(update={"model": name})}), manifest)
 
 
 def model_of(name: str) -> Path:
