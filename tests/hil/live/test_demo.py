@@ -157,7 +157,7 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert (whole.cameras.source, whole.cameras.sources, whole.cameras.color, whole.cameras.fps) == (
         "dds",
         {},
-        "dds",
+        "none",
         15,
     )
     assert whole.policy.model == str(tmp_path / "models" / "some.onnx")

