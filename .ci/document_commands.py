@@ -20,7 +20,7 @@ MY_ROBOT = "my_robot/onboard.toml"
 #   document              command, as it stands there                                     added       exit code
 COMMANDS = (
     ("README.md",          "onboard-hil demo",                                            "--out demo", 0),
-    ("README.md",          "cp -r onboard/config/robots/default my_robot",                "",           0),
+    ("README.md",          "onboard init my_robot",                                       "</dev/null", 0),
     ("README.md",          f"onboard check-config --config {MY_ROBOT} --files-only",       "",           0),
     ("README.md",          f"onboard cameras --config {MY_ROBOT}",                        "",           0),
     ("README.md",          "onboard-hil replay $run",                                     "",           0),
