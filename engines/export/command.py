@@ -136,7 +136,7 @@ def wrap(
         written, proposal = own_model.wrap(model, out, said)
     except OnboardError as error:
         raise _refused(error) from error
-    typer.echo(f"{written}\n{manifest_path(written)}\nguessed, so check each line:")
+    typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
     for line in proposal.guesses:
         typer.echo(f"  {line}")
     typer.echo(f"next: onboard-engines validate {written}")

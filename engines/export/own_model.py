@@ -36,6 +36,7 @@ from onboard.policy.manifest import (
     load_manifest,
     manifest_path,
     misfits,
+    read_manifest,
     save_manifest,
     sha256_of,
     weight_types,
@@ -131,6 +132,8 @@ OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
 def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
     """Write a copy of a model with a proposed manifest into a folder; return the copy and the proposal.
 
+    A valid manifest that is there already is kept, with the digest of the new model.
+
     Raises InputError with all that the author must write into the proposed manifest, and EngineError if ONNX Runtime
     does not load the model.
     """
@@ -144,6 +147,13 @@ def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
     proposal = Proposal()
     if copied(model, target):
         proposal.guesses.append("the batch was variable: the copy has a batch of 1")
+    if manifest_path(target).exists():
+        if told := _kept(target):
+            proposal.guesses.append(told)
+            return target, proposal
+        old = manifest_path(target).with_suffix(".old")
+        manifest_path(target).replace(old)
+        proposal.guesses.append(f"the manifest that was there is not valid; it is {old.name} now")
     engine = OnnxEngine(target, threads=1)
     try:
         memory = _memory(engine, proposal)
@@ -167,6 +177,16 @@ def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
         return target, proposal
     manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     raise InputError("\n".join(f"{manifest_path(target)}: {line}" for line in proposal.missing))
+
+
+def _kept(model: Path) -> str:
+    """Put a model's digest into its manifest, which keeps all else; return that in words, "" if it is not valid."""
+    try:
+        manifest = read_manifest(manifest_path(model))
+    except ConfigError:
+        return ""
+    save_manifest(model, manifest.model_copy(update={"sha256": sha256_of(model)}))
+    return f"kept {manifest_path(model).name}, with the new digest; delete it for a new proposal"
 
 
 def _memory(engine: OnnxEngine, proposal: Proposal) -> dict[str, str]:

@@ -151,9 +151,9 @@ def main() -> None:
     """Train and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--generations", type=int, default=8)
-    parser.add_argument("--candidates", type=int, default=24)
-    parser.add_argument("--drives", type=int, default=4, help="drives of each candidate in a generation")
+    parser.add_argument("--generations", type=int, default=10)
+    parser.add_argument("--candidates", type=int, default=32)
+    parser.add_argument("--drives", type=int, default=6, help="drives of each candidate in a generation")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)

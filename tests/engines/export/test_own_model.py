@@ -77,7 +77,7 @@ def test_a_table_of_actions_is_said_by_hand(tmp_path):
     copy, _ = wrap(own, tmp_path / "out", Said(twists=((0.0, 0.0), (0.5, 0.0), (0.0, 1.0))))
     assert [one.v_mps for one in load_manifest(copy).actions] == [0.0, 0.5, 0.0]
     with pytest.raises(InputError, match="3 values, --twist was given 1 times"):
-        wrap(own, tmp_path / "out", Said(twists=((0.0, 0.0),)))
+        wrap(own, tmp_path / "again", Said(twists=((0.0, 0.0),)))
 
 
 def test_what_cannot_be_guessed_is_told_at_once_and_left_as_a_gap(tmp_path):
@@ -88,6 +88,18 @@ def test_what_cannot_be_guessed_is_told_at_once_and_left_as_a_gap(tmp_path):
     wrong = validate(tmp_path / "out" / "own.onnx", Config()).wrong
     assert len(wrong) == 3
     assert all(str(manifest_path(tmp_path / "out" / "own.onnx")) in line for line in wrong)
+
+
+def test_a_corrected_manifest_is_kept_for_a_newer_model(tmp_path):
+    copy = wrapped(tmp_path, policy="mine", decision_hz=10.0)
+    newer = model(tmp_path / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}, last="Tanh")
+    wrap(newer, tmp_path / "out", Said())
+    manifest = load_manifest(copy)
+    assert (manifest.policy, manifest.decision_hz) == ("mine", 10.0)
+    manifest_path(copy).write_text("[]")
+    wrap(newer, tmp_path / "out", Said())
+    assert load_manifest(copy).policy == "own"
+    assert manifest_path(copy).with_suffix(".old").read_text() == "[]"
 
 
 #   inputs                         outputs              words
@@ -104,6 +116,7 @@ def test_a_model_that_no_manifest_can_describe_is_refused(tmp_path, inputs, outp
 
 
 def wrapped(folder: Path, **changes: object) -> Path:
+    folder.mkdir(exist_ok=True)
     copy, _ = wrap(model(folder / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}), folder / "out", Said())
     table = json.loads(manifest_path(copy).read_text())
     manifest_path(copy).write_text(json.dumps(table | changes))
@@ -117,7 +130,7 @@ def test_other_rates_than_the_robots_are_refused_with_those_that_fit(tmp_path):
     assert line.endswith("3 would fit")
     with pytest.raises(ConfigError, match=r"rates.ticks_per_decision.*3 would fit"):
         check_rates(str(own), Config())
-    quicker = wrapped(tmp_path, decision_hz=10.0, training_delay_ticks=2)
+    quicker = wrapped(tmp_path / "quicker", decision_hz=10.0, training_delay_ticks=2)
     check_rates(str(quicker), Config(rates={"ticks_per_decision": 3, "delay_ticks": 2}))
 
 
