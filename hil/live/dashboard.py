@@ -78,20 +78,21 @@ class Dashboard:
     def _write(self) -> None:
         if not self._console.is_terminal:
             state = None
-            while self._next():
+            while not self._over:
+                self._wait()
                 if self._shown.state != state:
                     state = self._shown.state
                     self._console.print(self._line(), highlight=False, soft_wrap=True)
             return
         with Live(console=self._console, auto_refresh=False, transient=False) as live:
-            while self._next():
+            while not self._over:
+                self._wait()
                 live.update(self._panel(), refresh=True)
 
-    def _next(self) -> bool:
-        """Wait for the next view. Return False at the end."""
+    def _wait(self) -> None:
+        """Wait for the next view, or for the end, which shows the last view again."""
         self._new.wait()
         self._new.clear()
-        return not self._over
 
     def _line(self) -> str:
         view = self._shown

@@ -112,27 +112,26 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
+    body = body_of(base.robot)
+    with preparing(f"map {options.map_name}"):
+        scenario = choose(options.map_name, options.seed, options.episode, body)
+        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
+        space = free_space(scenario.world, body)
+        episodes = tour(space, scenario.episode, options.goals, options.seed)
     folder = options.out.resolve()
-    number = f"seed{options.seed}" if options.episode is None else f"episode{options.episode}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = Files(folder, f"{Path(options.map_name).stem}-{number}")
+        files = Files(folder, scenario.label)
         files.config.write_text(as_toml(base, HEAD), encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
     sys.stderr.write(in_effect_text(base))
-    body = body_of(base.robot)
     with (
         Signals() as signals,
         contextlib.closing(Wire(base.dds)) as wire,
         _view_of(files, options) as viewer,
         _processes(files, options) as children,
     ):
-        with preparing(f"map {options.map_name}"):  # while the processes start
-            scenario = choose(options.map_name, options.seed, options.episode, body)
-            asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
-            space = free_space(scenario.world, body)
-            episodes = tour(space, scenario.episode, options.goals, options.seed)
         if viewer is not None:
             _wait_for_view(viewer)
         link = DriveLink(wire, base, children, options.map_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -64,15 +64,19 @@ def differences(played: Played) -> Iterator[Difference]:
     yield from _of_own(recorded, played.decided)
     yield from _of_tick(STAGES[4:], before, again)
     if recorded.keyframe and replayed.after is not None and (now := encode(replayed.after)) != recorded.keyframe:
-        stated = json.dumps(_stated(json.loads(recorded.keyframe), json.loads(now)))
-        yield from _of_state(decode(recorded.keyframe), decode(stated))
+        again_state = decode(now)
+        yield from _of_state(
+            _completed(decode(recorded.keyframe), json.loads(recorded.keyframe), again_state), again_state
+        )
 
 
-def _stated(recorded: Any, again: Any) -> Any:
-    """Return a state without the fields that the recording does not have, as an older version made it."""
-    if not isinstance(recorded, dict) or not isinstance(again, dict):
-        return again
-    return {name: _stated(recorded[name], value) for name, value in again.items() if name in recorded}
+def _completed(recorded: Any, table: Any, again: Any) -> Any:
+    """Return a recorded state with the fields of `again` that its release did not have. table: its JSON."""
+    if not (is_dataclass(recorded) and type(again) is type(recorded) and isinstance(table, dict)):
+        return recorded
+    values = {one.name: (getattr(recorded, one.name), getattr(again, one.name)) for one in fields(recorded)}
+    known = {name: _completed(a, table[name], b) if name in table else b for name, (a, b) in values.items()}
+    return replace(recorded, **known)  # type: ignore[type-var]
 
 
 def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:

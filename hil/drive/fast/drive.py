@@ -334,9 +334,9 @@ class FastDrive:
         if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
         reach_m = in_force.reach_m(wanted)
-        if reach_m is None:
-            twist = self._asked(wanted)
-        elif reach_m > 0.0 and eyes.may_bind(in_force.ways(wanted)):
+        if reach_m is None:  # not kept for the next tick: remembered places move with the robot
+            return self._asked(wanted)
+        if reach_m > 0.0 and eyes.may_bind(in_force.ways(wanted)):
             twist = in_force.limited(eyes.limits_scan(reach_m).ranges_m, wanted)
         else:
             twist = wanted

@@ -56,6 +56,10 @@ REFUSED = [
 ]
 
 
+WHAT_DRIVES = ["policy", "cameras", "wire", "limits", "off"]
+"""First words of the lines that say what drives."""
+
+
 def asked(*words: str | Path) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
@@ -79,13 +83,13 @@ def test_what_would_not_start_is_refused(name: str, tables: object, words: list[
 def test_for_another_machine_its_files_are_enough(name: str, tables: object, words: list[str], tmp_path: Path) -> None:
     given = quiet(tmp_path, **tables(tmp_path))  # type: ignore[operator]
     ended = asked("check-config", "--files-only", "--config", given)
-    assert (ended.exit_code, "error" in ended.stderr, "warning" in ended.stderr) == (0, False, False)
+    assert (ended.exit_code, [line.split()[0] for line in ended.stderr.splitlines()]) == (0, WHAT_DRIVES)
     assert '"record"' in ended.stdout
 
 
 def test_what_can_start_passes_and_makes_nothing(tmp_path: Path) -> None:
     ended = asked("check-config", "--config", quiet(tmp_path, dds={"peers": ["localhost", "127.0.0.1:7410"]}))
-    assert (ended.exit_code, "error" in ended.stderr, "warning" in ended.stderr) == (0, False, False)
+    assert (ended.exit_code, [line.split()[0] for line in ended.stderr.splitlines()]) == (0, WHAT_DRIVES)
     assert [path.name for path in tmp_path.iterdir()] == ["onboard.toml"]
 
 
@@ -99,8 +103,9 @@ def test_a_base_that_is_not_plugged_in_is_only_told(tmp_path: Path) -> None:
     odometry = {"input": "serial", "serial_port": "/dev/bsae"}
     ended = asked("check-config", "--config", quiet(tmp_path, odometry=odometry))
     assert ended.exit_code == 0
-    said = [line for line in ended.stderr.splitlines() if line.startswith(("warning", "error"))]
-    assert said == ["warning: odometry.serial_port: /dev/bsae is not there; is the base plugged in?"]
+    warning, *rest = ended.stderr.splitlines()
+    assert warning == "warning: odometry.serial_port: /dev/bsae is not there; is the base plugged in?"
+    assert [line.split()[0] for line in rest] == WHAT_DRIVES
     there = {"input": "serial", "serial_port": "/dev/null"}
     assert check_machine(load_config(quiet(tmp_path, odometry=there))) == []
 
