@@ -1,4 +1,4 @@
-"""Run the commands of README and docs from a wheel, outside the clone, with the extra `cpu` alone.
+"""Run the commands of README and docs from a wheel, outside the clone, with the extras of `make setup`.
 
     document_commands.py [PYTHON...]      interpreters to try; the one that runs this when none is given
 
@@ -61,7 +61,7 @@ def install(python: str, environment: Path) -> None:
     wheels = environment / "wheels"
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
     (wheel,) = wheels.glob("onboard-*.whl")
-    subprocess.run([*pip, "install", f"onboard[cpu] @ {wheel.as_uri()}"], check=True)
+    subprocess.run([*pip, "install", f"onboard[cpu,realsense,serial] @ {wheel.as_uri()}"], check=True)
     shutil.rmtree(wheels)
     size = subprocess.run(["du", "-sm", str(environment)], capture_output=True, text=True, check=True).stdout.split()[0]
     version = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
