@@ -1,27 +1,18 @@
-"""`onboard-calib`: measuring this robot. Nothing to run yet.
-
-Calibration of camera extrinsics, wheel odometry and dynamics comes later; until then the numbers are written by hand
-into mounts.toml and plant.toml.
-"""
+"""The command `onboard-calib`: one row a command; its module is imported when it runs."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-import typer
+COMMANDS: dict[str, Command] = {}
 
-import onboard
-
-main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
 
 
-@main.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
-    if version:
-        typer.echo(onboard.__version__)
-        raise typer.Exit
+def main() -> None:
+    """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
+    run_app(app)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

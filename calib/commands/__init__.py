@@ -1,0 +1,1 @@
+"""What an operator types: the commands of `onboard-calib`."""
