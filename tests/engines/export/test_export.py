@@ -16,7 +16,7 @@ from onnx import TensorProto
 from typer.testing import CliRunner
 
 import onboard
-from calib.__main__ import main as calib_main
+from calib.__main__ import app as calib_app
 from engines.__main__ import main as engines_main
 from engines.export import command as commands
 from engines.export import export as exporting
@@ -342,7 +342,7 @@ def test_without_tensorrt_the_build_says_where_it_comes_from(exported):
     assert "JetPack" in result.output
 
 
-@pytest.mark.parametrize("program", [engines_main, calib_main])
+@pytest.mark.parametrize("program", [engines_main, calib_app])
 def test_version_and_help(program):
     assert CliRunner().invoke(program, ["--version"]).output.strip() == onboard.__version__
     assert CliRunner().invoke(program, ["--help"]).exit_code == 0

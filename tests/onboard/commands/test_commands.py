@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 from typer.testing import CliRunner
 
-from calib.__main__ import main as calib_main
+from calib.__main__ import app as calib_app
 from engines.__main__ import main as engines_main
 from hil.__main__ import app as hil_app
 from onboard.__main__ import app
@@ -59,7 +59,7 @@ def helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
         yield from helps(inner, f"{name} {one}")
 
 
-@pytest.mark.parametrize("commands", [app, hil_app, engines_main, calib_main])
+@pytest.mark.parametrize("commands", [app, hil_app, engines_main, calib_app])
 def test_no_help_text_is_cut_by_its_markup(commands: typer.Typer) -> None:
     """Square brackets are markup to rich: a unit or a table's name in them would be missing from the screen."""
     texts = dict(helps(typer.main.get_command(commands), "help"))
