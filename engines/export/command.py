@@ -115,14 +115,17 @@ def wrap(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the copy and its manifest.")],
     name: Annotated[str | None, typer.Option(help="Name of the policy; the file's when not given.")] = None,
     v_range: Annotated[
-        tuple[float, float] | None, typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action [m/s].")
+        tuple[float, float] | None,
+        typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action (m/s)."),
     ] = None,
     w_range: Annotated[
-        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it [rad/s].")
+        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it (rad/s).")
     ] = None,
     fov: Annotated[
-        tuple[float, float] | None, typer.Option("--fov", metavar="BEGIN END", help="Bearings of a scan's ends [deg].")
+        tuple[float, float] | None,
+        typer.Option("--fov", metavar="BEGIN END", help="Bearings of a scan's ends (deg)."),
     ] = None,
+    max_range: Annotated[float, typer.Option(min=0.1, help="Range up to which a scan is fed (m).")] = 10.0,
     twist: Annotated[
         list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each value.")
     ] = None,
@@ -132,7 +135,7 @@ def wrap(
         _require_onnx()
         from engines.export import own_model
 
-        said = own_model.Said(name, v_range, w_range, tuple(_pair(text) for text in twist or ()), fov)
+        said = own_model.Said(name, v_range, w_range, tuple(_pair(text) for text in twist or ()), fov, max_range)
         written, proposal = own_model.wrap(model, out, said)
     except OnboardError as error:
         raise _refused(error) from error
@@ -179,9 +182,9 @@ def _pair(text: str) -> tuple[float, float]:
 
 
 def _require_onnx() -> None:
-    """Raise MissingExtraError without onnx."""
+    """Raise MissingExtraError without onnx, for a command that needs no PyTorch."""
     if importlib.util.find_spec("onnx") is None:
-        raise MissingExtraError("onnx", "train")
+        raise MissingExtraError("onnx", "wrap")
 
 
 def _check_targets(out: Path, json_target: str | None) -> None:

@@ -97,8 +97,12 @@ RayOption = Annotated[
 
 def evaluate_command(
     policy: Annotated[
-        str, typer.Option("--policy", help="planner, reactive, blind, one that ships, or an .onnx with its manifest.")
-    ],
+        str | None,
+        typer.Option(
+            "--policy",
+            help="planner, reactive, blind, one that ships, or an .onnx with its manifest; else the configuration's.",
+        ),
+    ] = None,
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,
@@ -140,7 +144,8 @@ def evaluate_command(
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
     check_workers(jobs, ray)
-    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
+    given = load_config(config or DEFAULT_ROBOT / "onboard.toml").policy.model if policy is None else policy
+    run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None:
         check_report(report)

@@ -93,7 +93,9 @@ class Replayer:
     def __call__(self, take: Take) -> Replayed:
         """Return the result of a take."""
         self._policies.tidy()
-        players = SessionPlayers(self._policies, self._options.span, force=self._options.force, other=self._options.policy)
+        players = SessionPlayers(
+            self._policies, self._options.span, force=self._options.force, other=self._options.policy
+        )
         with unlogged():
             answers = [self._answer(source, players) for source in take.sources]
         return Replayed(take, _within_span(answers, self._options.span))

@@ -59,6 +59,14 @@ class Rig:
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
         return fuse(frames, inputs.now_ns, pose, memory, self)
 
+    @property
+    def looks(self) -> npt.NDArray[np.bool_]:
+        """Return (180,) bool, the bins in the view of at least one camera."""
+        looks = np.zeros(BINS, np.bool_)
+        for view in self.views.values():
+            looks |= view.looks
+        return looks
+
     def sees_from(self, seen: npt.NDArray[np.bool_]) -> Ranges:
         """Return (180,) the minimum range [m] from which working cameras see an obstacle; inf where none looks.
 
