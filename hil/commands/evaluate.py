@@ -67,28 +67,28 @@ MapsOption = Annotated[
     typer.Option(
         "--map",
         metavar="NAME|FILE|DIR...",
-        help="Maps by name, episode files, map files, or folders of these. All of the set when not given.",
+        help="Maps by name, episode files, map files, or folders of these. Without it: the whole set.",
     ),
 ]
 MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --map.")]
 SetOption = Annotated[
-    str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
+    str, typer.Option("--set", metavar="NAME", help=f"Set of episodes for a map's name: {', '.join(SETS)}.")
 ]
 ConditionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--condition",
         metavar="NAME",
-        help=f"Row of hil/drive/conditions.toml, or {ALL}; may be given several times. {ORDINARY} when not given.",
+        help=f"Row of hil/drive/conditions.toml, or {ALL}; repeatable. Without it: {ORDINARY}.",
     ),
 ]
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", help="So many of each map, spread over its set. All when not given.")
+    int | None, typer.Option("--episodes", help="Number of episodes per map, spread over its set. Without it: all.")
 ]
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, help="Noise, and starts and goals in maps that bring none, follow from it.")
+    int, typer.Option("--seed", min=0, help="Seed of the noise, and of starts and goals in maps without episodes.")
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", help="Processes. The results do not depend on it.")]
+JobsOption = Annotated[int, typer.Option("--jobs", help="Number of processes; it does not change the results.")]
 RayOption = Annotated[
     str | None,
     typer.Option("--ray", metavar="ADDRESS", help="Drive on a Ray cluster: HOST:PORT, or local to start one here."),
@@ -111,29 +111,28 @@ def evaluate_command(
     jobs: JobsOption = 1,
     ray: RayOption = None,
     runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
-    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render what the cameras see.")] = False,
-    scan: Annotated[str, typer.Option("--scan", help="fused: of the depth cameras; lidar: one plane.")] = "fused",
+    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render the camera images.")] = False,
+    scan: Annotated[str, typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane.")] = "fused",
     known_map: Annotated[
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
-    pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
-    color: Annotated[bool, typer.Option("--color/--no-color", help="Without: no colour camera.")] = True,
+    pedestrians: Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")] = 0,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")] = True,
     condition: ConditionOption = None,
     furniture: Annotated[
         float | None,
-        typer.Option("--furniture", metavar="DENSITY", help="In maps that bring no episodes: 0 none, 1 an office's."),
+        typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
     ] = None,
-    plant: Annotated[
-        Path | None, typer.Option("--plant", help="plant.toml of the base, in place of the robot's.")
-    ] = None,
+    plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
-        typer.Option("--partial", help="Keep unfinished results there; beside --json FILE when not given."),
+        typer.Option("--partial", help="File for unfinished results. Without it: beside --json FILE."),
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.md", help="Write tables there, and a chart beside it.")
+        Path | None,
+        typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart beside the file."),
     ] = None,
 ) -> None:
     """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
