@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-COMMANDS: dict[str, Command] = {}
+CAMERAS = "Cameras"
+"""Headings in the list of commands."""
+
+COMMANDS = {
+    "floor": Command(
+        "calib.commands.floor:floor",
+        "Measure roll, pitch and height of cameras from the floor in one image.",
+        CAMERAS,
+        "floor --mounts mounts.toml --camera front=depth.png",
+    ),
+    "rehearse": Command(
+        "calib.commands.rehearse:rehearse_command",
+        "Practise a calibration in simulation, and record it.",
+        CAMERAS,
+        "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
+}
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
 

@@ -19,7 +19,7 @@ from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import comparison, rich_table
-from hil.jobs.hands import Hands, checked_hands
+from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
@@ -143,7 +143,7 @@ def evaluate_command(
     check_json_target(json_file)
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
-    hands = checked_hands(jobs, ray)
+    check_workers(jobs, ray)
     given = load_config(config or DEFAULT_ROBOT / "onboard.toml").policy.model if policy is None else policy
     run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
@@ -157,7 +157,7 @@ def evaluate_command(
     for one in runs.values():
         check_run(one, robot)
     places = given_maps(maps, more_maps)
-    plan = plan_of(run, robot, places, episodes, seed, hands, set_name, furniture)
+    plan = plan_of(run, robot, places, episodes, seed, jobs, ray, set_name, furniture)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
     if json_file is not None:
@@ -191,14 +191,15 @@ def plan_of(
     maps: list[str],
     episodes: int | None,
     seed: int,
-    hands: Hands,
+    jobs: int,
+    ray: str | None,
     set_name: str = COMMITTED_SET,
     furniture: float | None = None,
 ) -> Plan:
     """Return the plan of an evaluation; see `find_sets` for the maps. Raises InputError."""
     with preparing("the episodes"):
         sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
-    return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
+    return Plan(run, robot, sources, seed, jobs, ray)
 
 
 def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hil.recordings.bags.drive import Imported, import_bag
-from hil.recordings.bags.plan import Asked
+from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
@@ -48,8 +48,8 @@ def import_command(
     roles = {
         "odometry": odometry, "laser": laser, "commands": commands, "localization": localization, "goals": goals,
     }  # fmt: skip
-    asked = Asked(roles, depth or (), color, None if goal is None else place(goal), config, policy)
-    imported = import_bag(bags, out, asked, force=force)
+    options = ImportOptions(roles, depth or (), color, None if goal is None else place(goal), config, policy)
+    imported = import_bag(bags, out, options, force=force)
     if json_file is not None:
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})
     if json_file != STANDARD_OUTPUT:

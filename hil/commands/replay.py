@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.jobs.hands import checked_hands, executor
+from hil.jobs.executor import check_workers, executor
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.replay.compare import Compared, joined
 from hil.replay.other_policy import Opinion
-from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
+from hil.replay.replay import Answer, Replayed, Replayer, ReplayOptions, Unread
 from hil.replay.summary import compared_line, opinion_lines
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
@@ -72,15 +72,15 @@ def replay_command(
         raise InputError(f"--model {model}: is the one that drove, and --policy asks another")
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
-    hands = checked_hands(jobs, ray)
+    check_workers(jobs, ray)
     takes = takes_of(found_in(recordings))
     if report is not None and len(takes) > 1:
         raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
-    with contextlib.closing(Replayer(Asked(span, force, policy, model))) as replayer:
-        work = executor(min(hands.jobs, len(takes)), hands.ray)
+    with contextlib.closing(Replayer(ReplayOptions(span, force, policy, model))) as replayer:
+        work = executor(min(jobs, len(takes)), ray)
         with contextlib.closing(work(replayer, takes)) as coming:
             for one in _in_order(takes, coming):
                 answers += one.answers

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
 from hil.commands.replay import as_json
-from hil.commands.report import stories_of
+from hil.commands.report import timelines_of
 from hil.recordings.bags.bag import open_bag
 from hil.recordings.locate import takes_of
 from hil.recordings.recording import open_recording
-from hil.replay.replay import Asked, Replayer, Unread
+from hil.replay.replay import Replayer, ReplayOptions, Unread
 from hil.report.page import write_page
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, ZonesSection
@@ -99,7 +99,7 @@ def read_messages(path: Path) -> None:
 
 @cache
 def replayer() -> Replayer:
-    return Replayer(Asked())
+    return Replayer(ReplayOptions())
 
 
 def replayed(path: Path) -> None:
@@ -113,8 +113,8 @@ def replayed(path: Path) -> None:
 
 def reported(path: Path) -> None:
     for take in takes_of([str(path)]):
-        for story in stories_of(take)[0]:
-            write_page(path.with_name("page.html"), story)
+        for timeline in timelines_of(take)[0]:
+            write_page(path.with_name("page.html"), timeline)
 
 
 # ---- what stands in them as text

@@ -17,7 +17,7 @@ from hil.maps.materials import draw_look
 from hil.physics.collision_world import body_of
 from hil.recordings.locate import takes_of
 from hil.replay.recorded_policy import Policies
-from hil.replay.replay import Asked, Replayer
+from hil.replay.replay import Replayer, ReplayOptions
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import session_of
@@ -101,7 +101,7 @@ def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
 def opinion_of(file: Path, policy: Policy, span: Span = WHOLE) -> Any:
     """Return the answer of a replay that compares a file with the decisions of another policy."""
     (take,) = takes_of([str(file)])
-    (answer,) = Replayer(Asked(span, policy=policy.name), Policies(policy))(take).answers
+    (answer,) = Replayer(ReplayOptions(span, policy=policy.name), Policies(policy))(take).answers
     return answer
 
 
