@@ -14,6 +14,12 @@ COMMANDS = {
         CAMERAS,
         "floor --mounts mounts.toml --camera front=depth.png",
     ),
+    "extrinsics": Command(
+        "calib.commands.extrinsics:extrinsics",
+        "Measure where the depth cameras sit, from the robot's own motion.",
+        CAMERAS,
+        "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
+    ),
     "rehearse": Command(
         "calib.commands.rehearse:rehearse_command",
         "Practise a calibration in simulation, and record it.",
