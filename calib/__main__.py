@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from onboard.commands.cli import Command, commands_app, run_app, version_line
+from onboard.commands.cli import JUDGE, Command, commands_app, run_app, version_line
 
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, Command] = {
+    "odometry": Command(
+        "calib.commands.odometry:odometry_command",
+        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        JUDGE,
+        "odometry cw.mcap ccw.mcap --track-m 0.55",
+    ),
+}
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
 
