@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS = "Cameras"
+CAMERAS, WHEELS, DYNAMICS = "Cameras", "Wheels", "Dynamics"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -25,6 +25,12 @@ COMMANDS = {
         "Practise a calibration in simulation, and record it.",
         CAMERAS,
         "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
+    "odometry": Command(
+        "calib.commands.odometry:odometry_command",
+        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        WHEELS,
+        "odometry cw.mcap ccw.mcap --track-m 0.55",
     ),
 }
 
