@@ -4,6 +4,7 @@
 floor, ceiling or holes, or an obstacle in their bin is nearer. The kernel proves this for 64 pixels at a time:
 
     LIVE    by the depths at which some pixel of the block is in the height band, computed once for a mount
+    REACH   and by the depth from which on all of its bins hold something nearer, computed anew every `GROUP` rows
     SEEDS   a grid of pixels is computed exactly, so that most bins are near their result before the first row
     FILTER  in float32: a pixel is dropped if its bin is known and holds something nearer. A pixel knows its bin if it is
             in the bin of the last exact pixel of its column, or beside it
@@ -39,6 +40,12 @@ _WORD = 8
 """Bytes of a word of the mask."""
 SEED_ROWS, SEED_COLUMNS = 24, 4
 """Grid of the seeds; along the vertical of the world the first number counts."""
+GROUP = 24
+"""Rows for which a block's reach is computed together."""
+_FIRST_M = 0.5
+"""A reach is at least this [m]: nearer by, a block looks into too many bins."""
+_ANGLE_RAD = 1e-6
+"""A reach counts a bin that begins so near to a block's edge, far above `EDGE_M` at `_FIRST_M`."""
 AIM_ROWS = 4
 """In an image on its side, a block is aimed once in so many rows."""
 _SLACK = 64 * 2.0**-24
@@ -59,6 +66,7 @@ class Eye:
 
     rows, columns: (height, 3), (slots, 3), the ray of a pixel is their sum [base frame, at 1 m of depth]
     position_m:    (3,) of the camera in the base
+    corners:       (groups, blocks, 4, 3), x and y of the corner rays of a block in a group of rows, and their bearing [rad]
     limits:        (height, blocks, 2) uint16, least and greatest depth at which a pixel of the block may be an obstacle
     bounds:        depth unit [m], near, far, lowest and highest height [m], largest coordinate [m]
     upright:       the image's rows are about level
@@ -67,6 +75,7 @@ class Eye:
     rows: Array
     columns: Array
     position_m: Array
+    corners: Array
     limits: Depth
     bounds: tuple[float, float, float, float, float, float]
     body_boxes_m: Array
@@ -111,12 +120,24 @@ def eye_of(
         np.zeros(u.size, np.int64),
         np.zeros((u.size, 7)),
         np.zeros(blocks, np.int64),
+        np.zeros(blocks, np.uint16),
         np.zeros(BINS),
         np.zeros(BINS, np.float32),
     )
     bounds = (depth_scale_m, near_m, far_m, z_min_m, z_max_m, float(largest_m))
+    corners = _corners(rows, columns, blocks)
     upright = bool(abs(rotation[2, 0]) <= abs(rotation[2, 1]))
-    return Eye(rows, columns, position.copy(), limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch)
+    return Eye(rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch)
+
+
+def _corners(rows: Array, columns: Array, blocks: int) -> Array:
+    """Return the corners of `Eye`."""
+    starts = np.arange(0, len(rows), GROUP)
+    ends = np.stack([starts, np.minimum(starts + GROUP, len(rows)) - 1], axis=1)
+    sides = columns.reshape(blocks, BLOCK, 3)[:, [0, -1], :2] if blocks else np.zeros((0, 2, 2))
+    rays = (rows[ends, :2][:, np.newaxis, :, np.newaxis] + sides[np.newaxis, :, np.newaxis]).reshape(-1, blocks, 4, 2)
+    bearing = np.unwrap(np.arctan2(rays[..., 1:], rays[..., :1]), axis=2)
+    return np.ascontiguousarray(np.concatenate([rays, bearing], axis=3))
 
 
 def _aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
@@ -155,6 +176,7 @@ def lower_ranges(ranges_m: npt.NDArray[np.float32], depth: Depth, eye: Eye, now_
         eye.rows,
         eye.columns,
         eye.position_m,
+        eye.corners,
         eye.limits,
         *eye.bounds,
         eye.body_boxes_m,
@@ -175,13 +197,15 @@ _LIMITS = _of(types.uint16, 3, readonly=True)
 _MATRIX, _VECTOR = _of(types.float64, 2, readonly=True), _of(types.float64, 1, readonly=True)
 
 
-@kernel(signature=types.void(_BYTES, _IMAGE, types.int64, _LIMITS), error_model="numpy")
-def _find_live(live: np.ndarray, depth: Depth, v: int, limits: Depth) -> None:  # pragma: no cover - compiled
-    """Set `live` of each block of a row that has a pixel within its limits."""
+@kernel(signature=types.void(_BYTES, _IMAGE, types.int64, _LIMITS, _of(types.uint16, 1)), error_model="numpy")
+def _find_live(
+    live: np.ndarray, depth: Depth, v: int, limits: Depth, reach: np.ndarray
+) -> None:  # pragma: no cover - compiled
+    """Set `live` of each block of a row that has a pixel within its limits and its reach."""
     width = depth.shape[1]
     for block in range(live.size):
         start = np.uint64(min(block * BLOCK, width - BLOCK))
-        least, greatest = limits[v, block, 0], limits[v, block, 1]
+        least, greatest = limits[v, block, 0], min(limits[v, block, 1], reach[block])
         found = np.uint16(0)
         for j in range(BLOCK):
             units = depth[np.uint64(v), start + np.uint64(j)]
@@ -256,11 +280,69 @@ def _aim(
 
 @kernel(
     signature=types.void(
+        _of(types.uint16, 1), _of(types.float64, 3, readonly=True), types.float64, _MATRIX, _VECTOR, _of(types.float32, 1)
+    ),
+    error_model="numpy",
+)
+def _find_reach(
+    reach: np.ndarray,
+    corners: Array,
+    depth_scale_m: float,
+    to: Array,
+    position_m: Array,
+    limit_m2: np.ndarray,
+) -> None:  # pragma: no cover - compiled
+    """Set the depth [units] from which on no pixel of each block can lower a range, in one group of rows.
+
+    The points of a block from a depth on lie in the convex hull of its corner rays from there. So their bearings lie
+    between those of the corners: at that depth, and far away. Their distance from the base is at least the hull's
+    extent along a direction in the middle. From a greater depth on there are fewer bins and more distance.
+    """
+    turn_rad = math.atan2(to[1, 0], to[0, 0])
+    x_m = to[0, 0] * position_m[0] + to[0, 1] * position_m[1] + to[0, 2]
+    y_m = to[1, 0] * position_m[0] + to[1, 1] * position_m[1] + to[1, 2]
+    for block in range(reach.size):
+        reach[block] = 65535
+        middle_x, middle_y = 0.0, 0.0
+        for i in range(4):
+            middle_x += to[0, 0] * corners[block, i, 0] + to[0, 1] * corners[block, i, 1]
+            middle_y += to[1, 0] * corners[block, i, 0] + to[1, 1] * corners[block, i, 1]
+        length = math.sqrt(middle_x * middle_x + middle_y * middle_y)
+        if length == 0.0:
+            continue
+        middle_x, middle_y = middle_x / length, middle_y / length
+        growth, first_rad, last_rad, ahead = np.inf, np.inf, -np.inf, True
+        for i in range(4):
+            x = to[0, 0] * corners[block, i, 0] + to[0, 1] * corners[block, i, 1]
+            y = to[1, 0] * corners[block, i, 0] + to[1, 1] * corners[block, i, 1]
+            growth = min(growth, middle_x * x + middle_y * y)
+            along = x * x_m + y * y_m + _FIRST_M * (x * x + y * y)
+            ahead = ahead and along > 0.0
+            turned_rad = (x * y_m - y * x_m) / along
+            first_rad = min(first_rad, corners[block, i, 2] + min(turned_rad, 0.0))
+            last_rad = max(last_rad, corners[block, i, 2] + max(turned_rad, 0.0))
+        start_m = middle_x * x_m + middle_y * y_m
+        if not ahead or growth <= 0.0 or start_m + _FIRST_M * growth <= 0.0 or last_rad - first_rad > 1.0:
+            continue
+        degree = 180.0 / math.pi
+        first = math.floor(((first_rad + turn_rad - _ANGLE_RAD) * degree + 180.0) / BIN_DEG)
+        last = math.floor(((last_rad + turn_rad + _ANGLE_RAD) * degree + 180.0) / BIN_DEG)
+        most_m2 = 0.0
+        for bin_ in range(first, last + 1):
+            most_m2 = max(most_m2, limit_m2[bin_ % BINS])
+        from_m = max(_FIRST_M, (math.sqrt(most_m2) - start_m) / growth)
+        if from_m < 65534.0 * depth_scale_m:
+            reach[block] = math.ceil(from_m / depth_scale_m) + 1
+
+
+@kernel(
+    signature=types.void(
         _of(types.float32, 1),
         _IMAGE,
         _MATRIX,
         _MATRIX,
         _VECTOR,
+        _of(types.float64, 4, readonly=True),
         _LIMITS,
         *(types.float64,) * 6,
         _MATRIX,
@@ -273,6 +355,7 @@ def _aim(
         _of(types.int64, 1),
         _of(types.float64, 2),
         _of(types.int64, 1),
+        _of(types.uint16, 1),
         _of(types.float64, 1),
         _of(types.float32, 1),
     ),
@@ -284,6 +367,7 @@ def _lower(
     rows: Array,
     columns: Array,
     position_m: Array,
+    corners: Array,
     limits: Depth,
     depth_scale_m: float,
     near_m: float,
@@ -301,6 +385,7 @@ def _lower(
     slots: np.ndarray,
     points: Array,
     aimed: np.ndarray,
+    reach: np.ndarray,
     nearest_m2: Array,
     limit_m2: np.ndarray,
 ) -> None:  # pragma: no cover - compiled
@@ -338,7 +423,9 @@ def _lower(
                     slots[count] = slot
                     count += 1
             else:
-                _find_live(live, depth, v, limits)
+                if v % GROUP == 0:
+                    _find_reach(reach, corners[v // GROUP], depth_scale_m, to, position_m, limit_m2)
+                _find_live(live, depth, v, limits, reach)
                 if not upright:
                     for block in range(blocks):
                         if live[block] == 0 or v - aimed[block] < AIM_ROWS:
