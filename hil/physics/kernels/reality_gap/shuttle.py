@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from hil.kernels.manager import KernelArrays, effect
-from hil.kernels.state_table import Array
-from hil.kernels.transitions import Ints, Log
-from hil.reality_gap.five_runs import Driven
+from hil.physics.kernels.manager import KernelArrays, effect
+from hil.physics.kernels.reality_gap.five_runs import Driven
+from hil.physics.kernels.state_table import Array
+from hil.physics.kernels.transitions import Ints, Log
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, PositiveFraction, Section
 from onboard.values.kernel import kernel
 
@@ -58,7 +58,7 @@ class Sarsa(Section):
 
 
 class ShuttleSettings(Section):
-    """`hil/reality_gap/shuttle.toml`."""
+    """`hil/physics/kernels/reality_gap/shuttle.toml`."""
 
     mission: Mission
     controller: Controller

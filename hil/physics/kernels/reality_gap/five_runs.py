@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from hil.kernels.generate import generate
-from hil.kernels.manager import KernelArrays, no_kernels
-from hil.kernels.state_table import Array, StateTable
-from hil.kernels.transitions import Log
+from hil.physics.kernels.generate import generate
+from hil.physics.kernels.manager import KernelArrays, no_kernels
+from hil.physics.kernels.state_table import Array, StateTable
+from hil.physics.kernels.transitions import Log
 
 RUNS = ("design", "deploy", "kernels", "redesign_kernels", "redeploy")
 CURVE_POINTS = 50

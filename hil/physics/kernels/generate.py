@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.kernels.manager import KernelSet, no_kernels
-from hil.kernels.state_table import Array, StateTable
-from hil.kernels.transitions import TURN, Counted, Ints, Log, Merged, check_log, merge
+from hil.physics.kernels.manager import KernelSet, no_kernels
+from hil.physics.kernels.state_table import Array, StateTable
+from hil.physics.kernels.transitions import TURN, Counted, Ints, Log, Merged, check_log, merge
 from onboard.values.errors import InputError
 
 LEAST_SINGULAR = 1e-3
@@ -106,7 +106,8 @@ def fit(merged: Merged, state: int, table: StateTable) -> tuple[np.ndarray, Arra
         if len(chosen) < table.least_rows:
             continue
         away = _difference(log.states[chosen], center, table)
-        made = np.where(table.settable, _difference(log.nexts[chosen], log.states[chosen], table), 0.0)
+        increment = _difference(log.nexts[chosen], log.states[chosen], table)
+        made = np.where(table.flags, log.nexts[chosen], increment)
         scale = np.where(table.weights > 0.0, table.weights, 1.0)
         mean, mean_made = away.mean(axis=0), made.mean(axis=0)
         slope, *_ = np.linalg.lstsq((away - mean) * scale, made - mean_made, rcond=LEAST_SINGULAR)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hil.kernels.state_table import Array, StateTable
-from hil.kernels.transitions import apart, difference
+from hil.physics.kernels.state_table import Array, StateTable
+from hil.physics.kernels.transitions import apart, difference
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 
@@ -26,8 +26,9 @@ class KernelArrays(NamedTuple):
     centers:  (k, d) state just before the divergence
     physical: (k,) p_p, the probability with which the kernel sets the state; p_s = 1 - p_p leaves the simulator alone
     known:    (k, actions) whether an action has a map
-    maps:     (k, actions, d, d + 1) increment of the state: maps[..., :d] @ (s - center) + maps[..., d]
-    weights, circular, flags: (d,) of the state table; reach: largest distance c of an active kernel
+    maps:     (k, actions, d, d + 1): maps[..., :d] @ (s - center) + maps[..., d] is the increment of a dimension, of a
+              flag its new value
+    weights, circular, flags, settable: (d,) of the state table; reach: largest distance c of an active kernel
     """
 
     centers: Array
@@ -37,6 +38,7 @@ class KernelArrays(NamedTuple):
     weights: Array
     circular: npt.NDArray[np.bool_]
     flags: npt.NDArray[np.bool_]
+    settable: npt.NDArray[np.bool_]
     reach: float
 
 
@@ -53,12 +55,12 @@ def first_active(state: Array, action: int, kernels: KernelArrays) -> int:
 
 @kernel
 def transfer(state: Array, action: int, number: int, kernels: KernelArrays, out: Array) -> None:
-    """Put f_k(s, a), the state that follows by a kernel, into `out`, (d,)."""
+    """Put the settable values of f_k(s, a), the state that follows by a kernel, into `out`, (d,)."""
     away = np.empty(len(state))
     difference(state, kernels.centers[number], kernels.circular, away)
     table = kernels.maps[number, action]
-    for i in range(len(state)):
-        value = state[i] + table[i, len(state)]
+    for i in np.flatnonzero(kernels.settable):
+        value = table[i, len(state)] + (0.0 if kernels.flags[i] else state[i])
         for j in range(len(state)):
             value += table[i, j] * away[j]
         if kernels.flags[i]:
@@ -70,7 +72,7 @@ def transfer(state: Array, action: int, number: int, kernels: KernelArrays, out:
 
 @kernel
 def effect(state: Array, action: int, kernels: KernelArrays, drawn: float, out: Array) -> int:
-    """Return the kernel that sets the simulator's state, and put that state into `out`; -1 leaves the simulator alone.
+    """Return the kernel that sets the simulator's state, and put that state into `out`; -1 leaves it alone.
 
     state, action: at the beginning of the step; drawn: uniform in [0, 1)
     """
@@ -86,7 +88,7 @@ def no_kernels(table: StateTable) -> KernelArrays:
     d, actions = len(table.names), table.action_count
     return KernelArrays(
         np.zeros((0, d)), np.zeros(0), np.zeros((0, actions), np.bool_), np.zeros((0, actions, d, d + 1)),
-        table.weights, table.circular, table.flags, reach_of(table),
+        table.weights, table.circular, table.flags, table.settable, reach_of(table),
     )  # fmt: skip
 
 
