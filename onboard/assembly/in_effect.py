@@ -49,9 +49,10 @@ def _ahead(config: Config) -> str:
     if view is collision.Look.SEEN:
         return ""
     v_mps = config.limits.slow_fraction * config.limits.v_max_mps
-    speed = f"at most {v_mps:g} m/s" if view is collision.Look.FLANK_BLIND else "not at all"
+    slow = view is collision.Look.FLANK_BLIND
+    speed, side_rad = (f"at most {v_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
-    side_deg = math.degrees(collision.FLANK_RAD)
+    side_deg = math.degrees(side_rad)
     return f"; ahead {speed}: no camera sees {sectors} deg, and it needs {-side_deg:.0f} to {side_deg:.0f}"
 
 

@@ -42,6 +42,10 @@ class MountTable(Section):
     look_deg:         where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 or
                       -90 for a camera on its side)
     calibrated:    date of the calibration, for `onboard doctor`
+    sd_m:          standard deviations of translation_m, by `onboard-calib extrinsics` [m]
+    sd_deg:        standard deviations of roll, pitch and yaw of the body frame, by the same [deg]
+    residual_m:    median distance of surfaces that the cameras saw twice, by the same [m]
+    data_sha256:   hash of the recording that the calibration is from
     """
 
     serial: str = ""
@@ -58,6 +62,10 @@ class MountTable(Section):
     rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
     look_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
     calibrated: date | None = Field(None, examples=["2026-01-31"])
+    sd_m: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.001, 0.001, 0.001)])
+    sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.05, 0.05, 0.2)])
+    residual_m: NonNegative | None = Field(None, examples=[0.002])
+    data_sha256: str = ""
 
     @field_validator("rotation_xyzw")
     @classmethod
