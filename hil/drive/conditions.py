@@ -23,8 +23,6 @@ from onboard.values.errors import ConfigError, InputError
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
 ORDINARY = "robot"
 """The condition of the ordinary robot; `evaluate` uses it by default."""
-HEADLINE = "paper"
-"""The quoted figures of a policy hold under this condition."""
 ALL = "all"
 FIX_SDS = {"sd": FIX_SD, "variance": PRINTED_FIX_SD}
 """Reading of the paper's diagonal (0.03, 0.03, 0.05) -> standard deviations of a fix, x, y [m], yaw [rad]."""

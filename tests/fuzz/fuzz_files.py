@@ -40,7 +40,7 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.policy.manifest import load_manifest, manifest_path, weight_types
 from onboard.safety.keepout_zones import load_zones, zone_of
 from onboard.values.messages import Pose
-from tests.fuzz.fuzz_bytes import damaged
+from tests.fuzz.fuzz_bytes import damaged, fixed
 from tests.fuzz.fuzz_parsers import InFile, Parser
 from tests.hil.maps.test_mesh import TO_Y_UP, as_collada, boxes
 from tests.rigs.devices.small_model import small_policy_files
@@ -158,10 +158,6 @@ def manifest(path: Path) -> None:
 
 def choice() -> Choice:
     return Choice("", None, False, Path("/usr/bin/python3"))
-
-
-def fixed(*seeds: bytes) -> Callable[[Path], st.SearchStrategy[bytes]]:
-    return lambda folder: damaged(*seeds)
 
 
 def default(name: str) -> bytes:

@@ -22,9 +22,9 @@ from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import Inference, InlineInference, Result
 from onboard.recording.recorder import Recorder
 from onboard.recording.tick_writer import TickRecorder
-from onboard.runtime import Listener, Robot, Runtime
+from onboard.runtime import Listener, Runtime
 from onboard.safety.keepout_zones import MapZones
-from onboard.state import TickRecord
+from onboard.state import Robot, TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
 from onboard.values.errors import EngineError
 from onboard.values.interfaces import Policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -117,7 +118,7 @@ def toml(path: Path, **tables: dict[str, Any]) -> Path:
     lines = []
     for name, table in tables.items():
         lines.append(f"[{name}]")
-        plain = {key: str(value) if isinstance(value, Path) else value for key, value in table.items()}
+        plain: dict[str, Any] = json.loads(json.dumps(table, default=str))
         lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in plain.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
