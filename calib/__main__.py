@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from onboard.commands.cli import JUDGE, Command, commands_app, run_app, version_line
+from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-COMMANDS: dict[str, Command] = {
+CAMERAS, WHEELS, DYNAMICS = "Cameras", "Wheels", "Dynamics"
+"""Headings in the list of commands."""
+
+COMMANDS = {
+    "floor": Command(
+        "calib.commands.floor:floor",
+        "Measure roll, pitch and height of cameras from the floor in one image.",
+        CAMERAS,
+        "floor --mounts mounts.toml --camera front=depth.png",
+    ),
+    "extrinsics": Command(
+        "calib.commands.extrinsics:extrinsics",
+        "Measure where the depth cameras sit, from the robot's own motion.",
+        CAMERAS,
+        "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
+    ),
+    "rehearse": Command(
+        "calib.commands.rehearse:rehearse_command",
+        "Practise a calibration in simulation, and record it.",
+        CAMERAS,
+        "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
     "odometry": Command(
         "calib.commands.odometry:odometry_command",
         "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
-        JUDGE,
+        WHEELS,
         "odometry cw.mcap ccw.mcap --track-m 0.55",
     ),
     "verify": Command(

@@ -23,7 +23,7 @@ from hil.evaluate.episode import Run, check_run
 from hil.evaluate.episode_selection import given_maps
 from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
 from hil.evaluate.tables import comparison, markdown
-from hil.jobs.hands import checked_hands
+from hil.jobs.executor import check_workers
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {
@@ -53,12 +53,12 @@ def baselines_command(
     Ctrl-C ends it (exit 130) with what was driven kept; the same command goes on where it stopped.
     """
     check_json_target(json_file)
-    hands = checked_hands(jobs, ray)
+    check_workers(jobs, ray)
     robot = load_robot(config)
     for run in BASELINES.values():
         check_run(run)
     plan = plan_of(
-        BASELINES["`reactive`: fused scan, no map"], robot, given_maps(maps, more_maps), episodes, seed, hands
+        BASELINES["`reactive`: fused scan, no map"], robot, given_maps(maps, more_maps), episodes, seed, jobs, ray
     )
     done: dict[str, Evaluation] = {}
     for name, run in BASELINES.items():

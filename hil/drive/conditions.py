@@ -183,12 +183,12 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
     return conditions
 
 
-def chosen(names: Sequence[str], known: Mapping[str, Condition] | None = None) -> list[str]:
+def chosen(names: Sequence[str]) -> list[str]:
     """Return the names of the chosen conditions, each once. No name gives `ORDINARY`; "all" gives every row.
 
     Raises InputError.
     """
-    rows = load_conditions() if known is None else known
+    rows = load_conditions()
     for name in names:
         if name not in rows and name != ALL:
             raise InputError(f"--condition {name}: must be {ALL}, or one of {', '.join(rows)}")

@@ -11,7 +11,7 @@ from typing import Any
 from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.drive.episodes import DENSITY, EpisodeSet, load_episodes, make_set
 from hil.jobs.code_digest import file_digest
-from hil.maps.load import ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps.load import MESH_SUFFIXES, ROS_SUFFIXES, files_of, load_map, map_names
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
@@ -26,7 +26,7 @@ DRAWN = 25
 DENSEST = 10.0
 """Largest density: ten times an office's furniture. More does not fit into a room."""
 EPISODES_SUFFIX = ".json"
-MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
+MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, *MESH_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from hil.evaluate.metrics import BehindDoors, Summary, behind_doors, summarise, 
 from hil.evaluate.progress import CampaignProgress
 from hil.evaluate.result import Row
 from hil.jobs.code_digest import DIGEST_BYTES, code_digest, file_digest
-from hil.jobs.hands import executor
+from hil.jobs.executor import executor
 from onboard import __version__
 from onboard.policy.manifest import manifest_path
 from onboard.system.signals import KILLED_BY, Signals

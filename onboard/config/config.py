@@ -511,7 +511,8 @@ def _absolute_paths(config: Config, folder: Path) -> Config:
     if masks:
         changes["zones"] = config.zones.model_copy(update=masks)
     if not is_name(policy.model):
-        changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
+        model = folder / policy.model
+        changes["policy"] = policy.model_copy(update={"model": str(model.parent.resolve() / model.name)})
     if config.dds.security is not None:
         changes["dds"] = config.dds.model_copy(update={"security": folder / config.dds.security})
     if "directory" in record.model_fields_set:
