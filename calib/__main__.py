@@ -32,6 +32,12 @@ COMMANDS = {
         WHEELS,
         "odometry cw.mcap ccw.mcap --track-m 0.55",
     ),
+    "verify": Command(
+        "calib.commands.verify:verify_command",
+        "Compare a session with the calibration. Exit 1: recalibrate.",
+        JUDGE,
+        "verify recordings/robot_1.mcap",
+    ),
 }
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
