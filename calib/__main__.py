@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, Command] = {
+    "dynamics": Command(
+        "calib.commands.dynamics:dynamics",
+        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        example="dynamics run.mcap --out plant.toml",
+    ),
+}
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
 
