@@ -25,6 +25,7 @@ from calib.dynamics.response_model import (
     greatest_rates,
     speeds,
 )
+from onboard.values.kernel import kernel
 
 DELAYS_S = (0.0, 0.1, 0.2, 0.3, 0.4, 0.55)
 FREQUENCIES = (3.0, 8.0)
@@ -45,7 +46,7 @@ SURE = 10.0
 """Sum of squares, in variances of the residual, by which another integration step must be better than the logs' own."""
 PART_S = 150.0
 """Duration of the logs on which the search starts."""
-AVERAGED_S = 0.04
+MOST_DAMPING = 1e6
 DIFFERENCE = 1e-4
 RESAMPLES = 400
 BLOCK_S = 5.0
@@ -172,18 +173,6 @@ def _start(data: AxisLogs, f: float, delay_s: float, rate: float) -> Floats:
     return np.array([f, 0.8, f, 0.8, delay_s, max(high, 1e-3), min(low, -1e-3), rate, rate, 1.0])
 
 
-def _averaged(data: AxisLogs, model: Floats) -> Floats:
-    """Return the residuals of the fresh rows, averaged over `AVERAGED_S`: a response is slower, and the fit faster.
-
-    An average is scaled to the variance of a single row.
-    """
-    residual = (model - data.speed)[data.fresh]
-    period_s = float(np.median(np.diff(data.t_s[data.fresh])))
-    count = max(1, round(AVERAGED_S / period_s))
-    averaged: Floats = np.add.reduceat(residual, np.arange(0, len(residual), count)) / np.sqrt(count)
-    return averaged
-
-
 def _scale(data: AxisLogs) -> float:
     """Return the residual from which the loss is robust."""
     noise = 1.4826 * np.median(np.abs(np.diff(data.speed[data.fresh]))) / np.sqrt(2.0)
@@ -193,28 +182,76 @@ def _scale(data: AxisLogs) -> float:
 def _search(
     data: AxisLogs, start: Floats, step_s: float, evaluations: int, fixed: Sequence[int] = ()
 ) -> tuple[Floats, float]:
-    """Return the parameters of the least robust sum of squares near a start, and the sum."""
-    free = [place for place in range(len(start)) if place not in fixed]
+    """Return the parameters of the least robust sum of squares near a start, and the sum: Levenberg-Marquardt.
+
+    scipy's `least_squares` takes an SVD of all rows at each step, which waits for the threads of BLAS; ten parameters
+    need sums of products only.
+    """
+    free = np.array([place for place in range(len(start)) if place not in fixed])
     log = np.isin(free, LOGARITHMIC)
-    shift = np.where(np.isin(free, [P.DELAY_S]), 1.0, 0.0)  # a step of differences is relative, and a delay may be 0
 
     def parameters(x: Floats) -> Floats:
         full = start.copy()
-        full[free] = np.where(log, np.exp(np.where(log, x, 0.0)), x - shift)
+        full[free] = np.where(log, np.exp(np.where(log, x, 0.0)), x)
         return full
 
     def inner(values: Floats) -> Floats:
-        return np.where(log, np.log(np.where(log, values[free], 1.0)), values[free] + shift)
+        inside: Floats = np.where(log, np.log(np.where(log, values[free], 1.0)), values[free])
+        return inside
 
     def residual(x: Floats) -> Floats:
-        return _averaged(data, model_speeds(data, parameters(x), step_s))
+        away: Floats = (model_speeds(data, parameters(x), step_s) - data.speed)[data.fresh]
+        return away
 
-    inside = np.clip(start, LOWEST + 1e-9, HIGHEST - 1e-9)
-    found = least_squares(
-        residual, inner(inside), bounds=(inner(LOWEST), inner(HIGHEST)), loss="soft_l1", f_scale=_scale(data),
-        x_scale="jac", diff_step=DIFFERENCE, max_nfev=evaluations,
-    )  # fmt: skip
-    return parameters(found.x), float(found.cost)
+    low, high, scale = inner(LOWEST), inner(HIGHEST), _scale(data)
+    x = np.clip(inner(start), low, high)
+    now = residual(x)
+    cost, damping, blocks = _cost(now, scale), 1e-3, np.zeros(len(now), np.int64)
+    for _ in range(evaluations):
+        jacobian = np.stack([(residual(x + step) - now) / DIFFERENCE for step in DIFFERENCE * np.eye(len(x))])
+        normals, gradients = block_sums(jacobian, now, _weight(now, scale), blocks, 1)
+        normal, gradient, before = normals[0], gradients[0], cost
+        scaling = np.diag(normal) + 1e-9 * normal.max() + 1e-12
+        while damping < MOST_DAMPING:
+            tried = np.clip(x - np.linalg.solve(normal + damping * np.diag(scaling), gradient), low, high)
+            moved = residual(tried)
+            if _cost(moved, scale) < cost:
+                x, now, cost, damping = tried, moved, _cost(moved, scale), max(damping / 5.0, 1e-9)
+                break
+            damping *= 4.0
+        if before - cost < 1e-7 * before:
+            break
+    return parameters(x), cost
+
+
+def _cost(residual: Floats, scale: float) -> float:
+    """Return half the robust sum of squares (soft L1)."""
+    return float(np.sum(scale * scale * (np.sqrt(1.0 + (residual / scale) ** 2) - 1.0)))
+
+
+def _weight(residual: Floats, scale: float) -> Floats:
+    """Return the weight of each squared residual in the gradient of the robust sum."""
+    weight: Floats = (1.0 + (residual / scale) ** 2) ** -0.5
+    return weight
+
+
+@kernel
+def block_sums(
+    jacobian: Floats, residual: Floats, weight: Floats, blocks: npt.NDArray[np.int64], count: int
+) -> tuple[Floats, Floats]:
+    """Return (count, p, p) weighted J^T J and (count, p) weighted J^T r of each block of rows. jacobian: (p, n)."""
+    size, rows = jacobian.shape
+    normal, gradient = np.zeros((count, size, size)), np.zeros((count, size))
+    for i in range(size):
+        for row in range(rows):
+            gradient[blocks[row], i] += weight[row] * jacobian[i, row] * residual[row]
+        for j in range(i + 1):
+            for row in range(rows):
+                normal[blocks[row], i, j] += weight[row] * jacobian[i, row] * jacobian[j, row]
+    for i in range(size):
+        for j in range(i):
+            normal[:, j, i] = normal[:, i, j]
+    return normal, gradient
 
 
 def _with_unit_gain(data: AxisLogs, best: tuple[Floats, float], step_s: float) -> tuple[Floats, float]:
@@ -235,19 +272,13 @@ def _told(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s:
         sides[1][place] -= step
         high, low = (model_speeds(data, side, step_s)[data.fresh] for side in sides)
         columns.append((high - low) / (2.0 * step))
-    jacobian = np.column_stack(columns)
+    jacobian = np.stack(columns)
     if parameters[GAIN] == 1.0:
-        jacobian[:, GAIN] = 0.0
-    weight = (1.0 + (residual / _scale(data)) ** 2) ** -0.25
-    jacobian, weighted = jacobian * weight[:, None], residual * weight
+        jacobian[GAIN] = 0.0
     blocks = _blocks(logs)[data.fresh]
     count = int(blocks.max()) + 1
-    normal = np.zeros((count, jacobian.shape[1], jacobian.shape[1]))
-    gradient = np.zeros((count, jacobian.shape[1]))
-    for block in range(count):
-        part = jacobian[blocks == block]
-        normal[block], gradient[block] = part.T @ part, part.T @ weighted[blocks == block]
-    stated = np.flatnonzero(np.abs(jacobian).sum(axis=0) > 1e-6)
+    normal, gradient = block_sums(jacobian, residual, _weight(residual, _scale(data)), blocks, count)
+    stated = np.flatnonzero(np.abs(jacobian).sum(axis=1) > 1e-6)
     drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1.0 / count), RESAMPLES)
     moved = np.tile(parameters, (RESAMPLES, 1))
     for resample, weights in zip(moved, drawn, strict=True):
