@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS, WHEELS, DYNAMICS = "Cameras", "Wheels", "Dynamics"
+CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -35,8 +35,14 @@ COMMANDS = {
     "verify": Command(
         "calib.commands.verify:verify_command",
         "Compare a session with the calibration. Exit 1: recalibrate.",
-        JUDGE,
+        LATER,
         "verify recordings/robot_1.mcap",
+    ),
+    "dynamics": Command(
+        "calib.commands.dynamics:dynamics",
+        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        DYNAMICS,
+        "dynamics run.mcap --out plant.toml",
     ),
 }
 
