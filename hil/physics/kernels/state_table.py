@@ -20,8 +20,8 @@ class Dimension(Section):
     """One dimension of the state.
 
     weight:   factor w_i on its difference in c(s, s') = sum_i w_i |s_i - s'_i|
-    kind:     "angle" differs by at most half a turn [rad]; "reading" is a sensor's value at a place; "flag" such a reading,
-              0 or 1; a kernel maps a reading to its value, other dimensions to their increments
+    kind:     "angle" differs by at most half a turn [rad]; "reading" is a sensor's value at a place, "flag" one of 0 or 1;
+              a kernel maps readings and flags to their value, other dimensions to their increments
     settable: whether a kernel may set it in the simulator
     """
 

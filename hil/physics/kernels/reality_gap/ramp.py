@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from hil.physics.kernels.manager import KernelArrays, effect
-from hil.physics.kernels.reality_gap.five_runs import Driven
+from hil.physics.kernels.reality_gap.five_runs import Driven, Policy
 from hil.physics.kernels.state_table import Array
 from hil.physics.kernels.transitions import Ints, Log
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section
@@ -122,6 +121,11 @@ def _around(value: float, rng: np.random.Generator) -> float:
 
 
 @kernel
+def _put(state: Array, x: float, y: float, heading: float, pitch: float, way: float) -> None:
+    state[0], state[1], state[2], state[3], state[4] = x, y, heading, pitch, way
+
+
+@kernel
 def _drive(
     missions: int, policy: Ints, numbers: Numbers, kernels: KernelArrays, rng: np.random.Generator
 ) -> tuple[Array, Array, Ints, Array, Array, Ints, int, int]:
@@ -150,13 +154,7 @@ def _drive(
             if step % numbers.log_steps == 0:
                 if step > 0:
                     following = nexts[count]
-                    following[0], following[1], following[2], following[3], following[4] = (
-                        x,
-                        y,
-                        seen_heading,
-                        pitch,
-                        way,
-                    )
+                    _put(following, x, y, seen_heading, pitch, way)
                     drawn = rng.random()
                     if len(kernels.centers) > 0 and effect(states[count], action, kernels, drawn, following) >= 0:
                         effects += 1
@@ -169,7 +167,7 @@ def _drive(
                     action = int(rng.random() * len(numbers.spring))
                 if step < numbers.steps:
                     state = states[count]
-                    state[0], state[1], state[2], state[3], state[4] = x, y, seen_heading, pitch, way
+                    _put(state, x, y, seen_heading, pitch, way)
             reward = 0.0
             if math.hypot(target[0] - x, target[1] - y) <= numbers.accuracy_m:
                 reward = numbers.reward
@@ -225,16 +223,16 @@ class RampVehicle:
         )  # fmt: skip
 
     @property
-    def design(self) -> npt.NDArray[np.int64]:
+    def design(self) -> Policy:
         """The designed controller: action 0 everywhere."""
         return np.zeros(2, np.int64)
 
-    def drive(self, policy: Ints, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
         """Drive the missions. real: with the ramp"""
         numbers = self._numbers._replace(real=real)
         total, states, actions, rewards, nexts, runs, n, effects = _drive(self._missions, policy, numbers, kernels, rng)
         return Driven(total, Log(states[:n], actions[:n], rewards[:n], nexts[:n], runs[:n]), effects)
 
-    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Ints, Array]:
+    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Policy, Array]:
         """Return the redesign by hand, which needs no learning: action 1 above the pitch."""
         return np.array([0, 1]), np.zeros(0)
