@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 MY_ROBOT = "my_robot/onboard.toml"
 EXTRAS = "cpu,realsense,serial,wrap"
 REFUSED = 2
+LIMIT_S = 1800
+"""Of each command; longer is exit code 124."""
 DEPTH_PNG = "from PIL import Image; Image.new('I;16', (80, 60), 1500).save('depth.png')"
 
 #   document              command, as it stands there                                     added       exit code, extra
@@ -30,7 +32,8 @@ COMMANDS = (
     ("README.md",          "onboard-hil replay $run",                                     "",           0, ""),
     ("README.md",          "onboard-hil report $run --out run.html",                      "",           0, ""),
     ("README.md",          "onboard-hil replay $run --policy reactive",                   "",           0, ""),
-    ("docs/robot.md",      "onboard scan --mounts my_robot/mounts.toml --camera front=depth.png", "", 0, ""),
+    ("docs/robot.md",      "onboard scan --mounts my_robot/mounts.toml --camera front=depth.png",
+     "--plot scan.png", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
      "--map home --episodes 2", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",
@@ -90,14 +93,8 @@ def run(document: str, command: str, script: str, folder: str, code: int, told: 
     """Return what went wrong, empty for nothing. told: words that standard error must have."""
     if command not in (ROOT / document).read_text(encoding="utf-8") and command != "onboard-hil demo":
         return f"    {document} has no such command: change the table in .ci/document_commands.py\n"
-    done = subprocess.run(
-        [shutil.which("bash") or "bash", "-c", script],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    words = ["timeout", str(LIMIT_S), shutil.which("bash") or "bash", "-c", script]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode == code and "Traceback" not in done.stderr and told in done.stderr:
         return ""
     return f"    exit code {done.returncode}, expected {code} {told}\n{done.stdout[-2000:]}{done.stderr[-4000:]}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS, WHEELS, DYNAMICS = "Cameras", "Wheels", "Dynamics"
+CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -31,6 +31,18 @@ COMMANDS = {
         "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
         WHEELS,
         "odometry cw.mcap ccw.mcap --track-m 0.55",
+    ),
+    "verify": Command(
+        "calib.commands.verify:verify_command",
+        "Compare a session with the calibration. Exit 1: recalibrate.",
+        LATER,
+        "verify recordings/robot_1.mcap",
+    ),
+    "dynamics": Command(
+        "calib.commands.dynamics:dynamics",
+        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        DYNAMICS,
+        "dynamics run.mcap --out plant.toml",
     ),
 }
 

@@ -36,6 +36,8 @@ COSINES = (0.8, 0.9)
 NEIGHBOURS = 3
 """Matches of a patch among the other cameras, and among the other places of its own camera."""
 STEPS_A_PASS = 2
+AGREE = 3.0
+"""Patches agree within this many standard deviations."""
 DAMPING = 1e-6
 MOST_PATCHES = 14000
 HEIGHT_WEIGHT = 0.5
@@ -98,6 +100,7 @@ class Aligned:
     residuals_m: (m,) distances of the matched patches from each other along their normals
     normals:    (m, 2) of them in the world
     pairs:      (c, c) matches between cameras
+    agreeing:   (c,) share of a camera's patches that fall on a patch of another camera, or of the only camera itself
     """
 
     placement: Placement
@@ -105,7 +108,7 @@ class Aligned:
     residuals_m: Floats
     normals: Floats
     pairs: npt.NDArray[np.int64]
-    cost: float
+    agreeing: Floats
 
 
 def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generator, most: int = MOST_PATCHES) -> Cloud:
@@ -133,7 +136,7 @@ def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequ
         problem = _Problem(cloud, matches, steps, found)
         for _ in range(STEPS_A_PASS):
             found = found.at(found.vector() + problem.step(found.vector()))
-    return _judged(cloud, matches, problem, found, problem.cost(found.vector()))
+    return _judged(cloud, matches, problem, found)
 
 
 def _steps(odometry: Sequence[Pose]) -> Floats:
@@ -233,11 +236,6 @@ class _Problem:
         weighted = jacobian.multiply(weight[:, None]).tocsr()
         return np.asarray(-_factor(jacobian.T @ weighted).solve(weighted.T @ residuals))
 
-    def cost(self, vector: Floats) -> float:
-        """Return the soft L1 loss of the matches."""
-        r = self.residuals(vector)[: len(self._matches.one)]
-        return float((np.sqrt(1.0 + r**2) - 1.0).sum())
-
     def _odometry_errors(self, placed: Placement) -> Floats:
         before, after = placed.frames[:-1], placed.frames[1:]
         moved = np.column_stack([_rotated(-before[:, 2], after[:, :2] - before[:, :2]), after[:, 2] - before[:, 2]])
@@ -310,7 +308,7 @@ def _factor(information: csr_matrix) -> Any:
     return splu((information + DAMPING * identity(information.shape[0])).tocsc())
 
 
-def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, cost: float) -> Aligned:
+def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement) -> Aligned:
     """Return the result with its covariance: from the Jacobian, by the scatter of the residuals.
 
     A patch is in several matches, so matches are not independent: the covariance grows by their number a patch.
@@ -326,4 +324,9 @@ def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement,
     covariance = factor.solve(np.eye(len(vector), 3 * c))[: 3 * c]
     pairs = np.zeros((c, c), np.int64)
     np.add.at(pairs, (cloud.camera[matches.one], cloud.camera[matches.other]), 1)
-    return Aligned(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, cost)
+    fits = np.abs(residuals[:m]) < AGREE
+    if c > 1:
+        fits &= cloud.camera[matches.one] != cloud.camera[matches.other]
+    agreed = np.bincount(cloud.camera[np.unique(matches.one[fits])], minlength=c)
+    agreeing = agreed / np.maximum(np.bincount(cloud.camera, minlength=c), 1)
+    return Aligned(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, agreeing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from calib.cameras.patches import Patches, upright_patches
 from onboard.config.mounts import Mount, Mounts
 from onboard.values.errors import InputError
 from onboard.values.geometry import between
+from onboard.values.messages import Pose
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,6 +34,8 @@ LEAST_FLOORS = 5
 """Places where each camera must see the floor."""
 LEAST_PATCHES, LEAST_MATCHES, LEAST_ACROSS = 60, 300, 30
 """Upright patches of a camera, its matches, and its matches with other cameras."""
+LEAST_AGREEING = 0.4
+"""Least share of a camera's patches that fall on those of another camera. About 0.95 where the base turned fully."""
 LEAST_SPREAD = 0.05
 """Smaller over larger spread of the normals: below it the base saw one wall, or parallel walls."""
 MOST_SD_M, MOST_SD_DEG = 0.01, 0.5
@@ -65,7 +68,7 @@ class Calibration:
 
     residual_m:     median distance of matched patches along their normals
     odometry_scale: true over told, of distance and turning
-    clouds:         (n, 2) patches in the world by the guess and by the answer, camera by camera, for a picture
+    agreeing:       camera -> share of its patches that fall on a patch of another camera
     """
 
     cameras: Mapping[str, Extrinsics]
@@ -75,6 +78,7 @@ class Calibration:
     driven_m: float
     residual_m: float = math.nan
     odometry_scale: tuple[float, float] = (math.nan, math.nan)
+    agreeing: Mapping[str, float] = field(default_factory=dict)
     aligned: Aligned | None = None
     cloud: Cloud | None = None
 
@@ -91,20 +95,6 @@ def calibrate(
 
     limit_m, limit_deg: largest distance of the answer from the guess
     """
-    found = _calibrated(keyframes, guess, (limit_m, limit_deg), MOST_PATCHES, seed)
-    if found.accepted or not _has_moved(found):
-        return found
-    swapped = _swapped(keyframes, guess, (limit_m, limit_deg), seed)
-    return found if swapped is None else replace(found, reason=f"cameras {swapped} look swapped: {found.reason}")
-
-
-def _has_moved(found: Calibration) -> bool:
-    return found.turned_deg >= LEAST_TURN_DEG and found.driven_m >= LEAST_WAY_M
-
-
-def _calibrated(
-    keyframes: Sequence[KeyFrame], guess: Mounts, limits: tuple[float, float], most: int, seed: int
-) -> Calibration:
     odometry = [one.odometry for one in keyframes]
     moves = [between(a, b) for a, b in itertools.pairwise(odometry)]
     base = Calibration(
@@ -118,31 +108,68 @@ def _calibrated(
         return replace(
             base, reason=f"not enough driving: {base.driven_m:.2f} m, at least {LEAST_WAY_M} m in short arcs"
         )
+    limits, seen, unseen = (limit_m, limit_deg), dict[str, _Seen](), list[str]()
+    for name, mount in guess.depth.items():
+        try:
+            seen[name] = _see(keyframes, mount, seed)
+        except InputError as error:
+            unseen.append(str(error))
+    if unseen:
+        found = replace(base, reason=unseen[0])
+    else:
+        found = _solved(base, seen, guess, odometry, limits, MOST_PATCHES, seed)
+    doubtful = sorted(guess.depth, key=lambda name: found.agreeing.get(name, 0.0))
+    if found.accepted or (found.agreeing and found.agreeing[doubtful[0]] >= LEAST_AGREEING):
+        return found
+    for one, other in itertools.combinations(doubtful, 2):
+        exchanged = _exchanged(guess, one, other)
+        try:
+            known = {name: seen.get(name) or _see(keyframes, mount, seed) for name, mount in exchanged.depth.items()}
+        except InputError:
+            continue
+        if _solved(base, known, exchanged, odometry, limits, QUICK_PATCHES, seed).accepted:
+            return replace(found, reason=f"cameras {one} and {other} look swapped: {found.reason}")
+    return found
+
+
+def _exchanged(guess: Mounts, one: str, other: str) -> Mounts:
+    """Return the mounts with the poses of two cameras exchanged."""
+    a, b = guess.depth[one], guess.depth[other]
+    new = {one: replace(a, base_from_camera=b.base_from_camera, rotation_xyzw=b.rotation_xyzw)}
+    new[other] = replace(b, base_from_camera=a.base_from_camera, rotation_xyzw=a.rotation_xyzw)
+    return replace(guess, depth={**guess.depth, **new})
+
+
+def _solved(
+    base: Calibration,
+    seen: Mapping[str, _Seen],
+    guess: Mounts,
+    odometry: Sequence[Pose],
+    limits: tuple[float, float],
+    most: int,
+    seed: int,
+) -> Calibration:
+    """Return the calibration from what each camera saw. most: patches to use."""
     names = list(guess.depth)
-    try:
-        floors = {name: _floor_of(keyframes, guess.depth[name], seed) for name in names}
-    except InputError as error:
-        return replace(base, reason=str(error))
-    patches, starts = [], []
-    for c, name in enumerate(names):
-        seen = _patches_of(keyframes, guess.depth[name], floors[name])
-        count = sum(len(one.z_m) for _, one in seen)
+    for name in names:
+        count = sum(len(one.z_m) for _, one in seen[name].patches)
         if count < LEAST_PATCHES:
             why = f"camera {name}: {count} pieces of upright surfaces within reach, at least {LEAST_PATCHES}"
             return replace(base, reason=f"an empty hall? {why}")
-        patches += [(c, k, one) for k, one in seen]
-        starts.append(_planar(guess.depth[name].base_from_camera))
+    patches = [(c, k, one) for c, name in enumerate(names) for k, one in seen[name].patches]
     cloud = cloud_of(patches, np.random.default_rng(seed), most)
-    aligned = align(cloud, np.array(starts), odometry, RADII_M if most == MOST_PATCHES else QUICK_RADII_M)
+    starts = np.array([_planar(guess.depth[name].base_from_camera) for name in names])
+    aligned = align(cloud, starts, odometry, RADII_M if most == MOST_PATCHES else QUICK_RADII_M)
     scales = aligned.placement.scales
     told = replace(
         base,
         residual_m=float(np.median(np.abs(aligned.residuals_m))) if len(aligned.residuals_m) else math.nan,
         odometry_scale=(float(scales[0]), float(scales[1])),
+        agreeing=dict(zip(names, aligned.agreeing.tolist(), strict=True)),
         aligned=aligned,
         cloud=cloud,
     )
-    cameras = _extrinsics(names, floors, aligned)
+    cameras = _extrinsics(names, {name: one.floor for name, one in seen.items()}, aligned)
     reason = _refusal(names, aligned, cameras, told.residual_m) or _too_far(guess, cameras, limits)
     return replace(told, reason=reason, cameras={} if reason else cameras)
 
@@ -180,13 +207,20 @@ def _floor_of(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Level:
     return _Level(middle, 1.25 * scatter / math.sqrt(len(rows)))
 
 
-def _patches_of(keyframes: Sequence[KeyFrame], mount: Mount, floor: _Level) -> list[tuple[int, Patches]]:
-    level = floor.level_from_optical()
-    return [
-        (k, upright_patches(one.per_m[mount.name], mount, level, float(floor.values[2])))
-        for k, one in enumerate(keyframes)
-        if mount.name in one.per_m
-    ]
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a camera saw: the floor, and upright patches as (index of the key frame, patches)."""
+
+    floor: _Level
+    patches: list[tuple[int, Patches]]
+
+
+def _see(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Seen:
+    """Return what a camera saw. Raises InputError if it sees the floor too rarely."""
+    floor = _floor_of(keyframes, mount, seed)
+    level, height_m = floor.level_from_optical(), float(floor.values[2])
+    images = [(k, one.per_m[mount.name]) for k, one in enumerate(keyframes) if mount.name in one.per_m]
+    return _Seen(floor, [(k, upright_patches(image, mount, level, height_m)) for k, image in images])
 
 
 def rpy_deg(base_from_camera: Floats) -> Floats:
@@ -228,6 +262,9 @@ def _refusal(names: Sequence[str], aligned: Aligned, cameras: Mapping[str, Extri
         across = int(pairs[c].sum() - pairs[c, c])
         if len(names) > 1 and across < LEAST_ACROSS:
             return f"camera {name}: {across} surfaces in common with other cameras, at least {LEAST_ACROSS}"
+        if aligned.agreeing[c] < LEAST_AGREEING:
+            share = f"{aligned.agreeing[c]:.0%} of its surfaces agree with other cameras, at least {LEAST_AGREEING:.0%}"
+            return f"camera {name}: {share}"
     spread = np.linalg.eigvalsh(aligned.normals.T @ aligned.normals)
     if spread[0] < LEAST_SPREAD * spread[1]:
         return f"only one wall: {100 * spread[0] / spread[1]:.0f} % of other directions, at least {LEAST_SPREAD:.0%}"
@@ -255,16 +292,3 @@ def _too_far(guess: Mounts, cameras: Mapping[str, Extrinsics], limits: tuple[flo
                 f"limits {limits[0]:g} m and {limits[1]:g} deg"
             )
     return ""
-
-
-def _swapped(keyframes: Sequence[KeyFrame], guess: Mounts, limits: tuple[float, float], seed: int) -> str | None:
-    """Return the two cameras whose poses in the guess, exchanged, give an answer; None if no two do."""
-    for one, other in itertools.combinations(guess.depth.values(), 2):
-        if (one.width, one.height) != (other.width, other.height):
-            continue
-        depth = dict(guess.depth)
-        depth[one.name] = replace(one, base_from_camera=other.base_from_camera, rotation_xyzw=other.rotation_xyzw)
-        depth[other.name] = replace(other, base_from_camera=one.base_from_camera, rotation_xyzw=one.rotation_xyzw)
-        if _calibrated(keyframes, replace(guess, depth=depth), limits, QUICK_PATCHES, seed).accepted:
-            return f"{one.name} and {other.name}"
-    return None

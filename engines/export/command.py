@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
-from onboard.commands.cli import ConfigOption, check_json_target
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
@@ -129,9 +129,11 @@ def wrap(
     twist: Annotated[
         list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each row.")
     ] = None,
+    json_target: JsonOption = None,
 ) -> None:
     """Copy a model of another training, propose its manifest from its tensors, and say what was guessed."""
     try:
+        check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
 
@@ -140,6 +142,11 @@ def wrap(
         written, proposal = own_model.wrap(model, out, options)
     except OnboardError as error:
         raise _refused(error) from error
+    if json_target is not None:
+        manifest = str(manifest_path(written))
+        write_json(json_target, {"model": str(written), "manifest": manifest, "guesses": proposal.guesses})
+    if json_target == STANDARD_OUTPUT:
+        return
     typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
     for line in proposal.guesses:
         typer.echo(f"  {line}")
@@ -149,12 +156,14 @@ def wrap(
 def validate(
     model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or a shipped policy.")],
     config: ConfigOption = None,
+    json_target: JsonOption = None,
 ) -> None:
     """Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.
 
     Exit 2 if something does not fit.
     """
     try:
+        check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
         from onboard.config.config import DEFAULT_ROBOT, load_config
@@ -162,7 +171,9 @@ def validate(
         checked = own_model.validate(model_path(model), load_config(config or DEFAULT_ROBOT / "onboard.toml"))
     except OnboardError as error:
         raise _refused(error) from error
-    for line in (*checked.fed, *checked.notes):
+    if json_target is not None:
+        write_json(json_target, {"model": model, **asdict(checked)})
+    for line in () if json_target == STANDARD_OUTPUT else (*checked.fed, *checked.notes):
         typer.echo(line)
     for line in checked.wrong:
         typer.echo(f"error: {line}", err=True)

@@ -88,6 +88,14 @@ EpisodesOption = Annotated[
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of the noise, and of starts and goals in maps without episodes.")
 ]
+DrawOption = Annotated[
+    str | None,
+    typer.Option("--draw", metavar="NAME", help="Draw episodes in maps that bring none as these sets: habitat, hard."),
+]
+NoiseSeedsOption = Annotated[
+    int | None,
+    typer.Option("--noise-seeds", help="Drive each episode with so many seeds. 3 by habitat and hard, else 1."),
+]
 JobsOption = Annotated[int, typer.Option("--jobs", help="Number of processes; it does not change the results.")]
 RayOption = Annotated[
     str | None,
@@ -100,14 +108,19 @@ def evaluate_command(
         str | None,
         typer.Option(
             "--policy",
-            help="planner, reactive, blind, one that ships, or an .onnx with its manifest; else the configuration's.",
+            help="planner, reactive, forgetful, blind, one that ships, or an .onnx; else the configuration's.",
         ),
     ] = None,
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,
+    draw: DrawOption = None,
     episodes: EpisodesOption = None,
     seed: SeedOption = 1,
+    noise_seeds: NoiseSeedsOption = None,
+    release: Annotated[
+        bool, typer.Option("--release", help="Drive a sealed set: once, for a release; docs/evaluation.md says when.")
+    ] = False,
     jobs: JobsOption = 1,
     ray: RayOption = None,
     runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
@@ -156,7 +169,9 @@ def evaluate_command(
     for one in runs.values():
         check_run(one, robot)
     places = given_maps(maps, more_maps)
-    plan = plan_of(run, robot, places, episodes, seed, jobs, ray, set_name, furniture)
+    with preparing("the episodes"):
+        sources = find_sets(places, episodes, seed, robot.body, set_name, furniture, draw, noise_seeds, release)
+    plan = Plan(run, robot, sources, seed, jobs, ray)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
     if json_file is not None:
@@ -184,23 +199,6 @@ def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
     return robot_files(loaded)
 
 
-def plan_of(
-    run: Run,
-    robot: RobotFiles,
-    maps: list[str],
-    episodes: int | None,
-    seed: int,
-    jobs: int,
-    ray: str | None,
-    set_name: str = COMMITTED_SET,
-    furniture: float | None = None,
-) -> Plan:
-    """Return the plan of an evaluation; see `find_sets` for the maps. Raises InputError."""
-    with preparing("the episodes"):
-        sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
-    return Plan(run, robot, sources, seed, jobs, ray)
-
-
 def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
     """Print the table of the only condition, or a row per condition. After a signal, also say how to continue."""
     console = Console(stderr=on_standard_error)
@@ -209,7 +207,7 @@ def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
     last = list(done.values())[-1]
     console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
     if last.exit_code:
-        count = f"{len(last.driven)} of {last.plan.episodes} episodes"
+        count = f"{len(last.driven)} of {last.plan.drives} drives"
         sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")
 
 

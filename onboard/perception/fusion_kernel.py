@@ -1,19 +1,19 @@
 """The fusion of one depth image as the robot runs it: a kernel that computes few bearings, and yet is exact.
 
 `fuse_plain` in `kernels.py` is the definition; both give the same bits. Most pixels cannot change the scan: they are
-floor, ceiling or holes, or an obstacle in their bin is nearer. The kernel proves this for 64 pixels at a time:
+floor, ceiling or holes, or their bin holds something nearer. The kernel proves this for 64 pixels of a row at a time:
 
-    LIVE    by the depths at which some pixel of the block is in the height band, computed once for a mount
-    REACH   and by the depth from which on all of its bins hold something nearer, computed anew every `GROUP` rows
     SEEDS   a grid of pixels is computed exactly, so that most bins are near their result before the first row
-    FILTER  in float32: a pixel is dropped if its bin is known and holds something nearer. A pixel knows its bin if it is
-            in the bin of the last exact pixel of its column, or beside it
+    LIVE    a block is skipped if no pixel has a depth at which it can be in the height band, computed once for a mount
+    REACH   or if all are so deep that all bins that they can be in hold something nearer, computed every `GROUP` rows
+    FILTER  in float32, a pixel is dropped if its bin is known and holds something nearer. The bin is known if it is the
+            bin of the last exact pixel of its column, or beside that bin
     EXACT   what is left is computed in float64, by the operations of the definition in the same order
 
-The filter drops a pixel only if the decision holds by `_SLACK` roundings of float32 at the largest coordinate. So an error
-of the filter costs time, never a range. A column of an image is no vertical plane where the camera is pitched or rolled:
-the filter assumes nothing about columns but that neighbours in a column are often in one bin. In an image that stands on
-its side a row has this property; there each block of a row is aimed anew by one exact pixel.
+The filter drops a pixel only if the decision holds by `_SLACK`, more than all its roundings. So it errs in time, never
+in a range. It needs no property of the mount. It is fast where neighbours in a column are often in one bin, although
+the columns of a pitched or rolled camera are no vertical planes. In an image on its side the rows have this property:
+there one exact pixel aims each block of a row anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, EDGES, inside, walk
+from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, inside, walk
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS
 
@@ -38,9 +38,9 @@ BLOCK = 64
 _LINE = 64
 _WORD = 8
 """Bytes of a word of the mask."""
-SEED_ROWS, SEED_COLUMNS = 24, 4
+SEED_ROWS, SEED_COLUMNS = 24, 8
 """Grid of the seeds; along the vertical of the world the first number counts."""
-GROUP = 24
+GROUP = 32
 """Rows for which a block's reach is computed together."""
 _FIRST_M = 0.5
 """A reach is at least this [m]: nearer by, a block looks into too many bins."""
@@ -52,21 +52,23 @@ _SLACK = 64 * 2.0**-24
 """Bound of the filter's error, relative to the largest coordinate: about 20 roundings, with room."""
 _HALF = np.float32(math.tan(math.radians(0.5 * BIN_DEG)))
 _THREE_HALVES = np.float32(math.tan(math.radians(1.5 * BIN_DEG)))
-_CENTERS = np.array([[math.cos(a), math.sin(a)] for a in np.radians((np.arange(BINS) + 0.5) * BIN_DEG - 180.0)], np.float32)
+_CENTERS = np.array(
+    [[math.cos(a), math.sin(a)] for a in np.radians((np.arange(BINS) + 0.5) * BIN_DEG - 180.0)], np.float32
+)
 _TERMS = 7
-"""Numbers of a column that the filter reads: x, y, z per unit of depth; the bin's direction; its and its neighbours' range."""
+"""Numbers of a column: x, y, z a unit of depth; direction of its bin; squared range of that bin and beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eye:
     """One camera as the kernel needs it: what depends on mount and limits only, and scratch memory.
 
-    An eye serves one thread at a time. Columns are in slots: whole blocks, of which the last overlaps the one before. An
-    image narrower than a block has a slot for each column and no blocks.
+    An eye serves one thread at a time. Columns are in slots: whole blocks, of which the last overlaps the one before.
+    An image narrower than a block has a slot for each column and no blocks.
 
     rows, columns: (height, 3), (slots, 3), the ray of a pixel is their sum [base frame, at 1 m of depth]
     position_m:    (3,) of the camera in the base
-    corners:       (groups, blocks, 4, 3), x and y of the corner rays of a block in a group of rows, and their bearing [rad]
+    corners:       (groups, blocks, 4, 3), x, y and bearing [rad] of the corner rays of a block in a group of rows
     limits:        (height, blocks, 2) uint16, least and greatest depth at which a pixel of the block may be an obstacle
     bounds:        depth unit [m], near, far, lowest and highest height [m], largest coordinate [m]
     upright:       the image's rows are about level
@@ -111,7 +113,9 @@ def eye_of(
     least = np.clip(np.floor(low / depth_scale_m) - 1.0, 1.0, 65535.0).reshape(height, -1, BLOCK if blocks else width)
     greatest = np.clip(np.ceil(high / depth_scale_m) + 1.0, 0.0, 65535.0).reshape(least.shape)
     limits = np.stack([least.min(axis=2), greatest.max(axis=2)], axis=2).astype(np.uint16)
-    largest_m = far_m * (np.abs(columns).sum(axis=1).max() + np.abs(rows).sum(axis=1).max()) + np.abs(position).sum() + 1.0
+    largest_m = (
+        far_m * (np.abs(columns).sum(axis=1).max() + np.abs(rows).sum(axis=1).max()) + np.abs(position).sum() + 1.0
+    )
     scratch = (
         _aligned((blocks, _TERMS, BLOCK), np.float32),
         np.zeros(blocks, np.uint8),
@@ -127,7 +131,9 @@ def eye_of(
     bounds = (depth_scale_m, near_m, far_m, z_min_m, z_max_m, float(largest_m))
     corners = _corners(rows, columns, blocks)
     upright = bool(abs(rotation[2, 0]) <= abs(rotation[2, 1]))
-    return Eye(rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch)
+    return Eye(
+        rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch
+    )
 
 
 def _corners(rows: Array, columns: Array, blocks: int) -> Array:
@@ -135,7 +141,8 @@ def _corners(rows: Array, columns: Array, blocks: int) -> Array:
     starts = np.arange(0, len(rows), GROUP)
     ends = np.stack([starts, np.minimum(starts + GROUP, len(rows)) - 1], axis=1)
     sides = columns.reshape(blocks, BLOCK, 3)[:, [0, -1], :2] if blocks else np.zeros((0, 2, 2))
-    rays = (rows[ends, :2][:, np.newaxis, :, np.newaxis] + sides[np.newaxis, :, np.newaxis]).reshape(-1, blocks, 4, 2)
+    rays = rows[ends, :2][:, np.newaxis, :, np.newaxis] + sides[np.newaxis, :, np.newaxis]
+    rays = rays.reshape(len(starts), blocks, 4, 2)
     bearing = np.unwrap(np.arctan2(rays[..., 1:], rays[..., :1]), axis=2)
     return np.ascontiguousarray(np.concatenate([rays, bearing], axis=3))
 
@@ -255,7 +262,9 @@ def _filter(
             along = to_x * x + to_y * y
             aside = abs(to_x * y - to_y * x) + slack_m
             nearer = (
-                (aside > along * _THREE_HALVES) | (radius_m2 < own_m2) | ((aside > along * _HALF) & (radius_m2 < all_m2))
+                (aside > along * _THREE_HALVES)
+                | (radius_m2 < own_m2)
+                | ((aside > along * _HALF) & (radius_m2 < all_m2))
             )
             kept = (units >= least) & (units <= greatest) & (z >= z_min_m) & (z <= z_max_m) & nearer
             mask[block, j] = kept
@@ -280,7 +289,12 @@ def _aim(
 
 @kernel(
     signature=types.void(
-        _of(types.uint16, 1), _of(types.float64, 3, readonly=True), types.float64, _MATRIX, _VECTOR, _of(types.float32, 1)
+        _of(types.uint16, 1),
+        _of(types.float64, 3, readonly=True),
+        types.float64,
+        _MATRIX,
+        _VECTOR,
+        _of(types.float32, 1),
     ),
     error_model="numpy",
 )
@@ -389,7 +403,7 @@ def _lower(
     nearest_m2: Array,
     limit_m2: np.ndarray,
 ) -> None:  # pragma: no cover - compiled
-    """Do what `lower_ranges` says. bins: last bin of each slot; slots, points: the pixels of a row to compute exactly."""
+    """Do what `lower_ranges` says. bins: last bin of each slot; slots, points: pixels of a row to compute exactly."""
     height, width = depth.shape
     blocks, to, words = live.size, now_from_then, mask.view(np.uint64)
     slack_m = _SLACK * (largest_m + abs(to[0, 2]) + abs(to[1, 2]))
@@ -440,7 +454,10 @@ def _lower(
                                 continue
                             x = forward * (ray[0] + ray_x) + position_m[0]
                             y = forward * (ray[1] + ray_y) + position_m[1]
-                            now_x, now_y = to[0, 0] * x + to[0, 1] * y + to[0, 2], to[1, 0] * x + to[1, 1] * y + to[1, 2]
+                            now_x, now_y = (
+                                to[0, 0] * x + to[0, 1] * y + to[0, 2],
+                                to[1, 0] * x + to[1, 1] * y + to[1, 2],
+                            )
                             if now_x * now_x + now_y * now_y > AXIS_M * AXIS_M:
                                 bin_ = walk(bins[block * BLOCK], now_x, now_y)
                                 _aim(table, block, 0, BLOCK, bin_, limit_m2)
@@ -473,7 +490,7 @@ def _lower(
                     for w in range(BLOCK // _WORD):
                         word = words[block, w]
                         while word != 0:
-                            slots[count] = block * BLOCK + w * _WORD + (trailing_zeros(word) >> 3)
+                            slots[count] = block * BLOCK + w * _WORD + (trailing_zeros(word) >> 3)  # type: ignore[call-arg]
                             count += 1
                             word &= word - np.uint64(1)
             for i in range(count):

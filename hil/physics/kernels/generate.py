@@ -107,7 +107,7 @@ def fit(merged: Merged, state: int, table: StateTable) -> tuple[np.ndarray, Arra
             continue
         away = _difference(log.states[chosen], center, table)
         increment = _difference(log.nexts[chosen], log.states[chosen], table)
-        made = np.where(table.flags, log.nexts[chosen], increment)
+        made = np.where(table.readings, log.nexts[chosen], increment)
         scale = np.where(table.weights > 0.0, table.weights, 1.0)
         mean, mean_made = away.mean(axis=0), made.mean(axis=0)
         slope, *_ = np.linalg.lstsq((away - mean) * scale, made - mean_made, rcond=LEAST_SINGULAR)

@@ -27,8 +27,8 @@ class KernelArrays(NamedTuple):
     physical: (k,) p_p, the probability with which the kernel sets the state; p_s = 1 - p_p leaves the simulator alone
     known:    (k, actions) whether an action has a map
     maps:     (k, actions, d, d + 1): maps[..., :d] @ (s - center) + maps[..., d] is the increment of a dimension, of a
-              flag its new value
-    weights, circular, flags, settable: (d,) of the state table; reach: largest distance c of an active kernel
+              reading its value
+    weights, circular, flags, readings, settable: (d,) of the state table; reach: largest distance c of an active kernel
     """
 
     centers: Array
@@ -38,6 +38,7 @@ class KernelArrays(NamedTuple):
     weights: Array
     circular: npt.NDArray[np.bool_]
     flags: npt.NDArray[np.bool_]
+    readings: npt.NDArray[np.bool_]
     settable: npt.NDArray[np.bool_]
     reach: float
 
@@ -60,7 +61,7 @@ def transfer(state: Array, action: int, number: int, kernels: KernelArrays, out:
     difference(state, kernels.centers[number], kernels.circular, away)
     table = kernels.maps[number, action]
     for i in np.flatnonzero(kernels.settable):
-        value = table[i, len(state)] + (0.0 if kernels.flags[i] else state[i])
+        value = table[i, len(state)] + (0.0 if kernels.readings[i] else state[i])
         for j in range(len(state)):
             value += table[i, j] * away[j]
         if kernels.flags[i]:
@@ -88,7 +89,7 @@ def no_kernels(table: StateTable) -> KernelArrays:
     d, actions = len(table.names), table.action_count
     return KernelArrays(
         np.zeros((0, d)), np.zeros(0), np.zeros((0, actions), np.bool_), np.zeros((0, actions, d, d + 1)),
-        table.weights, table.circular, table.flags, table.settable, reach_of(table),
+        table.weights, table.circular, table.flags, table.readings, table.settable, reach_of(table),
     )  # fmt: skip
 
 

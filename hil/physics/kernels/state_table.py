@@ -20,12 +20,13 @@ class Dimension(Section):
     """One dimension of the state.
 
     weight:   factor w_i on its difference in c(s, s') = sum_i w_i |s_i - s'_i|
-    kind:     "angle" differs by at most half a turn [rad]; "flag" is 0 or 1
+    kind:     "angle" differs by at most half a turn [rad]; "reading" is a sensor's value at a place; "flag" is 0 or 1;
+              a kernel maps readings and flags to their value, other dimensions to their increments
     settable: whether a kernel may set it in the simulator
     """
 
     weight: NonNegative
-    kind: Literal["real", "angle", "flag"] = "real"
+    kind: Literal["real", "angle", "reading", "flag"] = "real"
     settable: bool = False
 
 
@@ -101,6 +102,11 @@ class StateTable(Section):
     def flags(self) -> npt.NDArray[np.bool_]:
         """Return (d,) whether a dimension is 0 or 1."""
         return np.array([one.kind == "flag" for one in self.state.values()])
+
+    @property
+    def readings(self) -> npt.NDArray[np.bool_]:
+        """Return (d,) whether a kernel maps a dimension to its value, not to its increment."""
+        return np.array([one.kind in ("reading", "flag") for one in self.state.values()])
 
     @property
     def settable(self) -> npt.NDArray[np.bool_]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.commands.install.install import Request, default_python, install, uninstall
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.run_program import EndedError
@@ -50,6 +52,7 @@ def install_command(
     ready_within: Annotated[float, typer.Option(min=1.0, help="Timeout until READY, in s.")] = 900.0,
     settle: Annotated[float, typer.Option(min=0.0, help="Time for which it must stay READY, in s.")] = 10.0,
     dry_run: DryRunOption = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Install the service: a version beside the others, one switch, and back when the new one is not READY.
 
@@ -58,19 +61,26 @@ def install_command(
     """
     if rollback and source is not None:
         raise typer.BadParameter("--rollback takes no SOURCE")
+    check_json_target(json_file)
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
     request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run)
     with _exit_codes():
-        install(request, Layout(), Systemd(), _say)
+        result = install(request, Layout(), Systemd(), _say_beside(json_file))
+    if json_file is not None:
+        write_json(json_file, result)
 
 
 def uninstall_command(
     purge: Annotated[bool, typer.Option("--purge", help="Delete configuration, drop-ins and recordings too.")] = False,
     dry_run: DryRunOption = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
+    check_json_target(json_file)
     with _exit_codes():
-        uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+        result = uninstall(Layout(), Systemd(), _say_beside(json_file), purge=purge, dry_run=dry_run)
+    if json_file is not None:
+        write_json(json_file, result)
 
 
 @contextlib.contextmanager
@@ -81,6 +91,11 @@ def _exit_codes() -> Iterator[None]:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(KILLED_BY + error.number if isinstance(error, EndedError) else EXIT_WENT_BACK) from error
+
+
+def _say_beside(json_file: str | None) -> Callable[[str], None]:
+    """Return what prints a line: on standard error if the result is on standard output."""
+    return _say if json_file != STANDARD_OUTPUT else partial(typer.echo, err=True)
 
 
 def _say(words: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -14,6 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from hil.physics.kernels.reality_gap.five_runs import Experiment, five_runs
+from hil.physics.kernels.reality_gap.ramp import RampSettings, RampVehicle
 from hil.physics.kernels.reality_gap.report import WORDS, check_page, write_page
 from hil.physics.kernels.reality_gap.result import GapResult
 from hil.physics.kernels.reality_gap.shuttle import Shuttle, ShuttleSettings
@@ -27,7 +28,10 @@ NOT_SHOWN = 1
 MOST_SEEDS = 1000
 
 
-def _settings(kind: type[Section], name: str) -> Section:
+Settings = TypeVar("Settings", bound=Section)
+
+
+def _settings(kind: type[Settings], name: str) -> Settings:
     file = FOLDER / name
     try:
         return kind.model_validate(read_toml(file))
@@ -35,13 +39,11 @@ def _settings(kind: type[Section], name: str) -> Section:
         raise ConfigError(validation_lines(file, error)) from error
 
 
-def _shuttle() -> Callable[[int], Experiment]:
-    settings = _settings(ShuttleSettings, "shuttle.toml")
-    assert isinstance(settings, ShuttleSettings)
-    return lambda seed: Shuttle(settings, seed)
-
-
-EXPERIMENTS: dict[str, Callable[[], Callable[[int], Experiment]]] = {"1d": _shuttle}
+EXPERIMENTS: dict[str, Callable[[int], Experiment]] = {
+    "1d": lambda seed: Shuttle(_settings(ShuttleSettings, "shuttle.toml"), seed),
+    "ramp": lambda seed: RampVehicle(_settings(RampSettings, "ramp.toml"), seed),
+}
+"""The experiment of a seed, by name."""
 
 
 def reality_gap(
@@ -63,8 +65,7 @@ def reality_gap(
     check_json_target(json_file)
     if report is not None:
         check_page(report, experiment)
-    make = EXPERIMENTS[experiment]()
-    every = [make(number) for number in range(seed, seed + seeds)]
+    every = [EXPERIMENTS[experiment](number) for number in range(seed, seed + seeds)]
     table = load_state_table(every[0].kernels_file)
     progress = track(every, f"{experiment}, {seeds} seeds", console=Console(stderr=True), transient=True)
     result = GapResult(experiment, [five_runs(one, table, seed + place) for place, one in enumerate(progress)])

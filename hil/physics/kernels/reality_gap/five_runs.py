@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hil.physics.kernels.generate import generate
 from hil.physics.kernels.manager import KernelArrays, no_kernels
@@ -15,6 +16,9 @@ from hil.physics.kernels.transitions import Log
 
 RUNS = ("design", "deploy", "kernels", "redesign_kernels", "redeploy")
 CURVE_POINTS = 50
+
+Policy = npt.NDArray[Any]
+"""What an experiment's controller looks its actions up in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,13 @@ class Experiment(Protocol):
         """State table of its kernels."""
 
     @property
-    def design(self) -> Array:
+    def design(self) -> Policy:
         """The designed policy."""
 
-    def drive(self, policy: Array, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
         """Drive all missions."""
 
-    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Array, Array]:
+    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Policy, Array]:
         """Return a better policy for the simulator under kernels, and its learning curve: rewards, may be empty."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t  # type: ignore[import-untyped]
+from scipy.stats import t
 
 from hil.physics.kernels.reality_gap.five_runs import RUNS, FiveRuns
 from hil.physics.kernels.state_table import Array

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from hil.physics.kernels.manager import KernelArrays, effect
-from hil.physics.kernels.reality_gap.five_runs import Driven
+from hil.physics.kernels.reality_gap.five_runs import Driven, Policy
 from hil.physics.kernels.state_table import Array
 from hil.physics.kernels.transitions import Ints, Log
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, PositiveFraction, Section
@@ -176,17 +176,17 @@ class Shuttle:
         )  # fmt: skip
 
     @property
-    def design(self) -> Array:
+    def design(self) -> Policy:
         """The designed controller: action 0 everywhere."""
         values = np.zeros((2, len(self._settings.sarsa.distances_m) + 1, len(self._settings.controller.actions)))
         values[:, :, 0] = 1.0
         return values
 
-    def drive(self, policy: Array, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
         """Drive the missions. real: on the hard ground"""
         return self._run(self._settings.mission.missions, policy, False, real, kernels, rng)
 
-    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Array, Array]:
+    def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Policy, Array]:
         """Learn by SARSA in the simulator under kernels. Return the policy, and the reward of each mission."""
         values = 1e-3 * self.design
         driven = self._run(self._settings.sarsa.missions, values, True, False, kernels, rng)

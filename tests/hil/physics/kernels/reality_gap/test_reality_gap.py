@@ -21,7 +21,7 @@ from onboard.values.errors import InputError
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_kernels_close_half_of_the_gap_and_the_redesign_is_better(name: str) -> None:
-    make = EXPERIMENTS[name]()
+    make = EXPERIMENTS[name]
     table = load_state_table(make(1).kernels_file)
     result = GapResult(name, [five_runs(make(seed), table, seed) for seed in (1, 2)])
     assert all(result.shown.values()), result.as_json()
@@ -33,7 +33,7 @@ def test_kernels_close_half_of_the_gap_and_the_redesign_is_better(name: str) -> 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_rewards_of_a_log_add_up_and_a_run_goes_on_where_it_was(name: str) -> None:
-    one = EXPERIMENTS[name]()(5)
+    one = EXPERIMENTS[name](5)
     table = load_state_table(one.kernels_file)
     driven = one.drive(one.design, True, no_kernels(table), np.random.default_rng(1))
     log = driven.log
@@ -83,12 +83,12 @@ def test_a_page_is_checked_before_anything_runs(tmp_path: Path) -> None:
         check_page(tmp_path / "page.txt", "1d")
     with pytest.raises(InputError, match="cannot be written"):
         check_page(tmp_path / "none" / "page.md", "1d")
-    with pytest.raises(InputError, match="must be one of 1d"):
+    with pytest.raises(InputError, match="must be one of 1d, ramp"):
         CliRunner().invoke(app, ["reality-gap", "2d"], catch_exceptions=False)
 
 
 def test_a_page_without_marks_keeps_its_text(tmp_path: Path) -> None:
-    make = EXPERIMENTS["1d"]()
+    make = EXPERIMENTS["1d"]
     table = load_state_table(make(1).kernels_file)
     result = GapResult("1d", [five_runs(make(4), table, 4)])
     page = tmp_path / "page.md"
