@@ -94,6 +94,11 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --cov --cov-report=term --cov-report=json:out/coverage.json $(ARGS)
 	@$(BIN)/python .ci/branches.py out/coverage.json 95
 
+.PHONY: reality-gap
+reality-gap: $(VENV)/.runtime ## drive the experiments of paper 2 and write docs/reality-gap.md
+	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
+	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
+
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff format --check .

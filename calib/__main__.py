@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS = "Cameras"
+CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -14,11 +14,35 @@ COMMANDS = {
         CAMERAS,
         "floor --mounts mounts.toml --camera front=depth.png",
     ),
+    "extrinsics": Command(
+        "calib.commands.extrinsics:extrinsics",
+        "Measure where the depth cameras sit, from the robot's own motion.",
+        CAMERAS,
+        "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
+    ),
     "rehearse": Command(
         "calib.commands.rehearse:rehearse_command",
         "Practise a calibration in simulation, and record it.",
         CAMERAS,
         "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
+    "odometry": Command(
+        "calib.commands.odometry:odometry_command",
+        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        WHEELS,
+        "odometry cw.mcap ccw.mcap --track-m 0.55",
+    ),
+    "verify": Command(
+        "calib.commands.verify:verify_command",
+        "Compare a session with the calibration. Exit 1: recalibrate.",
+        LATER,
+        "verify recordings/robot_1.mcap",
+    ),
+    "dynamics": Command(
+        "calib.commands.dynamics:dynamics",
+        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        DYNAMICS,
+        "dynamics run.mcap --out plant.toml",
     ),
 }
 

@@ -19,9 +19,9 @@ from onboard.values.geometry import rotation_from_quaternion
 
 Floats = npt.NDArray[np.float64]
 
-MOST_TILT_DEG = 20.0
+MOST_TILT_DEG = 30.0
 """Largest angle between the floor and the floor that the mount expects."""
-MOST_LIFT_M = 0.25
+MOST_LIFT_M = 0.4
 """Largest difference between the camera's height and the height that the mount states."""
 FURTHEST_M = 5.0
 """Farther points are not used: a stereo camera's error grows with depth squared."""
@@ -29,9 +29,9 @@ SD_PER_M = 0.006
 """Standard deviation of 1/depth on a plane, at the upper end of `hil/sensors/depth_noise.toml`."""
 GATE = 3.0
 """Inliers are within this many standard deviations of the plane."""
-TRIPLES = 600
+TRIPLES = 400
 """Planes that RANSAC tries."""
-JUDGES = 4000
+JUDGES = 1000
 """Pixels that judge these planes."""
 LEAST_INLIERS = 60
 LEAST_SHARE = 0.02
@@ -71,15 +71,25 @@ class Floor:
         return -math.degrees(math.asin(max(-1.0, min(1.0, float((BODY_FROM_OPTICAL @ self.up)[0])))))
 
 
-def find_floor(depth: npt.NDArray[np.uint16], mount: Mount, seed: int = 0) -> Floor:
-    """Return the floor in a depth image: RANSAC, then least squares over its inliers.
+def floor_in(depth: npt.NDArray[np.uint16], mount: Mount) -> Floor:
+    """Return the floor in a depth image; see `find_floor`."""
+    depth_m = depth.astype(np.float32) * np.float32(mount.depth_scale_m)
+    return find_floor(np.divide(1.0, depth_m, out=np.zeros_like(depth_m), where=depth > 0), mount)
+
+
+def find_floor(per_m: npt.NDArray[np.float32], mount: Mount, seed: int = 0) -> Floor:
+    """Return the floor in an image of 1/depth (0 for no return): RANSAC, then least squares over its inliers.
 
     The mount's pose tells roughly where the floor is, so a larger wall is no floor. Of two level planes the lower is
     the floor. Raises InputError, beginning with the camera's name, if no floor is seen.
     """
-    rays, per_m = _near_floor(depth, mount)
-    most = max(LEAST_INLIERS, LEAST_SHARE * np.count_nonzero(depth))
-    rng = np.random.default_rng(seed)
+    most = max(LEAST_INLIERS, LEAST_SHARE * np.count_nonzero(per_m))
+    rays, near_per_m = _near_floor(per_m, mount)
+    return _lowest(rays, near_per_m, mount, most, np.random.default_rng(seed))
+
+
+def _lowest(rays: Floats, per_m: Floats, mount: Mount, most: float, rng: np.random.Generator) -> Floor:
+    """Return the lowest level plane that is large enough. Raises as `find_floor`."""
     plane, inside = _largest_plane(rays, per_m, mount, rng)
     while plane is not None:
         # Points clearly below this plane: there the measured 1/depth is smaller than the plane's.
@@ -95,10 +105,10 @@ def find_floor(depth: npt.NDArray[np.uint16], mount: Mount, seed: int = 0) -> Fl
     return _refined(rays, per_m, plane, inside, mount)
 
 
-def _near_floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[Floats, Floats]:
+def _near_floor(image_per_m: npt.NDArray[np.float32], mount: Mount) -> tuple[Floats, Floats]:
     """Return (n, 3) rays and (n,) 1/depth of the pixels that may be on the floor, by the mount's pose."""
-    v, u = np.nonzero(depth)
-    depth_m = depth[v, u] * mount.depth_scale_m
+    v, u = np.nonzero(image_per_m)
+    depth_m = 1.0 / image_per_m[v, u].astype(np.float64)
     rays = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(len(u))], axis=1)
     rotation, position = mount.base_from_camera[:3, :3], mount.base_from_camera[:3, 3]
     points = depth_m[:, None] * (rays @ rotation.T)

@@ -116,7 +116,7 @@ class Wheels:
 
 # ---- Where the robot stands, and what it believes
 
-HALL_M = 5.0
+HALL_M = 4.0
 """A map whose floor lies mostly farther than this from any wall is a hall, and stays empty."""
 ROOMS_M = (1.2, 1.05, 0.9, 0.8, 0.7)
 """Radius of the free circle about the start; the first that some places have."""

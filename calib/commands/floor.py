@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from calib.cameras.floor import Floor, find_floor
+from calib.cameras.floor import Floor, floor_in
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.commands.scan import depth_of_each
 from onboard.config.mounts import load_mounts
@@ -23,7 +23,7 @@ def floor(
     """Measure roll, pitch and height of each camera from the floor that it sees."""
     check_json_target(json_file)
     frames, depth = depth_of_each(mounts, camera, frame), load_mounts(mounts).depth
-    floors = {name: find_floor(one.depth, depth[name]) for name, one in frames.items()}
+    floors = {name: floor_in(one.depth, depth[name]) for name, one in frames.items()}
     if json_file is not None:
         write_json(json_file, {"cameras": {name: _told(one) for name, one in floors.items()}})
     if json_file != STANDARD_OUTPUT:

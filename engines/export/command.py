@@ -48,21 +48,21 @@ MANIFEST_NAMES: dict[Stored, Weights] = {Stored.fp32: "float32", Stored.fp16: "f
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="The .onnx file to write; its manifest goes beside it.")],
+    out: Annotated[Path, typer.Option(help="The .onnx file to write, with its manifest beside it.")],
     seed: Annotated[
         int, typer.Option(help=f"Seed of the initial weights of an untrained network; 0 to {MOST_SEED}.")
     ] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Trained weights: a file of the trainer, or a state dict by torch.save.")
+        Path | None, typer.Option(help="Trained weights: a checkpoint of the trainer, or a saved state dict.")
     ] = None,
     tiny: Annotated[
-        bool, typer.Option("--tiny", help="Small widths behind the same contract, for trying out.")
+        bool, typer.Option("--tiny", help="Use small widths behind the same contract, for a trial.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Name of the policy in the manifest; the training's, or paper1, when not given.")
+        str | None, typer.Option(help="Name of the policy in the manifest. Without it: the training's, or paper1.")
     ] = None,
     weights: Annotated[
-        Stored, typer.Option(help="fp16 halves the file and is refused below 99.5 % the same actions as in fp32.")
+        Stored, typer.Option(help="fp16 halves the file; refused if under 99.5 % of the actions equal fp32's.")
     ] = Stored.fp32,
     drives: Annotated[
         int | None,
@@ -88,12 +88,12 @@ def export(
 
 
 def build(
-    model: Annotated[str, typer.Argument(help="A policy that ships, or an .onnx file with its manifest beside it.")],
+    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
     cache: Annotated[Path, typer.Option(help="Folder of engines, as policy.engine_cache in onboard.toml.")] = Path(
         "engine-cache"
     ),
-    fp16: Annotated[bool, typer.Option(help="Half precision where the manifest allows it.")] = True,
-    sequences: Annotated[int, typer.Option(help="Random sequences of 30 decisions to compare.")] = 20,
+    fp16: Annotated[bool, typer.Option(help="Use half precision where the manifest allows it.")] = True,
+    sequences: Annotated[int, typer.Option(help="Number of random sequences of 30 decisions to compare.")] = 20,
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
@@ -111,9 +111,9 @@ def build(
 
 
 def wrap(
-    model: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="A model of any training.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the copy and its manifest.")],
-    name: Annotated[str | None, typer.Option(help="Name of the policy; the file's when not given.")] = None,
+    model: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="The model.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder for the copy and its manifest.")],
+    name: Annotated[str | None, typer.Option(help="Name of the policy. Without it: the file's name.")] = None,
     v_range: Annotated[
         tuple[float, float] | None,
         typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action (m/s)."),
@@ -127,7 +127,7 @@ def wrap(
     ] = None,
     max_range: Annotated[float, typer.Option(min=0.1, help="Range up to which a scan is fed (m).")] = 10.0,
     twist: Annotated[
-        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each value.")
+        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each row.")
     ] = None,
     json_target: JsonOption = None,
 ) -> None:
@@ -153,7 +153,7 @@ def wrap(
 
 
 def validate(
-    model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or one that ships.")],
+    model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or a shipped policy.")],
     config: ConfigOption = None,
     json_target: JsonOption = None,
 ) -> None:

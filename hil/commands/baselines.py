@@ -17,13 +17,13 @@ from hil.commands.evaluate import (
     RayOption,
     SeedOption,
     load_robot,
-    plan_of,
 )
 from hil.evaluate.episode import Run, check_run
-from hil.evaluate.episode_selection import given_maps
-from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
+from hil.evaluate.episode_selection import find_sets, given_maps
+from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.tables import comparison, markdown
 from hil.jobs.executor import check_workers
+from hil.live.dashboard import preparing
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {
@@ -57,9 +57,9 @@ def baselines_command(
     robot = load_robot(config)
     for run in BASELINES.values():
         check_run(run)
-    plan = plan_of(
-        BASELINES["`reactive`: fused scan, no map"], robot, given_maps(maps, more_maps), episodes, seed, jobs, ray
-    )
+    with preparing("the episodes"):
+        sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body)
+    plan = Plan(BASELINES["`reactive`: fused scan, no map"], robot, sources, seed, jobs, ray)
     done: dict[str, Evaluation] = {}
     for name, run in BASELINES.items():
         row = plan.of(run)

@@ -24,7 +24,7 @@ DIFFERS, UNREADABLE = 1, 2
 
 ModelOption = Annotated[
     Path | None,
-    typer.Option("--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."),
+    typer.Option("--model", exists=True, help="The recorded model, or its folder, if it was moved."),
 ]
 
 
@@ -36,25 +36,27 @@ def replay_command(
         ),
     ],
     from_s: Annotated[
-        float, typer.Option("--from", min=0.0, help="Compare from so many seconds on.", callback=finite)
+        float, typer.Option("--from", min=0.0, help="Compare from this second on.", callback=finite)
     ] = 0.0,
-    to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
+    to_s: Annotated[
+        float | None, typer.Option("--to", min=0.0, help="Compare up to here, in s.", callback=finite)
+    ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
+        typer.Option("--policy", help="Compare with another policy: reactive, a shipped one, or a model."),
     ] = None,
     model: ModelOption = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Go on with another model than the one that drove, or mounts that do not fit."),
+        typer.Option("--force", help="Continue with another model, or with mounts that do not fit."),
     ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", help="Number of processes.")] = 1,
     ray: Annotated[
         str | None,
-        typer.Option("--ray", metavar="ADDRESS", help="On a Ray cluster: HOST:PORT, or local to start one here."),
+        typer.Option("--ray", metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, or local to start one here."),
     ] = None,
     json_file: JsonOption = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML page; for one session only.")] = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 

@@ -29,7 +29,7 @@ def report_command(
     recordings: Annotated[
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
+    out: Annotated[Path, typer.Option("--out", help="HTML file, or a folder for one page per session.")],
     json_file: JsonOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.

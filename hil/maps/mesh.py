@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
-from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, check_size, make_world
+from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
+from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
 from onboard.values.kernel import kernel
 from onboard.values.messages import Pose

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.maps.cell_kernels import mark_segments
-from hil.maps.world_grid import CELL_M, World, check_coordinates, check_size, world_of_walls
+from hil.maps.world_grid import CELL_M, World, check_coordinates, world_of_walls
+from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 

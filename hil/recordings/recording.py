@@ -44,6 +44,8 @@ from onboard.values.errors import ConfigError, InputError
 SMALL_BYTES = 2_000
 """Approximate memory of a message without an image."""
 
+IMPORTED_COMMANDS = "imported/cmd_vel"
+"""Topic of a bag's own commands in the recording that `onboard-hil import` makes of it."""
 TWIN_PREFIX = "twin/"
 """Prefix of the topic names of the twin."""
 THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
@@ -215,6 +217,14 @@ class Recording:
     def mounts(self) -> Mounts:
         """Mounts of the first session."""
         return self.sessions[0].mounts
+
+    @property
+    def wall_minus_monotonic_ns(self) -> int:
+        """Offset of the recorder's clocks in the first session [ns]. Raises InputError."""
+        try:
+            return int(self.session["wall_minus_monotonic_ns"])
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{self.path}: its session has no wall_minus_monotonic_ns") from error
 
     def name_of(self, channel: int) -> str:
         """Return the topic name of a channel, "" if it is unknown or cannot be read."""
@@ -388,4 +398,6 @@ def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
             known[ros_topic(section, name)] = name, (row.kind, row.stamped_kind)
     for name in scan_topics(session.config).values():
         known[ros_topic(section, scan_source(name))] = name, (ros_name(LaserScan),)
+    if "imported_from" in session.record:
+        known[f"/{IMPORTED_COMMANDS}"] = IMPORTED_COMMANDS, (ros_name(Twist),)
     return known

@@ -11,7 +11,7 @@ from hil.report.charts import nice
 from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, Moment
 from hil.report.timeline import Flags, Floats, Ints, Timeline
 
-WIDTH, LANE = 1000.0, 21.0
+WIDTH = 1000.0
 """Width of every chart, and height of one lane [px]."""
 HEIGHT, TIMES_HEIGHT = 90.0, 105.0
 APART_PX = 2.0

@@ -16,6 +16,7 @@ from hil.recordings.bags.bag import Arrived, Bag, open_bag
 from hil.recordings.bags.plan import ImportOptions, Plan, planned
 from hil.recordings.bags.transforms import seen_from_base
 from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
+from hil.recordings.recording import IMPORTED_COMMANDS
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, robot_of, scan_topics, session_of, zones_of
@@ -100,7 +101,7 @@ def _twist(sample: RosTwist | TwistStamped) -> Twist:
     return twist_from_ros(sample.twist if isinstance(sample, TwistStamped) else sample)
 
 
-COMMANDS_TOPIC = "/imported/cmd_vel"
+COMMANDS_TOPIC = f"/{IMPORTED_COMMANDS}"
 """Topic of the bag's commands in the result, beside the runtime's commands."""
 
 MOST_WAITING = 100

@@ -24,35 +24,33 @@ from onboard.system.signals import KILLED_BY
 EXIT_WENT_BACK = 1
 EXTRAS = "cpu,realsense,serial"
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and do nothing.")]
 
 
 def install_command(
     source: Annotated[
-        Path | None, typer.Argument(help="Wheel or source folder; the folder of this command when not given.")
+        Path | None, typer.Argument(help="Wheel or source folder. Without it: the folder of this command.")
     ] = None,
     extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
     lock: Annotated[
         Path | None,
-        typer.Option(help="Versions with hashes, and nothing else; the wheel's own when not given."),
+        typer.Option(help="Lock file: versions with hashes. Without it: the wheel's own."),
     ] = None,
     unlocked: Annotated[
-        bool, typer.Option("--unlocked", help="Install what versions fit, without looking at hashes.")
+        bool, typer.Option("--unlocked", help="Install any versions that fit, without checking hashes.")
     ] = False,
-    wheels: Annotated[
-        Path | None, typer.Option(help="A folder that all packages come from; nothing is asked of a network.")
-    ] = None,
+    wheels: Annotated[Path | None, typer.Option(help="Take all packages from this folder, without a network.")] = None,
     system_packages: Annotated[
-        bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
+        bool, typer.Option("--system-packages", help="Use the system's Python packages too (TensorRT of JetPack).")
     ] = False,
-    python: Annotated[Path | None, typer.Option(help="Interpreter; the one of this command when not given.")] = None,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the version before.")] = False,
-    downgrade: Annotated[
-        bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
-    ] = False,
+    python: Annotated[
+        Path | None, typer.Option(help="Python interpreter. Without it: the one of this command.")
+    ] = None,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous version.")] = False,
+    downgrade: Annotated[bool, typer.Option("--downgrade", help="Allow an older release than the active one.")] = False,
     start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
-    ready_within: Annotated[float, typer.Option(min=1.0, help="Timeouts until READY, in s.")] = 900.0,
-    settle: Annotated[float, typer.Option(min=0.0, help="So long it has to stay READY, in s.")] = 10.0,
+    ready_within: Annotated[float, typer.Option(min=1.0, help="Timeout until READY, in s.")] = 900.0,
+    settle: Annotated[float, typer.Option(min=0.0, help="Time for which it must stay READY, in s.")] = 10.0,
     dry_run: DryRunOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -73,9 +71,7 @@ def install_command(
 
 
 def uninstall_command(
-    purge: Annotated[
-        bool, typer.Option("--purge", help="The configuration, the drop-ins and the recordings too.")
-    ] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete configuration, drop-ins and recordings too.")] = False,
     dry_run: DryRunOption = False,
     json_file: JsonOption = None,
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calib.cameras.floor import find_floor
+from calib.cameras.floor import floor_in
 from calib.commands.floor import floor
 from hil.drive.episodes import choose
 from hil.maps.world_grid import World, make_world
@@ -67,7 +67,7 @@ def test_the_truth_of_a_rendered_room_from_a_wrong_guess(
 ) -> None:
     true = mount_of(tmp_path, roll, pitch, height)
     guess = mount_of(tmp_path, roll + 5.0, pitch - 5.0, height + 0.05)
-    found = [find_floor(seen(true, seed), guess) for seed in range(3)]
+    found = [floor_in(seen(true, seed), guess) for seed in range(3)]
     for one in found:
         assert one.roll_deg == pytest.approx(roll, abs=0.5)
         assert one.pitch_deg == pytest.approx(pitch, abs=0.5)
@@ -77,7 +77,7 @@ def test_the_truth_of_a_rendered_room_from_a_wrong_guess(
 
 def test_real_frames_of_a_still_camera_agree(tmp_path: Path) -> None:
     guess = mount_of(tmp_path, 0.0, 20.0, 0.6, 320, 192.0)
-    found = [find_floor(read_depth_png(file), guess) for file in sorted(STILL.glob("*.png"))]
+    found = [floor_in(read_depth_png(file), guess) for file in sorted(STILL.glob("*.png"))]
     assert len(found) == 10
     for value in ("roll_deg", "pitch_deg"):
         told = [getattr(one, value) for one in found]
@@ -95,7 +95,7 @@ def test_a_table_that_is_larger_than_the_floor_is_no_floor(tmp_path: Path) -> No
     world = make_world("step", 0.05, Pose(0.0, 0.0, 0.0), low, high)
     depth = render_depth(world, rays_of(mount), Pose(1.3, 2.0, -np.radians(30.0)))
     for seed in range(3):
-        found = find_floor(load_depth_noise().apply(depth, mount.fx, mount.depth_scale_m, (seed,)), mount)
+        found = floor_in(load_depth_noise().apply(depth, mount.fx, mount.depth_scale_m, (seed,)), mount)
         assert found.height_m == pytest.approx(0.6, abs=0.01)
         assert found.pitch_deg == pytest.approx(20.0, abs=0.5)
 
@@ -109,7 +109,7 @@ def test_an_image_without_a_floor_is_refused(tmp_path: Path, image: str) -> None
     elif image == "noise":
         depth[:] = np.random.default_rng(0).integers(200, 6000, depth.shape)
     with pytest.raises(InputError, match="camera front: no floor seen") as told:
-        find_floor(depth, mount)
+        floor_in(depth, mount)
     assert "\n" not in str(told.value)
 
 

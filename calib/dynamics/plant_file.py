@@ -1,0 +1,64 @@
+"""Writes plant.toml with its provenance; the file that was there is kept with its date."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from calib.dynamics.identification import Identified
+from calib.dynamics.motion_log import MotionLog
+from onboard.config.plant_model import load_plant
+from onboard.config.toml_text import as_toml
+from onboard.values.errors import InputError
+
+
+def plant_text(found: Identified, logs: Sequence[MotionLog], sha256: str, date: datetime.datetime) -> str:
+    """Return the text of plant.toml: how it was identified as comments, then the tables."""
+    rmse = found.rmse
+    lines = [
+        f"Identified by `onboard-calib dynamics` on {date.isoformat(timespec='seconds')}.",
+        f"Data: {len(logs)} logs, {sum(log.seconds for log in logs):.0f} s, sha256 {sha256}.",
+        f"Roll-out error of the identified model: {rmse['v']:.3g} m/s, {rmse['w']:.3g} rad/s; in 10 s "
+        f"{rmse['position_m_per_10s']:.3g} m, {rmse['yaw_rad_per_10s']:.3g} rad.",
+        f"Verdict: {'accepted' if found.accepted else 'doubtful'}.",
+        *found.notes,
+        *(
+            f"{name}: with an integration step of {1e3 * fit.step_s:.3g} ms: "
+            + ", ".join(f"{key} {value:.4g}" for key, value in fit.fit().items() if value is not None)
+            for name, fit in found.refined.items()
+        ),
+        "The values below hold for the simulated base: a step of 1/30 s, and one delay for both axes.",
+        "command_timeout_s is not measured; docs/base.md tells how to.",
+    ]
+    return as_toml(found.plant, "".join(f"# {line}\n" for line in lines))
+
+
+def replace_plant(file: Path, text: str, date: datetime.datetime) -> Path | None:
+    """Write a plant.toml atomically and return where the old file is kept, None if there was none.
+
+    The new text is checked first. Raises InputError; the old file is then unchanged.
+    """
+    kept = None
+    try:
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
+            fresh = Path(folder) / file.name
+            fresh.write_text(text, encoding="utf-8")
+            load_plant(fresh)
+            if file.exists():
+                old = datetime.datetime.fromtimestamp(file.stat().st_mtime, date.tzinfo)
+                kept = file.with_name(f"{file.stem}.{old:%Y-%m-%dT%H-%M-%S}{file.suffix}")
+                shutil.copy2(file, kept)
+            os.replace(fresh, file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
+    return kept
+
+
+def check_target(file: Path) -> None:
+    """Raise InputError if a file cannot be written; called before the fit."""
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise InputError(f"{file}: cannot be written: is a folder, or in none that can be written")
