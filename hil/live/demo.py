@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hil.drive.episodes import choose
-from hil.live.child_process import Child
+from hil.live.child_process import Child, Interpreter
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
@@ -106,6 +106,15 @@ class DemoOptions:
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
+    with (
+        contextlib.closing(Interpreter("hil.commands.simulation")) as sim,
+        contextlib.closing(Interpreter("onboard.commands.run")) as run,
+    ):
+        return _run_demo(options, sim, run)
+
+
+def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[str, Any]:
+    """As `run_demo`, in the interpreters of the two processes, which import while the input is checked."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
@@ -121,7 +130,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
         Signals() as signals,
         contextlib.closing(Wire(base.dds)) as wire,
         _view_of(files, options) as viewer,
-        _processes(files, options) as children,
+        _processes(files, options, (sim, run)) as children,
     ):
         if viewer is not None:
             _wait_for_view(viewer)
@@ -145,7 +154,9 @@ def _given(path: Path | None) -> Config:
 
 
 @contextlib.contextmanager
-def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
+def _processes(
+    files: Files, options: DemoOptions, interpreters: tuple[Interpreter, Interpreter]
+) -> Iterator[list[Child]]:
     """Start the simulated robot and the runtime. End the runtime first, so that the base receives its stop command."""
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
     sim += ["--drift", str(options.drift), "--json", str(files.result("sim"))]
@@ -153,9 +164,9 @@ def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.result("run")), "--no-status"]
-    children = [Child("the simulated robot", sim, files.log("sim"))]
+    children = [Child("the simulated robot", sim, files.log("sim"), interpreters[0])]
     try:
-        children.append(Child("the runtime", run, files.log("run")))
+        children.append(Child("the runtime", run, files.log("run"), interpreters[1]))
         yield children
     finally:
         for child in reversed(children):
@@ -228,7 +239,9 @@ class DriveLink:
         self._children = children
         self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
         self._odometry, self._newest_scan = wire.reader("odom"), wire.reader("scan")
+        self._transforms, self._map_frame = wire.reader("tf"), config.dds.map_frame
         self._goal = wire.writer("goal_pose")
+        self._localized = False
         self._scan: list[tuple[int, Any]] = []
         self._fresh_scans = 0
 
@@ -252,7 +265,7 @@ class DriveLink:
 
     def localized(self) -> bool:
         """Return whether the runtime has taken a localisation fix."""
-        return self.view.values.get("localized") == "True"
+        return self._localized
 
     def wait_until_heard(self, dashboard: Dashboard) -> None:
         """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
@@ -298,6 +311,11 @@ class DriveLink:
             if any(map(math.isfinite, message.sample.ranges)) and self._age_ns(message.sample) < FRESH_NS
         ]
         self._fresh_scans = self._fresh_scans + 1 if self._scan else 0
+        self._localized = self._localized or any(
+            one.header.frame_id == self._map_frame
+            for message in self._transforms.take()
+            for one in message.sample.transforms
+        )
         states = [message.sample.data for message in self._states.take()]
         self.view.state = states[-1] if states else self.view.state
         for message in self._diagnostics.take():
