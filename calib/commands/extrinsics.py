@@ -12,6 +12,7 @@ import typer
 from calib.cameras.extrinsics import LIMIT_DEG, LIMIT_M, Calibration, calibrate
 from calib.cameras.keyframes import Session, read_session
 from calib.cameras.mounts_file import mounts_text, placed, replace_file
+from calib.cameras.report import write_report
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError
@@ -25,6 +26,9 @@ def extrinsics(
         float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with the fused scan before and after (.html).")
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Measure where the depth cameras sit, from the floor and from the robot's own motion.
@@ -39,6 +43,8 @@ def extrinsics(
     found = calibrate(session.keyframes, mounts, limit_m, limit_deg)
     if json_file is not None:
         write_json(json_file, as_json(found))
+    if report is not None:
+        write_report(report, found, mounts, f"Camera calibration of {session.day.isoformat()}: {recording.name}")
     if not found.accepted:
         raise InputError(f"{recording}: refused: {found.reason}")
     kept = None if out is None else replace_file(out, mounts_file(found, session, guess, recording))
