@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS, WHEELS, DYNAMICS = "Cameras", "Wheels", "Dynamics"
+CAMERAS, WHEELS, DYNAMICS, SESSIONS = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -35,7 +35,7 @@ COMMANDS = {
     "verify": Command(
         "calib.commands.verify:verify_command",
         "Compare a session with the calibration. Exit 1: recalibrate.",
-        JUDGE,
+        SESSIONS,
         "verify recordings/robot_1.mcap",
     ),
 }
