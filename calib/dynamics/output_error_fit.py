@@ -191,7 +191,7 @@ def _search(
     log = np.isin(free, LOGARITHMIC)
 
     def parameters(x: Floats) -> Floats:
-        full = start.copy()
+        full: Floats = start.copy()
         full[free] = np.where(log, np.exp(np.where(log, x, 0.0)), x)
         return full
 
