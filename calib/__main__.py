@@ -4,11 +4,45 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-COMMANDS: dict[str, Command] = {
+CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
+"""Headings in the list of commands."""
+
+COMMANDS = {
+    "floor": Command(
+        "calib.commands.floor:floor",
+        "Measure roll, pitch and height of cameras from the floor in one image.",
+        CAMERAS,
+        "floor --mounts mounts.toml --camera front=depth.png",
+    ),
+    "extrinsics": Command(
+        "calib.commands.extrinsics:extrinsics",
+        "Measure where the depth cameras sit, from the robot's own motion.",
+        CAMERAS,
+        "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
+    ),
+    "rehearse": Command(
+        "calib.commands.rehearse:rehearse_command",
+        "Practise a calibration in simulation, and record it.",
+        CAMERAS,
+        "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
+    "odometry": Command(
+        "calib.commands.odometry:odometry_command",
+        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        WHEELS,
+        "odometry cw.mcap ccw.mcap --track-m 0.55",
+    ),
+    "verify": Command(
+        "calib.commands.verify:verify_command",
+        "Compare a session with the calibration. Exit 1: recalibrate.",
+        LATER,
+        "verify recordings/robot_1.mcap",
+    ),
     "dynamics": Command(
         "calib.commands.dynamics:dynamics",
         "Identify how the base answers commands, from logs of driving, and write plant.toml.",
-        example="dynamics run.mcap --out plant.toml",
+        DYNAMICS,
+        "dynamics run.mcap --out plant.toml",
     ),
     "drive-pattern": Command(
         "calib.commands.drive_pattern:drive_pattern",

@@ -113,6 +113,12 @@ COMMANDS = {
         JUDGE,
         "twin-latency --count 1000",
     ),
+    "reality-gap": Command(
+        "hil.physics.kernels.reality_gap.command:reality_gap",
+        "Reproduce an experiment of paper 2: kernels pull the simulator to reality, and a redesign under them is better there.",
+        JUDGE,
+        "reality-gap 1d --json -",
+    ),
     "depth-noise": Command(
         "hil.commands.depth_noise:measure_depth_noise",
         "Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both.",

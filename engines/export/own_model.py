@@ -99,6 +99,7 @@ class Said:
     v_mps, w_radps: ranges of a continuous action
     twists:         rows of a table of actions
     fov_deg:        bearings at which a scan begins and ends
+    max_range_m:    range up to which a scan is fed
     """
 
     name: str | None = None
@@ -106,6 +107,7 @@ class Said:
     w_radps: tuple[float, float] | None = None
     twists: tuple[tuple[float, float], ...] = ()
     fov_deg: tuple[float, float] | None = None
+    max_range_m: float = 10.0
 
 
 STATE = re.compile(r"hidden|memory|state|rnn|gru|lstm|(^|_)[hc](_|x|\d|$)|^[hc]$", re.I)
@@ -122,6 +124,8 @@ VECTORS: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "last_action": {1: ("index",), 2: ("v", "w")},
     "pose": {2: ("v", "w"), 3: ("x", "y", "yaw"), 5: ("x", "y", "yaw", "v", "w")},
 }
+PLANE = re.compile(r"xy|cartesian", re.I)
+"""A goal by its coordinates."""
 UNKNOWN = "?"
 """Feed of an input that only the author knows."""
 FEW_SECTORS = 24
@@ -232,10 +236,11 @@ def _guessed(name: str, kind: TensorType, said: Said) -> dict[str, Any] | None:
         return {"feed": "color", "layout": "chw" if shape[-3] == 3 else "hwc", "history": values // (3 * _area(shape))}
     if feed == "scan":
         usual = (-90.0, 90.0) if values < FEW_SECTORS else (-180.0, 180.0)
-        return {"feed": "scan", "fov_deg": list(said.fov_deg or usual), "unit": "m", "max_range_m": 10.0}
+        return {"feed": "scan", "fov_deg": list(said.fov_deg or usual), "unit": "m", "max_range_m": said.max_range_m}
     if feed is not None and values in VECTORS.get(feed, {}):
         frame = {"frame": "robot"} if feed == "goal" else {}
-        return {"feed": feed, **frame, "fields": list(VECTORS[feed][values])}
+        fields = ("x", "y") if feed == "goal" and values == 2 and PLANE.search(name) else VECTORS[feed][values]
+        return {"feed": feed, **frame, "fields": list(fields)}
     return None
 
 

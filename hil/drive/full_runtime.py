@@ -80,10 +80,10 @@ def drive_runtime(
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
     described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
-    teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
+    inference = _LocatedInference(InlineInference(policy, clock.now_ns), policy, episode)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
-    runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
-    teller.runtime = judge.runtime = runtime
+    runtime = Runtime(described, clock, inbox, inference, inbox, (judge,))
+    inference.runtime = judge.runtime = runtime
     asyncio.run(runtime.run())
     return judge.outcome()
 
@@ -100,7 +100,7 @@ def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: boo
     return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 
-class _Teller:
+class _LocatedInference:
     """An inference that gives a policy with a map its start frame just before each decision."""
 
     runtime: Runtime

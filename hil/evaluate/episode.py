@@ -23,9 +23,9 @@ from hil.maps.materials import draw_look
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
-from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
-from hil.scene.walkers import Crowd, crowd_of, make_crowd, walking_space
+from hil.scene.walkers import Crowd, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
@@ -58,19 +58,12 @@ class Others:
 
         Raises InputError if the pedestrians do not fit into the building.
         """
-        crowd = self._pedestrians(episode, seed)
+        drawn_by = noise_seed(seed, "crowd", 0)
+        crowd = None if self.walkable is None else crowd_near(self.walkable, episode, drawn_by, self.pedestrians)
         if self.space is None or self.solid is None:
             return crowd
         door = door_on(self.space, self.solid, episode, self.blocked_s)
         return crowd if door is None else replace(crowd or crowd_of([], [], []), blocking=door)
-
-    def _pedestrians(self, episode: Episode, seed: int) -> Crowd | None:
-        """Return pedestrians near the episode's start and goal, but clear of the start; None without pedestrians."""
-        if self.walkable is None:
-            return None
-        start = (episode.start.x_m, episode.start.y_m)
-        ends = (start, episode.goal_xy_m)
-        return make_crowd(self.walkable, noise_seed(seed, "crowd", 0), self.pedestrians, keep_clear=(start,), near=ends)
 
 
 def others_in(world: World, body: Body, pedestrians: int, blocked_s: float) -> Others:
@@ -189,9 +182,10 @@ class EpisodeDriver:
             self._network = policy
         with unlogged():
             if self._run.loop == "fast":
-                outcome = drive_fast(setting, episode, policy, job.seed)
+                outcome = drive_fast(setting, episode, policy, job.seed, place.source.limit_s)
             else:
-                outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
+                rendered = self._run.loop == "rendered"
+                outcome = drive_runtime(setting, episode, policy, job.seed, rendered, place.source.limit_s)
         return Driven(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:

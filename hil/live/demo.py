@@ -26,7 +26,6 @@ from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
 from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
-from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives
@@ -37,8 +36,6 @@ from onboard.values.geometry import between
 from onboard.values.messages import Pose
 
 # ---- Configuration of the demo's runtime
-
-HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
 def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -> Config:
@@ -118,13 +115,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
         asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
         space = free_space(scenario.world, body)
         episodes = tour(space, scenario.episode, options.goals, options.seed)
-    folder = options.out.resolve()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = Files(folder, scenario.label)
-        files.config.write_text(as_toml(base, HEAD), encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    files = Files(options.out.resolve(), scenario.label, base, ("sim", "run"))
     sys.stderr.write(in_effect_text(base))
     with (
         Signals() as signals,
@@ -157,14 +148,14 @@ def _given(path: Path | None) -> Config:
 def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
     """Start the simulated robot and the runtime. End the runtime first, so that the base receives its stop command."""
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
-    sim += ["--drift", str(options.drift), "--json", str(files.sim)]
+    sim += ["--drift", str(options.drift), "--json", str(files.result("sim"))]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
-    run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status"]
-    children = [Child("the simulated robot", sim, files.sim_log)]
+    run = ["onboard", "run", "--config", str(files.config), "--json", str(files.result("run")), "--no-status"]
+    children = [Child("the simulated robot", sim, files.log("sim"))]
     try:
-        children.append(Child("the runtime", run, files.run_log))
+        children.append(Child("the runtime", run, files.log("run")))
         yield children
     finally:
         for child in reversed(children):
@@ -179,7 +170,7 @@ def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
         return
     show = ["hil", "view", "--map", options.map_name, "--config", str(files.config)]
     show += ["--seed", str(options.seed)] if options.episode is None else ["--episode", str(options.episode)]
-    viewer = Child("the view", show if options.view == "window" else [*show, "--serve"], files.view_log)
+    viewer = Child("the view", show if options.view == "window" else [*show, "--serve"], files.log("view"))
     try:
         yield viewer
     finally:

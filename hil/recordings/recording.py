@@ -372,28 +372,32 @@ def _topics(
     for number, channel in channels.items():
         if channel.topic not in known:
             continue
-        name, ros_kind = known[channel.topic]
-        kind, schema = KINDS[ros_kind], schemas.get(channel.schema_id)
-        if schema is None or (schema.name, schema.data.decode()) != (ros_kind, message_type(kind).definition):
+        name, kinds = known[channel.topic]
+        schema = schemas.get(channel.schema_id)
+        kind = KINDS[schema.name] if schema is not None and schema.name in kinds else None
+        if schema is None or kind is None or schema.data.decode() != message_type(kind).definition:
             left_out.add(channel.topic)
         else:
             names[number] = name, kind
 
 
-def _known(session: Session) -> dict[str, tuple[str, str]]:
-    """Return topic name and ROS type of each configured topic of a session."""
+def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
+    """Return topic name and possible ROS types of each configured topic of a session.
+
+    Earlier versions recorded a command as Twist where they sent a TwistStamped.
+    """
     section = session.config.dds
-    known = {
-        TICK_TOPIC: (TICK, ros_name(Tick)),
-        KEYFRAME_TOPIC: (KEYFRAME, ros_name(String)),
-        DECISION_TOPIC: (DECISION, ros_name(Twist)),
+    known: dict[str, tuple[str, tuple[str | None, ...]]] = {
+        TICK_TOPIC: (TICK, (ros_name(Tick),)),
+        KEYFRAME_TOPIC: (KEYFRAME, (ros_name(String),)),
+        DECISION_TOPIC: (DECISION, (ros_name(Twist),)),
     }
     for row in TOPICS:
         cameras = session.mounts.depth if CAMERA in row.name else [""]
         for name in (row.name.replace(CAMERA, camera) for camera in cameras):
-            known[ros_topic(section, name)] = name, row.kind
+            known[ros_topic(section, name)] = name, (row.kind, row.stamped_kind)
     for name in scan_topics(session.config).values():
-        known[ros_topic(section, scan_source(name))] = name, ros_name(LaserScan)
+        known[ros_topic(section, scan_source(name))] = name, (ros_name(LaserScan),)
     if "imported_from" in session.record:
-        known[f"/{IMPORTED_COMMANDS}"] = IMPORTED_COMMANDS, ros_name(Twist)
+        known[f"/{IMPORTED_COMMANDS}"] = IMPORTED_COMMANDS, (ros_name(Twist),)
     return known

@@ -55,18 +55,7 @@ def scan_command(
     ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
-    files = _files(cameras, rig, mounts)
-    if frame < 0:
-        raise InputError(f"--frame {frame}: must be 0 or more")
-    if frame > 0 and not any(_is_recording(file) for file in files.values()):
-        raise InputError(f"--frame {frame}: a PNG holds one frame; only recordings ({', '.join(RECORDINGS)}) have more")
-    frames = {}
-    for name, file in files.items():
-        frames[name] = _read(name, file, frame)
-        try:
-            fitting_view(rig, name, frames[name])
-        except InputError as error:
-            raise InputError(f"{file}: {error} ({mounts})") from error
+    frames = _frames(rig, mounts, cameras, frame)
     scan, _ = fuse(frames, 0, IDENTITY, ScanMemory(), rig)
     if plot_path is not None:
         _draw(plot_path, scan, rig)
@@ -79,6 +68,27 @@ def scan_command(
     elif plot_path is None:
         sys.stdout.write(scan_table(scan))
     return scan
+
+
+def depth_of_each(mounts: Path, cameras: Sequence[str], frame: int = 0) -> dict[str, DepthFrame]:
+    """Return the depth image of each camera, as `scan_command` reads them, checked against the mounts. Raises alike."""
+    return _frames(build_rig(load_mounts(mounts), ScanSection()), mounts, cameras, frame)
+
+
+def _frames(rig: Rig, mounts: Path, cameras: Sequence[str], frame: int) -> dict[str, DepthFrame]:
+    files = _files(cameras, rig, mounts)
+    if frame < 0:
+        raise InputError(f"--frame {frame}: must be 0 or more")
+    if frame > 0 and not any(_is_recording(file) for file in files.values()):
+        raise InputError(f"--frame {frame}: a PNG holds one frame; only recordings ({', '.join(RECORDINGS)}) have more")
+    frames = {}
+    for name, file in files.items():
+        frames[name] = _read(name, file, frame)
+        try:
+            fitting_view(rig, name, frames[name])
+        except InputError as error:
+            raise InputError(f"{file}: {error} ({mounts})") from error
+    return frames
 
 
 def scan_table(scan: Scan) -> str:
@@ -164,7 +174,7 @@ def _draw(path: Path, scan: Scan, rig: Rig) -> None:
 
 def scan_images(
     mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
-    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
+    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeatable.")],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,

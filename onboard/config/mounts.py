@@ -42,6 +42,10 @@ class MountTable(Section):
     look_deg:         where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 or
                       -90 for a camera on its side)
     calibrated:    date of the calibration, for `onboard doctor`
+    sd_m:          standard deviations of translation_m, by `onboard-calib extrinsics` [m]
+    sd_deg:        standard deviations of roll, pitch and yaw of the body frame, by the same [deg]
+    residual_m:    median distance of surfaces that the cameras saw twice, by the same [m]
+    data_sha256:   hash of the recording that the calibration is from
     """
 
     serial: str = ""
@@ -58,6 +62,10 @@ class MountTable(Section):
     rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
     look_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
     calibrated: date | None = Field(None, examples=["2026-01-31"])
+    sd_m: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.001, 0.001, 0.001)])
+    sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.05, 0.05, 0.2)])
+    residual_m: NonNegative | None = Field(None, examples=[0.002])
+    data_sha256: str = ""
 
     @field_validator("rotation_xyzw")
     @classmethod
@@ -110,6 +118,7 @@ class Mount:
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
     rotation_xyzw:    rotation of that transform, as a unit quaternion
     least_m:          minimum depth of the camera; None if the file does not state it
+    sd_m, sd_deg:     standard deviations of the calibration; None if the file does not state them
     """
 
     name: str
@@ -124,6 +133,8 @@ class Mount:
     base_from_camera: npt.NDArray[np.float64]
     rotation_xyzw: tuple[float, float, float, float]
     least_m: float | None = None
+    sd_m: tuple[float, float, float] | None = None
+    sd_deg: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,4 +199,6 @@ def _mount(name: str, row: MountTable) -> Mount:
         base_from_camera=transform,
         rotation_xyzw=(x, y, z, w),
         least_m=row.least_m,
+        sd_m=row.sd_m,
+        sd_deg=row.sd_deg,
     )

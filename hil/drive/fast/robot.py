@@ -63,6 +63,7 @@ DRIFT_FACTOR = _drift_factor()
 def table_of(setting: Setting) -> TickTable:
     """Return the constants of a drive for the compiled ticks."""
     section, recovery, grid = setting.config.odometry, setting.config.recovery, setting.world.grid_from_map
+    speed_factor, turn_factor, turn_per_m = section.correction or (1.0, 1.0, 0.0)
     return TickTable(
         grid_x_m=grid.x_m,
         grid_y_m=grid.y_m,
@@ -72,6 +73,10 @@ def table_of(setting: Setting) -> TickTable:
         height_m=setting.body.height_m,
         driven_s=min(STEP_NS / NS_PER_S, section.max_gap_ms / 1e3),
         own_pose=float(section.source == "pose"),
+        corrects=float(section.correction is not None),
+        speed_factor=speed_factor,
+        turn_factor=turn_factor,
+        turn_per_m=turn_per_m,
         max_v=section.max_speed_mps,
         max_w=section.max_yaw_rate_radps,
         moving_mps=recovery.moving_mps,

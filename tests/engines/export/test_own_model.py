@@ -63,6 +63,11 @@ def test_names_and_sizes_are_guessed_and_the_copy_drives(tmp_path):
     ]
     assert (manifest.action.v_mps, manifest.action.squash) == ((0.0, 0.8), "unit")
     assert len(proposal.guesses) == 9
+    flat = model(tmp_path / "flat.onnx", {"ranges": ["n", 12], "goal_xy": ["n", 2]}, {"cmd": ["n", 2]})
+    scan, goal = load_manifest(wrap(flat, tmp_path / "out", Said(max_range_m=4.0))[0]).feeds
+    assert isinstance(scan, ScanFeed)
+    assert isinstance(goal, GoalFeed)
+    assert (scan.max_range_m, goal.fields) == (4.0, ("x", "y"))
     checked = validate(copy, Config())
     assert checked.wrong == ()
     assert len(checked.fed) == 7

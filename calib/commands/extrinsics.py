@@ -1,0 +1,100 @@
+"""The command `onboard-calib extrinsics`: poses of all depth cameras from a recording."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calib.cameras.extrinsics import LIMIT_DEG, LIMIT_M, Calibration, calibrate
+from calib.cameras.keyframes import Session, read_session
+from calib.cameras.mounts_file import mounts_text, placed, replace_file
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.config.mounts import load_mounts
+from onboard.values.errors import InputError
+
+
+def extrinsics(
+    recording: Annotated[Path, typer.Argument(help="A recording (.mcap) in which the base turns and drives arcs.")],
+    guess: Annotated[Path, typer.Option(help="mounts.toml with the guess of where the cameras sit.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml that is made.")] = None,
+    limit_m: Annotated[
+        float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
+    ] = LIMIT_M,
+    limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure where the depth cameras sit, from the floor and from the robot's own motion.
+
+    A refused calibration is one line with its reason; then no mounts are written.
+    """
+    check_json_target(json_file)
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+    mounts = load_mounts(guess)
+    session = read_session(recording, mounts)
+    found = calibrate(session.keyframes, mounts, limit_m, limit_deg)
+    if json_file is not None:
+        write_json(json_file, as_json(found))
+    if not found.accepted:
+        raise InputError(f"{recording}: refused: {found.reason}")
+    kept = None if out is None else replace_file(out, mounts_file(found, session, guess, recording))
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(found))
+        if out is not None:
+            sys.stdout.write(f"written to {out}{'' if kept is None else f'; the old one is {kept}'}\n")
+
+
+def as_json(found: Calibration) -> dict[str, Any]:
+    """Return the result as plain values."""
+    return {
+        "cameras": {
+            name: {**placed(one.base_from_camera), "sd_m": list(one.sd_m), "sd_deg": list(one.sd_deg)}
+            for name, one in found.cameras.items()
+        },
+        "accepted": found.accepted,
+        "reason": found.reason,
+    }
+
+
+def mounts_file(found: Calibration, session: Session, guess: Path, recording: Path) -> str:
+    """Return the text of the new mounts."""
+    changed: dict[str, dict[str, Any]] = {}
+    for name, one in found.cameras.items():
+        serial = session.serials.get(name, "")
+        changed[name] = {
+            **({"serial": serial} if serial else {}),
+            **placed(one.base_from_camera),
+            "sd_m": [round(value, 5) for value in one.sd_m],
+            "sd_deg": [round(value, 4) for value in one.sd_deg],
+            "residual_m": round(found.residual_m, 5),
+            "data_sha256": hashlib.sha256(recording.read_bytes()).hexdigest(),
+            "calibrated": session.day.isoformat(),
+        }
+    scales = found.odometry_scale
+    return mounts_text(
+        guess,
+        changed,
+        f"Measured by `onboard-calib extrinsics {recording.name}` on {session.day.isoformat()}.\n"
+        f"{found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven.\n"
+        f"Matched surfaces are {found.residual_m:.4f} m apart (median).\n"
+        f"Odometry: true distance is {scales[0]:.4f} of the told, true turning {scales[1]:.4f}.",
+    )
+
+
+def summary(found: Calibration) -> str:
+    """Return the result as lines for the operator."""
+    lines = [f"{'camera':<16}{'x m':>8}{'y m':>8}{'z m':>8}{'sd m':>8}  {'rotation_xyzw':<40}{'sd deg':>7}"]
+    for name, one in found.cameras.items():
+        pose = placed(one.base_from_camera)
+        x, y, z = pose["translation_m"]
+        turned = " ".join(f"{value:+.6f}" for value in pose["rotation_xyzw"])
+        lines.append(f"{name:<16}{x:>8.3f}{y:>8.3f}{z:>8.3f}{max(one.sd_m):>8.4f}  {turned:<40}{max(one.sd_deg):>7.2f}")
+    lines.append(
+        f"accepted: {found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven; "
+        f"surfaces {1000 * found.residual_m:.1f} mm apart (median)"
+    )
+    return "\n".join(lines) + "\n"

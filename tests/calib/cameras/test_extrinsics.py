@@ -1,0 +1,205 @@
+"""Extrinsics from rehearsals: the truth is recovered, wrong data is refused, good files survive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+from calib.cameras.align import Cloud, Matches, Placement, _Problem
+from calib.cameras.extrinsics import Calibration, calibrate
+from calib.cameras.keyframes import Session, read_session
+from calib.cameras.mounts_file import mounts_text, placed, replace_file
+from calib.cameras.rehearsal import rehearse
+from calib.commands.extrinsics import extrinsics
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import Mounts, load_mounts
+from onboard.values.errors import InputError
+
+DEFAULT = DEFAULT_ROBOT / "mounts.toml"
+MAPS = ("home", "gdc1", "lgrc1", "ghc3", "apartment", "ahg1", "willow", "gdc4", "ghc7", "ase1")
+
+
+def moved(file: Path, source: Path, seed: int, deg: float, away_m: float, exact: bool = False) -> Path:
+    """Write mounts whose cameras are off by up to, or exactly, an angle and a distance on every axis."""
+    rng, changed = np.random.default_rng(seed), {}
+
+    def off() -> np.ndarray:
+        return rng.choice([-1.0, 1.0], 3) if exact else rng.uniform(-1.0, 1.0, 3)
+
+    for name, mount in load_mounts(source).depth.items():
+        pose = mount.base_from_camera.copy()
+        pose[:3, :3] = Rotation.from_euler("xyz", deg * off(), degrees=True).as_matrix() @ pose[:3, :3]
+        pose[:3, 3] += away_m * off()
+        changed[name] = placed(pose)
+    file.write_text(mounts_text(source, changed, "for a test"))
+    return file
+
+
+def errors(found: Mapping[str, Any], true: Mounts) -> tuple[list[float], list[float]]:
+    """Return the distances [m] and angles [deg] from the truth, a camera each."""
+    away_m, away_deg = [], []
+    for name, one in found.items():
+        pose = true.depth[name].base_from_camera
+        away_m.append(float(np.linalg.norm(one.base_from_camera[:3, 3] - pose[:3, 3])))
+        turned = Rotation.from_matrix(one.base_from_camera[:3, :3] @ pose[:3, :3].T)
+        away_deg.append(float(np.degrees(turned.magnitude())))
+    return away_m, away_deg
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with true mounts, a guess that is wrong by 5 deg and 5 cm on every axis, and a rehearsal."""
+    made = tmp_path_factory.mktemp("extrinsics")
+    true = moved(made / "true.toml", DEFAULT, 1, 6.0, 0.06)
+    moved(made / "guess.toml", true, 2, 5.0, 0.05, exact=True)
+    rehearse(true, "home", 5, made / "drive.mcap")
+    return made
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path) -> Session:
+    return read_session(folder / "drive.mcap", load_mounts(folder / "guess.toml"))
+
+
+@pytest.fixture(scope="module")
+def written(folder: Path) -> Path:
+    """The mounts and the JSON that the command writes over other mounts."""
+    out = folder / "mounts.toml"
+    out.write_text(DEFAULT.read_text())
+    extrinsics(folder / "drive.mcap", folder / "guess.toml", out, json_file=str(folder / "found.json"))
+    return out
+
+
+def test_the_true_mounts_are_found_from_a_wrong_guess(folder: Path, written: Path) -> None:
+    true, found = load_mounts(folder / "true.toml"), load_mounts(written)
+    away_m, away_deg = errors(found.depth, true)
+    assert max(away_m) < 0.01
+    assert max(away_deg) < 0.3
+    told = json.loads((folder / "found.json").read_text())
+    assert (told["accepted"], told["reason"]) == (True, "")
+    for name, row in told["cameras"].items():
+        assert row["translation_m"] == pytest.approx(found.depth[name].base_from_camera[:3, 3])
+        assert row["rotation_xyzw"] == pytest.approx(found.depth[name].rotation_xyzw, abs=1e-9)
+        error_m = np.abs(found.depth[name].base_from_camera[:3, 3] - true.depth[name].base_from_camera[:3, 3])
+        assert (error_m < 4.0 * np.array(row["sd_m"])).all()  # the stated accuracy holds
+
+
+def test_the_old_mounts_stay_and_the_others_keys_too(folder: Path, written: Path) -> None:
+    kept = list(folder.glob("mounts.*.toml"))
+    assert [file.read_text() for file in kept] == [DEFAULT.read_text()]
+    assert load_mounts(written).color.keys() == load_mounts(DEFAULT).color.keys()
+    assert load_mounts(written).depth["front"].least_m == 0.0
+
+
+def test_swapped_cameras_are_named(session: Session, folder: Path) -> None:
+    guess = load_mounts(folder / "guess.toml")
+    left, right = guess.depth["front_left"], guess.depth["front_right"]
+    depth = {
+        **guess.depth,
+        "front_left": replace(left, base_from_camera=right.base_from_camera),
+        "front_right": replace(right, base_from_camera=left.base_from_camera),
+    }
+    found = calibrate(session.keyframes, replace(guess, depth=depth))
+    assert not found.cameras
+    assert "front_left and front_right look swapped" in found.reason
+
+
+def test_an_answer_far_from_the_guess_is_refused(session: Session, folder: Path) -> None:
+    found = calibrate(session.keyframes, load_mounts(folder / "guess.toml"), limit_m=0.02)
+    assert "from the guess" in found.reason
+    assert not found.cameras
+
+
+def test_turning_alone_is_refused(session: Session, folder: Path) -> None:
+    found = calibrate(session.keyframes[:25], load_mounts(folder / "guess.toml"))
+    assert found.turned_deg > 270.0
+    assert "not enough driving" in found.reason
+
+
+def test_pure_translation_is_refused_and_nothing_is_written(folder: Path, tmp_path: Path) -> None:
+    rehearse(folder / "true.toml", "home", 5, tmp_path / "straight.mcap", way="straight")
+    out = tmp_path / "mounts.toml"
+    out.write_text("as it was")
+    with pytest.raises(InputError, match="refused: not enough turning") as told:
+        extrinsics(tmp_path / "straight.mcap", folder / "guess.toml", out, json_file=str(tmp_path / "found.json"))
+    assert "\n" not in str(told.value)
+    assert [file.read_text() for file in tmp_path.glob("*.toml")] == ["as it was"]
+    refused = json.loads((tmp_path / "found.json").read_text())
+    assert (refused["accepted"], refused["cameras"]) == (False, {})
+
+
+def test_an_empty_hall_is_refused(folder: Path, tmp_path: Path) -> None:
+    Image.new("L", (600, 600), 254).save(tmp_path / "hall.png")
+    table = {"image": "hall.png", "resolution": 0.05, "origin": [0.0, 0.0, 0.0], "negate": 0}
+    (tmp_path / "hall.yaml").write_text(yaml.safe_dump({**table, "occupied_thresh": 0.65, "free_thresh": 0.196}))
+    rehearse(folder / "true.toml", str(tmp_path / "hall.yaml"), 1, tmp_path / "hall.mcap")
+    guess = load_mounts(folder / "guess.toml")
+    found = calibrate(read_session(tmp_path / "hall.mcap", guess).keyframes, guess)
+    assert "empty hall" in found.reason
+
+
+def test_a_camera_without_a_floor_is_named(session: Session, folder: Path) -> None:
+    frames = [replace(one, per_m={**one.per_m, "rear": np.zeros_like(one.per_m["rear"])}) for one in session.keyframes]
+    found = calibrate(frames, load_mounts(folder / "guess.toml"))
+    assert found.reason.startswith("camera rear: floor not seen")
+
+
+def test_other_cameras_than_the_recorded_are_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text((folder / "guess.toml").read_text().replace("[cameras.rear]", "[cameras.back]"))
+    with pytest.raises(InputError, match="no camera back"):
+        read_session(folder / "drive.mcap", load_mounts(other))
+
+
+def test_a_file_is_replaced_in_one_step_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "mounts.toml"
+    assert replace_file(file, "one") is None
+    first, second = replace_file(file, "two"), replace_file(file, "three")
+    assert file.read_text() == "three"
+    assert first is not None
+    assert second is not None
+    assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
+
+
+def test_the_jacobian_is_the_derivative_of_the_residuals() -> None:
+    rng, n, m = np.random.default_rng(1), 200, 300
+    around = rng.uniform(-np.pi, np.pi, n)
+    normal = np.stack([np.cos(around), np.sin(around)], axis=1)
+    cloud = Cloud(
+        rng.integers(0, 3, n), rng.integers(0, 5, n), rng.normal(size=(n, 2)), rng.random(n), normal, np.full(n, 0.01)
+    )
+    placement = Placement(rng.normal(size=(3, 3)), np.vstack([np.zeros(3), rng.normal(size=(4, 3))]), np.ones(2))
+    one, other = rng.integers(0, n, (2, m))
+    matches = Matches(one, other, normal[one], np.full(m, 0.02))
+    problem = _Problem(cloud, matches, rng.normal(size=(4, 3)), placement)
+    at = placement.vector() + 0.1 * rng.normal(size=len(placement.vector()))
+    by_hand = np.array([(problem.residuals(at + h) - problem.residuals(at - h)) / 2e-6 for h in 1e-6 * np.eye(len(at))])
+    np.testing.assert_allclose(problem.jacobian(at).toarray(), by_hand.T, atol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_twenty_seeds(tmp_path: Path) -> None:
+    away_m, away_deg = [], []
+    for seed in range(20):
+        true = moved(tmp_path / "true.toml", DEFAULT, seed, 6.0, 0.06)
+        guess = load_mounts(moved(tmp_path / "guess.toml", true, 100 + seed, 5.0, 0.05, exact=True))
+        rehearse(true, MAPS[seed % len(MAPS)], seed, tmp_path / "drive.mcap", force=True)
+        found: Calibration = calibrate(read_session(tmp_path / "drive.mcap", guess).keyframes, guess)
+        assert found.accepted, f"seed {seed}: {found.reason}"
+        one_m, one_deg = errors(found.cameras, load_mounts(true))
+        away_m += one_m
+        away_deg += one_deg
+    assert np.median(away_m) < 0.01
+    assert np.median(away_deg) < 0.3
+    assert max(away_m) < 0.03
+    assert max(away_deg) < 1.0
