@@ -47,12 +47,14 @@ COMMANDS = {
     "drive-pattern": Command(
         "calib.commands.drive_pattern:drive_pattern",
         "Drive command steps on free floor through the running runtime, for a log of its dynamics; any key stops.",
-        example="drive-pattern --ahead 3 --behind 1 --left 1.5 --right 1.5",
+        DYNAMICS,
+        "drive-pattern --ahead 3 --behind 1 --left 1.5 --right 1.5",
     ),
     "gap": Command(
         "calib.commands.gap:gap",
         "Replay recorded commands through a plant, and print how far it drifts from the recorded drive.",
-        example="gap run.mcap --plant plant.toml --picture gap.png",
+        DYNAMICS,
+        "gap run.mcap --plant plant.toml --picture gap.png",
     ),
 }
 
