@@ -50,6 +50,18 @@ COMMANDS = {
         DYNAMICS,
         "dynamics run.mcap --out plant.toml",
     ),
+    "drive-pattern": Command(
+        "calib.commands.drive_pattern:drive_pattern",
+        "Drive command steps on free floor through the running runtime, for a log of its dynamics; any key stops.",
+        DYNAMICS,
+        "drive-pattern --ahead 3 --behind 1 --left 1.5 --right 1.5",
+    ),
+    "gap": Command(
+        "calib.commands.gap:gap",
+        "Replay recorded commands through a plant, and print how far it drifts from the recorded drive.",
+        DYNAMICS,
+        "gap run.mcap --plant plant.toml --picture gap.png",
+    ),
 }
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())

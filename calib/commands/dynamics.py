@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from calib.cameras.mounts_file import replace_file
 from calib.dynamics.identification import AXES, held_out, identify
 from calib.dynamics.motion_log import read_logs
-from calib.dynamics.plant_file import check_target, plant_text, replace_plant
+from calib.dynamics.plant_file import check_target, plant_text
 from calib.dynamics.response_model import KEYS
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json
 
@@ -41,7 +42,7 @@ def dynamics(
     said = _table(result)
     if out is not None:
         date = datetime.datetime.now(datetime.timezone.utc)
-        kept = replace_plant(out, plant_text(found, read.logs, read.sha256, date), date)
+        kept = replace_file(out, plant_text(found, read.logs, read.sha256, date))
         said += f"{out}: written{f'; the old one is kept as {kept}' if kept else ''}\n"
     if json_file is not None:
         write_json(json_file, result)

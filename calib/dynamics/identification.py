@@ -162,8 +162,13 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
 
 
 def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[str, float]) -> Plant:
-    """Return the fit for the simulated base: step of 1/30 s, one delay, one greatest acceleration an axis."""
-    delay_s = float(np.mean([max(fit.parameters[P.DELAY_S], 0.0) for fit in refined.values()]))
+    """Return the fit for the simulated base: step of 1/30 s, one delay, one greatest acceleration an axis.
+
+    The simulated base delays a command by whole steps, rounded up. So the delay is at most the nearest whole step.
+    """
+    mean_s = float(np.mean([max(fit.parameters[P.DELAY_S], 0.0) for fit in refined.values()]))
+    delay_s = round(mean_s / PLANT_STEP_S) * PLANT_STEP_S
+    told_s = max(min(mean_s, delay_s - 1e-4), 0.0)
     axes = {}
     for name, fit in refined.items():
         told = plant_fit(logs, AXES[name], fit, delay_s, dead[name])
@@ -178,7 +183,7 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
             speed_max=_round(value["v_max"]),
             acceleration_max=_round(min(max(value["a_max_up"], value["a_max_down"]), braking)),
         )
-    return Plant(linear=axes["linear"], angular=axes["angular"], base=BaseTable(command_delay_s=round(delay_s, 4)))
+    return Plant(linear=axes["linear"], angular=axes["angular"], base=BaseTable(command_delay_s=round(told_s, 4)))
 
 
 def _round(value: float) -> float:

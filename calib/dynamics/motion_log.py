@@ -174,8 +174,10 @@ def _recorded(path: Path, recording: Recording) -> MotionLog:
     stamps = np.array(sorted(rows))
     table = np.array([rows[int(stamp)] for stamp in stamps])
     orders = np.array(commands)
-    if not (np.isfinite(table[:, :2]).all() and np.isfinite(orders[:, 1:]).all()):
-        raise InputError(f"{path}: a recorded speed is not finite")
+    bad = np.flatnonzero(~np.isfinite(table[:, :2]).all(axis=1))
+    if bad.size or not np.isfinite(orders[:, 1:]).all():
+        what = f"odometry {(stamps[bad[0]] - stamps[0]) / NS_PER_S:.2f} s after the first" if bad.size else "a command"
+        raise InputError(f"{path}: {what} is not finite")
     sent_ns = np.array([at_ns for at_ns, *_ in commands])
     order = np.argsort(sent_ns, kind="stable")
     at = np.searchsorted(sent_ns[order], stamps + offset_ns, side="right") - 1

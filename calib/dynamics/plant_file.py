@@ -1,17 +1,14 @@
-"""Writes plant.toml with its provenance; the file that was there is kept with its date."""
+"""The text of plant.toml with its provenance, and whether it can be written."""
 
 from __future__ import annotations
 
 import datetime
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from calib.dynamics.identification import Identified
 from calib.dynamics.motion_log import MotionLog
-from onboard.config.plant_model import load_plant
 from onboard.config.toml_text import as_toml
 from onboard.values.errors import InputError
 
@@ -35,27 +32,6 @@ def plant_text(found: Identified, logs: Sequence[MotionLog], sha256: str, date: 
         "command_timeout_s is not measured; docs/base.md tells how to.",
     ]
     return as_toml(found.plant, "".join(f"# {line}\n" for line in lines))
-
-
-def replace_plant(file: Path, text: str, date: datetime.datetime) -> Path | None:
-    """Write a plant.toml atomically and return where the old file is kept, None if there was none.
-
-    The new text is checked first. Raises InputError; the old file is then unchanged.
-    """
-    kept = None
-    try:
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
-            fresh = Path(folder) / file.name
-            fresh.write_text(text, encoding="utf-8")
-            load_plant(fresh)
-            if file.exists():
-                old = datetime.datetime.fromtimestamp(file.stat().st_mtime, date.tzinfo)
-                kept = file.with_name(f"{file.stem}.{old:%Y-%m-%dT%H-%M-%S}{file.suffix}")
-                shutil.copy2(file, kept)
-            os.replace(fresh, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
-    return kept
 
 
 def check_target(file: Path) -> None:

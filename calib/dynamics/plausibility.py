@@ -25,11 +25,13 @@ DEGREE_RATIO = 20.0
 """A ratio of w and w_cmd beyond this is taken for a mix of degrees and radians (57.3)."""
 FASTEST_RADPS = 4.0 * math.pi
 """Two turns a second: a faster base is taken for one that states degrees."""
-LEVEL_S, SETTLED_S = 1.0, 0.4
+LEVEL_S, SETTLED_S = 1.5, 0.4
 """A command held for longer than the first shows a steady answer in its last part."""
-DEAD_SHARE = 0.1
+DEAD_SHARE = 0.3
 """A steady answer below this share of the command is none."""
 LEAST_LEVELS = 2
+AGREE = 0.9
+"""Share of the commands on either side of the band's edge that must agree with it."""
 
 
 def check(logs: Sequence[MotionLog]) -> None:
@@ -145,7 +147,7 @@ def _check_yaw(log: MotionLog) -> None:
 def dead_band(logs: Sequence[MotionLog], axis: str) -> float:
     """Return the greatest command that the base does not answer, 0 if it answers all.
 
-    It takes at least `LEAST_LEVELS` held commands within the band, and none beyond it that goes unanswered.
+    It takes at least `LEAST_LEVELS` held commands within the band; most beyond it must be answered.
     """
     levels = []
     for log in logs:
@@ -158,8 +160,10 @@ def dead_band(logs: Sequence[MotionLog], axis: str) -> float:
                 if settled.any():
                     answer = float(np.mean(speed[begin:end][settled])) / float(command[begin])
                     levels.append((abs(float(command[begin])), abs(answer) < DEAD_SHARE))
-    dead = [level for level, none in levels if none]
-    alive = [level for level, none in levels if not none]
-    if len(dead) < LEAST_LEVELS or not alive or max(dead) >= min(alive):
-        return 0.0
-    return max(dead)
+    best = 0.0
+    for edge in sorted(level for level, none in levels if none):
+        within = [none for level, none in levels if level <= edge]
+        beyond = [none for level, none in levels if level > edge]
+        if beyond and len(within) >= LEAST_LEVELS and np.mean(within) >= AGREE and np.mean(beyond) <= 1.0 - AGREE:
+            best = edge
+    return best
