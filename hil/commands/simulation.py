@@ -19,6 +19,7 @@ from hil.live.simulator import run_sim
 from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
@@ -66,6 +67,10 @@ LookOption = Annotated[
     int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
 ]
 
+KernelsOption = Annotated[
+    Path | None,
+    typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
+]
 NoiseOption = Annotated[
     bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise and holes of real depth images.")
 ]
@@ -84,6 +89,7 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
+    kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
         bool, typer.Option("--stop-on-liveliness-lost", help="Stop as soon as DDS finds no live commander.")
     ] = False,
@@ -96,6 +102,7 @@ def sim(
     mounts = load_mounts(loaded.robot.mounts)
     body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
+    active = load_robot_kernels(kernels)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)
     with preparing(f"map {map_name}"):
@@ -105,7 +112,7 @@ def sim(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look, active)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
@@ -131,6 +138,7 @@ def demo(
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
+    kernels: KernelsOption = None,
     goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
@@ -146,7 +154,7 @@ def demo(
         need_rerun()
         shown = "window" if has_display() else "browser"
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels
     )
     result = run_demo(options)
     if json_file is not None:

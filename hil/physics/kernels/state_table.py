@@ -20,7 +20,7 @@ class Dimension(Section):
     """One dimension of the state.
 
     weight:   factor w_i on its difference in c(s, s') = sum_i w_i |s_i - s'_i|
-    kind:     "angle" differs by at most half a turn [rad]; "reading" is a sensor's value at a place, "flag" one of 0 or 1;
+    kind:     "angle" differs by at most half a turn [rad]; "reading" is a sensor's value there, "flag" such a 0 or 1;
               a kernel maps readings and flags to their value, other dimensions to their increments
     settable: whether a kernel may set it in the simulator
     """
