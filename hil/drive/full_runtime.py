@@ -75,7 +75,7 @@ def drive_runtime(
     look = PLAIN if setting.look is None else setting.look
     robot = SimulatedRobot(
         setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
-        replace(setting.senses, seed=seed), setting.crowd, look,
+        replace(setting.senses, seed=seed), setting.crowd, look, setting.kernels,
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))

@@ -21,6 +21,7 @@ from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
@@ -87,6 +88,7 @@ class DemoOptions:
     policy:  None is the policy of the configuration
     limit_s: timeout of each goal
     config:  None is the default robot
+    kernels: file of kernels that set the pose of the base; None for the plain simulator
     view:    where to show the drive in 3-D; "" does not
     """
 
@@ -102,6 +104,7 @@ class DemoOptions:
     crowd: CrowdOptions = NOBODY
     goals: int = 1
     view: Literal["", "window", "browser"] = ""
+    kernels: Path | None = None
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -117,6 +120,7 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[
     """As `run_demo`, in the interpreters of the two processes, which import while the input is checked."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
+    load_robot_kernels(options.kernels)  # reports a wrong file here
     require_engine(base)
     body = body_of(base.robot)
     with preparing(f"map {options.map_name}"):
@@ -163,6 +167,7 @@ def _processes(
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
+    sim += [] if options.kernels is None else ["--kernels", str(options.kernels.resolve())]
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.result("run")), "--no-status"]
     children = [Child("the simulated robot", sim, files.log("sim"), interpreters[0])]
     try:
