@@ -94,6 +94,11 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --cov --cov-report=term --cov-report=json:out/coverage.json $(ARGS)
 	@$(BIN)/python .ci/branches.py out/coverage.json 95
 
+.PHONY: reality-gap
+reality-gap: $(VENV)/.runtime ## drive the experiments of paper 2 and write docs/reality-gap.md
+	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
+	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
+
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff format --check .
@@ -127,13 +132,13 @@ $(VENV)/.runtime: pyproject.toml
 	@test -x $(BIN)/python || "$$(bash .ci/prepare-machine --python)" -m venv $(VENV)
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
-	@bash .ci/prepare-python $(VENV) cpu realsense serial
+	@bash .ci/prepare-python $(VENV) cpu realsense serial wrap
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
-	@bash .ci/prepare-python $(VENV) cpu realsense serial mesh view ray bags remote train dev
+	@bash .ci/prepare-python $(VENV) cpu realsense serial wrap mesh view ray bags remote train dev
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@

@@ -3,7 +3,8 @@
     document_commands.py [PYTHON...]      interpreters to try; the one that runs this when none is given
 
 A command is what stands in the document; words are added only to make it short. It fails for a command that no longer
-stands there, for another exit code, and for a traceback.
+stands there, for another exit code, and for a traceback. A command that needs one more extra first runs without: it
+must exit with 2 and name the extra.
 """
 
 from __future__ import annotations
@@ -16,22 +17,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MY_ROBOT = "my_robot/onboard.toml"
+EXTRAS = "cpu,realsense,serial,wrap"
+REFUSED = 2
+LIMIT_S = 1800
+"""Of each command; longer is exit code 124."""
+DEPTH_PNG = "from PIL import Image; Image.new('I;16', (80, 60), 1500).save('depth.png')"
 
-#   document              command, as it stands there                                     added       exit code
+#   document              command, as it stands there                                     added       exit code, extra
 COMMANDS = (
-    ("README.md",          "onboard-hil demo",                                            "--out demo", 0),
-    ("README.md",          "onboard init my_robot",                                       "</dev/null", 0),
-    ("README.md",          f"onboard check-config --config {MY_ROBOT} --files-only",       "",           0),
-    ("README.md",          f"onboard cameras --config {MY_ROBOT}",                        "",           0),
-    ("README.md",          "onboard-hil replay $run",                                     "",           0),
-    ("README.md",          "onboard-hil report $run --out run.html",                      "",           0),
-    ("README.md",          "onboard-hil replay $run --policy reactive",                   "",           0),
+    ("README.md",          "onboard-hil demo",                                            "--out demo", 0, ""),
+    ("README.md",          "onboard init my_robot",                                       "</dev/null", 0, ""),
+    ("README.md",          f"onboard check-config --config {MY_ROBOT} --files-only",       "",           0, ""),
+    ("README.md",          f"onboard cameras --config {MY_ROBOT}",                        "",           0, ""),
+    ("README.md",          "onboard-hil replay $run",                                     "",           0, ""),
+    ("README.md",          "onboard-hil report $run --out run.html",                      "",           0, ""),
+    ("README.md",          "onboard-hil replay $run --policy reactive",                   "",           0, ""),
+    ("docs/robot.md",      "onboard scan --mounts my_robot/mounts.toml --camera front=depth.png",
+     "--plot scan.png", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
-     "--map home --episodes 2", 0),
+     "--map home --episodes 2", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",
-     "--episodes 1", 0),
-    ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0),
-    ("docs/tools.md",      "onboard-hil view --map gdc1",                                 "",           2),
+     "--episodes 1", 0, ""),
+    ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0, ""),
+    ("docs/tools.md",      "onboard-hil import", "$run --config my_robot/onboard.toml --out drive.mcap", 0, "bags"),
+    ("docs/tools.md",      "onboard-hil view",                             "$run --out drive.rrd", 0, "view"),
 )  # fmt: skip
 
 
@@ -44,45 +53,51 @@ def main() -> int:
             folder.mkdir()
             for name in ("onboard", "docs"):
                 (folder / name).symlink_to(ROOT / name)
-            install(python, environment)
-            for document, command, added, code in COMMANDS:
+            wheel = install(python, environment)
+            subprocess.run([str(environment / "bin" / "python"), "-c", DEPTH_PNG], cwd=folder, check=True)
+            for document, command, added, code, extra in COMMANDS:
                 words = f"run=$(ls -t recordings/*.mcap 2>/dev/null | head -1); {command} {added}"
-                problem = run(document, command, f"PATH={environment / 'bin'}:$PATH; {words}", str(folder), code)
+                script = f"PATH={environment / 'bin'}:$PATH; {words}"
+                problem = ""
+                if extra:
+                    problem = run(document, command, script, str(folder), REFUSED, f"onboard[{extra}]")
+                    pip_install(environment, f"onboard[{extra}] @ {wheel.as_uri()}")
+                problem += run(document, command, script, str(folder), code)
                 failed += bool(problem)
                 sys.stdout.write(f"{'FAILED' if problem else 'passed'}  {document}: {command} {added}\n{problem}")
                 sys.stdout.flush()
     return int(failed > 0)
 
 
-def install(python: str, environment: Path) -> None:
-    """Make a virtual environment with nothing but this wheel and its extra."""
+def install(python: str, environment: Path) -> Path:
+    """Make a virtual environment with nothing but this wheel and its extras; return the wheel."""
     subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    wheels = environment.parent / "wheels"
     pip = [str(environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheels = environment / "wheels"
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
     (wheel,) = wheels.glob("onboard-*.whl")
-    subprocess.run([*pip, "install", f"onboard[cpu,realsense,serial] @ {wheel.as_uri()}"], check=True)
-    shutil.rmtree(wheels)
+    pip_install(environment, f"onboard[{EXTRAS}] @ {wheel.as_uri()}")
     size = subprocess.run(["du", "-sm", str(environment)], capture_output=True, text=True, check=True).stdout.split()[0]
     version = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     sys.stdout.write(f"{version}: {size} MB installed\n")
+    return wheel
 
 
-def run(document: str, command: str, script: str, folder: str, code: int) -> str:
-    """Return what went wrong, empty for nothing."""
+def pip_install(environment: Path, what: str) -> None:
+    """Install as `make setup` does."""
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--no-compile", what], check=True)
+
+
+def run(document: str, command: str, script: str, folder: str, code: int, told: str = "") -> str:
+    """Return what went wrong, empty for nothing. told: words that standard error must have."""
     if command not in (ROOT / document).read_text(encoding="utf-8") and command != "onboard-hil demo":
         return f"    {document} has no such command: change the table in .ci/document_commands.py\n"
-    done = subprocess.run(
-        [shutil.which("bash") or "bash", "-c", script],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode == code and "Traceback" not in done.stderr:
+    words = ["timeout", str(LIMIT_S), shutil.which("bash") or "bash", "-c", script]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode == code and "Traceback" not in done.stderr and told in done.stderr:
         return ""
-    return f"    exit code {done.returncode}, expected {code}\n{done.stdout[-2000:]}{done.stderr[-4000:]}\n"
+    return f"    exit code {done.returncode}, expected {code} {told}\n{done.stdout[-2000:]}{done.stderr[-4000:]}\n"
 
 
 if __name__ == "__main__":

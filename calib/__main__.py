@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-CAMERAS = "Cameras"
+CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
 
 COMMANDS = {
@@ -31,6 +31,36 @@ COMMANDS = {
         "Practise a calibration in simulation, and record it.",
         CAMERAS,
         "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
+    ),
+    "odometry": Command(
+        "calib.commands.odometry:odometry_command",
+        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        WHEELS,
+        "odometry cw.mcap ccw.mcap --track-m 0.55",
+    ),
+    "verify": Command(
+        "calib.commands.verify:verify_command",
+        "Compare a session with the calibration. Exit 1: recalibrate.",
+        LATER,
+        "verify recordings/robot_1.mcap",
+    ),
+    "dynamics": Command(
+        "calib.commands.dynamics:dynamics",
+        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        DYNAMICS,
+        "dynamics run.mcap --out plant.toml",
+    ),
+    "drive-pattern": Command(
+        "calib.commands.drive_pattern:drive_pattern",
+        "Drive command steps on free floor through the running runtime, for a log of its dynamics; any key stops.",
+        DYNAMICS,
+        "drive-pattern --ahead 3 --behind 1 --left 1.5 --right 1.5",
+    ),
+    "gap": Command(
+        "calib.commands.gap:gap",
+        "Replay recorded commands through a plant, and print how far it drifts from the recorded drive.",
+        DYNAMICS,
+        "gap run.mcap --plant plant.toml --picture gap.png",
     ),
 }
 

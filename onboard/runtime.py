@@ -35,8 +35,6 @@ from onboard.values.clock import NS_PER_S, Clock, Slot, grid
 from onboard.values.interfaces import Drive, Inbox
 from onboard.values.messages import STOP, Inputs, Observation, Pose, Scan, Twist
 
-__all__ = ["Listener", "Robot", "RobotState", "Runtime"]
-
 
 class Listener(Protocol):
     """Receives every tick: the publisher, the recorder, a status line. Must not wait."""

@@ -19,9 +19,9 @@ from onboard.values.geometry import rotation_from_quaternion
 
 Floats = npt.NDArray[np.float64]
 
-MOST_TILT_DEG = 20.0
+MOST_TILT_DEG = 30.0
 """Largest angle between the floor and the floor that the mount expects."""
-MOST_LIFT_M = 0.25
+MOST_LIFT_M = 0.4
 """Largest difference between the camera's height and the height that the mount states."""
 FURTHEST_M = 5.0
 """Farther points are not used: a stereo camera's error grows with depth squared."""

@@ -111,24 +111,24 @@ OF_AGENTS = ("training", "encoders")
 
 
 def ablations(
-    out: Annotated[Path, typer.Option(help="Folder of all trainings and results; the same call goes on.")],
-    only: Annotated[list[str] | None, typer.Option(help="Agent of the table; may be given several times.")] = None,
-    jobs: Annotated[int, typer.Option(help="Agents made side by side, each on one core.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of all trainings and results; the same call resumes.")],
+    only: Annotated[list[str] | None, typer.Option(help="Agent of the table; repeatable.")] = None,
+    jobs: Annotated[int, typer.Option(help="Number of agents trained in parallel, each on one core.")] = 1,
     encoder: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="A trained colour encoder, or a policy that ships; without it no agent sees colour.",
+            help="A trained colour encoder, or a shipped policy. Without it: no agent sees colour.",
         ),
     ] = None,
     agents: Annotated[
         Path,
-        typer.Option(help="The table of agents; `engines/ablations/agents.toml` when not given.", show_default=False),
+        typer.Option(help="The table of agents. Without it: `engines/ablations/agents.toml`.", show_default=False),
     ] = AGENTS_FILE,
     again: Annotated[
-        bool, typer.Option("--again", help="Drive also what another state of the code has driven; train nothing twice.")
+        bool, typer.Option("--again", help="Drive again what other code has driven; train nothing twice.")
     ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print what there is; train, drive and write nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the results; train, drive and write nothing.")] = False,
 ) -> None:
     """Train each agent, drive it in its conditions, and print a table; OUT/ablations.json has the same figures.
 

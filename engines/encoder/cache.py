@@ -22,7 +22,7 @@ from engines.encoder.config import ViewsSection
 from engines.encoder.views import LABELS, Labels, Split, building_count, color_mount, draw_view, make_viewpoints
 from engines.runs.input_files import map_content
 from hil.drive.episode_sets import building_of, split_of
-from hil.jobs.hands import executor
+from hil.jobs.executor import executor
 from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
 from onboard.values.errors import InputError
 

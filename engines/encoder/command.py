@@ -90,15 +90,13 @@ def _shown() -> Iterator[Report]:
 
 
 def encoder(
-    out: Annotated[
-        Path, typer.Option(help="Folder; the same call goes on where it ended. Of a training: its folder encoder.")
-    ],
-    seed: Annotated[int, typer.Option(help=f"Of views, weights and batches; 0 to {MOST_SEED}.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder; the same call resumes. For a training: its folder encoder.")],
+    seed: Annotated[int, typer.Option(help=f"Seed of views, weights and batches; 0 to {MOST_SEED}.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"A .toml with an \[encoder] table.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes that render.")] = 2,
+    jobs: Annotated[int, typer.Option(help="Number of rendering processes.")] = 2,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    threads: Annotated[int, typer.Option(help="PyTorch's threads.")] = 1,
-    tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
+    threads: Annotated[int, typer.Option(help="Number of PyTorch's threads.")] = 1,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Use small widths, for a trial.")] = False,
 ) -> None:
     """Train the colour encoder, and print its distance errors in unseen buildings."""
     with in_one_line(out, "encoder.batch or --jobs"):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
-from onboard.commands.cli import ConfigOption, check_json_target
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
@@ -48,21 +48,21 @@ MANIFEST_NAMES: dict[Stored, Weights] = {Stored.fp32: "float32", Stored.fp16: "f
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="The .onnx file to write; its manifest goes beside it.")],
+    out: Annotated[Path, typer.Option(help="The .onnx file to write, with its manifest beside it.")],
     seed: Annotated[
         int, typer.Option(help=f"Seed of the initial weights of an untrained network; 0 to {MOST_SEED}.")
     ] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Trained weights: a file of the trainer, or a state dict by torch.save.")
+        Path | None, typer.Option(help="Trained weights: a checkpoint of the trainer, or a saved state dict.")
     ] = None,
     tiny: Annotated[
-        bool, typer.Option("--tiny", help="Small widths behind the same contract, for trying out.")
+        bool, typer.Option("--tiny", help="Use small widths behind the same contract, for a trial.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Name of the policy in the manifest; the training's, or paper1, when not given.")
+        str | None, typer.Option(help="Name of the policy in the manifest. Without it: the training's, or paper1.")
     ] = None,
     weights: Annotated[
-        Stored, typer.Option(help="fp16 halves the file and is refused below 99.5 % the same actions as in fp32.")
+        Stored, typer.Option(help="fp16 halves the file; refused if under 99.5 % of the actions equal fp32's.")
     ] = Stored.fp32,
     drives: Annotated[
         int | None,
@@ -88,12 +88,12 @@ def export(
 
 
 def build(
-    model: Annotated[str, typer.Argument(help="A policy that ships, or an .onnx file with its manifest beside it.")],
+    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
     cache: Annotated[Path, typer.Option(help="Folder of engines, as policy.engine_cache in onboard.toml.")] = Path(
         "engine-cache"
     ),
-    fp16: Annotated[bool, typer.Option(help="Half precision where the manifest allows it.")] = True,
-    sequences: Annotated[int, typer.Option(help="Random sequences of 30 decisions to compare.")] = 20,
+    fp16: Annotated[bool, typer.Option(help="Use half precision where the manifest allows it.")] = True,
+    sequences: Annotated[int, typer.Option(help="Number of random sequences of 30 decisions to compare.")] = 20,
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
@@ -111,31 +111,42 @@ def build(
 
 
 def wrap(
-    model: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="A model of any training.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the copy and its manifest.")],
-    name: Annotated[str | None, typer.Option(help="Name of the policy; the file's when not given.")] = None,
+    model: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="The model.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder for the copy and its manifest.")],
+    name: Annotated[str | None, typer.Option(help="Name of the policy. Without it: the file's name.")] = None,
     v_range: Annotated[
-        tuple[float, float] | None, typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action [m/s].")
+        tuple[float, float] | None,
+        typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action (m/s)."),
     ] = None,
     w_range: Annotated[
-        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it [rad/s].")
+        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it (rad/s).")
     ] = None,
     fov: Annotated[
-        tuple[float, float] | None, typer.Option("--fov", metavar="BEGIN END", help="Bearings of a scan's ends [deg].")
+        tuple[float, float] | None,
+        typer.Option("--fov", metavar="BEGIN END", help="Bearings of a scan's ends (deg)."),
     ] = None,
+    max_range: Annotated[float, typer.Option(min=0.1, help="Range up to which a scan is fed (m).")] = 10.0,
     twist: Annotated[
-        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each value.")
+        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each row.")
     ] = None,
+    json_target: JsonOption = None,
 ) -> None:
     """Copy a model of another training, propose its manifest from its tensors, and say what was guessed."""
     try:
+        check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
 
-        said = own_model.Said(name, v_range, w_range, tuple(_pair(text) for text in twist or ()), fov)
-        written, proposal = own_model.wrap(model, out, said)
+        twists = tuple(_pair(text) for text in twist or ())
+        options = own_model.WrapOptions(name, v_range, w_range, twists, fov, max_range)
+        written, proposal = own_model.wrap(model, out, options)
     except OnboardError as error:
         raise _refused(error) from error
+    if json_target is not None:
+        manifest = str(manifest_path(written))
+        write_json(json_target, {"model": str(written), "manifest": manifest, "guesses": proposal.guesses})
+    if json_target == STANDARD_OUTPUT:
+        return
     typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
     for line in proposal.guesses:
         typer.echo(f"  {line}")
@@ -143,14 +154,16 @@ def wrap(
 
 
 def validate(
-    model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or one that ships.")],
+    model: Annotated[str, typer.Argument(metavar="FILE.onnx", help="A model with its manifest, or a shipped policy.")],
     config: ConfigOption = None,
+    json_target: JsonOption = None,
 ) -> None:
     """Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.
 
     Exit 2 if something does not fit.
     """
     try:
+        check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
         from onboard.config.config import DEFAULT_ROBOT, load_config
@@ -158,7 +171,9 @@ def validate(
         checked = own_model.validate(model_path(model), load_config(config or DEFAULT_ROBOT / "onboard.toml"))
     except OnboardError as error:
         raise _refused(error) from error
-    for line in (*checked.fed, *checked.notes):
+    if json_target is not None:
+        write_json(json_target, {"model": model, **asdict(checked)})
+    for line in () if json_target == STANDARD_OUTPUT else (*checked.fed, *checked.notes):
         typer.echo(line)
     for line in checked.wrong:
         typer.echo(f"error: {line}", err=True)
@@ -179,9 +194,9 @@ def _pair(text: str) -> tuple[float, float]:
 
 
 def _require_onnx() -> None:
-    """Raise MissingExtraError without onnx."""
+    """Raise MissingExtraError without onnx, for a command that needs no PyTorch."""
     if importlib.util.find_spec("onnx") is None:
-        raise MissingExtraError("onnx", "train")
+        raise MissingExtraError("onnx", "wrap")
 
 
 def _check_targets(out: Path, json_target: str | None) -> None:

@@ -31,18 +31,19 @@ def report(
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Let the policy of the results, one that ships or an .onnx, drive 20 episodes, into "
+            help="Drive 20 episodes with the policy of the results, shipped or an .onnx, into "
             "FOLDER/trajectories.json, for a picture.",
         ),
     ] = None,
     map_name: Annotated[str, typer.Option("--map", help="Unseen map of --drive.")] = MAP,
     card: Annotated[
-        Path | None, typer.Option(help="Write the model card of --model there, and its tables to NAME-tables.md.")
+        Path | None,
+        typer.Option(help="Write the model card of --model, and its tables to NAME-tables.md."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="What the card is about: a policy that ships, or an .onnx.")
+        str | None, typer.Option(metavar="NAME|FILE", help="Policy of the card: a shipped one, or an .onnx.")
     ] = None,
-    pack: Annotated[bool, typer.Option("--pack", help="Put the results into compressed columns, in place.")] = False,
+    pack: Annotated[bool, typer.Option("--pack", help="Compress the results into columns, in place.")] = False,
 ) -> None:
     """Print the tables in Markdown. The end names tables without files."""
     try:

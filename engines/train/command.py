@@ -34,28 +34,27 @@ RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
 
 def train(
     config: Annotated[
-        Path | None, typer.Option(help="The recipe; engines/train/default.toml, or finetune.toml with --init.")
+        Path | None,
+        typer.Option(help="The recipe. Without it: engines/train/default.toml, or finetune.toml with --init."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of this training; the same call goes on where it ended.")] = Path(
-        "training"
-    ),
-    seed: Annotated[int | None, typer.Option(help=f"In place of the recipe's; 0 to {MOST_SEED}.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of this training; the same call resumes.")] = Path("training"),
+    seed: Annotated[int | None, typer.Option(help=f"Seed that replaces the recipe's; 0 to {MOST_SEED}.")] = None,
     init: Annotated[
-        str | None, typer.Option(help="Begin with a policy: a name that ships, a model, or a file of the trainer.")
+        str | None, typer.Option(help="Begin with a policy: a shipped name, a model, or a checkpoint of the trainer.")
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Begin with a trained colour encoder: a policy that ships, or OUT/encoder/encoder.pt of a training.",
+            help="Begin with a trained colour encoder: a shipped policy, or OUT/encoder/encoder.pt of a training.",
         ),
     ] = None,
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="NAME|FILE...", help="Maps by name or file, in place of the recipe's."),
+        typer.Option("--map", metavar="NAME|FILE...", help="Maps by name or file that replace the recipe's."),
     ] = None,
     more_maps: Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --map.")] = None,
-    plant: Annotated[Path | None, typer.Option(help="plant.toml of the base, in place of the robot's.")] = None,
+    plant: Annotated[Path | None, typer.Option(help="plant.toml that replaces the robot's.")] = None,
     until: Annotated[str, typer.Option(help="Last stage: encoder, imitation or reinforce.")] = "reinforce",
     device: Annotated[
         str,
@@ -64,7 +63,7 @@ def train(
             "drive on this too."
         ),
     ] = "cpu",
-    threads: Annotated[int, typer.Option(help="PyTorch's threads in the learning process.")] = 1,
+    threads: Annotated[int, typer.Option(help="Number of PyTorch's threads in the learning process.")] = 1,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a value of the recipe.")
     ] = None,

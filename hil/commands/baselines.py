@@ -17,13 +17,13 @@ from hil.commands.evaluate import (
     RayOption,
     SeedOption,
     load_robot,
-    plan_of,
 )
 from hil.evaluate.episode import Run, check_run
-from hil.evaluate.episode_selection import given_maps
-from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
+from hil.evaluate.episode_selection import find_sets, given_maps
+from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.tables import comparison, markdown
-from hil.jobs.hands import checked_hands
+from hil.jobs.executor import check_workers
+from hil.live.dashboard import preparing
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {
@@ -53,13 +53,13 @@ def baselines_command(
     Ctrl-C ends it (exit 130) with what was driven kept; the same command goes on where it stopped.
     """
     check_json_target(json_file)
-    hands = checked_hands(jobs, ray)
+    check_workers(jobs, ray)
     robot = load_robot(config)
     for run in BASELINES.values():
         check_run(run)
-    plan = plan_of(
-        BASELINES["`reactive`: fused scan, no map"], robot, given_maps(maps, more_maps), episodes, seed, hands
-    )
+    with preparing("the episodes"):
+        sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body)
+    plan = Plan(BASELINES["`reactive`: fused scan, no map"], robot, sources, seed, jobs, ray)
     done: dict[str, Evaluation] = {}
     for name, run in BASELINES.items():
         row = plan.of(run)

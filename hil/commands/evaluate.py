@@ -19,8 +19,9 @@ from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import comparison, rich_table
-from hil.jobs.hands import Hands, checked_hands
+from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, load_config
@@ -67,28 +68,36 @@ MapsOption = Annotated[
     typer.Option(
         "--map",
         metavar="NAME|FILE|DIR...",
-        help="Maps by name, episode files, map files, or folders of these. All of the set when not given.",
+        help="Maps by name, episode files, map files, or folders of these. Without it: the whole set.",
     ),
 ]
 MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --map.")]
 SetOption = Annotated[
-    str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
+    str, typer.Option("--set", metavar="NAME", help=f"Set of episodes for a map's name: {', '.join(SETS)}.")
 ]
 ConditionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--condition",
         metavar="NAME",
-        help=f"Row of hil/drive/conditions.toml, or {ALL}; may be given several times. {ORDINARY} when not given.",
+        help=f"Row of hil/drive/conditions.toml, or {ALL}; repeatable. Without it: {ORDINARY}.",
     ),
 ]
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", help="So many of each map, spread over its set. All when not given.")
+    int | None, typer.Option("--episodes", help="Number of episodes per map, spread over its set. Without it: all.")
 ]
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, help="Noise, and starts and goals in maps that bring none, follow from it.")
+    int, typer.Option("--seed", min=0, help="Seed of the noise, and of starts and goals in maps without episodes.")
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", help="Processes. The results do not depend on it.")]
+DrawOption = Annotated[
+    str | None,
+    typer.Option("--draw", metavar="NAME", help="Draw episodes in maps that bring none as these sets: habitat, hard."),
+]
+NoiseSeedsOption = Annotated[
+    int | None,
+    typer.Option("--noise-seeds", help="Drive each episode with so many seeds. 3 by habitat and hard, else 1."),
+]
+JobsOption = Annotated[int, typer.Option("--jobs", help="Number of processes; it does not change the results.")]
 RayOption = Annotated[
     str | None,
     typer.Option("--ray", metavar="ADDRESS", help="Drive on a Ray cluster: HOST:PORT, or local to start one here."),
@@ -97,39 +106,51 @@ RayOption = Annotated[
 
 def evaluate_command(
     policy: Annotated[
-        str, typer.Option("--policy", help="planner, reactive, blind, one that ships, or an .onnx with its manifest.")
-    ],
+        str | None,
+        typer.Option(
+            "--policy",
+            help="planner, reactive, forgetful, blind, one that ships, or an .onnx; else the configuration's.",
+        ),
+    ] = None,
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,
+    draw: DrawOption = None,
     episodes: EpisodesOption = None,
     seed: SeedOption = 1,
+    noise_seeds: NoiseSeedsOption = None,
+    release: Annotated[
+        bool, typer.Option("--release", help="Drive a sealed set: once, for a release; docs/evaluation.md says when.")
+    ] = False,
     jobs: JobsOption = 1,
     ray: RayOption = None,
     runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
-    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render what the cameras see.")] = False,
-    scan: Annotated[str, typer.Option("--scan", help="fused: of the depth cameras; lidar: one plane.")] = "fused",
+    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render the camera images.")] = False,
+    scan: Annotated[str, typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane.")] = "fused",
     known_map: Annotated[
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
-    pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
-    color: Annotated[bool, typer.Option("--color/--no-color", help="Without: no colour camera.")] = True,
+    pedestrians: Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")] = 0,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")] = True,
     condition: ConditionOption = None,
     furniture: Annotated[
         float | None,
-        typer.Option("--furniture", metavar="DENSITY", help="In maps that bring no episodes: 0 none, 1 an office's."),
+        typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
     ] = None,
-    plant: Annotated[
-        Path | None, typer.Option("--plant", help="plant.toml of the base, in place of the robot's.")
+    plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
+    kernels: Annotated[
+        Path | None,
+        typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
     ] = None,
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
-        typer.Option("--partial", help="Keep unfinished results there; beside --json FILE when not given."),
+        typer.Option("--partial", help="File for unfinished results. Without it: beside --json FILE."),
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.md", help="Write tables there, and a chart beside it.")
+        Path | None,
+        typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart beside the file."),
     ] = None,
 ) -> None:
     """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
@@ -139,20 +160,23 @@ def evaluate_command(
     check_json_target(json_file)
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
-    hands = checked_hands(jobs, ray)
-    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
+    check_workers(jobs, ray)
+    given = load_config(config or DEFAULT_ROBOT / "onboard.toml").policy.model if policy is None else policy
+    run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None:
         check_report(report)
         if len(conditions) > 1:
             raise InputError(f"--report {report}: is about one condition, not {len(conditions)}")
     check_run(run)
-    robot = load_robot(config, plant)
+    robot = replace(load_robot(config, plant), kernels=load_robot_kernels(kernels))
     runs = {name: replace(run, condition=name) for name in conditions}
     for one in runs.values():
         check_run(one, robot)
     places = given_maps(maps, more_maps)
-    plan = plan_of(run, robot, places, episodes, seed, hands, set_name, furniture)
+    with preparing("the episodes"):
+        sources = find_sets(places, episodes, seed, robot.body, set_name, furniture, draw, noise_seeds, release)
+    plan = Plan(run, robot, sources, seed, jobs, ray)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
     if json_file is not None:
@@ -180,22 +204,6 @@ def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
     return robot_files(loaded)
 
 
-def plan_of(
-    run: Run,
-    robot: RobotFiles,
-    maps: list[str],
-    episodes: int | None,
-    seed: int,
-    hands: Hands,
-    set_name: str = COMMITTED_SET,
-    furniture: float | None = None,
-) -> Plan:
-    """Return the plan of an evaluation; see `find_sets` for the maps. Raises InputError."""
-    with preparing("the episodes"):
-        sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
-    return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
-
-
 def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
     """Print the table of the only condition, or a row per condition. After a signal, also say how to continue."""
     console = Console(stderr=on_standard_error)
@@ -204,7 +212,7 @@ def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
     last = list(done.values())[-1]
     console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
     if last.exit_code:
-        count = f"{len(last.driven)} of {last.plan.episodes} episodes"
+        count = f"{len(last.driven)} of {last.plan.drives} drives"
         sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")
 
 

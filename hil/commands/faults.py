@@ -71,25 +71,28 @@ class _Place:
 
 
 def faults_command(
-    recording: Annotated[Path | None, typer.Argument(help="Put the faults into this recording, open loop.")] = None,
-    sim: Annotated[bool, typer.Option("--sim", help="Put them into a simulated drive.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this fault; repeat.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show the table of faults and leave.")] = False,
+    recording: Annotated[Path | None, typer.Argument(help="Inject the faults into this recording, open loop.")] = None,
+    sim: Annotated[bool, typer.Option("--sim", help="Inject the faults into a simulated drive.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this fault; repeatable.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Print the table of faults and exit.")] = False,
     processes: Annotated[
         Processes,
-        typer.Option(help="With --sim: start the runtime as a process for the faults that need it, for all, for none."),
+        typer.Option(help="With --sim: which faults run with the runtime as a process."),
     ] = Processes.NEEDED,
     from_s: Annotated[
-        float, typer.Option("--from", min=0.0, help="Earliest second of the recording.", callback=finite)
+        float, typer.Option("--from", min=0.0, help="Begin at this second or later.", callback=finite)
     ] = 0.0,
     model: ModelOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Continue with another model than the recorded one.")] = False,
     map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = MAP,
     episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Noise is drawn by this.")] = 1,
-    policy: Annotated[str | None, typer.Option(help="With --sim: the policy, else the configuration's.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the noise.")] = 1,
+    policy: Annotated[str | None, typer.Option(help="With --sim: the policy. Without it: as configured.")] = None,
     markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table of a simulated drive to it.")
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write the table of a simulated drive."),
     ] = None,
     config: ConfigOption = None,
     json_file: JsonOption = None,

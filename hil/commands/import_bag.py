@@ -11,32 +11,32 @@ from typing import Annotated, Any
 import typer
 
 from hil.recordings.bags.drive import Imported, import_bag
-from hil.recordings.bags.plan import Asked
+from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
 
 def _topic(flag: str, what: str) -> Any:
-    return typer.Option(flag, metavar="TOPIC", help=f"{what}, in place of the one found by its type; '' for none.")
+    return typer.Option(flag, metavar="TOPIC", help=f"{what}. Without it: found by its type; '' for none.")
 
 
 def import_command(
     bags: Annotated[
         list[Path], typer.Argument(metavar="BAG...", help="A rosbag2 (folder, .db3, .mcap) or ROS 1 .bag.")
     ],
-    out: Annotated[Path, typer.Option(help="The recording that is made (.mcap).")],
+    out: Annotated[Path, typer.Option(help="The recording to write (.mcap).")],
     odometry: Annotated[str | None, _topic("--odometry", "nav_msgs/Odometry")] = None,
     laser: Annotated[str | None, _topic("--laser", "sensor_msgs/LaserScan")] = None,
     depth: Annotated[
-        list[str] | None, typer.Option(help="NAME=TOPIC of a camera's depth images; repeat.", metavar="NAME=TOPIC")
+        list[str] | None, typer.Option(help="NAME=TOPIC of a camera's depth images; repeatable.", metavar="NAME=TOPIC")
     ] = None,
     color: Annotated[str | None, _topic("--color", "Colour images, sensor_msgs/Image")] = None,
     commands: Annotated[str | None, _topic("--commands", "geometry_msgs/Twist that was commanded")] = None,
     localization: Annotated[str | None, _topic("--localization", "Poses in the map")] = None,
     goals: Annotated[str | None, _topic("--goals", "Goals, geometry_msgs/PoseStamped")] = None,
-    goal: Annotated[str | None, typer.Option(help="x,y in the odometry's frame, in m, where the bag has none.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, a policy that ships, or an .onnx.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the recording if it is there.")] = False,
+    goal: Annotated[str | None, typer.Option(help="x,y in the odometry frame, in m, for a bag without goals.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, a shipped policy, or an .onnx.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recording.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -48,8 +48,8 @@ def import_command(
     roles = {
         "odometry": odometry, "laser": laser, "commands": commands, "localization": localization, "goals": goals,
     }  # fmt: skip
-    asked = Asked(roles, depth or (), color, None if goal is None else place(goal), config, policy)
-    imported = import_bag(bags, out, asked, force=force)
+    options = ImportOptions(roles, depth or (), color, None if goal is None else place(goal), config, policy)
+    imported = import_bag(bags, out, options, force=force)
     if json_file is not None:
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})
     if json_file != STANDARD_OUTPUT:

@@ -27,10 +27,10 @@ FAST_MPS = 0.3
 
 
 def kills_command(
-    times: Annotated[int, typer.Option(min=1, help="How often the runtime is killed.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="The instants are drawn by this.")] = 1,
+    times: Annotated[int, typer.Option(min=1, help="Number of kills of the runtime.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the times of the kills.")] = 1,
     stop_on_liveliness_lost: Annotated[
-        bool, typer.Option("--stop-on-liveliness-lost", help="The base also stops when DDS finds no live commander.")
+        bool, typer.Option("--stop-on-liveliness-lost", help="Stop the base also when DDS reports the runtime as gone.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for configuration and logs.")] = Path("out/kills"),
     config: ConfigOption = None,

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.jobs.hands import checked_hands, executor
+from hil.jobs.executor import check_workers, executor
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.replay.compare import Compared, joined
 from hil.replay.other_policy import Opinion
-from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
+from hil.replay.replay import Answer, Replayed, Replayer, ReplayOptions, Unread
 from hil.replay.summary import compared_line, opinion_lines
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
@@ -24,7 +24,7 @@ DIFFERS, UNREADABLE = 1, 2
 
 ModelOption = Annotated[
     Path | None,
-    typer.Option("--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."),
+    typer.Option("--model", exists=True, help="The recorded model, or its folder, if it was moved."),
 ]
 
 
@@ -36,25 +36,27 @@ def replay_command(
         ),
     ],
     from_s: Annotated[
-        float, typer.Option("--from", min=0.0, help="Compare from so many seconds on.", callback=finite)
+        float, typer.Option("--from", min=0.0, help="Compare from this second on.", callback=finite)
     ] = 0.0,
-    to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
+    to_s: Annotated[
+        float | None, typer.Option("--to", min=0.0, help="Compare up to here, in s.", callback=finite)
+    ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
+        typer.Option("--policy", help="Compare with another policy: reactive, a shipped one, or a model."),
     ] = None,
     model: ModelOption = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Go on with another model than the one that drove, or mounts that do not fit."),
+        typer.Option("--force", help="Continue with another model, or with mounts that do not fit."),
     ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", help="Number of processes.")] = 1,
     ray: Annotated[
         str | None,
-        typer.Option("--ray", metavar="ADDRESS", help="On a Ray cluster: HOST:PORT, or local to start one here."),
+        typer.Option("--ray", metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, or local to start one here."),
     ] = None,
     json_file: JsonOption = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML page; for one session only.")] = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
@@ -72,15 +74,15 @@ def replay_command(
         raise InputError(f"--model {model}: is the one that drove, and --policy asks another")
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
-    hands = checked_hands(jobs, ray)
+    check_workers(jobs, ray)
     takes = takes_of(found_in(recordings))
     if report is not None and len(takes) > 1:
         raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
-    with contextlib.closing(Replayer(Asked(span, force, policy, model))) as replayer:
-        work = executor(min(hands.jobs, len(takes)), hands.ray)
+    with contextlib.closing(Replayer(ReplayOptions(span, force, policy, model))) as replayer:
+        work = executor(min(jobs, len(takes)), ray)
         with contextlib.closing(work(replayer, takes)) as coming:
             for one in _in_order(takes, coming):
                 answers += one.answers

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.recordings.recording import session_name
-from hil.report.load import read_stories
+from hil.report.load import read_timelines
 from hil.report.page import write_page
-from hil.report.timeline import Story
+from hil.report.timeline import Timeline
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError, OnboardError
 
@@ -29,7 +29,7 @@ def report_command(
     recordings: Annotated[
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
+    out: Annotated[Path, typer.Option("--out", help="HTML file, or a folder for one page per session.")],
     json_file: JsonOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
@@ -49,9 +49,9 @@ def report_command(
         failed: list[OnboardError] = []
         for take in takes:
             try:
-                stories, cut_off = stories_of(take)
-                for page, story in zip(pages.of(stories), stories, strict=True):
-                    write_page(page, story)
+                timelines, cut_off = timelines_of(take)
+                for page, timeline in zip(pages.of(timelines), timelines, strict=True):
+                    write_page(page, timeline)
                     written.append(str(page))
                     size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
                     said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
@@ -65,7 +65,7 @@ def report_command(
         raise failed[-1]
 
 
-def stories_of(take: Take) -> tuple[list[Story], bool]:
+def timelines_of(take: Take) -> tuple[list[Timeline], bool]:
     """Return the sessions of a take, and whether a file was cut off. The sessions then hold the readable part.
 
     Raises InputError that names the file as the operator named it.
@@ -74,7 +74,7 @@ def stories_of(take: Take) -> tuple[list[Story], bool]:
         copies = [held.enter_context(local(source)) for source in take.sources]
         whole = [held.enter_context(completed(copy)) for copy in copies]
         try:
-            return read_stories(whole), whole != copies
+            return read_timelines(whole), whole != copies
         except InputError as error:
             said = str(error)
             for source, path in zip(take.sources, whole, strict=True):
@@ -89,20 +89,20 @@ class Pages:
         self._out = out
         self._taken: set[str] = set()
 
-    def of(self, stories: Sequence[Story]) -> list[Path]:
+    def of(self, timelines: Sequence[Timeline]) -> list[Path]:
         """Return the path of each session's page: `out` itself, or a file in the folder `out`.
 
         In a folder, a page is named like the first file of its session. If that file holds several sessions, the name
         of the session follows. Raises InputError if `out` is a page and there are several sessions.
         """
         if self._out.suffix == PAGE_SUFFIX:
-            _check_one(self._out, len(stories))
+            _check_one(self._out, len(timelines))
             return [self._out]
-        return [self._out / self._named(one, alone=len(one.sessions) == 1) for one in stories]
+        return [self._out / self._named(one, alone=len(one.sessions) == 1) for one in timelines]
 
-    def _named(self, story: Story, *, alone: bool) -> str:
-        stem = story.files[0].stem
-        wanted = stem if alone else f"{stem}-{_plain(session_name(story.session))}"
+    def _named(self, timeline: Timeline, *, alone: bool) -> str:
+        stem = timeline.files[0].stem
+        wanted = stem if alone else f"{stem}-{_plain(session_name(timeline.session))}"
         name, copies = wanted, 1
         while name in self._taken:
             copies += 1

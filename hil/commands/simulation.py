@@ -19,6 +19,7 @@ from hil.live.simulator import run_sim
 from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
@@ -46,28 +47,30 @@ FARTHEST_M = 1e5
 MapOption = Annotated[
     str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, goal and noise are drawn by this.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of start, goal and noise.")]
 EpisodeOption = Annotated[
-    int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")
+    int | None, typer.Option("--episode", min=0, help="Use a committed start and goal of the map, from 0.")
 ]
 LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
 DriftOption = Annotated[
-    float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
+    float, typer.Option("--drift", min=0.0, help="Factor on the paper's odometry drift.", callback=finite)
 ]
 
 PedestriansOption = Annotated[
-    int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")
+    int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="Number of walking people.")
 ]
-RobotsOption = Annotated[
-    int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Other robots that drive about.")
-]
-CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints instead.")]
+RobotsOption = Annotated[int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Number of other robots.")]
+CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="Use a .toml of characters and their waypoints.")]
 LookOption = Annotated[
-    int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
+    int | None, typer.Option("--look-seed", min=0, help="Seed of colours, patterns and light. Without it: plain.")
 ]
 
+KernelsOption = Annotated[
+    Path | None,
+    typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
+]
 NoiseOption = Annotated[
-    bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise and holes of real depth images.")
+    bool, typer.Option("--depth-noise/--no-depth-noise", help="Add noise and holes of real depth images.")
 ]
 
 
@@ -84,8 +87,9 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
+    kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
-        bool, typer.Option("--stop-on-liveliness-lost", help="Stop as soon as DDS finds no live commander.")
+        bool, typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the commander is gone.")
     ] = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
@@ -96,6 +100,7 @@ def sim(
     mounts = load_mounts(loaded.robot.mounts)
     body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
+    active = load_robot_kernels(kernels)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)
     with preparing(f"map {map_name}"):
@@ -105,7 +110,7 @@ def sim(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look, active)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
@@ -124,15 +129,16 @@ def demo(
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
+        typer.Option(help="reactive, a shipped policy, or an .onnx with its manifest. Without it: as configured."),
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
-    goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
+    kernels: KernelsOption = None,
+    goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Number of goals, drawn by the seed.")] = 1,
+    limit: Annotated[float, typer.Option(min=1.0, help="Timeout of each goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
@@ -146,7 +152,7 @@ def demo(
         need_rerun()
         shown = "window" if has_display() else "browser"
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels
     )
     result = run_demo(options)
     if json_file is not None:

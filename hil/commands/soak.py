@@ -50,25 +50,25 @@ RECORD = {"record": {"max_file_mb": 8.0, "max_files": 1000}}
 
 def soak_command(
     hours: Annotated[
-        float | None, typer.Option(min=0.0, help="Of the robot, all processes together.", callback=finite)
+        float | None, typer.Option(min=0.0, help="Simulated hours, all processes together.", callback=finite)
     ] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.0, help="Of the wall clock.", callback=finite)] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes, each with a seed of its own.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Faults, goals, furniture, people and noise are drawn by this.")] = 1,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Minutes of the wall clock.", callback=finite)] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes, each with its own seed.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of faults, goals, furniture, people and noise.")] = 1,
     maps: Annotated[
-        list[str] | None, typer.Option("--map", help=f"Buildings, one after another; repeat. Else {', '.join(MAPS)}.")
+        list[str] | None, typer.Option("--map", help=f"A building; repeatable. Without it: {', '.join(MAPS)}.")
     ] = None,
     pedestrians: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="People in each building.")] = 4,
     processes: Annotated[
         bool,
-        typer.Option("--processes", help="The real runtime as a process over DDS, in real time: --minutes, one --map."),
+        typer.Option("--processes", help="Runtime as a process, in real time; needs --minutes, one --map."),
     ] = False,
-    policy: Annotated[str | None, typer.Option(help="Who drives, else the configuration's.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for recordings; those in which a rule was broken stay.")] = Path(
+    policy: Annotated[str | None, typer.Option(help="The policy. Without it: as configured.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for recordings; only those with a broken rule stay.")] = Path(
         "out/soak"
     ),
     markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables of the figures to it.")
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables of the figures to this file.")
     ] = None,
     config: ConfigOption = None,
     json_file: JsonOption = None,

@@ -29,22 +29,22 @@ from onboard.drivers.dds.participant import Wire
 
 
 def target(
-    count: Annotated[int, typer.Option(min=1, help="Round trips: sets of depth images that a command knew.")] = 10_000,
+    count: Annotated[int, typer.Option(min=1, help="Round trips, from depth images to a command.")] = 10_000,
     address: Annotated[
-        str | None, typer.Option("--target", help="Address of the target; this machine when not given.")
+        str | None, typer.Option("--target", help="Address of the target. Without it: this machine.")
     ] = None,
     interface: Annotated[
-        str | None, typer.Option(help="Network interface here; else the configuration's dds.interface.")
+        str | None, typer.Option(help="Network interface of this machine. Without it: dds.interface.")
     ] = None,
-    target_interface: Annotated[str | None, typer.Option(help="That of the target, when it is another.")] = None,
+    target_interface: Annotated[str | None, typer.Option(help="Network interface of the target.")] = None,
     write_config: Annotated[
-        Path, typer.Option(help="Where the target's configuration is written, with the files that it names.")
+        Path, typer.Option(help="File of the target's configuration; its files go beside it.")
     ] = Path("out/target/target.toml"),
     map_name: Annotated[str, typer.Option("--map", help="Map, by name or file.")] = "gdc1",
-    seed: Annotated[int, typer.Option(min=0, help="Furniture, goals and noise are drawn by this.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of furniture, goals and noise.")] = 1,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
+        typer.Option(help="reactive, a shipped policy, or an .onnx with its manifest. Without it: as configured."),
     ] = None,
     depth_noise: Annotated[bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise of real images.")] = True,
     config: ConfigOption = None,

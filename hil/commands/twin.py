@@ -41,13 +41,13 @@ ROBOT = TWIN / "robot.toml"
 PAPER_MOUNTS = TWIN / "paper_mounts.toml"
 
 OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, furniture, people and noise are drawn by this.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of start, furniture, people and noise.")]
 MapOption = Annotated[str, typer.Option("--map", help="Map of the twin, by name or file.")]
-EpisodeOption = Annotated[int | None, typer.Option("--episode", min=0, help="Committed start of the map instead.")]
-PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")]
+EpisodeOption = Annotated[int | None, typer.Option("--episode", min=0, help="Use a committed start of the map.")]
+PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="Walking people.")]
 FreeOption = Annotated[
     float,
-    typer.Option("--free", min=0.5, help="The recovery turn ends with so much room ahead, in m.", callback=finite),
+    typer.Option("--free", min=0.5, help="Free distance ahead that ends the recovery turn, in m.", callback=finite),
 ]
 
 
@@ -80,12 +80,12 @@ def twin(
     seed: SeedOption = 1,
     episode: EpisodeOption = None,
     pedestrians: PeopleOption = 0,
-    crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their ways instead.")] = None,
-    areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get things at a reset.")] = None,
+    crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints.")] = None,
+    areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get objects at a reset.")] = None,
     mounts_file: Annotated[
-        Path | None, typer.Option("--mounts", help="Virtual cameras other than the robot's.")
+        Path | None, typer.Option("--mounts", help="mounts.toml of other virtual cameras than the robot's.")
     ] = None,
-    image_every: Annotated[int, typer.Option(min=1, help="An image of every so many poses.")] = 1,
+    image_every: Annotated[int, typer.Option(min=1, help="Number of poses per image.")] = 1,
     localization: Annotated[bool, typer.Option("--localization/--no-localization", help="Publish amcl_pose.")] = True,
     odometry: OdometryOption = "odom",
     config: ConfigOption = None,
@@ -106,7 +106,7 @@ def twin(
 def guard(
     free_m: FreeOption = 2.5,
     margin_m: Annotated[
-        float, typer.Option("--margin", min=0.05, help="Beyond the braking distance, in m.", callback=finite)
+        float, typer.Option("--margin", min=0.05, help="Margin beyond the braking distance, in m.", callback=finite)
     ] = 0.3,
     odometry: OdometryOption = "odom",
     config: ConfigOption = None,
@@ -124,9 +124,9 @@ def guard(
 
 def twin_robot(
     room: Annotated[
-        Path, typer.Option(help="Map of the real room; an empty one of 5 m x 3 m when not given.", show_default=False)
+        Path, typer.Option(help="Map of the real room. Without it: an empty one of 5 m x 3 m.", show_default=False)
     ] = ROOM,
-    drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
+    drift: Annotated[float, typer.Option(min=0.0, help="Factor on the paper's odometry drift.", callback=finite)] = 0.0,
     seed: SeedOption = 1,
     config: ConfigOption = None,
     seconds: SecondsOption = None,
@@ -148,9 +148,9 @@ def twin_demo(
     episode: EpisodeOption = 3,
     pedestrians: PeopleOption = 4,
     policy: Annotated[
-        str | None, typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's.")
+        str | None, typer.Option(help="reactive, or an .onnx file with its manifest. Without it: as configured.")
     ] = None,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 300.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Timeout of the drive, in s.", callback=finite)] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
     config: ConfigOption = None,
     json_file: JsonOption = None,
@@ -169,8 +169,8 @@ def twin_demo(
 
 
 def twin_latency(
-    count: Annotated[int, typer.Option(min=1, help="Round trips.")] = 10_000,
-    paper: Annotated[bool, typer.Option("--paper", help="The camera of paper 4, 640x480, instead of ours.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="Number of round trips.")] = 10_000,
+    paper: Annotated[bool, typer.Option("--paper", help="Use the camera of paper 4, 640x480.")] = False,
     config: ConfigOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
     json_file: JsonOption = None,

@@ -16,7 +16,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 
 def update_reference(
     references: Annotated[list[Path], typer.Argument(metavar="REFERENCE...", help="Reference recordings.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why it changed: the line for the changelog.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason of the change: the line for the changelog.")],
     json_file: JsonOption = None,
 ) -> None:
     """Move references to what the runtime of today makes of their inputs; those that are identical stay as they are."""

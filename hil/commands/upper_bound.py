@@ -34,7 +34,7 @@ def upper_bound(
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,
     episodes: EpisodesOption = None,
-    draws: Annotated[int, typer.Option("--draws", help="Draws of the noise for each episode.")] = DRAWS,
+    draws: Annotated[int, typer.Option("--draws", help="Number of noise draws for each episode.")] = DRAWS,
     seed: SeedOption = 1,
     config: ConfigOption = None,
     json_file: JsonOption = None,

@@ -20,18 +20,18 @@ NICENESS = 10
 
 def view(
     recording: Annotated[
-        Path | None, typer.Argument(help="A recording (.mcap); what is on the wire when not given.")
+        Path | None, typer.Argument(help="A recording (.mcap). Without it: the live DDS topics.")
     ] = None,
     map_name: Annotated[str | None, typer.Option("--map", help="Building to draw, by name or file.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The building's furniture, as for `sim`.")] = 1,
-    episode: Annotated[int | None, typer.Option(min=0, help="The same by a committed episode.")] = None,
-    bare: Annotated[bool, typer.Option("--bare", help="No furniture: a real building, as its map says.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the building's furniture, as for `sim`.")] = 1,
+    episode: Annotated[int | None, typer.Option(min=0, help="Furniture of this committed episode instead.")] = None,
+    bare: Annotated[bool, typer.Option("--bare", help="Draw no furniture, as for a real building.")] = False,
     config: ConfigOption = None,
     save: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write an .rrd file, for `rerun FILE.rrd`.")
     ] = None,
-    serve: Annotated[bool, typer.Option("--serve", help="For a browser of this machine.")] = False,
-    images: Annotated[bool, typer.Option(help="Show what the cameras see.")] = True,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the view to a browser of this machine.")] = False,
+    images: Annotated[bool, typer.Option(help="Show the camera images.")] = True,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:

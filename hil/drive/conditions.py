@@ -23,10 +23,8 @@ from onboard.values.errors import ConfigError, InputError
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
 ORDINARY = "robot"
 """The condition of the ordinary robot; `evaluate` uses it by default."""
-HEADLINE = "paper"
-"""The quoted figures of a policy hold under this condition."""
 ALL = "all"
-FIX_SDS = {"sd": FIX_SD, "variance": PRINTED_FIX_SD}
+FIX_SDS = {"sd": FIX_SD, "variance": PRINTED_FIX_SD, "none": (0.0, 0.0, 0.0)}
 """Reading of the paper's diagonal (0.03, 0.03, 0.05) -> standard deviations of a fix, x, y [m], yaw [rad]."""
 SCALED = ("f_up", "f_down", "acceleration_max")
 """Fields of a plant's axis that `plant_scale` multiplies."""
@@ -42,7 +40,7 @@ class Condition(Section):
     drift_scale:     factor on the paper's odometry drift [1]
     localization:    whether there is an external localisation
     fix_noise:       "sd" or "variance": reading of the paper's localisation noise, see `FIX_SDS`; the robot's
-                     configuration has the same noise
+                     configuration has the same noise. "none": fixes are exact, and the robot does not know it
     fix_every_steps: least and largest time between fixes, uniform [decision steps of 1/3 s]
     fix_delay_s:     latency of a fix [s]
     cameras_gone:    names of the missing depth cameras: their sectors are blind
@@ -63,7 +61,7 @@ class Condition(Section):
     base: str = ""
     drift_scale: NonNegative = 1.0
     localization: bool = True
-    fix_noise: Literal["sd", "variance"] = "sd"
+    fix_noise: Literal["sd", "variance", "none"] = "sd"
     fix_every_steps: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None
     fix_delay_s: Annotated[float, Field(ge=0.0, le=LONGEST_DELAY_S)] = 0.0
     cameras_gone: list[str] = Field(default_factory=list)
@@ -136,7 +134,7 @@ class Condition(Section):
                 section = getattr(config, name)
                 if section is not None and section.cameras:
                     changes[name] = self._scan(name, section)
-        if self.fix_noise != "sd":  # the operator knows the noise of the localisation
+        if self.fix_noise == "variance":  # the operator knows the noise of the localisation
             changes["odometry"] = config.odometry.model_copy(update={"localization_sd": FIX_SDS[self.fix_noise]})
         return config.model_copy(update=changes) if changes else config
 
@@ -183,12 +181,12 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
     return conditions
 
 
-def chosen(names: Sequence[str], known: Mapping[str, Condition] | None = None) -> list[str]:
+def chosen(names: Sequence[str]) -> list[str]:
     """Return the names of the chosen conditions, each once. No name gives `ORDINARY`; "all" gives every row.
 
     Raises InputError.
     """
-    rows = load_conditions() if known is None else known
+    rows = load_conditions()
     for name in names:
         if name not in rows and name != ALL:
             raise InputError(f"--condition {name}: must be {ALL}, or one of {', '.join(rows)}")

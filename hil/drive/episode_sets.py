@@ -6,10 +6,22 @@ goals from its own seed. So two sets share none of them, and a training with oth
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.drive.episodes import COMMITTED, EPISODES_FOLDER, Plan, Split, make_committed
+from hil.drive.episodes import (
+    COMMITTED,
+    DRAWS,
+    EPISODES_FOLDER,
+    ORDINARY_DRAW,
+    Draw,
+    Part,
+    Plan,
+    Split,
+    make_episodes,
+)
+from onboard.values.errors import InputError
 
 # ---- Building and split of each shipped map
 
@@ -42,26 +54,59 @@ def split_of(place: str) -> Split | None:
 
 
 COMMITTED_SET = "committed"
-UNSEEN_SEED, VALIDATION_SEED = 3026, 4026
-RESERVED_SEEDS = frozenset({plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VALIDATION_SEED})
+UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED = 3026, 4026, 5026, 6026
+RESERVED_SEEDS = frozenset({plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED})
 """Seeds of furniture that no training may use."""
 UNSEEN_COUNT, UNSEEN_DETOURS = 105, 36
 VALIDATION_COUNT, VALIDATION_DETOURS = 20, 9
+HABITAT_COUNT, HARD_COUNT = 100, 50
+"""Numbers of episodes of a map in both halves together."""
 TOO_OPEN = ("depot",)
 """Open halls with hardly any detour: their plans ask for no detours."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSet:
-    """Episodes of several maps, in `folder/<map>.json`; `make(name)` draws the files from the plans."""
+    """Episodes of several maps, in `folder/<map>.json`; `make(name)` draws the files from the plans.
+
+    draw:   name of the rule in `episodes.DRAWS`
+    part:   half of the drawn episodes that the files hold; None for all
+    sealed: driven once, for a release
+    digest: of the files of a benchmark; "" for other sets
+    """
 
     folder: Path
     plans: tuple[Plan, ...]
+    draw: str = ORDINARY_DRAW
+    part: Part | None = None
+    sealed: bool = False
+    digest: str = ""
 
     @property
     def maps(self) -> list[str]:
         """Names of the maps, sorted."""
         return sorted(plan.map_name for plan in self.plans)
+
+    @property
+    def rule(self) -> Draw:
+        """The rule by which the episodes were drawn and are driven."""
+        return DRAWS[self.draw]
+
+    def check(self, name: str) -> None:
+        """Raise InputError if the files of a benchmark are not those that were committed."""
+        if self.digest and digest_of(self) != self.digest:
+            raise InputError(
+                f"--set {name}: not the benchmark: the episodes in {self.folder} are not the committed ones"
+            )
+
+
+def digest_of(chosen: NamedSet) -> str:
+    """Return a digest of a set's files. Raises InputError."""
+    try:
+        texts = [(chosen.folder / f"{name}.json").read_bytes() for name in chosen.maps]
+    except OSError as error:
+        raise InputError(f"{chosen.folder}: cannot be read: {error.strerror}") from error
+    return hashlib.blake2b(b"".join(texts), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def _planned(split: str, seed: int, count: int, detours: int) -> tuple[Plan, ...]:
@@ -73,6 +118,28 @@ def _planned(split: str, seed: int, count: int, detours: int) -> tuple[Plan, ...
     )
 
 
+SEALED = "-sealed"
+"""Suffix of the name of a sealed half."""
+DIGEST_BYTES = 8
+DIGESTS = {
+    "habitat": "ef52b55ebd17182c",
+    "habitat-sealed": "9e827c6fa9054008",
+    "hard": "f296069eb5fed386",
+    "hard-sealed": "effbc0e622d0e72a",
+}
+"""Digests of the benchmark's files (`digest_of`)."""
+
+
+def _halves(name: str, seed: int, count: int) -> dict[str, NamedSet]:
+    """Return the open and the sealed half of a benchmark: every second of the episodes that its rule drew."""
+    plans = _planned("test", seed, count, 0)
+    halves: dict[str, Part] = {name: "even", name + SEALED: "odd"}
+    return {
+        half: NamedSet(EPISODES_FOLDER.with_name(half), plans, name, part, part == "odd", DIGESTS[half])
+        for half, part in halves.items()
+    }
+
+
 SETS: dict[str, NamedSet] = {
     COMMITTED_SET: NamedSet(EPISODES_FOLDER, COMMITTED),
     "unseen": NamedSet(
@@ -82,13 +149,20 @@ SETS: dict[str, NamedSet] = {
         EPISODES_FOLDER.with_name("validation"),
         _planned("train", VALIDATION_SEED, VALIDATION_COUNT, VALIDATION_DETOURS),
     ),
+    **_halves("habitat", HABITAT_SEED, HABITAT_COUNT),
+    **_halves("hard", HARD_SEED, HARD_COUNT),
 }
 """`unseen` judges a policy in buildings outside the training; at least a third of its episodes are detours.
-`validation` chooses between checkpoints: training buildings, other furniture. No drive had a part in drawing them."""
+`validation` chooses between checkpoints: training buildings, other furniture. `habitat` and `hard` are the benchmark;
+their sealed halves are driven once, for a release. No drive had a part in drawing any set."""
 
 
 def make(name: str) -> None:
     """Draw a set again and write its files. Raises InputError."""
     chosen = SETS[name]
     chosen.folder.mkdir(exist_ok=True)
-    make_committed(chosen.folder, chosen.plans)
+    for plan in chosen.plans:
+        make_episodes(
+            plan.map_name, plan.seed, plan.count, chosen.folder, plan.building, plan.split, plan.detours,
+            chosen.draw, chosen.part,
+        )  # fmt: skip

@@ -33,6 +33,11 @@ class Job:
     def __str__(self) -> str:
         return f"{self.map} episode {self.index}"
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Key of the job's result, as `Driven.key`."""
+        return self.map, self.index, self.seed
+
 
 @dataclass(frozen=True, slots=True)
 class Driven:
@@ -42,9 +47,9 @@ class Driven:
     path: tuple[tuple[float, float, float], ...] = ()
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Name of the set and number of the episode."""
-        return self.row.map, self.row.index
+    def key(self) -> tuple[str, int, int]:
+        """Name of the set, number of the episode, and seed of its noise."""
+        return self.row.map, self.row.index, self.row.seed
 
 
 DriveJob = Callable[[Job], Driven]

@@ -23,9 +23,10 @@ from hil.maps.materials import draw_look
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
-from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.physics.kernels.manager import KernelSet
+from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
-from hil.scene.walkers import Crowd, crowd_of, make_crowd, walking_space
+from hil.scene.walkers import Crowd, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
@@ -58,19 +59,12 @@ class Others:
 
         Raises InputError if the pedestrians do not fit into the building.
         """
-        crowd = self._pedestrians(episode, seed)
+        drawn_by = noise_seed(seed, "crowd", 0)
+        crowd = None if self.walkable is None else crowd_near(self.walkable, episode, drawn_by, self.pedestrians)
         if self.space is None or self.solid is None:
             return crowd
         door = door_on(self.space, self.solid, episode, self.blocked_s)
         return crowd if door is None else replace(crowd or crowd_of([], [], []), blocking=door)
-
-    def _pedestrians(self, episode: Episode, seed: int) -> Crowd | None:
-        """Return pedestrians near the episode's start and goal, but clear of the start; None without pedestrians."""
-        if self.walkable is None:
-            return None
-        start = (episode.start.x_m, episode.start.y_m)
-        ends = (start, episode.goal_xy_m)
-        return make_crowd(self.walkable, noise_seed(seed, "crowd", 0), self.pedestrians, keep_clear=(start,), near=ends)
 
 
 def others_in(world: World, body: Body, pedestrians: int, blocked_s: float) -> Others:
@@ -112,11 +106,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RobotFiles:
-    """A loaded configuration, and the loaded mounts and plant files that it names."""
+    """A loaded configuration, the loaded mounts and plant files that it names, and kernels of the base, if any."""
 
     config: Config
     mounts: Mounts
     plant: Plant
+    kernels: KernelSet | None = None
 
     @property
     def body(self) -> Body:
@@ -189,9 +184,10 @@ class EpisodeDriver:
             self._network = policy
         with unlogged():
             if self._run.loop == "fast":
-                outcome = drive_fast(setting, episode, policy, job.seed)
+                outcome = drive_fast(setting, episode, policy, job.seed, place.source.limit_s)
             else:
-                outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
+                rendered = self._run.loop == "rendered"
+                outcome = drive_runtime(setting, episode, policy, job.seed, rendered, place.source.limit_s)
         return Driven(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:
@@ -209,7 +205,7 @@ class EpisodeDriver:
         """Return the robot under the run's condition. Made once per set: caches find shared data by object identity."""
         robot, run = self._robot, self._run
         mounts = robot.mounts if run.color else replace(robot.mounts, color={})
-        ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan)
+        ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan, kernels=robot.kernels)
         return self._condition.of(ordinary)
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
-from hil.drive.episodes import DENSITY, EpisodeSet, load_episodes, make_set
+from hil.drive.episodes import DENSITY, DRAWS, ORDINARY_DRAW, EpisodeSet, load_episodes, make_set
 from hil.jobs.code_digest import file_digest
-from hil.maps.load import ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps.load import MESH_SUFFIXES, ROS_SUFFIXES, files_of, load_map, map_names
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
@@ -23,10 +23,11 @@ OWN_SPLIT = "own"
 """Split of a set whose file names no split."""
 DRAWN = 25
 """Number of episodes drawn in a map without episodes, if `--episodes` is not given."""
+MOST_NOISE_SEEDS = 100
 DENSEST = 10.0
 """Largest density: ten times an office's furniture. More does not fit into a room."""
 EPISODES_SUFFIX = ".json"
-MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
+MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, *MESH_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Source:
     set:       name of the committed set in `episode_sets.SETS`; "" for the operator's own episodes
     of:        number of episodes in the set, over which the driven episodes are spread; 0 if all are driven
     furniture: density of the furniture placed by that seed; 0 leaves the map as it is
+    draw:      rule by which the episodes were drawn, a name in `hil.drive.episodes.DRAWS`; it sets the time limit
+    noise_seeds: number of noise seeds with which each episode is driven
     """
 
     name: str
@@ -52,12 +55,31 @@ class Source:
     set: str = ""
     of: int = 0
     furniture: float = DENSITY
+    draw: str = ORDINARY_DRAW
+    noise_seeds: int = 1
 
     @property
     def told(self) -> list[Any]:
-        """Return plain values that identify the set: name, count, digest, seed, set; and the density if not default."""
-        usual = [self.name, self.count, self.digest, self.seed, self.set]
-        return usual if self.furniture == DENSITY else [*usual, self.furniture]
+        """Return plain values that identify the set: name, count, digest, seed, set; and what is not as usual.
+
+        Not as usual: the density of furniture; then the draw and the number of noise seeds.
+        """
+        told: list[Any] = [self.name, self.count, self.digest, self.seed, self.set]
+        if self.furniture != DENSITY:
+            told.append(self.furniture)
+        if (self.draw, self.noise_seeds) != (ORDINARY_DRAW, 1):
+            told.append({"draw": self.draw, "noise_seeds": self.noise_seeds})
+        return told
+
+    @property
+    def drives(self) -> int:
+        """Number of drives."""
+        return self.count * self.noise_seeds
+
+    @property
+    def limit_s(self) -> float:
+        """Time limit of a drive."""
+        return DRAWS[self.draw].limit_s
 
     @property
     def indices(self) -> list[int]:
@@ -79,11 +101,17 @@ def find_sets(
     body: Body,
     set_name: str = COMMITTED_SET,
     furniture: float | None = None,
+    draw: str | None = None,
+    noise_seeds: int | None = None,
+    release: bool = False,
 ) -> list[Source]:
     """Return the sets for names, files and folders, without their worlds. No places: all maps of the committed set.
 
     Loads the operator's own files once, to report an unreachable start or goal before the first drive.
     furniture: density of furniture in maps without episodes; None for the density of committed sets
+    draw:      rule for drawing episodes in maps without episodes, a name in `DRAWS`; None for the ordinary draw
+    noise_seeds: number of noise seeds with which each episode is driven; None for the number of the draw
+    release:   whether these drives are those for a release, so that a sealed set may be driven
     Raises InputError, also if `set_name` names a set other than `COMMITTED_SET` and that set lacks the map.
     """
     if set_name not in SETS:
@@ -92,12 +120,21 @@ def find_sets(
         raise InputError(f"--episodes {episodes}: must be at least 1")
     if furniture is not None and not 0.0 <= furniture <= DENSEST:
         raise InputError(f"--furniture {furniture:g}: must be 0 to {DENSEST:g}")
+    if draw is not None and draw not in (name for name in DRAWS if name):
+        raise InputError(f"--draw {draw}: must be one of {', '.join(name for name in DRAWS if name)}")
+    if noise_seeds is not None and not 1 <= noise_seeds <= MOST_NOISE_SEEDS:
+        raise InputError(f"--noise-seeds {noise_seeds}: must be 1 to {MOST_NOISE_SEEDS}")
+    _check_benchmark(set_name, places, release)
     named = list(places) or SETS[set_name].maps
     sources: dict[str, Source] = {}
     for place in [one for name in named for one in _files_in(name)]:
-        source = _source(place, episodes, seed, body, set_name, DENSITY if furniture is None else furniture)
+        density, rule = DENSITY if furniture is None else furniture, draw or ORDINARY_DRAW
+        source = _source(place, episodes, seed, body, set_name, density, rule)
         if furniture is not None and source.seed is None:
             raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
+        if draw is not None and source.seed is None:
+            raise InputError(f"--draw {draw}: {place} brings episodes; it draws in maps without (--map FILE)")
+        source = replace(source, noise_seeds=noise_seeds or DRAWS[source.draw].noise_seeds)
         if source.name in sources:
             raise InputError(f"--map {place}: a set named {source.name} is there already, {sources[source.name].place}")
         sources[source.name] = source
@@ -129,7 +166,23 @@ def _files_in(place: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str, density: float) -> Source:
+def _check_benchmark(set_name: str, places: Sequence[str], release: bool) -> None:
+    """Raise InputError if a set is sealed, a benchmark's files changed, or a place is no map of the benchmark."""
+    chosen = SETS[set_name]
+    if chosen.sealed and not release:
+        raise InputError(f"--set {set_name}: sealed: driven once, with --release, and docs/evaluation.md says when")
+    chosen.check(set_name)
+    strangers = [place for place in places if chosen.digest and place not in chosen.maps]
+    if strangers:
+        raise InputError(
+            f"--map {strangers[0]}: not the benchmark {set_name}, which has {', '.join(chosen.maps)}; "
+            f"to draw in your own map, give --draw {chosen.draw} without --set"
+        )
+
+
+def _source(
+    place: str, episodes: int | None, seed: int, body: Body, set_name: str, density: float, draw: str
+) -> Source:
     path, chosen = Path(place), SETS[set_name]
     if path.suffix == "" and path.name in chosen.maps:
         return _some(_committed(path.name, set_name, chosen), episodes)
@@ -138,11 +191,11 @@ def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: s
             raise InputError(f"--map {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
         if path.name not in map_names():
             raise InputError(f"--map {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
-        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density), body)
+        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density, draw=draw), body)
     path = path.resolve()
     digest, listed = _digest(path), _episodes_in(path)
     if not listed:
-        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed, furniture=density), body)
+        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed, furniture=density, draw=draw), body)
     source = _some(Source(path.stem, str(path), len(listed), digest), episodes)
     _check_reachable(load_set(source), source, body)
     return source
@@ -150,7 +203,7 @@ def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: s
 
 def _committed(map_name: str, set_name: str, chosen: NamedSet) -> Source:
     rows = _episodes_in(chosen.folder / f"{map_name}{EPISODES_SUFFIX}")
-    return Source(map_name, map_name, len(rows), set=set_name)
+    return Source(map_name, map_name, len(rows), set=set_name, draw=chosen.draw)
 
 
 def _some(source: Source, episodes: int | None) -> Source:
@@ -162,7 +215,7 @@ def _some(source: Source, episodes: int | None) -> Source:
 
 
 def _drawn(source: Source, body: Body) -> Source:
-    made = make_set(source.place, source.seed or 0, source.count, body, density=source.furniture)
+    made = make_set(source.place, source.seed or 0, source.count, body, density=source.furniture, draw=source.draw)
     return replace(source, drawn=made.episodes)
 
 

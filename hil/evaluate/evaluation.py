@@ -21,7 +21,7 @@ from hil.evaluate.metrics import BehindDoors, Summary, behind_doors, summarise, 
 from hil.evaluate.progress import CampaignProgress
 from hil.evaluate.result import Row
 from hil.jobs.code_digest import DIGEST_BYTES, code_digest, file_digest
-from hil.jobs.hands import executor
+from hil.jobs.executor import executor
 from onboard import __version__
 from onboard.policy.manifest import manifest_path
 from onboard.system.signals import KILLED_BY, Signals
@@ -53,9 +53,19 @@ class Plan:
     also: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def episodes(self) -> int:
-        """Number of episodes in all sets."""
-        return sum(source.count for source in self.sources)
+    def drives(self) -> int:
+        """Number of drives in all sets."""
+        return sum(source.drives for source in self.sources)
+
+    @property
+    def jobs_in_order(self) -> list[Job]:
+        """All jobs: by set, then by noise seed (`seed`, `seed` + 1, ...), then by episode."""
+        return [
+            job
+            for source in self.sources
+            for number in range(source.noise_seeds)
+            for job in jobs_of(source.name, source.indices, self.seed + number)
+        ]
 
     def of(self, run: Run) -> Plan:
         """Return the same plan for another run."""
@@ -79,6 +89,7 @@ class Plan:
             "robot": _digest(robot),
             "seed": self.seed,
             "sets": [source.told for source in self.sources],
+            **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),
             **self.also,
         }
 
@@ -161,20 +172,20 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     Raises OnboardError. The partial file then keeps the finished episodes.
     """
     began_ns = wall_ns()
-    jobs = [job for source in plan.sources for job in jobs_of(source.name, source.indices, plan.seed)]
+    jobs = plan.jobs_in_order
     drive = drive or EpisodeDriver(plan.run, plan.robot, {source.name: source for source in plan.sources})
     with Partial(partial_file, plan.configuration()) as partial:
         driven = {one.key: one for one in partial.driven}
         resumed = len(driven)
-        left = [job for job in jobs if (job.map, job.index) not in driven]
+        left = [job for job in jobs if job.key not in driven]
 
         def keep(one: Driven) -> None:
             partial.append(one)
             driven[one.key] = one
 
-        with CampaignProgress(title or plan.run.policy, plan.episodes) as progress:
+        with CampaignProgress(title or plan.run.policy, plan.drives) as progress:
             exit_code = _drive_all(plan, drive, left, list(driven.values()), keep, progress)
-    ordered = [driven[key] for job in jobs if (key := (job.map, job.index)) in driven]
+    ordered = [driven[job.key] for job in jobs if job.key in driven]
     began = datetime.fromtimestamp(began_ns / 1e9, timezone.utc)
     wall_s = (wall_ns() - began_ns) / 1e9
     return Evaluation(plan, ordered, exit_code, began, wall_s, resumed, partial_file)

@@ -7,7 +7,9 @@ Paper 1, section 1.9, defines the metrics. All intervals are 95 % intervals:
 - Without any contact a bootstrap interval has zero width. The exact bound of a Poisson rate replaces it.
 - Without any success SPL and SCT have the interval of the success rate, since they are at most the success rate.
 
-All intervals treat episodes as independent. Episodes in the same building are less independent than that.
+All intervals treat episodes as independent. Episodes in the same building are less independent than that. Several
+drives of an episode, with other noise, count as one draw of an episode: the bootstrap draws episodes with all their
+drives, and success rates have the interval of `wilson_of_shares`.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ Array = npt.NDArray[np.float64]
 class Summary:
     """The figures of some episodes. Without episodes, rates and means are None, and `ci95` lacks their intervals.
 
+    episodes: number of drives
     min_clearance_m: minimum, 5th percentile and median over episodes with a finite clearance
     ends:    reason -> number of episodes that ended for it, most frequent first
     actions: (28,) number of decisions for each action
@@ -92,13 +95,14 @@ def _summarise(rows: tuple[Row, ...], seed: int) -> Summary:
     contacts = np.array([row.contacts for row in rows], float)
     path_m = np.array([row.path_m for row in rows], float)
     spl, sct = (np.array([getattr(row, name) for row in rows], float) for name in ("spl", "sct"))
+    touched = sums_by_episode(rows, contacts)
     intervals = {
-        "success_rate": wilson(sum(row.success for row in rows), len(rows)),
-        "spl": _part_interval(spl, seed),
-        "sct": _part_interval(sct, seed),
-        "contacts_per_episode": _rate_interval(contacts, np.ones(len(rows)), seed),
-        "contacts_per_m": _rate_interval(contacts, path_m, seed),
-        "hard_success_rate": wilson(sum(row.success for row in hard), len(hard)),
+        "success_rate": _success_interval(rows),
+        "spl": _part_interval(means_by_episode(rows, spl), seed),
+        "sct": _part_interval(means_by_episode(rows, sct), seed),
+        "contacts_per_episode": _rate_interval(touched, sums_by_episode(rows, np.ones(len(rows))), seed),
+        "contacts_per_m": _rate_interval(touched, sums_by_episode(rows, path_m), seed),
+        "hard_success_rate": _success_interval(hard),
     }
     return Summary(
         episodes=len(rows),
@@ -160,6 +164,18 @@ def wilson_of_shares(shares: Array, draws: int) -> Interval | None:
     return wilson(mean * trials, trials)
 
 
+def sums_by_episode(rows: Sequence[Row], values: Array) -> Array:
+    """Return (episodes,) the sum of the values (drives,) over the drives of each episode, in the order of the rows."""
+    numbers: dict[tuple[str, int], int] = {}
+    places = [numbers.setdefault((row.map, row.index), len(numbers)) for row in rows]
+    return np.bincount(np.array(places, int), values, len(numbers)).astype(np.float64)
+
+
+def means_by_episode(rows: Sequence[Row], values: Array) -> Array:
+    """Return (episodes,) the mean of the values (drives,) over the drives of each episode."""
+    return sums_by_episode(rows, values) / sums_by_episode(rows, np.ones(len(rows)))
+
+
 def paired_rates(better: int, worse: int, n: int) -> Interval | None:
     """Return the interval of the difference of two success rates on the same episodes; None if n is 0.
 
@@ -214,6 +230,13 @@ def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
 def _quantile() -> float:
     """Return z, so that `CONFIDENCE` of a normal distribution lies within z standard deviations of its mean."""
     return NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
+
+
+def _success_interval(rows: Sequence[Row]) -> Interval | None:
+    shares = means_by_episode(rows, np.array([row.success for row in rows], float))
+    if len(shares) == len(rows):
+        return wilson(sum(row.success for row in rows), len(rows))
+    return wilson_of_shares(shares, len(rows))
 
 
 def _part_interval(parts: Array, seed: int) -> Interval | None:

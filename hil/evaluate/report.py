@@ -55,7 +55,7 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield f"# How {plan.run.policy} drives"
     yield f"{summary.episodes} episodes, {evaluation.began.strftime('%Y-%m-%d %H:%M')} UTC."
     if evaluation.exit_code:
-        done = f"interrupted after {summary.episodes} of {plan.episodes} episodes"
+        done = f"interrupted after {summary.episodes} of {plan.drives} drives"
         yield f"**Not complete: {done}.** The same command goes on where it stopped."
     yield f"![success rates with their 95 % intervals]({chart})"
 

@@ -25,7 +25,7 @@ class Row:
     split:           "train", "test", or "own" for the operator's maps
     index:           number of the episode in the set, from 0
     seed:            seed of this episode's noise
-    success:         the policy stopped the robot before 100 s; it stood truly within 0.2 m of the goal
+    success:         the policy stopped the robot in time (`Draw.limit_s`); it stood truly within 0.2 m of the goal
     ended:           "stop", "time", or the reason of the runtime
     time_s, path_m:  simulated time, and length of the driven path
     shortest_m:      geodesic distance from start to goal

@@ -15,24 +15,45 @@ from hil.live.child_process import END_S
 from hil.live.goal_tour import Leg, judged, row_at
 from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path
+from onboard.config.config import Config
+from onboard.config.toml_text import as_toml
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
+HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
+
+
+def write_config(file: Path, config: Config) -> None:
+    """Write a demo's configuration into its folder, which may be new. Raises OnboardError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(as_toml(config, HEAD), encoding="utf-8")
+    except OSError as error:
+        raise OnboardError(f"{file.parent}: cannot be written: {error.strerror}") from error
+
 
 class Files:
-    """Paths of the files of a demo run. The constructor deletes old results and the old picture."""
+    """Paths of the files of a demo run: configuration, picture, log and result of each process.
 
-    def __init__(self, folder: Path, label: str) -> None:
-        self.config = folder / f"{label}.toml"
-        self.sim = folder / f"{label}.sim.json"
-        self.run = folder / f"{label}.run.json"
-        self.sim_log = folder / f"{label}.sim.log"
-        self.run_log = folder / f"{label}.run.log"
-        self.view_log = folder / f"{label}.view.log"
-        self.picture = folder / f"{label}.png"
-        for old in (self.sim, self.run, self.picture):
+    The constructor writes the configuration and deletes the old picture and old results. Raises OnboardError.
+    """
+
+    def __init__(self, folder: Path, label: str, config: Config, processes: Sequence[str]) -> None:
+        self._stem = str(folder / label)
+        self.config = Path(f"{self._stem}.toml")
+        self.picture = Path(f"{self._stem}.png")
+        write_config(self.config, config)
+        for old in (self.picture, *map(self.result, processes)):
             old.unlink(missing_ok=True)
+
+    def log(self, process: str) -> Path:
+        """Return the path of the log file of a process."""
+        return Path(f"{self._stem}.{process}.log")
+
+    def result(self, process: str) -> Path:
+        """Return the path of the JSON result of a process."""
+        return Path(f"{self._stem}.{process}.json")
 
 
 def result_of(
@@ -42,7 +63,7 @@ def result_of(
 
     scans: capture time (CLOCK_MONOTONIC [ns]) and sensor_msgs/LaserScan, in their order
     """
-    sim, run = told(files.sim), told(files.run)
+    sim, run = told(files.result("sim")), told(files.result("run"))
     goals = judged(legs, np.array(sim["trace"]), sim["lived_ns"])
     result = {
         "reached": all(goal["reached"] for goal in goals),

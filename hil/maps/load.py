@@ -12,11 +12,9 @@ import yaml
 
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import CELL_M, World, world_of_walls
-from onboard.safety.map_image import FREE, OCCUPIED, UNKNOWN, RosMapTable, check_size, occupancy, read_map_image
+from onboard.safety.map_image import FREE, OCCUPIED, RosMapTable, check_size, read_map_image
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
-
-__all__ = ["UNKNOWN", "RosMapTable", "free_cells", "load_ros_map", "occupancy"]
 
 MAPS_FOLDER = Path(__file__).parent / "data"
 VECTOR_SUFFIX = ".json"

@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
-from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, check_size, make_world
+from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
+from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
 from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
@@ -58,7 +59,7 @@ UPS = {"X_UP": X_UP, "Y_UP": Y_UP, "Z_UP": Z_UP}
 """Rotations to z up, by COLLADA's names."""
 
 
-def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
+def load_mesh(path: Path) -> World:
     """Return the world of a mesh. Raises InputError with one line, MissingExtraError without trimesh or pycollada."""
     triangles = _triangles(path)
     lowest, highest = triangles.reshape(-1, 3).min(axis=0), triangles.reshape(-1, 3).max(axis=0)
@@ -68,20 +69,20 @@ def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
             f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it"
         )
     # Coordinates are often multiples of the cell size; half a cell moves them off the cell edges.
-    corner = lowest[:2] - MARGIN_M - cell_m / 2
-    extent = (highest[:2] + MARGIN_M - corner) / cell_m
+    corner = lowest[:2] - MARGIN_M - CELL_M / 2
+    extent = (highest[:2] + MARGIN_M - corner) / CELL_M
     check_size(path, float(extent[1]), float(extent[0]))
     columns, rows = np.ceil(extent).astype(int)
     low = np.full((rows, columns, INTERVALS), np.inf, np.float32)
     high = np.full((rows, columns, INTERVALS), -np.inf, np.float32)
-    triangles[..., :2] = (triangles[..., :2] - corner) / cell_m
+    triangles[..., :2] = (triangles[..., :2] - corner) / CELL_M
     # From the lowest upwards, so that connected surfaces merge before all intervals are in use.
     _voxelise(triangles[np.argsort(triangles[..., 2].min(axis=1), kind="stable")], FLOOR_M, WALL_HEIGHT_M, low, high)
     _add_border(low, high)
     looks = np.where(high.max(axis=2) < TALL_M, MATERIALS.index(FURNITURE), MATERIALS.index(WALL))
     looks[~(high >= low).any(axis=2)] = MATERIALS.index(WALL)
     pose = Pose(float(corner[0]), float(corner[1]), 0.0)
-    return make_world(path.stem, cell_m, pose, low, high, True, looks.astype(np.uint8))
+    return make_world(path.stem, CELL_M, pose, low, high, True, looks.astype(np.uint8))
 
 
 def _add_border(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.maps.cell_kernels import mark_segments
-from hil.maps.world_grid import CELL_M, World, check_coordinates, check_size, world_of_walls
+from hil.maps.world_grid import CELL_M, World, check_coordinates, world_of_walls
+from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -24,7 +25,7 @@ SHORTEST_M = 1e-6
 DIGITS = 3
 
 
-def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
+def load_vector_map(path: Path) -> World:
     """Return the world of wall segments: a list of `{"p0": {"x", "y"}, "p1": {"x", "y"}}` or `[x0, y0, x1, y1]` [m].
 
     Every cell that a segment crosses is wall, so no ray passes through a wall. Raises InputError.
@@ -32,13 +33,13 @@ def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
     segments = _read_segments(path)
     points = segments.reshape(-1, 2)
     corner = points.min(axis=0) - MARGIN_M
-    extent = (points.max(axis=0) + MARGIN_M - corner) / cell_m
+    extent = (points.max(axis=0) + MARGIN_M - corner) / CELL_M
     check_size(path, float(extent[1]), float(extent[0]))
     size = np.ceil(extent).astype(int)
     wall = np.zeros((size[1], size[0]), np.bool_)
-    mark_segments(wall, (segments - np.tile(corner, 2)) / cell_m)
+    mark_segments(wall, (segments - np.tile(corner, 2)) / CELL_M)
     name = path.name.split(".")[0]
-    return world_of_walls(name, cell_m, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True)
+    return world_of_walls(name, CELL_M, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True)
 
 
 def shorten(source: Path, file: Path) -> None:

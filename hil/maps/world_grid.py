@@ -13,15 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.maps.cell_kernels import chessboard_distance
-from onboard.safety.map_image import MAX_CELLS, MAX_COORDINATE_M, check_size
+from onboard.safety.map_image import MAX_COORDINATE_M
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply, inverse
 from onboard.values.messages import Pose
 
-__all__ = [
-    "CELL_M", "MAX_CELLS", "MAX_COORDINATE_M", "WALL_HEIGHT_M", "World", "check_coordinates", "check_size",
-    "make_world", "world_of_walls",
-]  # fmt: skip
 CELL_M = 0.05
 """Cell size of vector maps, and upper limit for all worlds; the cells of a coarser pgm are subdivided."""
 WALL_HEIGHT_M = 2.5

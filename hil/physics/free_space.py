@@ -141,10 +141,13 @@ def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
     return episode
 
 
-def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float, tries: int) -> Episode | None:
+def find_episode(
+    space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float, tries: int, least_ratio: float = 0.0
+) -> Episode | None:
     """Return a random episode with a geodesic length in [min_m, max_m], or None after `tries` starts.
 
-    Start and heading are uniform over indoor standing cells. The goal is uniform over the standing cells in range.
+    Start and heading are uniform over indoor standing cells. The goal is uniform over the standing cells in range;
+    `least_ratio` as in `find_goal`.
     """
     candidates = np.argwhere(space.standing)
     for _ in range(tries if len(candidates) else 0):
@@ -152,23 +155,32 @@ def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
         yaw = wrap(rng.uniform(-math.pi, math.pi))
         if not is_indoors(space.world, start):
             continue
-        found = find_goal(space, rng, start, min_m, max_m)
+        found = find_goal(space, rng, start, min_m, max_m, least_ratio)
         if found is not None:
             return Episode(Pose(*space.world.centre_of(start), yaw), *found)
     return None
 
 
 def find_goal(
-    space: FreeSpace, rng: np.random.Generator, start: tuple[int, int], min_m: float, max_m: float
+    space: FreeSpace,
+    rng: np.random.Generator,
+    start: tuple[int, int],
+    min_m: float,
+    max_m: float,
+    least_ratio: float = 0.0,
 ) -> tuple[tuple[float, float], float] | None:
     """Return a random indoor goal and the length of the shortest path to it, in [min_m, max_m]; or None.
 
-    The goal is uniform over the standing cells in range of the distance field. The result is None without such a cell,
-    if the drawn cell is not indoors, or if the exact path length is out of range.
+    The goal is uniform over the standing cells in range of the distance field, at a distance of at least `least_ratio`
+    times the straight line. The result is None without such a cell, if the drawn cell is not indoors, or if the exact
+    path length is out of range.
     """
     start_xy = space.world.centre_of(start)
     field = distance_field(space, start_xy, max_m)
     goals = np.argwhere(space.standing & (field >= min_m) & (field <= max_m))
+    if least_ratio > 0.0:
+        straight_m = np.hypot(*(goals - start).T) * space.world.cell_m
+        goals = goals[field[goals[:, 0], goals[:, 1]] >= least_ratio * straight_m]
     if len(goals) == 0:
         return None
     goal = _as_cell(goals[rng.integers(len(goals))])

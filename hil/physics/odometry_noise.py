@@ -49,9 +49,7 @@ class Drift:
     ticks_left: int = 0
 
 
-def drift_step(
-    drift: Drift, twist: Twist, scale: float, rng: np.random.Generator, dt_s: float = STEP_S
-) -> tuple[Drift, Twist]:
+def drift_step(drift: Drift, twist: Twist, scale: float, rng: np.random.Generator) -> tuple[Drift, Twist]:
     """Return the odometry one tick later and the reported twist, from the true body twist of that tick.
 
     Pose and twist agree: the pose is the exact arc of the reported twist. `scale` multiplies every sample; with 0 the
@@ -59,14 +57,14 @@ def drift_step(
     start, a turn and a stop): the motion model moves along the newest heading, not along the arc.
     """
     if abs(twist.v_mps) < REST_MPS and abs(twist.w_radps) < REST_RADPS:
-        return Drift(integrate(drift.pose, twist, dt_s), drift.per_tick, drift.ticks_left), twist
+        return Drift(integrate(drift.pose, twist, STEP_S), drift.per_tick, drift.ticks_left), twist
     per_tick, ticks_left = drift.per_tick, drift.ticks_left
     if ticks_left == 0:
         eps_x, eps_theta = rng.multivariate_normal(DRIFT_MEAN, DRIFT_COVARIANCE)
         part = scale / TICKS_PER_ENVIRONMENT_STEP
         per_tick, ticks_left = (float(eps_x) * part, float(eps_theta) * part), TICKS_PER_ENVIRONMENT_STEP
-    reported = Twist(twist.v_mps + per_tick[0] / dt_s, twist.w_radps + per_tick[1] / dt_s)
-    return Drift(integrate(drift.pose, reported, dt_s), per_tick, ticks_left - 1), reported
+    reported = Twist(twist.v_mps + per_tick[0] / STEP_S, twist.w_radps + per_tick[1] / STEP_S)
+    return Drift(integrate(drift.pose, reported, STEP_S), per_tick, ticks_left - 1), reported
 
 
 def noisy_fix(pose: Pose, scale: float, rng: np.random.Generator, sd: tuple[float, float, float] = FIX_SD) -> Pose:

@@ -44,6 +44,8 @@ from onboard.values.errors import ConfigError, InputError
 SMALL_BYTES = 2_000
 """Approximate memory of a message without an image."""
 
+IMPORTED_COMMANDS = "imported/cmd_vel"
+"""Topic of a bag's own commands in the recording that `onboard-hil import` makes of it."""
 TWIN_PREFIX = "twin/"
 """Prefix of the topic names of the twin."""
 THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
@@ -51,7 +53,7 @@ THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class TopicMessage:
     """One message.
 
     topic:   name in `onboard/drivers/dds/topics.py`, such as "scan"; "twin/scan" of the twin; "tick" of the recorder
@@ -73,7 +75,7 @@ class Heard:
 class Screen(Protocol):
     """Shows messages; may be slow."""
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         """Show one message. Raises InputError if it cannot be shown."""
 
     def close(self) -> None:
@@ -216,17 +218,27 @@ class Recording:
         """Mounts of the first session."""
         return self.sessions[0].mounts
 
+    @property
+    def wall_minus_monotonic_ns(self) -> int:
+        """Offset of the recorder's clocks in the first session [ns]. Raises InputError."""
+        try:
+            return int(self.session["wall_minus_monotonic_ns"])
+        except (KeyError, ValueError) as error:
+            raise InputError(f"{self.path}: its session has no wall_minus_monotonic_ns") from error
+
     def name_of(self, channel: int) -> str:
         """Return the topic name of a channel, "" if it is unknown or cannot be read."""
         return self._names[channel][0] if channel in self._names else ""
 
-    def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
+    def heard(self, only: Container[str] | None = None) -> Iterator[TopicMessage]:
         """Yield the messages in file order. only: topic names, None for all.
 
         Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
         Raises InputError that names a damaged file; the messages before it are valid.
         """
-        return self._each(only, lambda name, kind, packed: Heard(name, packed.time_ns, from_cdr(kind, packed.data)))
+        return self._each(
+            only, lambda name, kind, packed: TopicMessage(name, packed.time_ns, from_cdr(kind, packed.data))
+        )
 
     def walked(self) -> Iterator[tuple[str, int]]:
         """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.
@@ -362,26 +374,32 @@ def _topics(
     for number, channel in channels.items():
         if channel.topic not in known:
             continue
-        name, ros_kind = known[channel.topic]
-        kind, schema = KINDS[ros_kind], schemas.get(channel.schema_id)
-        if schema is None or (schema.name, schema.data.decode()) != (ros_kind, message_type(kind).definition):
+        name, kinds = known[channel.topic]
+        schema = schemas.get(channel.schema_id)
+        kind = KINDS[schema.name] if schema is not None and schema.name in kinds else None
+        if schema is None or kind is None or schema.data.decode() != message_type(kind).definition:
             left_out.add(channel.topic)
         else:
             names[number] = name, kind
 
 
-def _known(session: Session) -> dict[str, tuple[str, str]]:
-    """Return topic name and ROS type of each configured topic of a session."""
+def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
+    """Return topic name and possible ROS types of each configured topic of a session.
+
+    Earlier versions recorded a command as Twist where they sent a TwistStamped.
+    """
     section = session.config.dds
-    known = {
-        TICK_TOPIC: (TICK, ros_name(Tick)),
-        KEYFRAME_TOPIC: (KEYFRAME, ros_name(String)),
-        DECISION_TOPIC: (DECISION, ros_name(Twist)),
+    known: dict[str, tuple[str, tuple[str | None, ...]]] = {
+        TICK_TOPIC: (TICK, (ros_name(Tick),)),
+        KEYFRAME_TOPIC: (KEYFRAME, (ros_name(String),)),
+        DECISION_TOPIC: (DECISION, (ros_name(Twist),)),
     }
     for row in TOPICS:
         cameras = session.mounts.depth if CAMERA in row.name else [""]
         for name in (row.name.replace(CAMERA, camera) for camera in cameras):
-            known[ros_topic(section, name)] = name, row.kind
+            known[ros_topic(section, name)] = name, (row.kind, row.stamped_kind)
     for name in scan_topics(session.config).values():
-        known[ros_topic(section, scan_source(name))] = name, ros_name(LaserScan)
+        known[ros_topic(section, scan_source(name))] = name, (ros_name(LaserScan),)
+    if "imported_from" in session.record:
+        known[f"/{IMPORTED_COMMANDS}"] = IMPORTED_COMMANDS, (ros_name(Twist),)
     return known

@@ -25,7 +25,7 @@ NOBODY = "no decision can be played, so nothing was compared"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplayOptions:
     """Options of a replay.
 
     span:   compared part of each session
@@ -86,17 +86,19 @@ def replay(
 class Replayer:
     """Replays takes one after the other; keeps the last policy, because the next take usually needs it."""
 
-    def __init__(self, asked: Asked, policies: Policies | None = None) -> None:
-        self._asked = asked
-        self._policies = policies or Policies(place=asked.model)
+    def __init__(self, options: ReplayOptions, policies: Policies | None = None) -> None:
+        self._options = options
+        self._policies = policies or Policies(place=options.model)
 
     def __call__(self, take: Take) -> Replayed:
         """Return the result of a take."""
         self._policies.tidy()
-        players = SessionPlayers(self._policies, self._asked.span, force=self._asked.force, other=self._asked.policy)
+        players = SessionPlayers(
+            self._policies, self._options.span, force=self._options.force, other=self._options.policy
+        )
         with unlogged():
             answers = [self._answer(source, players) for source in take.sources]
-        return Replayed(take, _within_span(answers, self._asked.span))
+        return Replayed(take, _within_span(answers, self._options.span))
 
     def close(self) -> None:
         """Close the loaded policies."""
@@ -108,7 +110,7 @@ class Replayer:
             with contextlib.ExitStack() as held:
                 places.append(held.enter_context(local(source)))
                 places.append(held.enter_context(completed(places[0])))
-                asked = self._asked.policy
+                asked = self._options.policy
                 answer = (
                     _compare(source, places[1], players) if asked is None else _ask(source, places[1], players, asked)
                 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from hil.report.events import BAD, MISS, RESET, STATE, STOPPED, Moment, missed_decisions
 from hil.report.session_metrics import plural
-from hil.report.timeline import Flags, Ints, Story
+from hil.report.timeline import Flags, Ints, Timeline
 
 ALL, STOPS = "all", "stops"
 """Filters: all events; events that ended a drive (bad states and the e-stop)."""
@@ -39,14 +39,14 @@ class Happened:
     left: int
 
 
-def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOST) -> Happened:
+def happened(timeline: Timeline, moments: Sequence[Moment], at_most: int = ROWS_AT_MOST) -> Happened:
     """Return the event list in the order of time."""
-    together = _misses_together(story, moments)
+    together = _misses_together(timeline, moments)
     ranks = [LEFT_OUT_FIRST[::-1].index(one.kind) + 1 if one.kind in LEFT_OUT_FIRST else 0 for one in together]
     kept = sorted(np.argsort(ranks, kind="stable")[:at_most].tolist())
     rows = tuple(
         Listed(
-            float(story.t_s[one.row]),
+            float(timeline.t_s[one.row]),
             one.kind,
             one.weight,
             one.text,
@@ -60,10 +60,10 @@ def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOS
     return Happened(rows, tuple(choices), len(together) - len(rows))
 
 
-def _misses_together(story: Story, moments: Sequence[Moment]) -> list[Moment]:
+def _misses_together(timeline: Timeline, moments: Sequence[Moment]) -> list[Moment]:
     """Return the moments; the first of consecutive misses stands for all and states their count."""
-    due = np.flatnonzero(story.acted > 0)
-    missed = missed_decisions(story)[due]
+    due = np.flatnonzero(timeline.acted > 0)
+    missed = missed_decisions(timeline)[due]
     begins = missed & ~np.concatenate([[False], missed[:-1]])
     first = {int(due[place]): place for place in np.flatnonzero(begins).tolist()}
     found = []
@@ -71,16 +71,16 @@ def _misses_together(story: Story, moments: Sequence[Moment]) -> list[Moment]:
         if (one.kind, one.weight) != (MISS, BAD):
             found.append(one)
         elif one.row in first:
-            found.append(_run_of_misses(story, one, due, missed, first[one.row]))
+            found.append(_run_of_misses(timeline, one, due, missed, first[one.row]))
     return found
 
 
-def _run_of_misses(story: Story, moment: Moment, due: Ints, missed: Flags, begin: int) -> Moment:
+def _run_of_misses(timeline: Timeline, moment: Moment, due: Ints, missed: Flags, begin: int) -> Moment:
     end = begin + int(np.argmin(np.concatenate([missed[begin:], [False]])))
     if end - begin == 1:
         return moment
-    until_s = float(story.t_s[due[end]]) if end < len(due) else story.end_s(story.ticks - 1)
-    lasted = f"none came for {until_s - float(story.t_s[moment.row]):.1f} s"
-    numbers = f"{story.acted[due[begin]]} to {story.acted[due[end - 1]]}"
+    until_s = float(timeline.t_s[due[end]]) if end < len(due) else timeline.end_s(timeline.ticks - 1)
+    lasted = f"none came for {until_s - float(timeline.t_s[moment.row]):.1f} s"
+    numbers = f"{timeline.acted[due[begin]]} to {timeline.acted[due[end - 1]]}"
     text = f"deadlines missed: {plural(end - begin, 'decision')} in a row, {numbers}; {lasted}"
     return Moment(moment.row, moment.kind, moment.weight, text)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hil.report.timeline import Flags, Story
+from hil.report.timeline import Flags, Timeline
 
 # ---- Labels of the reasons of commands (`onboard.safety.limits.Reason`)
 
@@ -113,20 +113,20 @@ def state_word(state: str) -> str:
     return state.partition(":")[0]
 
 
-def lanes_of(story: Story) -> list[Lane]:
+def lanes_of(timeline: Timeline) -> list[Lane]:
     """Return the lanes: state and reason always, the others only if they have spans."""
     states = [
         Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
-        for first, last, value in runs(story.state)
+        for first, last, value in runs(timeline.state)
     ]
-    rows = [(first, last, row_of(str(value))) for first, last, value in runs(story.reason)]
+    rows = [(first, last, row_of(str(value))) for first, last, value in runs(timeline.reason)]
     reasons = [Span(first, last, row.label, row.kind) for first, last, row in rows]
     others = [
-        ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
-        ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
-        ("obstacle", _spans(story.obstacle == 1, "reported", ZONE)),
+        ("recovery", _spans(np.array([word != "" for word in timeline.recovery]), "backing off", ZONE)),
+        ("e-stop", _spans(timeline.e_stop == 1, "pressed", STOP)),
+        ("obstacle", _spans(timeline.obstacle == 1, "reported", ZONE)),
     ]
-    lost = [(f"no {name}", lost_spans(story, name)) for name in story.cameras]
+    lost = [(f"no {name}", lost_spans(timeline, name)) for name in timeline.cameras]
     return [
         Lane("state", tuple(states)),
         Lane("command", tuple(reasons)),
@@ -134,48 +134,51 @@ def lanes_of(story: Story) -> list[Lane]:
     ]
 
 
-def lost_spans(story: Story, camera: str) -> list[Span]:
+def lost_spans(timeline: Timeline, camera: str) -> list[Span]:
     """Return the spans without a frame of a camera, after its first frame."""
-    there = story.cameras[camera]
+    there = timeline.cameras[camera]
     gone = ~there
     gone[: int(np.argmax(there))] = False
     return _spans(gone, "lost", LOST)
 
 
-def never_seen(story: Story) -> list[str]:
+def never_seen(timeline: Timeline) -> list[str]:
     """Return the configured depth cameras that never gave a frame."""
-    config = story.config
+    config = timeline.config
     if config.scan.topic:
         return []
-    wanted = config.scan.cameras or list(story.mounts.depth)
-    return [name for name in wanted if name not in story.cameras and config.cameras.source_of(name) != "none"]
+    wanted = config.scan.cameras or list(timeline.mounts.depth)
+    return [name for name in wanted if name not in timeline.cameras and config.cameras.source_of(name) != "none"]
 
 
 def _spans(flags: Flags, label: str, kind: str) -> list[Span]:
     return [Span(first, last, label, kind) for first, last, value in runs(flags.tolist()) if value]
 
 
-def moments_of(story: Story) -> list[Moment]:
+def moments_of(timeline: Timeline) -> list[Moment]:
     """Return the moments in the order of time."""
     found = [
-        *_of_events(story),
-        *(Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}") for row, why in story.resets.items()),
-        *_of_flags(story),
-        *_of_decisions(story),
-        *(Moment(row, FAULT, BAD, f"engine failed: {fault}") for row, fault in story.faults.items()),
-        *(Moment(row, GAP, BAD, _gap_words(story, row)) for row in np.flatnonzero(story.gap).tolist()),
+        *_of_events(timeline),
+        *(
+            Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}")
+            for row, why in timeline.resets.items()
+        ),
+        *_of_flags(timeline),
+        *_of_decisions(timeline),
+        *(Moment(row, FAULT, BAD, f"engine failed: {fault}") for row, fault in timeline.faults.items()),
+        *(Moment(row, GAP, BAD, _gap_words(timeline, row)) for row in np.flatnonzero(timeline.gap).tolist()),
     ]
     return sorted(found, key=lambda one: one.row)
 
 
-def _of_events(story: Story) -> Iterator[Moment]:
+def _of_events(timeline: Timeline) -> Iterator[Moment]:
     """Yield the moments that the runtime noted."""
-    for row, events in story.events.items():
+    for row, events in timeline.events.items():
         for event in events:
             word = event.split(" ", 1)[0]
             if word == "mission":
-                ended = state_word(story.state[row])
-                yield Moment(row, STATE, BAD if ended == "stopped" else PLAIN, f"state: {story.state[row]}")
+                ended = state_word(timeline.state[row])
+                yield Moment(row, STATE, BAD if ended == "stopped" else PLAIN, f"state: {timeline.state[row]}")
             elif word.startswith("goal_"):
                 yield Moment(row, GOAL, WARNING if word == "goal_refused" else PLAIN, _goal_words(event))
             elif word == "recovery":
@@ -194,44 +197,44 @@ def _goal_words(event: str) -> str:
     return f"goal accepted: {place}" if word == "accepted" else f"goal refused: {reason} ({place})"
 
 
-def _of_flags(story: Story) -> Iterator[Moment]:
-    for span in _spans(story.e_stop == 1, "", STOP):
+def _of_flags(timeline: Timeline) -> Iterator[Moment]:
+    for span in _spans(timeline.e_stop == 1, "", STOP):
         yield Moment(span.first, STOPPED, BAD, "e-stop pressed")
-        if span.last + 1 < story.ticks:
+        if span.last + 1 < timeline.ticks:
             yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
-    for span in _spans(story.obstacle == 1, "", ZONE):
-        yield Moment(span.first, SENSOR, WARNING, f"obstacle reported for {_lasted(story, span.first, span.last)}")
-    for name in story.cameras:
-        for span in lost_spans(story, name):
-            back = f"for {_lasted(story, span.first, span.last)}" if span.last + 1 < story.ticks else "to the end"
+    for span in _spans(timeline.obstacle == 1, "", ZONE):
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle reported for {_lasted(timeline, span.first, span.last)}")
+    for name in timeline.cameras:
+        for span in lost_spans(timeline, name):
+            back = f"for {_lasted(timeline, span.first, span.last)}" if span.last + 1 < timeline.ticks else "to the end"
             yield Moment(span.first, SENSOR, BAD, f"camera {name} lost {back}")
-    for first, last, reason in runs(story.reason):
+    for first, last, reason in runs(timeline.reason):
         row = row_of(str(reason))
         if row.kind == LOST:
-            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(story, first, last)}")
+            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(timeline, first, last)}")
         if row.kind == OPERATOR:
-            yield Moment(first, NOTE, PLAIN, f"an operator drives for {_lasted(story, first, last)}")
+            yield Moment(first, NOTE, PLAIN, f"an operator drives for {_lasted(timeline, first, last)}")
 
 
-def missed_decisions(story: Story) -> Flags:
+def missed_decisions(timeline: Timeline) -> Flags:
     """Return (n,) whether a due decision was missing without a fault of the engine."""
-    missed = (story.acted > 0) & (story.action < 0)
-    missed[list(story.faults)] = False
+    missed = (timeline.acted > 0) & (timeline.action < 0)
+    missed[list(timeline.faults)] = False
     return missed
 
 
-def _of_decisions(story: Story) -> Iterator[Moment]:
-    for row in np.flatnonzero(missed_decisions(story)).tolist():
-        yield Moment(row, MISS, BAD, f"deadline missed: decision {story.acted[row]} was not there when it was due")
-    for row in np.flatnonzero(story.missed > 0).tolist():
-        slots = int(story.missed[row])
+def _of_decisions(timeline: Timeline) -> Iterator[Moment]:
+    for row in np.flatnonzero(missed_decisions(timeline)).tolist():
+        yield Moment(row, MISS, BAD, f"deadline missed: decision {timeline.acted[row]} was not there when it was due")
+    for row in np.flatnonzero(timeline.missed > 0).tolist():
+        slots = int(timeline.missed[row])
         yield Moment(row, MISS, WARNING, f"{slots} tick{'s' if slots > 1 else ''} of the control rate skipped")
 
 
-def _gap_words(story: Story, row: int) -> str:
-    lost = int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row])
+def _gap_words(timeline: Timeline, row: int) -> str:
+    lost = int(timeline.slot[row] - timeline.slot[row - 1] - 1 - timeline.missed[row])
     return f"{lost} tick{'s' if lost > 1 else ''} missing in the recording"
 
 
-def _lasted(story: Story, first: int, last: int) -> str:
-    return f"{story.end_s(last) - story.t_s[first]:.1f} s"
+def _lasted(timeline: Timeline, first: int, last: int) -> str:
+    return f"{timeline.end_s(last) - timeline.t_s[first]:.1f} s"

@@ -1,4 +1,4 @@
-"""Recordings read into stories, one story a session."""
+"""Recordings read into timelines, one timeline a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hil.recordings.demux import messages_by_session
 from hil.recordings.recording import TICK, Recording, Session, open_recording
-from hil.report.timeline import Floats, Ints, Ranges, Story, shown
+from hil.report.timeline import Floats, Ints, Ranges, Timeline, shown
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.tick_message import scan_of
@@ -35,15 +35,15 @@ class _Gathered:
     rows: list[Row] = field(default_factory=list)
 
 
-def read_story(files: Sequence[Path]) -> Story:
+def read_timeline(files: Sequence[Path]) -> Timeline:
     """Read the files of one session in order. Raises InputError in one line that names the file."""
-    stories = read_stories(files)
-    if len(stories) > 1:
-        raise InputError(f"{files[0]}: holds {len(stories)} sessions, a page is about one")
-    return stories[0]
+    timelines = read_timelines(files)
+    if len(timelines) > 1:
+        raise InputError(f"{files[0]}: holds {len(timelines)} sessions, a page is about one")
+    return timelines[0]
 
 
-def read_stories(files: Sequence[Path]) -> list[Story]:
+def read_timelines(files: Sequence[Path]) -> list[Timeline]:
     """Read all sessions of the files in order of start; sessions without a tick are left out.
 
     files: files of one session in order, or one file that holds several sessions
@@ -54,10 +54,10 @@ def read_stories(files: Sequence[Path]) -> list[Story]:
         for one in [stack.enter_context(open_recording(file)) for file in files]:
             _gather(one, found)
     names = tuple(shown(name) for name in found)
-    stories = [_checked(one, names) for one in found.values() if one.rows]
-    if not stories:
+    timelines = [_checked(one, names) for one in found.values() if one.rows]
+    if not timelines:
         raise InputError(f"{files[0]}: no tick in it")
-    return stories
+    return timelines
 
 
 def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
@@ -89,14 +89,14 @@ def _rows(recording: Recording) -> Iterator[tuple[str, Row]]:
             raise InputError(f"{recording.path}: tick {told.slot}: {error}") from error
 
 
-def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Story:
+def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
     try:
-        return _story(gathered, names)
+        return _timeline(gathered, names)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{gathered.files[0]}: ticks that do not fit together: {error}") from error
 
 
-def _story(gathered: _Gathered, sessions: tuple[str, ...]) -> Story:
+def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
     files, rows, session = tuple(gathered.files), gathered.rows, gathered.session
     told = [row[0] for row in rows]
     starts = np.array([one.start_ns for one in told], np.int64)
@@ -107,7 +107,7 @@ def _story(gathered: _Gathered, sessions: tuple[str, ...]) -> Story:
         raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
     stages = tuple(dict.fromkeys(name for one in told for name in one.stages))
     names = dict.fromkeys(name for one in told for name in one.cameras)
-    return Story(
+    return Timeline(
         files=files,
         session=session.record,
         config=session.config,

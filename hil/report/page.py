@@ -18,12 +18,12 @@ from hil.replay.other_policy import Opinion
 from hil.report.charts import histogram
 from hil.report.event_list import happened
 from hil.report.events import lanes_of, moments_of
-from hil.report.load import read_stories, read_story
+from hil.report.load import read_timeline, read_timelines
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
-from hil.report.timeline import Story, shown
+from hil.report.timeline import Timeline, shown
 from hil.report.trajectory import path_of, trajectory_of
 from onboard.commands.cli import write_text
 
@@ -40,67 +40,67 @@ def write_report(path: Path, recordings: Sequence[Path], outcome: Outcome) -> No
     recordings: files of one session in order (`hil.recordings.locate.takes_of`)
     Raises InputError for an unreadable recording, OnboardError if the page cannot be written; both name the file.
     """
-    story = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_story(recordings)
-    write_page(path, story, outcome)
+    timeline = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_timeline(recordings)
+    write_page(path, timeline, outcome)
 
 
-def _differing(recordings: Sequence[Path], outcome: Compared) -> Story:
+def _differing(recordings: Sequence[Path], outcome: Compared) -> Timeline:
     """Return the session of the first difference; without a difference, the first session."""
-    stories = read_stories(recordings)
-    if len(stories) == 1:
-        return stories[0]
+    timelines = read_timelines(recordings)
+    if len(timelines) == 1:
+        return timelines[0]
     name = next((one.session.name for one in outcome.sessions if outcome.first and one.first is outcome.first), "")
-    return next((one for one in stories if session_name(one.session) == name), stories[0])
+    return next((one for one in timelines if session_name(one.session) == name), timelines[0])
 
 
-def write_page(path: Path, story: Story, outcome: Outcome | None = None) -> None:
+def write_page(path: Path, timeline: Timeline, outcome: Outcome | None = None) -> None:
     """Write the page of a session. Raises OnboardError if it cannot be written."""
-    write_text(path, render(story, outcome))
+    write_text(path, render(timeline, outcome))
 
 
-def render(story: Story, outcome: Outcome | None = None) -> str:
+def render(timeline: Timeline, outcome: Outcome | None = None) -> str:
     """Return the page. outcome: result of a replay, None for a run."""
-    path = path_of(story)
-    moments, drives = moments_of(story), drives_of(story)
+    path = path_of(timeline)
+    moments, drives = moments_of(timeline), drives_of(timeline)
     verdict = None if outcome is None else verdict_of(outcome)
-    first = None if verdict is None or verdict.mark is None else _row_of_tick(story, verdict.mark.tick)
-    distributions = times_of(story)
-    changes = changes_of(story)
+    first = None if verdict is None or verdict.mark is None else _row_of_tick(timeline, verdict.mark.tick)
+    distributions = times_of(timeline)
+    changes = changes_of(timeline)
     style = (PAGE / "page.css").read_text(encoding="utf-8").strip()
     return _environment().get_template("page.html.j2").render(
         policy=_content_policy(style),
         style=Markup(style),
-        story=story,
-        record=record_of(story),
-        began=began(story.session, story.began_ns),
-        headline=headline(story, drives),
+        timeline=timeline,
+        record=record_of(timeline),
+        began=began(timeline.session, timeline.began_ns),
+        headline=headline(timeline, drives),
         verdict=verdict,
         drives=drives if len(drives) > 1 else [],
         endings=endings(drives) if len(drives) > 1 else "",
-        tiles=tiles_of(story, drives, distributions),
-        notes=[*filter(None, [path.note]), *notes_of(story)],
-        happened=happened(story, moments),
+        tiles=tiles_of(timeline, drives, distributions),
+        notes=[*filter(None, [path.note]), *notes_of(timeline)],
+        happened=happened(timeline, moments),
         changes=changes[:ROWS_AT_MOST],
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
         distributions=[histogram(one) for one in distributions],
-        stages=[times(name, "", story.stage_ms[:, place], None) for place, name in enumerate(story.stages)]
-        if story.took_ms.any() else [],
+        stages=[times(name, "", timeline.stage_ms[:, place], None) for place, name in enumerate(timeline.stages)]
+        if timeline.took_ms.any() else [],
         quantiles=QUANTILES,
         frame=path.frame,
-        over_time=over_time(story, lanes_of(story), moments, first),
-        trajectory=trajectory_of(story, path, moments, first),
-        viewer=viewer_command(story),
+        over_time=over_time(timeline, lanes_of(timeline), moments, first),
+        trajectory=trajectory_of(timeline, path, moments, first),
+        viewer=viewer_command(timeline),
     )  # fmt: skip
 
 
-def _row_of_tick(story: Story, tick: int) -> int:
+def _row_of_tick(timeline: Timeline, tick: int) -> int:
     """Return the row of a tick by its number, or of the last tick before it."""
-    return max(0, int(np.searchsorted(story.slot, tick, side="right")) - 1)
+    return max(0, int(np.searchsorted(timeline.slot, tick, side="right")) - 1)
 
 
-def viewer_command(story: Story) -> str:
+def viewer_command(timeline: Timeline) -> str:
     """Return the command that opens the viewer at the first file of this session."""
-    return shlex.join(["onboard-hil", "view", shown(story.files[0].name)])
+    return shlex.join(["onboard-hil", "view", shown(timeline.files[0].name)])
 
 
 def _environment() -> jinja2.Environment:

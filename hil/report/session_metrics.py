@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hil.report.events import OPERATOR, ZONE, lost_spans, missed_decisions, never_seen, row_of, runs, state_word
-from hil.report.timeline import Floats, Story
+from hil.report.timeline import Floats, Timeline
 from onboard.navigation.mission import DRIVING, State
 
 QUANTILES = (50.0, 90.0, 99.0, 99.9)
@@ -43,31 +43,31 @@ class Times:
     over: int
 
 
-def drives_of(story: Story) -> list[Drive]:
+def drives_of(timeline: Timeline) -> list[Drive]:
     """Return one drive for each accepted goal, and for a goal under way when the recording began."""
     found = []
-    steps = np.nan_to_num(np.hypot(*np.diff(story.odometry[:, :2], axis=0).T))
-    for first, last, episode in runs(story.episode.tolist()):
-        under_way = [row for row in range(first, last + 1) if state_word(story.state[row]) in MOVING]
+    steps = np.nan_to_num(np.hypot(*np.diff(timeline.odometry[:, :2], axis=0).T))
+    for first, last, episode in runs(timeline.episode.tolist()):
+        under_way = [row for row in range(first, last + 1) if state_word(timeline.state[row]) in MOVING]
         if not isinstance(episode, int) or episode == 0 or not under_way:
             continue
         begin, end = under_way[0], under_way[-1]
-        after = min(end + 1, story.ticks - 1)
-        ended = story.state[after]
+        after = min(end + 1, timeline.ticks - 1)
+        ended = timeline.state[after]
         if after > last:
             ended = "another goal"
         elif state_word(ended) in MOVING:
             ended = "the recording ends"
         elif state_word(ended) == State.IDLE.value:
             ended = "cancelled"
-        left = story.goal_m[end]
+        left = timeline.goal_m[end]
         found.append(
             Drive(
                 episode,
                 begin,
                 end,
                 ended,
-                story.end_s(end) - float(story.t_s[begin]),
+                timeline.end_s(end) - float(timeline.t_s[begin]),
                 float(steps[begin:after].sum()),
                 float(left) if np.isfinite(left) else None,
             )
@@ -75,23 +75,24 @@ def drives_of(story: Story) -> list[Drive]:
     return found
 
 
-def times_of(story: Story) -> list[Times]:
+def times_of(timeline: Timeline) -> list[Times]:
     """Return the distributions of times. Those of a simulated clock are all zero and are left out."""
-    rates = story.config.rates
+    rates = timeline.config.rates
     period_ms = 1e3 / rates.control_hz
-    policy = f"the policy, from its observation to its action{_without(story)}"
+    delay_ms = rates.delay_ticks * period_ms
+    policy = f"the policy, from its observation to its action{_without(timeline)}"
     found = [
-        ("a tick began late by", "after its slot in the grid of ticks", story.late_ms, None),
-        ("a tick took", "all stages up to the command", story.took_ms, period_ms),
-        ("a decision took", policy, story.decision_ms, rates.budget_ms),
-        ("from sensing to acting", f"by design constant: {rates.delay_ticks * period_ms:.0f} ms", story.delay_ms, None),
+        ("a tick began late by", "after its slot in the grid of ticks", timeline.late_ms, None),
+        ("a tick took", "all stages up to the command", timeline.took_ms, period_ms),
+        ("a decision took", policy, timeline.decision_ms, rates.budget_ms),
+        ("from sensing to acting", f"by design constant: {delay_ms:.0f} ms", timeline.delay_ms, None),
     ]  # fmt: skip
     return [times(*one) for one in found if np.nan_to_num(one[2]).any()]
 
 
-def _without(story: Story) -> str:
+def _without(timeline: Timeline) -> str:
     """Return the remark that missed decisions have no time, or ""."""
-    missed = int(missed_decisions(story).sum())
+    missed = int(missed_decisions(timeline).sum())
     return f"; without the {missed:,} that came too late or not at all" if missed else ""
 
 
@@ -103,14 +104,14 @@ def times(name: str, what: str, values: Floats, limit_ms: float | None) -> Times
     return Times(name, what, kept, limit_ms, quantiles, largest, int((kept > limit_ms).sum()) if limit_ms else 0)
 
 
-def headline(story: Story, drives: Sequence[Drive]) -> str:
+def headline(timeline: Timeline, drives: Sequence[Drive]) -> str:
     """Return the outcome of a session in one sentence."""
-    return f"{_outcome(story, drives)}: {', '.join(_counts(story))}"
+    return f"{_outcome(timeline, drives)}: {', '.join(_counts(timeline))}"
 
 
-def _outcome(story: Story, drives: Sequence[Drive]) -> str:
+def _outcome(timeline: Timeline, drives: Sequence[Drive]) -> str:
     if not drives:
-        return f"Stood without a goal for {story.end_s(story.ticks - 1):.1f} s"
+        return f"Stood without a goal for {timeline.end_s(timeline.ticks - 1):.1f} s"
     if len(drives) > 1:
         reached = sum(one.ended == REACHED for one in drives)
         return f"Reached {reached} of {len(drives)} goals in {sum(one.took_s for one in drives):.1f} s of driving"
@@ -132,24 +133,24 @@ def endings(drives: Sequence[Drive]) -> str:
     return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
 
 
-def _counts(story: Story) -> list[str]:
-    kinds = np.array([row_of(reason).kind for reason in story.reason])
-    missed = int(missed_decisions(story).sum())
+def _counts(timeline: Timeline) -> list[str]:
+    kinds = np.array([row_of(reason).kind for reason in timeline.reason])
+    missed = int(missed_decisions(timeline).sum())
     said = [f"{plural(int((kinds == ZONE).sum()), 'command')} cut by collision zones", plural(missed, "deadline miss")]
-    if story.faults:
-        said.append(plural(len(story.faults), "engine fault"))
-    if presses := sum(bool(value) for _, _, value in runs((story.e_stop == 1).tolist())):
+    if timeline.faults:
+        said.append(plural(len(timeline.faults), "engine fault"))
+    if presses := sum(bool(value) for _, _, value in runs((timeline.e_stop == 1).tolist())):
         said.append(plural(presses, "e-stop"))
-    if tries := sum(bool(value) for _, _, value in runs(story.recovery)):
+    if tries := sum(bool(value) for _, _, value in runs(timeline.recovery)):
         said.append(plural(tries, "recovery"))
     if (kinds == OPERATOR).any():
-        said.append(f"an operator drove for {(kinds == OPERATOR).sum() * story.period_s:.1f} s")
-    lost = [name for name in story.cameras if lost_spans(story, name)] + never_seen(story)
+        said.append(f"an operator drove for {(kinds == OPERATOR).sum() * timeline.period_s:.1f} s")
+    lost = [name for name in timeline.cameras if lost_spans(timeline, name)] + never_seen(timeline)
     if lost:
         said.append(f"lost: {', '.join(lost)}")
-    if skipped := int(story.missed.sum()):
+    if skipped := int(timeline.missed.sum()):
         said.append(f"{plural(skipped, 'tick')} skipped")
-    if gaps := int(story.gap.sum()):
+    if gaps := int(timeline.gap.sum()):
         said.append(f"{plural(gaps, 'gap')} in the recording")
     return said
 

@@ -12,7 +12,7 @@ import numpy as np
 from hil.recordings.recording import session_name
 from hil.report.events import ZONE, Row, missed_decisions, never_seen, row_of, runs
 from hil.report.session_metrics import Drive, Times, plural
-from hil.report.timeline import Floats, Story, shown
+from hil.report.timeline import Floats, Timeline, shown
 from onboard.values.clock import NS_PER_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -40,19 +40,19 @@ class Tile:
     note: str
 
 
-def changes_of(story: Story) -> list[Change]:
+def changes_of(timeline: Timeline) -> list[Change]:
     """Return the stretches of one reason in order."""
-    taken = np.nan_to_num(np.abs(story.wanted - story.command)).sum(axis=1)
+    taken = np.nan_to_num(np.abs(timeline.wanted - timeline.command)).sum(axis=1)
     found = []
-    for first, last, reason in runs(story.reason):
+    for first, last, reason in runs(timeline.reason):
         worst = first + int(taken[first : last + 1].argmax())
         found.append(
             Change(
-                float(story.t_s[first]),
-                story.end_s(last) - float(story.t_s[first]),
+                float(timeline.t_s[first]),
+                timeline.end_s(last) - float(timeline.t_s[first]),
                 row_of(str(reason)),
-                _pair(story.wanted[worst]),
-                _pair(story.command[worst]),
+                _pair(timeline.wanted[worst]),
+                _pair(timeline.command[worst]),
             )
         )
     return found
@@ -62,13 +62,13 @@ def _pair(values: Floats) -> tuple[float, float]:
     return float(values[0]), float(values[1])
 
 
-def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Times]) -> list[Tile]:
+def tiles_of(timeline: Timeline, drives: Sequence[Drive], distributions: Sequence[Times]) -> list[Tile]:
     """Return the main figures."""
     driven_m = sum(one.path_m for one in drives)
     driving_s = sum(one.took_s for one in drives)
-    cut = [last - first + 1 for first, last, reason in runs(story.reason) if row_of(str(reason)).kind == ZONE]
-    near = np.where(np.isfinite(story.scans), story.scans, np.inf)
-    nearest = near.min(axis=1) if story.ticks else np.array([np.inf])
+    cut = [last - first + 1 for first, last, reason in runs(timeline.reason) if row_of(str(reason)).kind == ZONE]
+    near = np.where(np.isfinite(timeline.scans), timeline.scans, np.inf)
+    nearest = near.min(axis=1) if timeline.ticks else np.array([np.inf])
     where = int(nearest.argmin())
     found = [
         Tile("way driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
@@ -76,16 +76,16 @@ def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Time
     ]
     if np.isfinite(nearest[where]):
         found.append(
-            Tile("nearest thing seen", f"{nearest[where]:.2f} m", f"from its middle, at {story.t_s[where]:.1f} s")
+            Tile("nearest thing seen", f"{nearest[where]:.2f} m", f"from its middle, at {timeline.t_s[where]:.1f} s")
         )
     found += [
         Tile(one.name, f"{one.quantiles[2]:.1f} ms", f"p99; limit {one.limit_ms:.1f} ms, {one.over:,} above")
         for one in distributions
         if one.limit_ms is not None
     ]
-    decisions = int((story.acted > 0).sum())
-    missed = int(missed_decisions(story).sum())
-    resets = plural(len(story.resets), "reset")
+    decisions = int((timeline.acted > 0).sum())
+    missed = int(missed_decisions(timeline).sum())
+    resets = plural(len(timeline.resets), "reset")
     return [*found, Tile("decisions", f"{decisions:,}", f"{missed:,} missed, {resets} of the memory")]
 
 
@@ -98,9 +98,9 @@ def began(session: Mapping[str, str], first_ns: int) -> str:
         return ""
 
 
-def record_of(story: Story) -> list[tuple[str, str]]:
+def record_of(timeline: Timeline) -> list[tuple[str, str]]:
     """Return the session's record as rows of a table."""
-    session, config = story.session, story.config
+    session, config = timeline.session, timeline.config
     hashed = hashlib.sha256(session.get("configuration", "").encode()).hexdigest()[:HASH_DIGITS]
     model = session.get("model_sha256", "")
     rows = [
@@ -111,24 +111,24 @@ def record_of(story: Story) -> list[tuple[str, str]]:
         ("configuration", f"sha256 {hashed}"),
         ("rates", f"{config.rates.control_hz:g} ticks/s, a decision every {config.rates.ticks_per_decision}, "
                   f"in force {config.rates.delay_ticks} ticks after its sensing"),
-        ("cameras", ", ".join(story.cameras) or "none"),
+        ("cameras", ", ".join(timeline.cameras) or "none"),
         ("machine", session.get("machine", "unknown")),
-        ("file" if len(story.files) == 1 else "files", ", ".join(file.name for file in story.files)),
+        ("file" if len(timeline.files) == 1 else "files", ", ".join(file.name for file in timeline.files)),
     ]  # fmt: skip
     return [(name, shown(value)) for name, value in rows]
 
 
-def notes_of(story: Story) -> list[str]:
+def notes_of(timeline: Timeline) -> list[str]:
     """Return remarks on the recording for the reader."""
-    found = [f"Camera {name} gave no frame at all." for name in never_seen(story)]
-    if not story.took_ms.any():
+    found = [f"Camera {name} gave no frame at all." for name in never_seen(timeline)]
+    if not timeline.took_ms.any():
         found.append("The clock of this run was simulated: there are no times to show.")
-    if gaps := np.flatnonzero(story.gap).tolist():
-        lost = sum(int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row]) for row in gaps)
+    if gaps := np.flatnonzero(timeline.gap).tolist():
+        lost = sum(int(timeline.slot[row] - timeline.slot[row - 1] - 1 - timeline.missed[row]) for row in gaps)
         found.append(f"{lost:,} ticks are missing in the recording, in {len(gaps):,} places; lines are broken there.")
-    if len(story.sessions) > 1:
-        name = shown(session_name(story.session))
-        found.append(f"The file holds {len(story.sessions):,} sessions; this page is about {name}.")
-    if story.session.get("file_number", "0") != "0":
+    if len(timeline.sessions) > 1:
+        name = shown(session_name(timeline.session))
+        found.append(f"The file holds {len(timeline.sessions):,} sessions; this page is about {name}.")
+    if timeline.session.get("file_number", "0") != "0":
         found.append("The session began before this file; its first file is not here.")
     return found

@@ -9,9 +9,9 @@ import numpy as np
 
 from hil.report.charts import nice
 from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, Moment
-from hil.report.timeline import Flags, Floats, Ints, Story
+from hil.report.timeline import Flags, Floats, Ints, Timeline
 
-WIDTH, LANE = 1000.0, 21.0
+WIDTH = 1000.0
 """Width of every chart, and height of one lane [px]."""
 HEIGHT, TIMES_HEIGHT = 90.0, 105.0
 APART_PX = 2.0
@@ -94,50 +94,50 @@ class OverTime:
     first: float | None
 
 
-def over_time(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], first: int | None) -> OverTime:
+def over_time(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Moment], first: int | None) -> OverTime:
     """Return the charts. first: row of a replay's first difference.
 
     Each pixel of a line spans its smallest to its largest value, so a peak of one tick stays visible.
     """
-    end_s = story.end_s(story.ticks - 1)
+    end_s = timeline.end_s(timeline.ticks - 1)
     per_s = WIDTH / end_s
     apart_s = nice(end_s / TIME_MARKS)
-    gaps = [(float(story.t_s[row - 1]), float(story.t_s[row])) for row in np.flatnonzero(story.gap)]
+    gaps = [(float(timeline.t_s[row - 1]), float(timeline.t_s[row])) for row in np.flatnonzero(timeline.gap)]
     return OverTime(
-        tuple(_lanes(story, lanes, moments, per_s)),
-        tuple(_charts(story, story.t_s * per_s)),
+        tuple(_lanes(timeline, lanes, moments, per_s)),
+        tuple(_charts(timeline, timeline.t_s * per_s)),
         tuple((one * apart_s * per_s, f"{one * apart_s:g} s") for one in range(int(end_s / apart_s * 1.0001) + 1)),
         tuple((begin * per_s, max((end - begin) * per_s, APART_PX)) for begin, end in gaps),
-        None if first is None else float(story.t_s[first]) * per_s,
+        None if first is None else float(timeline.t_s[first]) * per_s,
     )
 
 
-def _lanes(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], per_s: float) -> list[DrawnLane]:
+def _lanes(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Moment], per_s: float) -> list[DrawnLane]:
     """Return the lane of events, a lane for each frequent kind, and the lanes of states."""
     own = {name: [one for one in moments if one.kind == kind] for kind, name in OWN_LANES.items()}
     others = [one for one in moments if one.kind not in OWN_LANES]
-    signs = [DrawnLane("events", signs=_signs(story, others, per_s))]
-    signs += [DrawnLane(name, signs=_signs(story, found, per_s)) for name, found in own.items() if found]
-    return signs + [DrawnLane(_cut(lane.name, MOST_NAME), _blocks(story, lane, per_s)) for lane in lanes]
+    signs = [DrawnLane("events", signs=_signs(timeline, others, per_s))]
+    signs += [DrawnLane(name, signs=_signs(timeline, found, per_s)) for name, found in own.items() if found]
+    return signs + [DrawnLane(_cut(lane.name, MOST_NAME), _blocks(timeline, lane, per_s)) for lane in lanes]
 
 
-def _signs(story: Story, moments: Sequence[Moment], per_s: float) -> tuple[Sign, ...]:
+def _signs(timeline: Timeline, moments: Sequence[Moment], per_s: float) -> tuple[Sign, ...]:
     """Return the signs, bad ones last and so on top; signs of one kind are at least APART_PX apart."""
     found: list[Sign] = []
     last: dict[tuple[str, str], float] = {}
     for one in moments:
-        x = float(story.t_s[one.row]) * per_s
+        x = float(timeline.t_s[one.row]) * per_s
         if x - last.get((one.kind, one.weight), -np.inf) >= APART_PX:
             last[one.kind, one.weight] = x
-            found.append(Sign(x, one.kind, one.weight, f"{story.t_s[one.row]:.2f} s: {one.text}"))
+            found.append(Sign(x, one.kind, one.weight, f"{timeline.t_s[one.row]:.2f} s: {one.text}"))
     return tuple(sorted(found, key=lambda one: (PLAIN, WARNING, BAD).index(one.weight)))
 
 
-def _blocks(story: Story, lane: Lane, per_s: float) -> tuple[Block, ...]:
+def _blocks(timeline: Timeline, lane: Lane, per_s: float) -> tuple[Block, ...]:
     """Return the blocks of a lane. Several in one pixel become one of each kind; free ones only if alone."""
     found, taken, drawn_to = [], set[tuple[str, int]](), -1.0
     for one in lane.spans:
-        begin_s, end_s = float(story.t_s[one.first]), story.end_s(one.last)
+        begin_s, end_s = float(timeline.t_s[one.first]), timeline.end_s(one.last)
         x, end = begin_s * per_s, end_s * per_s
         place = one.kind, int(x)
         if end < drawn_to + 1.0 and (one.kind == FREE or place in taken):
@@ -156,33 +156,36 @@ def _cut(text: str, characters: int) -> str:
     return f"{text[: characters - 1]}…" if characters > LEAST_CHARACTERS else ""
 
 
-def _charts(story: Story, x: Floats) -> list[Chart]:
-    nearest = np.where(np.isfinite(story.scans), story.scans, np.inf).min(axis=1)
+def _charts(timeline: Timeline, x: Floats) -> list[Chart]:
+    nearest = np.where(np.isfinite(timeline.scans), timeline.scans, np.inf).min(axis=1)
     nearest_m = np.where(np.isfinite(nearest), nearest, np.nan).astype(np.float64)
-    found = [_commands(story, x, "forward speed [m/s]", 0), _commands(story, x, "turning speed, + is left [rad/s]", 1)]
+    found = [
+        _commands(timeline, x, "forward speed [m/s]", 0),
+        _commands(timeline, x, "turning speed, + is left [rad/s]", 1),
+    ]
     distances = [
-        ("to the goal", "goal", "line", story.goal_m),
+        ("to the goal", "goal", "line", timeline.goal_m),
         ("to the nearest thing seen", "nearest", "line", nearest_m),
     ]
-    found.append(_chart(story, x, "distances [m]", distances))
-    if story.took_ms.any():
-        found.append(_stages(story, x))
-    if np.isfinite(story.delay_ms).any():
-        times = [("from sensing to acting", "stage-4", "dots", story.delay_ms),
-                 ("policy took", "stage-3", "dots", story.decision_ms)]  # fmt: skip
+    found.append(_chart(timeline, x, "distances [m]", distances))
+    if timeline.took_ms.any():
+        found.append(_stages(timeline, x))
+    if np.isfinite(timeline.delay_ms).any():
+        times = [("from sensing to acting", "stage-4", "dots", timeline.delay_ms),
+                 ("policy took", "stage-3", "dots", timeline.decision_ms)]  # fmt: skip
         title = "decisions; dashed is the policy's budget [ms]"
-        found.append(_chart(story, x, title, times, story.config.rates.budget_ms))
+        found.append(_chart(timeline, x, title, times, timeline.config.rates.budget_ms))
     return found
 
 
-def _commands(story: Story, x: Floats, title: str, axis: int) -> Chart:
-    measured, wanted, sent = story.odometry[:, 3 + axis], story.wanted[:, axis], story.command[:, axis]
-    return _chart(story, x, title, [("measured", "measured", "line", measured), ("wanted", "wanted", "dashed", wanted),
-                                    ("sent", "sent", "line", sent)])  # fmt: skip
+def _commands(timeline: Timeline, x: Floats, title: str, axis: int) -> Chart:
+    measured, wanted, sent = timeline.odometry[:, 3 + axis], timeline.wanted[:, axis], timeline.command[:, axis]
+    rows = [("measured", "line", measured), ("wanted", "dashed", wanted), ("sent", "line", sent)]
+    return _chart(timeline, x, title, [(name, name, kind, values) for name, kind, values in rows])
 
 
 def _chart(
-    story: Story, x: Floats, title: str, rows: Sequence[tuple[str, str, str, Floats]], limit: float | None = None
+    timeline: Timeline, x: Floats, title: str, rows: Sequence[tuple[str, str, str, Floats]], limit: float | None = None
 ) -> Chart:
     """Return a chart of (name, colour, kind, values). With a limit, the axis spans 0 to beyond the limit."""
     height = HEIGHT if limit is None else TIMES_HEIGHT
@@ -191,21 +194,21 @@ def _chart(
     lines = []
     for (name, colour, kind, _), one in zip(rows, values, strict=True):
         y = (high - one) / (high - low) * height
-        path = dots_path(x, y) if kind == "dots" else line_path(x, y, story.gap)
+        path = dots_path(x, y) if kind == "dots" else line_path(x, y, timeline.gap)
         lines.append(Line(name, colour, kind, path))
     limit_y = None if limit is None else (high - limit) / (high - low) * height
     return Chart(title, height, tuple(lines), _marks(low, high, height), limit_y)
 
 
-def _stages(story: Story, x: Floats) -> Chart:
+def _stages(timeline: Timeline, x: Floats) -> Chart:
     """Return the stacked stages of the slowest tick of each pixel, the last stage first."""
-    took, period_ms = story.took_ms, 1e3 * story.period_s
+    took, period_ms = timeline.took_ms, 1e3 * timeline.period_s
     picked = np.array([b + int(took[b:e].argmax()) for b, e in _groups(np.floor(x))])
-    sums = np.cumsum(np.clip(np.nan_to_num(story.stage_ms[picked]), -LARGEST, LARGEST), axis=1)
+    sums = np.cumsum(np.clip(np.nan_to_num(timeline.stage_ms[picked]), -LARGEST, LARGEST), axis=1)
     low, high = _up_to(sums[:, -1], period_ms)
     at = np.r_[x[picked], WIDTH]
     lines = []
-    for stage, name in reversed(list(enumerate(story.stages))):
+    for stage, name in reversed(list(enumerate(timeline.stages))):
         y = (high - sums[:, stage]) / (high - low) * TIMES_HEIGHT
         steps = " ".join(f"V{_px(one)}H{_px(end)}" for one, end in zip(y, at[1:], strict=True))
         path = f"M{_px(at[0])} {_px(TIMES_HEIGHT)}{steps}V{_px(TIMES_HEIGHT)}Z"

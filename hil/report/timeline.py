@@ -21,7 +21,7 @@ Ranges = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class Timeline:
     """A session in columns, one row for each of its n ticks; NaN means absent.
 
     files, session, config, mounts: recorded files, and the record, configuration and mounts in them

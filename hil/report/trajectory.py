@@ -9,7 +9,7 @@ import numpy as np
 
 from hil.report.charts import nice
 from hil.report.events import BAD, MISS, Moment, row_of, runs
-from hil.report.timeline import Floats, Story
+from hil.report.timeline import Floats, Timeline
 from onboard.drivers.dds.tick_types import GoalInput
 
 # ---- Poses and goals of a session in one frame
@@ -43,24 +43,24 @@ class DrivenPath:
     note: str
 
 
-def path_of(story: Story) -> DrivenPath:
+def path_of(timeline: Timeline) -> DrivenPath:
     """Return the path of a session."""
-    localised = np.isfinite(story.correction).all(axis=1)
+    localised = np.isfinite(timeline.correction).all(axis=1)
     if not localised.any():
         note = "There was no localisation: positions are from wheel odometry alone and drift."
-        poses = story.odometry[:, :3]
-        return DrivenPath("odom", poses, _goals(story, "odom", poses), note)
+        poses = timeline.odometry[:, :3]
+        return DrivenPath("odom", poses, _goals(timeline, "odom", poses), note)
     first = int(np.argmax(localised))
-    note = f"The robot was localised from {story.t_s[first]:.1f} s on; that fix places the earlier path too."
-    poses = _composed(_corrections(story), story.odometry[:, :3])
-    return DrivenPath("map", poses, _goals(story, "map", poses), note if first > 0 else "")
+    note = f"The robot was localised from {timeline.t_s[first]:.1f} s on; that fix places the earlier path too."
+    poses = _composed(_corrections(timeline), timeline.odometry[:, :3])
+    return DrivenPath("map", poses, _goals(timeline, "map", poses), note if first > 0 else "")
 
 
-def _corrections(story: Story) -> Floats:
+def _corrections(timeline: Timeline) -> Floats:
     """Return the newest correction of every tick; before the first correction, that first correction."""
-    known = np.isfinite(story.correction).all(axis=1)
-    newest = np.maximum.accumulate(np.where(known, np.arange(story.ticks), int(np.argmax(known))))
-    return np.asarray(story.correction[newest])
+    known = np.isfinite(timeline.correction).all(axis=1)
+    newest = np.maximum.accumulate(np.where(known, np.arange(timeline.ticks), int(np.argmax(known))))
+    return np.asarray(timeline.correction[newest])
 
 
 def _composed(correction: Floats, poses: Floats) -> Floats:
@@ -71,22 +71,22 @@ def _composed(correction: Floats, poses: Floats) -> Floats:
     return np.column_stack([x, y, correction[:, 2] + poses[:, 2]])
 
 
-def _goals(story: Story, frame: str, poses: Floats) -> tuple[Goal, ...]:
+def _goals(timeline: Timeline, frame: str, poses: Floats) -> tuple[Goal, ...]:
     """Return the goals that can be placed. A goal in an unknown frame was refused; only the event list has it."""
     found = []
-    for row, requests in story.goals.items():
-        answers = [event for event in story.events.get(row, ()) if event.startswith(GOAL_ANSWERS)]
+    for row, requests in timeline.goals.items():
+        answers = [event for event in timeline.events.get(row, ()) if event.startswith(GOAL_ANSWERS)]
         for number, request in enumerate(requests):
-            at = _placed_goal(story, frame, poses[row], row, request)
+            at = _placed_goal(timeline, frame, poses[row], row, request)
             if at is not None:
                 accepted = number < len(answers) and answers[number].startswith(GOAL_ANSWERS[0])
                 found.append(Goal(row, float(at[0]), float(at[1]), accepted))
     return tuple(found)
 
 
-def _placed_goal(story: Story, frame: str, robot: Floats, row: int, request: GoalInput) -> Floats | None:
+def _placed_goal(timeline: Timeline, frame: str, robot: Floats, row: int, request: GoalInput) -> Floats | None:
     """Return x, y of a goal in the frame of the path, or None. robot: its pose in that frame."""
-    pose, section = np.array(request.pose, np.float64), story.config.dds
+    pose, section = np.array(request.pose, np.float64), timeline.config.dds
     if pose.shape != (3,) or not np.isfinite(pose).all():
         return None
     asked = request.frame_id.strip("/")
@@ -96,7 +96,7 @@ def _placed_goal(story: Story, frame: str, robot: Floats, row: int, request: Goa
     elif asked == section.base_frame.strip("/"):
         placed = _composed(robot[None], pose[None])[0]
     elif asked == section.odom_frame.strip("/"):
-        placed = _composed(_corrections(story)[[row]], pose[None])[0]
+        placed = _composed(_corrections(timeline)[[row]], pose[None])[0]
     else:
         return None
     return placed[:2] if np.isfinite(placed).all() else None
@@ -166,7 +166,7 @@ class _View:
         return np.asarray((points_m - [self.left_m, self.top_m]) * [self.px_per_m, -self.px_per_m])
 
 
-def trajectory_of(story: Story, path: DrivenPath, moments: Sequence[Moment], first: int | None) -> Trajectory:
+def trajectory_of(timeline: Timeline, path: DrivenPath, moments: Sequence[Moment], first: int | None) -> Trajectory:
     """Return the picture. first: row of a replay's first difference."""
     accepted = [[one.x_m, one.y_m] for one in path.goals if one.accepted]
     centres = np.clip(path.poses[:, :2], -FARTHEST_M, FARTHEST_M)
@@ -175,8 +175,8 @@ def trajectory_of(story: Story, path: DrivenPath, moments: Sequence[Moment], fir
     at = view.of(centres)
     bar_m = nice(WIDTH / view.px_per_m / 8.0)
     return Trajectory(
-        view.height, _ways(story, at), tuple(_signs(story, at, moments)),
-        tuple(_places(story, path, view, at, first)), (bar_m * view.px_per_m, f"{bar_m:g} m"),
+        view.height, _ways(timeline, at), tuple(_signs(timeline, at, moments)),
+        tuple(_places(timeline, path, view, at, first)), (bar_m * view.px_per_m, f"{bar_m:g} m"),
     )  # fmt: skip
 
 
@@ -190,10 +190,10 @@ def _view(points_m: Floats) -> _View:
     return _View(middle[0] - WIDTH / 2.0 / px_per_m, middle[1] + height / 2.0 / px_per_m, px_per_m, height)
 
 
-def _ways(story: Story, at: Floats) -> tuple[tuple[str, str], ...]:
+def _ways(timeline: Timeline, at: Floats) -> tuple[tuple[str, str], ...]:
     """Return the path in pieces of one kind of reason; each piece begins where the previous piece ended."""
     found: dict[str, list[str]] = {}
-    kinds = [row_of(reason).kind for reason in story.reason]
+    kinds = [row_of(reason).kind for reason in timeline.reason]
     for first, last, kind in runs(kinds):
         points = at[max(first - 1, 0) : last + 1]
         points = points[np.isfinite(points).all(axis=1)]
@@ -206,7 +206,7 @@ def _ways(story: Story, at: Floats) -> tuple[tuple[str, str], ...]:
     return tuple((kind, "".join(pieces)) for kind, pieces in found.items())
 
 
-def _signs(story: Story, at: Floats, moments: Sequence[Moment]) -> Iterator[tuple[float, float, str, str]]:
+def _signs(timeline: Timeline, at: Floats, moments: Sequence[Moment]) -> Iterator[tuple[float, float, str, str]]:
     """Yield the bad moments, late decisions first and so below the others; one of each kind per place."""
     taken = set()
     bad = [one for one in moments if one.weight == BAD and np.isfinite(at[one.row]).all()]
@@ -216,16 +216,16 @@ def _signs(story: Story, at: Floats, moments: Sequence[Moment]) -> Iterator[tupl
         place = one.kind, round(x / apart), round(y / apart)
         if place not in taken:
             taken.add(place)
-            yield x, y, one.kind, f"{story.t_s[one.row]:.2f} s: {one.text}"
+            yield x, y, one.kind, f"{timeline.t_s[one.row]:.2f} s: {one.text}"
 
 
-def _places(story: Story, path: DrivenPath, view: _View, at: Floats, first: int | None) -> Iterator[Place]:
+def _places(timeline: Timeline, path: DrivenPath, view: _View, at: Floats, first: int | None) -> Iterator[Place]:
     """Yield the start, the goals in the order of time, and the first difference, if they are in the picture."""
     placed = np.flatnonzero(np.isfinite(at).all(axis=1))
     if len(placed):
         x, y = at[placed[0]].tolist()
         yield Place(x, y, "start", "start")
-    radius = max(story.config.goal.tolerance_m * view.px_per_m, LEAST_GOAL_PX)
+    radius = max(timeline.config.goal.tolerance_m * view.px_per_m, LEAST_GOAL_PX)
     for number, goal in enumerate(path.goals, start=1):
         ((x, y),) = view.of(np.array([[goal.x_m, goal.y_m]])).tolist()
         if 0.0 <= x <= WIDTH and 0.0 <= y <= view.height:

@@ -58,23 +58,30 @@ class CrowdTable(Section):
     character: tuple[CharacterTable, ...]
 
 
+def crowd_near(space: FreeSpace, episode: Episode, seed: int, pedestrians: int, robots: int = 0) -> Crowd:
+    """Return a crowd drawn near the start and the goal of an episode, but clear of the start. Raises InputError.
+
+    space: from `walking_space`
+    """
+    start = episode.start.x_m, episode.start.y_m
+    return make_crowd(space, seed, pedestrians, robots, (start,), (start, episode.goal_xy_m))
+
+
 def asked_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
     """Return the crowd of an episode, drawn near its start and goal or read from a file; None without characters.
 
     Raises InputError, and ConfigError for an invalid file.
     """
-    start = episode.start.x_m, episode.start.y_m
     numbers = options.pedestrians + options.robots
     if options.file is None:
         if not numbers:
             return None
-        near = start, episode.goal_xy_m
-        return make_crowd(walking_space(world), seed, options.pedestrians, options.robots, (start,), near)
+        return crowd_near(walking_space(world), episode, seed, options.pedestrians, options.robots)
     if numbers:
         raise InputError("--crowd names all characters; --pedestrians and --robots cannot add any")
     crowd = load_crowd(options.file, walking_space(world))
     for index, (x, y) in enumerate(crowd.state[:, :2]):
-        if (apart_m := math.dist(start, (x, y))) < CLEAR_M:
+        if (apart_m := math.dist((episode.start.x_m, episode.start.y_m), (x, y))) < CLEAR_M:
             raise InputError(
                 f"{options.file}: character {index} is {apart_m:.2f} m from the robot, the limit is {CLEAR_M:g} m"
             )

@@ -82,10 +82,8 @@ def rays_of(mount: Mount) -> Rays:
     )
 
 
-def render_depth(
-    world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_RANGE_M, bodies: Bodies = NO_BODIES
-) -> npt.NDArray[np.uint16]:
-    """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond the range.
+def render_depth(world: World, rays: Rays, pose: Pose, bodies: Bodies = NO_BODIES) -> npt.NDArray[np.uint16]:
+    """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond `MAX_RANGE_M`.
 
     Depths too large for uint16 give 0 too.
 
@@ -95,7 +93,7 @@ def render_depth(
     depth = np.empty(rays.height * rays.width, np.uint16)
     x, y, yaw = _in_grid(world, pose)
     _depth_kernel(
-        x, y, yaw, rays.directions, rays.origin_m, max_range_m, 1.0 / rays.unit_m,
+        x, y, yaw, rays.directions, rays.origin_m, MAX_RANGE_M, 1.0 / rays.unit_m,
         grid_of(world), floor_of(world), _bodies_in_grid(world, bodies), depth,
     )  # fmt: skip
     return depth.reshape(rays.height, rays.width)

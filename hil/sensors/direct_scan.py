@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies
-from hil.sensors.direct_scan_kernels import Floats, Ranges, bits_of, cast_sectors, lower_to_bodies
+from hil.sensors.direct_scan_kernels import Ranges, bits_of, cast_sectors, lower_to_bodies
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mounts
 from onboard.perception import scan_fusion
-from onboard.perception.kernels import EDGES
-from onboard.values.geometry import apply, compose
+from onboard.values.geometry import compose
 from onboard.values.messages import BINS, Pose
 
 # ---- The direct scan: the nearest solid point in each 2 deg sector about the base
@@ -93,65 +92,6 @@ def caster_of(world: World, z_min_m: float = SCAN_Z_MIN_M, z_max_m: float = SCAN
         _casters.pop(next(iter(_casters)), None)
     _casters[key] = (weakref.ref(world.low_m, lambda _: _casters.pop(key, None)), caster)
     return caster
-
-
-def scan_plain(
-    world: World,
-    pose: Pose,
-    radius_m: float = SCAN_RADIUS_M,
-    z_min_m: float = SCAN_Z_MIN_M,
-    z_max_m: float = SCAN_Z_MAX_M,
-    bodies: Bodies = NO_BODIES,
-) -> Ranges:
-    """Return the result of `cast_scan` by a slow loop over all solid cells and bodies; this is its definition.
-
-    A range is the least distance to the part of a cell's square or a body's disc in the closed sector.
-    """
-    x, y = apply(world.grid_from_map, (pose.x_m, pose.y_m))
-    yaw_rad = pose.yaw_rad + world.grid_from_map.yaw_rad
-    solid_cells = np.argwhere(world.overlapping(z_min_m, z_max_m))[:, ::-1].astype(np.float64)
-    cells = solid_cells * world.cell_m - (x, y)
-    turn = np.array([[math.cos(yaw_rad), math.sin(yaw_rad)], [-math.sin(yaw_rad), math.cos(yaw_rad)]])
-    solid = bodies[(bodies[:, 3] <= z_max_m) & (bodies[:, 4] >= z_min_m)]
-    in_grid = np.array([apply(world.grid_from_map, (row[0], row[1])) for row in solid]).reshape(-1, 2) - (x, y)
-    ranges = np.full(BINS, np.inf)
-    for i in range(BINS):
-        right, left = EDGES[i] @ turn, EDGES[i + 1] @ turn
-        to_cells = _to_squares(cells, world.cell_m, right, left).min(initial=math.inf)
-        to_bodies = _to_discs(in_grid, solid[:, 2], right, left).min(initial=math.inf)
-        ranges[i] = min(to_cells, to_bodies)
-    return np.where(ranges <= radius_m, ranges, np.inf).astype(np.float32)
-
-
-def _to_squares(corners: Floats, side: float, right: Floats, left: Floats) -> Floats:
-    """Return (n,) distance from the origin to the part of squares in a sector; corners: lower left corners."""
-    nearest = np.clip(0.0, corners, corners + side)
-    distance = np.where(_between(nearest, right, left), np.hypot(nearest[:, 0], nearest[:, 1]), np.inf)
-    for edge in (right, left):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            crossings = np.sort(np.stack([corners / edge, (corners + side) / edge]), axis=0)
-        enters, leaves = np.maximum(crossings[0].max(axis=1), 0.0), crossings[1].min(axis=1)
-        distance = np.minimum(distance, np.where(enters <= leaves, enters, np.inf))
-    return np.asarray(distance)
-
-
-def _to_discs(centres: Floats, radius: Floats, right: Floats, left: Floats) -> Floats:
-    """Return (n,) distance from the origin to the part of discs in a sector."""
-    away = np.hypot(centres[:, 0], centres[:, 1])
-    distance = np.where(_between(centres, right, left) | (away <= radius), np.maximum(away - radius, 0.0), np.inf)
-    for edge in (right, left):
-        along, beside = centres @ edge, centres @ np.array([-edge[1], edge[0]])
-        half = np.sqrt(np.maximum(radius**2 - beside**2, 0.0))
-        distance = np.minimum(distance, np.where((abs(beside) <= radius) & (along > 0), along - half, np.inf))
-    return np.asarray(np.maximum(distance, 0.0))
-
-
-def _between(points: Floats, right: Floats, left: Floats) -> npt.NDArray[np.bool_]:
-    """Return (n,) bool: points in the sector from right to left, including its edges and the origin."""
-    return np.asarray(
-        (right[0] * points[:, 1] - right[1] * points[:, 0] >= 0.0)
-        & (left[0] * points[:, 1] - left[1] * points[:, 0] <= 0.0)
-    )
 
 
 ScanKind = Literal["fused", "lidar"]

@@ -31,6 +31,7 @@ from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id
 from onboard.drivers.realsense.cameras import camera_sources, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.drivers.serial_base import SerialBase
+from onboard.health import Monitor, check_cameras
 from onboard.perception import scan_fusion
 from onboard.perception.scan_fusion import Rig, reach_m
 from onboard.policy.inference import InferenceThread
@@ -116,6 +117,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
+        check_cameras(mounts, config.cameras)
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
@@ -128,6 +130,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         for rig in filter(None, rigs):
             warm_kernels(rig)
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
+        # Before the base, so that the last comparison waits until the base has its last command.
+        monitor = held.enter_context(contextlib.closing(Monitor(config, mounts, plant)))
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
@@ -143,12 +147,12 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
-        publisher = TickPublisher(Publisher(outputs), inbox, guard, recorder, ticks)
+        publisher = TickPublisher(Publisher(outputs), inbox, guard, monitor, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, publisher, line, service)
+        listeners = (*used, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         if notifier.managed:
             lock_memory()
@@ -163,6 +167,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         "policy": policy.name,
         "state": runtime.state.mission.text(),
         **runtime.counters.summary(),
+        "health": monitor.health.plain(),
         "recording": None if recorder is None else str(recorder.stats().file),
         "recording_dropped": 0 if recorder is None else recorder.stats().dropped,
     }
@@ -212,19 +217,20 @@ class TickPublisher:
         publisher: Publisher,
         inbox: DeviceInbox,
         guard: GuardedInbox,
+        monitor: Monitor,
         recorder: Recorder | None,
         ticks: TickRecorder | None,
     ) -> None:
         self._publisher = publisher
         self._inbox = inbox
-        self._guard = guard
+        self._others = guard.diagnostic, monitor.diagnostic
         self._recorder = recorder
         self._ticks = ticks
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Publish the due topics, then queue the tick for the recording."""
         stats = self._recorder.stats() if self._recorder else None
-        self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [self._guard.diagnostic()])
+        self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [row() for row in self._others])
         if self._ticks is not None:
             self._ticks.record(record)
 

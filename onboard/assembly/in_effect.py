@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from onboard.assembly.policies import REACTIVE
+from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.topics import domain_id, ros_topic
+from onboard.perception import collision
+from onboard.values.messages import BINS, Scan, Twist
 
 
 def in_effect(config: Config) -> dict[str, str]:
@@ -21,7 +27,8 @@ def in_effect(config: Config) -> dict[str, str]:
         "cameras": _cameras(config),
         "wire": _wire(config),
         "limits": f"{limits.v_min_mps:g} to {limits.v_max_mps:g} m/s, {limits.w_max_radps:g} rad/s, "
-        f"{_footprint(config)}, {limits.stop_margin_m:g} m to obstacles; goals within {goal.tolerance_m:g} m",
+        f"{_footprint(config)}, {limits.stop_margin_m:g} m to obstacles; goals within {goal.tolerance_m:g} m"
+        f"{_ahead(config)}",
         "off": "; ".join(_off(config)) or "nothing",
     }
 
@@ -29,6 +36,24 @@ def in_effect(config: Config) -> dict[str, str]:
 def in_effect_text(config: Config) -> str:
     """Return the five lines."""
     return "".join(f"{name:8} {line}\n" for name, line in in_effect(config).items())
+
+
+def _ahead(config: Config) -> str:
+    """Return how blind sectors slow the robot ahead, empty if they do not (R12 of `onboard/safety/limits.py`)."""
+    policy_rig, own_rig = build_rigs(config, load_mounts(config.robot.mounts))
+    rig = own_rig or policy_rig
+    if rig.section.topic:
+        return ""
+    scan = Scan(0, np.full(BINS, np.inf, np.float32), rig.looks)
+    view = collision.look(scan, Twist(1.0, 0.0), 0.0)
+    if view is collision.Look.SEEN:
+        return ""
+    v_mps = config.limits.slow_fraction * config.limits.v_max_mps
+    slow = view is collision.Look.FLANK_BLIND
+    speed, side_rad = (f"at most {v_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
+    sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
+    side_deg = math.degrees(side_rad)
+    return f"; ahead {speed}: no camera sees {sectors} deg, and it needs {-side_deg:.0f} to {side_deg:.0f}"
 
 
 def _footprint(config: Config) -> str:

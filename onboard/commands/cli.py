@@ -27,9 +27,9 @@ DRIVE, LOOK, JUDGE, DEVELOP = "Drive", "Look", "Judge", "Develop"
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
 """An array of numbers over several lines; a JSON string never contains a line break."""
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file. Without it: the default robot.")]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result there; - is standard output.")
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result to this file; - is standard output.")
 ]
 
 
@@ -94,7 +94,7 @@ def commands_app(
 
     @app.callback(invoke_without_command=True, help=about)
     def _root(
-        version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     ) -> None:
         if version:
             sys.stdout.write(f"{told_version}\n")
@@ -164,7 +164,7 @@ def finite(value: float | None) -> float | None:
 
 
 SecondsOption = Annotated[
-    float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.", callback=finite)
+    float | None, typer.Option("--for", min=0.1, help="Stop after this many seconds.", callback=finite)
 ]
 
 

@@ -48,6 +48,11 @@ Each key has its comment. The next three commands:
 The first checks all files and prints what drives. The second drives this robot in simulation. The third is for the
 robot itself: green, amber or red, and what to do. The wheels turn with `onboard run --config {folder}/onboard.toml`.
 
+An own building is a ROS map (`map.yaml` and its image). In it, drive once, then count ten drives:
+
+    onboard-hil demo --config {folder}/onboard.toml --map map.yaml
+    onboard-hil evaluate --config {folder}/onboard.toml --map map.yaml --episodes 10
+
 An editor with taplo (Even Better TOML) completes and checks keys with `#:schema ./onboard.schema.json` as first line of
 `onboard.toml`, after:
 
@@ -72,7 +77,7 @@ WHAT = {
 
 
 def config_schema(
-    file: Annotated[File, typer.Argument(help="The file whose keys are asked for.")] = File.ONBOARD,
+    file: Annotated[File, typer.Argument(help="The file whose keys are printed.")] = File.ONBOARD,
     json_file: JsonOption = None,
 ) -> None:
     """Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML)."""
@@ -110,7 +115,7 @@ KEYS = {
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; made if needed.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
     name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
     footprint: Annotated[
         str | None, typer.Option(metavar="R|LxW|CORNERS", help="Radius, length x width, or [[x, y], ...], in m.")
@@ -121,27 +126,27 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
-            help="A depth camera: its frame of the URDF, or metres and degrees as look_deg; repeat.",
+            help="A depth camera: its frame of the URDF, or metres and degrees as look_deg; repeatable.",
         ),
     ] = None,
     from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
     serial: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeat.")
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable.")
     ] = None,
     color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
-    scan_topic: Annotated[str | None, typer.Option(help="Ready-made LaserScan in place of depth cameras.")] = None,
+    scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
     base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, a policy that ships, or an .onnx file.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, a shipped policy, or an .onnx file.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
-    stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Commands as TwistStamped.")] = None,
+    stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="OURS=WIRE", help="Another name of a topic on the wire; repeat.")
+        list[str] | None, typer.Option(metavar="OURS=WIRE", help="Rename a topic on the wire; repeatable.")
     ] = None,
     set_key: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Any other key of onboard.toml.")
     ] = None,
-    ask: Annotated[bool, typer.Option(help="On a terminal, ask for what is not given.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    ask: Annotated[bool, typer.Option(help="Ask for missing values on a terminal.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Write the files that describe a robot, every key with its comment, and a page of the next commands."""

@@ -35,11 +35,11 @@ def mounts_command(
     ] = None,
     camera: Annotated[
         list[str] | None,
-        typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; repeat it for each camera."),
+        typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; once for each camera."),
     ] = None,
     base: Annotated[str, typer.Option("--base", metavar="FRAME", help="The base frame.")] = "base_link",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A file instead of standard output.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this file instead of standard output.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="PNG", help="Draw the views of the configured cameras instead.")

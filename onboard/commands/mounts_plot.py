@@ -10,9 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from onboard.config.footprint import Footprint
 from onboard.config.mounts import Mount, Mounts
-from onboard.perception.kernels import BIN_DEG
+from onboard.perception.collision import blind_sectors_deg
 from onboard.perception.scan_fusion import Rig
-from onboard.values.messages import BINS
 
 Points = npt.NDArray[np.float64]
 
@@ -54,19 +53,6 @@ def nearest_floor_m(mount: Mount) -> float:
     return float(np.hypot(*floor.T).min(initial=math.inf))
 
 
-def blind_sectors_deg(seen: npt.NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Return from and to of each sector that no camera sees [deg], counter-clockwise, 0 ahead. seen: (180,) bool."""
-    if not seen.any():
-        return [(-180.0, 180.0)]
-    starts = np.flatnonzero(~seen & np.roll(seen, 1))
-    sectors = []
-    for start in starts:
-        count = next(n for n in range(1, BINS + 1) if seen[(start + n) % BINS])
-        first = float(start * BIN_DEG - 180.0)
-        sectors.append((first, first + float(count * BIN_DEG)))
-    return sectors
-
-
 def _rays(mount: Mount, u: npt.NDArray[np.float64], v: npt.NDArray[np.float64]) -> Points:
     """Return (n, 3) directions of pixels in the base frame."""
     rays = np.column_stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(len(u))])
@@ -90,17 +76,9 @@ def _edges(mount: Mount) -> tuple[Points, Points, float]:
     return rays[[np.argmax(off), np.argmin(off)]], rays[straight], azimuth
 
 
-def _seen(rig: Rig) -> npt.NDArray[np.bool_]:
-    """Return (180,) bool, the bins in the view of at least one camera."""
-    seen = np.zeros(BINS, np.bool_)
-    for view in rig.views.values():
-        seen |= view.looks
-    return seen
-
-
 def _legend(mounts: Mounts, rig: Rig) -> list[tuple[str, str]]:
     section = rig.section
-    sectors = ", ".join(f"{low:.0f} to {high:.0f}" for low, high in blind_sectors_deg(_seen(rig))) or "none"
+    sectors = ", ".join(f"{low:.0f} to {high:.0f}" for low, high in blind_sectors_deg(rig.looks)) or "none"
     rows = [
         (f"blind (grey) [deg, left positive]: {sectors}", INK),
         (f"height band of the scan (green): {section.z_min_m:g} to {section.z_max_m:g} m; grid 0.5 m", INK),
@@ -119,7 +97,7 @@ def _draw_top(draw: ImageDraw.ImageDraw, mounts: Mounts, rig: Rig, footprint: Fo
     def px(x: float, y: float) -> tuple[float, float]:
         return (SHOWN_M - y) * scale, (SHOWN_M - x) * scale
 
-    for low, high in blind_sectors_deg(_seen(rig)):
+    for low, high in blind_sectors_deg(rig.looks):
         angles = np.radians(np.linspace(low, high, 24))
         draw.polygon([px(0, 0), *(px(SHOWN_M * math.cos(a), SHOWN_M * math.sin(a)) for a in angles)], fill=BLIND)
     for line in np.arange(-SHOWN_M, SHOWN_M + 0.01, 0.5):

@@ -49,7 +49,7 @@ def goal(
     x: Annotated[float, typer.Argument(metavar="X", help="Forward in the frame, in m.", callback=finite)],
     y: Annotated[float, typer.Argument(metavar="Y", help="To the left in the frame, in m.", callback=finite)],
     frame: FrameOption = Frame.BASE,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the drive. Exit 0: reached.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the drive. Exit code 0: reached.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:

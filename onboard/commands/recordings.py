@@ -49,7 +49,7 @@ def _repair_line(one: Repair) -> str:
 
 def keep(
     files: Annotated[list[Path], typer.Argument(help="Recordings (.mcap).")],
-    release: Annotated[bool, typer.Option("--release", help="Take the mark away.")] = False,
+    release: Annotated[bool, typer.Option("--release", help="Remove the mark.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Mark recordings that the disk budget must not delete."""

@@ -25,7 +25,7 @@ def run(
     json_file: JsonOption = None,
     seconds: SecondsOption = None,
     status: Annotated[bool, typer.Option(help="Show a live status line on a terminal.")] = True,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Drive the robot until a signal comes. The last command on the wire is always zero."""
     stream = configure(json_lines=log_json)
@@ -41,7 +41,7 @@ def check_config(
     json_file: JsonOption = None,
     files_only: Annotated[
         bool,
-        typer.Option("--files-only", help="Do not check this machine: it is not the robot, or not all of it is up."),
+        typer.Option("--files-only", help="Check files only: this machine is not the robot, or not all of it is up."),
     ] = False,
 ) -> None:
     """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.

@@ -174,7 +174,7 @@ def _draw(path: Path, scan: Scan, rig: Rig) -> None:
 
 def scan_images(
     mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
-    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
+    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeatable.")],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,

@@ -216,7 +216,7 @@ def _moment(moment: datetime.datetime) -> str:
 
 
 def secure_setup(
-    folder: Annotated[Path, typer.Argument(help="Where the keystore is, or is to be made.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the keystore; created if needed.")],
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:

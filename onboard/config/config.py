@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from onboard.config.footprint import Corners, Footprint, polygon
-from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
 # ---- The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`
@@ -53,6 +53,8 @@ def model_path(model: str) -> Path:
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
+WheelFactor = Annotated[float, Field(ge=0.5, le=2.0, allow_inf_nan=False)]
+"""Beyond these a base's own settings, or the unit or sign of its odometry, are wrong."""
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
 ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
 """In the home folder of the user that runs the policy."""
@@ -222,6 +224,8 @@ class OdometrySection(Section):
     max_yaw_rate_radps: faster turning is refused [rad/s]
     localization_max_age_s: an older fix of the localisation is not shown to the policy [s]
     localization_sd: least standard deviation of a fix: x, y [m], yaw [rad]
+    correction:  the base's wheels are not as it believes: factor on its speed, factor on its turning, and turn for
+                 each metre [rad/m]. `onboard-calib odometry` measures them
     """
 
     input: Literal["dds", "serial"] = "dds"
@@ -234,6 +238,12 @@ class OdometrySection(Section):
     max_yaw_rate_radps: Positive = 10.0
     localization_max_age_s: Positive = 8.0
     localization_sd: tuple[Sd, Sd, Sd] = (0.03, 0.03, 0.05)
+    correction: tuple[WheelFactor, WheelFactor, Finite] | None = Field(None, examples=[(1.01, 0.99, 0.002)])
+
+    @model_serializer(mode="wrap")
+    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an absent correction, so that recordings and results without one stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "correction" or value is not None}
 
 
 class PolicySection(Section):
@@ -501,7 +511,8 @@ def _absolute_paths(config: Config, folder: Path) -> Config:
     if masks:
         changes["zones"] = config.zones.model_copy(update=masks)
     if not is_name(policy.model):
-        changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
+        model = folder / policy.model
+        changes["policy"] = policy.model_copy(update={"model": str(model.parent.resolve() / model.name)})
     if config.dds.security is not None:
         changes["dds"] = config.dds.model_copy(update={"security": folder / config.dds.security})
     if "directory" in record.model_fields_set:

@@ -118,6 +118,7 @@ class Mount:
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
     rotation_xyzw:    rotation of that transform, as a unit quaternion
     least_m:          minimum depth of the camera; None if the file does not state it
+    sd_m, sd_deg:     standard deviations of the calibration; None if the file does not state them
     """
 
     name: str
@@ -132,6 +133,8 @@ class Mount:
     base_from_camera: npt.NDArray[np.float64]
     rotation_xyzw: tuple[float, float, float, float]
     least_m: float | None = None
+    sd_m: tuple[float, float, float] | None = None
+    sd_deg: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,4 +199,6 @@ def _mount(name: str, row: MountTable) -> Mount:
         base_from_camera=transform,
         rotation_xyzw=(x, y, z, w),
         least_m=row.least_m,
+        sd_m=row.sd_m,
+        sd_deg=row.sd_deg,
     )

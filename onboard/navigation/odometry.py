@@ -6,6 +6,7 @@ Between two messages the newer twist holds: a base measures over the interval th
 does the same. With `source = "pose"` the motion is the increment of the base's own pose, and the twist is only stored.
 
     message                         effect
+    any, with a `correction`        its twist, and the increment of its pose, are corrected before they move anything
     gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
@@ -167,6 +168,8 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     reason = _refusal(message, section)
     if reason:
         return replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
+    if section.correction is not None:
+        message = replace(message, twist=corrected_twist(message.twist, section.correction))
     if state.stamp_ns is None:
         return _restarted(_timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section), message)
     if message.stamp_ns == state.stamp_ns:
@@ -174,6 +177,21 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     if message.stamp_ns < state.stamp_ns:
         return _backward(state, message, state.stamp_ns - message.stamp_ns, section)
     return _forward(_timed(state, message, section), message, message.stamp_ns - state.stamp_ns, section)
+
+
+def corrected_twist(twist: Twist, correction: tuple[float, float, float]) -> Twist:
+    """Return the true body twist of a base that believes in other wheels. correction: `odometry.correction`."""
+    speed, turning, turn_per_m = correction
+    return Twist(speed * twist.v_mps, turning * twist.w_radps + turn_per_m * twist.v_mps)
+
+
+def corrected_step(step: Pose, correction: tuple[float, float, float]) -> Pose:
+    """Return the true motion in the body frame for a short increment of the base's own pose."""
+    speed, turning, turn_per_m = correction
+    yaw_rad = turning * step.yaw_rad + turn_per_m * step.x_m
+    aside = 0.5 * (yaw_rad - step.yaw_rad)
+    c, s = math.cos(aside), math.sin(aside)
+    return Pose(speed * (c * step.x_m - s * step.y_m), speed * (s * step.x_m + c * step.y_m), wrap(yaw_rad))
 
 
 def at(state: OdometryState, stamp_ns: int) -> Sample | None:
@@ -267,6 +285,7 @@ def _forward(
         if reason:
             refused = replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
             return _restarted(refused, message)
+        step = step if section.correction is None else corrected_step(step, section.correction)
         pose, travelled_m = compose(state.pose, step), distance(IDENTITY, step)
         moved = moved or travelled_m > 0.0 or step.yaw_rad != 0.0
     moving_s = elapsed_ns / NS_PER_S if moved else 0.0

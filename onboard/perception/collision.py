@@ -64,6 +64,19 @@ def looked(scan: Scan) -> npt.NDArray[np.bool_]:
     return scan.seen & (scan.ranges_m >= 0.0)
 
 
+def blind_sectors_deg(seen: npt.NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Return from and to of each sector that no camera sees [deg], counter-clockwise, 0 ahead. seen: (180,) bool."""
+    if not seen.any():
+        return [(-180.0, 180.0)]
+    starts = np.flatnonzero(~seen & np.roll(seen, 1))
+    sectors = []
+    for start in starts:
+        count = next(n for n in range(1, BINS + 1) if seen[(start + n) % BINS])
+        first = float(start * 360.0 / BINS - 180.0)
+        sectors.append((first, first + float(count * 360.0 / BINS)))
+    return sectors
+
+
 def braking_m(speed_mps: float, deceleration_mps2: float, reaction_s: float) -> float:
     """Return the braking distance from `speed_mps` [m]: v^2 / 2a + v * reaction."""
     return speed_mps * speed_mps / (2.0 * deceleration_mps2) + speed_mps * reaction_s

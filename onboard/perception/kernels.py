@@ -16,7 +16,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose
@@ -50,18 +49,8 @@ def planar(target_from_source: Pose) -> Array:
     return np.array([[c, -s, target_from_source.x_m], [s, c, target_from_source.y_m]])
 
 
-def _read_only(dtype: types.Type) -> types.Array:
-    """Return the kernel's type of a (n, m) input: writable arrays convert to it, so there is one compiled version."""
-    return types.Array(dtype, 2, "C", readonly=True)
-
-
-_MATRIX = _read_only(types.float64)
-_LENS = (types.float64,) * 5
-_LIMITS = (types.float64,) * 4
-
-
 @kernel(cache=False, inline="always")
-def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
+def walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
     """Return the bin of a point off the axis, searching from bin `start`."""
     i = start
     while EDGES[i, 0] * y - EDGES[i, 1] * x < -EDGE_M:
@@ -72,68 +61,12 @@ def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
 
 
 @kernel(cache=False, inline="always")
-def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no cover - compiled
+def inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no cover - compiled
     """Return whether a point lies in one of the (n, 6) boxes, sides included."""
     for box in boxes_m:  # noqa: SIM110 - numba compiles no generator expression
         if box[0] <= x <= box[3] and box[1] <= y <= box[4] and box[2] <= z <= box[5]:
             return True
     return False
-
-
-# Compiled at import (or taken from the cache), never in a tick.
-@kernel(
-    signature=types.void(types.float32[::1], _read_only(types.uint16), *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
-)
-def lower_ranges(
-    ranges_m: npt.NDArray[np.float32],
-    depth: npt.NDArray[np.uint16],
-    fx: float,
-    fy: float,
-    cx: float,
-    cy: float,
-    depth_scale_m: float,
-    base_from_camera: Array,
-    now_from_then: Array,
-    near_m: float,
-    far_m: float,
-    z_min_m: float,
-    z_max_m: float,
-    body_boxes_m: Array,
-) -> None:  # pragma: no cover - compiled
-    """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
-
-    All arrays must be C-contiguous. Releases the GIL and stores no point cloud. A pixel is dropped at the first failed
-    test, and the search for a point's bin starts at its neighbour's bin.
-    """
-    height, width = depth.shape
-    r, t = base_from_camera[:3, :3], base_from_camera[:3, 3]
-    near_m, far_m = near_m - EDGE_M, far_m + EDGE_M
-    z_min_m, z_max_m = z_min_m - EDGE_M, z_max_m + EDGE_M
-    columns = np.empty((width, 3))
-    for u in range(width):
-        a = (u - cx) / fx
-        for k in range(3):
-            columns[u, k] = r[k, 0] * a
-    nearest_m2 = np.full(BINS, np.inf)
-    last = AHEAD
-    for v in range(height):
-        b = (v - cy) / fy
-        row_x, row_y, row_z = r[0, 1] * b + r[0, 2], r[1, 1] * b + r[1, 2], r[2, 1] * b + r[2, 2]
-        for u in range(width):
-            forward = depth[v, u] * depth_scale_m
-            z = forward * (columns[u, 2] + row_z) + t[2]
-            if z < z_min_m or z > z_max_m or depth[v, u] == 0 or forward < near_m or forward > far_m:
-                continue
-            x = forward * (columns[u, 0] + row_x) + t[0]
-            y = forward * (columns[u, 1] + row_y) + t[1]
-            now_x = now_from_then[0, 0] * x + now_from_then[0, 1] * y + now_from_then[0, 2]
-            now_y = now_from_then[1, 0] * x + now_from_then[1, 1] * y + now_from_then[1, 2]
-            radius_m2 = now_x * now_x + now_y * now_y
-            last = _walk(last, now_x, now_y) if radius_m2 > AXIS_M * AXIS_M else AHEAD
-            if radius_m2 < nearest_m2[last] and not _inside(body_boxes_m, x, y, z):
-                nearest_m2[last] = radius_m2
-    for i in range(BINS):
-        ranges_m[i] = min(ranges_m[i], np.float32(math.sqrt(nearest_m2[i])))
 
 
 def fuse_plain(

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
-from onboard.perception.kernels import EDGE_M, bins_of, lower_ranges, planar
+from onboard.perception.fusion_kernel import Eye, eye_of, lower_ranges
+from onboard.perception.kernels import EDGE_M, bins_of, planar
 from onboard.perception.min_range import sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
 from onboard.values.errors import InputError
@@ -30,12 +31,14 @@ NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtyp
 class CameraView:
     """One camera as the fusion needs it.
 
+    eye:    what the kernel needs of it; a rig serves one thread at a time
     looks:  (180,) bool, the bins of `looked_at`
     from_m: (180,) of `sees_from`
     floor:  where the camera expects the floor; None without cliff detection
     """
 
     mount: Mount
+    eye: Eye
     looks: npt.NDArray[np.bool_]
     from_m: Ranges
     floor: FloorView | None = None
@@ -43,14 +46,13 @@ class CameraView:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """All depth cameras of a robot and the definition of an obstacle; built once. body_boxes_m: (n, 6) [m].
+    """All depth cameras of a robot and the definition of an obstacle; built once.
 
     The rig of a ready-made scan (`section.topic`) has no cameras.
     """
 
     section: ScanSection
     views: Mapping[str, CameraView]
-    body_boxes_m: npt.NDArray[np.float64]
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the newest ready-made scan, or the scan fused from the cameras; see `Scanner`."""
@@ -58,6 +60,14 @@ class Rig:
             return inputs.scans.get(self.section.topic, NOT_HEARD), memory
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
         return fuse(frames, inputs.now_ns, pose, memory, self)
+
+    @property
+    def looks(self) -> npt.NDArray[np.bool_]:
+        """Return (180,) bool, the bins in the view of at least one camera."""
+        looks = np.zeros(BINS, np.bool_)
+        for view in self.views.values():
+            looks |= view.looks
+        return looks
 
     def sees_from(self, seen: npt.NDArray[np.bool_]) -> Ranges:
         """Return (180,) the minimum range [m] from which working cameras see an obstacle; inf where none looks.
@@ -114,10 +124,12 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     """Return the robot's rig for `fuse`; takes a fraction of a second, so it is built at load."""
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
-        name: CameraView(mount, looked_at(mount, section), sees_from(mount, section), floors.get(name))
+        name: CameraView(
+            mount, _eye(mount, section), looked_at(mount, section), sees_from(mount, section), floors.get(name)
+        )
         for name, mount in mounts.depth.items()
     }
-    return Rig(section, views, np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6))
+    return Rig(section, views)
 
 
 def reach_m(rig: Rig) -> float:
@@ -213,7 +225,7 @@ def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemor
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
     for capture in captures:
         now_from_then = between(pose, capture.pose)
-        _lower(ranges_m, capture.frame.depth, view.mount, now_from_then, rig)
+        lower_ranges(ranges_m, np.ascontiguousarray(capture.frame.depth), view.eye, planar(now_from_then))
         if view.floor is not None:
             lower_to_drops(ranges_m, capture.frame.depth, view.floor, now_from_then)
     return CameraMemory(captures, pose, ranges_m)
@@ -224,10 +236,9 @@ def _same(a: DepthFrame, b: DepthFrame) -> bool:
     return a.number == b.number and a.stamp_ns == b.stamp_ns
 
 
-def _lower(ranges_m: Ranges, depth: npt.NDArray[np.uint16], mount: Mount, now_from_then: Pose, rig: Rig) -> None:
-    """Lower `ranges_m` in place to the obstacles of one image."""
-    section, depth = rig.section, np.ascontiguousarray(depth)
+def _eye(mount: Mount, section: ScanSection) -> Eye:
+    """Return what the kernel needs of one camera."""
     lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
     bounds = section.near_m, section.far_m, section.z_min_m, section.z_max_m
-    base_from_camera, motion = mount.base_from_camera, planar(now_from_then)
-    lower_ranges(ranges_m, depth, *lens, base_from_camera, motion, *bounds, rig.body_boxes_m)
+    boxes_m = np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6)
+    return eye_of((mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m)

@@ -20,7 +20,7 @@ from onboard.config.toml_file import Finite, Positive, Section
 from onboard.policy.contract import ACTIONS, INPUTS, NO_ACTION, RGB_HEIGHT, RGB_WIDTH, Array, TensorType
 from onboard.values.errors import InputError
 from onboard.values.geometry import between
-from onboard.values.messages import BINS, ColorFrame, Memory, Motion, Observation, Pose, Scan, Twist
+from onboard.values.messages import BINS, ColorFrame, Memory, Observation, Pose, Twist
 
 
 class ScanScale(Section):
@@ -39,9 +39,6 @@ class RgbScale(Section):
     absent: float = 0.0
 
 
-# ---- Tensors of the paper's network
-
-
 def rgb_tensor(color: ColorFrame | None, scale: RgbScale) -> Array:
     """Return (1, 3, 144, 256) float32. Raises InputError for an image of another size or type."""
     if color is None:
@@ -58,47 +55,6 @@ def rgb_tensor(color: ColorFrame | None, scale: RgbScale) -> Array:
     planes *= gain.astype(np.float32)[:, None, None]
     planes += offset.astype(np.float32)[:, None, None]
     return np.ascontiguousarray(planes)
-
-
-def scan_tensor(scan: Scan, scale: ScanScale) -> Array:
-    """Return (1, 1, 180) float32: ranges clipped to the maximum and divided by it, with values for inf and blind.
-
-    Raises InputError for a scan of another size.
-    """
-    _require_bins(scan)
-    return scaled_ranges(scan, scale)[None, None, :]
-
-
-def _require_bins(scan: Scan) -> None:
-    if scan.ranges_m.shape != (BINS,) or scan.seen.shape != (BINS,):
-        raise InputError(f"scan has shape {scan.ranges_m.shape}, the contract wants ({BINS},)")
-
-
-def scaled_ranges(scan: Scan, scale: ScanScale, top: float = 1.0) -> npt.NDArray[np.float32]:
-    """Return the ranges of any number of sectors as float32; the maximum range becomes `top`."""
-    near = np.minimum(scan.ranges_m, scale.max_range_m) / scale.max_range_m * top
-    ranges = np.where(np.isposinf(scan.ranges_m), scale.inf_value, near)
-    return np.where(scan.seen, ranges, scale.blind_value).astype(np.float32)
-
-
-def motion_tensor(motion: Motion) -> Array:
-    """Return (1, 5) float32: x, y, theta, v, w."""
-    pose, twist = motion.pose, motion.twist
-    return np.array([[pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps]], np.float32)
-
-
-def goal_tensor(goal_xy_m: tuple[float, float]) -> Array:
-    """Return (1, 3) float32: rho, cos(phi), sin(phi); a goal at the origin has phi = 0."""
-    x, y = goal_xy_m
-    phi = math.atan2(y, x)
-    return np.array([[math.hypot(x, y), math.cos(phi), math.sin(phi)]], np.float32)
-
-
-def action_tensor(action: int) -> Array:
-    """Return (1,) int64. Raises InputError outside 0 to NO_ACTION."""
-    if not 0 <= action <= NO_ACTION:
-        raise InputError(f"previous action is {action}, the contract allows 0 to {NO_ACTION}")
-    return np.array([action], np.int64)
 
 
 # ---- Feeds: one class for each source of a manifest's input
@@ -220,17 +176,18 @@ class ScanFeed(Feed):
         return tuple((min(pair), max(pair)) for pair in pairwise(edges))
 
     def values(self, observation: Observation, actions: Sequence[Twist]) -> Array:
-        """Return ranges, clipped to max_range_m."""
+        """Return ranges, clipped to max_range_m. Raises InputError for a scan of another size."""
         top = 1.0 if self.unit == "fraction" else self.max_range_m
         inf, blind = (top if value is None else value for value in (self.inf_value, self.blind_value))
-        scan, sectors = observation.scan, self.sectors_deg
-        _require_bins(scan)
+        ranges_m, seen, sectors = observation.scan.ranges_m, observation.scan.seen, self.sectors_deg
+        if ranges_m.shape != (BINS,) or seen.shape != (BINS,):
+            raise InputError(f"scan has shape {ranges_m.shape}, the contract wants ({BINS},)")
         if sectors != PAPER_SECTORS:
-            bins = _bins_of(sectors)
-            looked = bins & scan.seen
-            nearest = np.where(looked, scan.ranges_m, np.float32(np.inf)).min(axis=1)
-            scan = Scan(scan.stamp_ns, nearest, np.asarray(looked.any(axis=1)))
-        return scaled_ranges(scan, ScanScale(max_range_m=self.max_range_m, inf_value=inf, blind_value=blind), top)
+            looked = _bins_of(sectors) & seen
+            ranges_m = np.where(looked, ranges_m, np.float32(np.inf)).min(axis=1)
+            seen = np.asarray(looked.any(axis=1))
+        near = np.minimum(ranges_m, self.max_range_m) / self.max_range_m * top
+        return np.where(seen, np.where(np.isposinf(ranges_m), inf, near), blind).astype(np.float32)
 
 
 PAPER_SECTORS = tuple((2.0 * i - 180.0, 2.0 * i - 178.0) for i in range(BINS))
@@ -326,9 +283,12 @@ class ActionFeed(Feed):
 
 def _index_of(observation: Observation, actions: Sequence[Twist]) -> int:
     """Return the index of the last action. An own table knows it by the command in force, which a miss changes."""
+    action = observation.previous_action
     if tuple(actions) == ACTIONS:
-        return int(action_tensor(observation.previous_action)[0])
-    known = observation.previous_action != NO_ACTION and observation.set_point in actions
+        if not 0 <= action <= NO_ACTION:
+            raise InputError(f"previous action is {action}, the contract allows 0 to {NO_ACTION}")
+        return action
+    known = action != NO_ACTION and observation.set_point in actions
     return actions.index(observation.set_point) if known else len(actions)
 
 

@@ -59,8 +59,6 @@ from onboard.safety.keepout_zones import ELSEWHERE, Zone
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Scan, Teleop, Twist
 
-__all__ = ["LOST", "Bounds", "Limited", "LimitsState", "Reason", "Situation", "bounds_of", "limit", "operator_drives"]
-
 # ---- The limits' parameters of one robot
 
 NS_PER_MS = 1_000_000

@@ -1,4 +1,4 @@
-"""What moving bodies, clearance and depth noise cost, each beside a peer that is measured in the same run."""
+"""What moving bodies and clearance cost, each beside a peer that is measured in the same run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from hil.drive.episodes import load_episodes
 from hil.physics.collision_world import Body, Simulation, blocked_cells
 from hil.scene.walkers import bodies_of, make_crowd, walk, walking_space
-from hil.sensors.camera import cast_scan, rays_of, render_depth
-from hil.sensors.depth_noise import load_depth_noise
+from hil.sensors.camera import cast_scan
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -77,29 +76,3 @@ def test_clearance_against_a_search_of_all_cells(capsys):
     with capsys.disabled():
         print(f"\nclearance {ours_us:.1f} us, search of all {len(low)} blocked cells {all_us:.0f} us")
     assert ours_us < all_us
-
-
-@pytest.mark.long
-def test_depth_noise_against_rendering(capsys):
-    known, noise = load_episodes("gdc1"), load_depth_noise()
-    rays = {name: rays_of(mount) for name, mount in MOUNTS.depth.items()}
-    pose = known.episodes[0].start
-
-    def render() -> dict[str, np.ndarray]:
-        return {name: render_depth(known.world, one, pose) for name, one in rays.items()}
-
-    images = render()
-
-    def spoil() -> list[np.ndarray]:
-        return [
-            noise.apply(image, MOUNTS.depth[name].fx, MOUNTS.depth[name].depth_scale_m, (1, number))
-            for number, (name, image) in enumerate(images.items())
-        ]
-
-    rendering_us, spoiling_us = median_us(render, 50), median_us(spoil, 50)
-    with capsys.disabled():
-        print(
-            f"\nfour depth images 80x60: rendered in {rendering_us / 1e3:.2f} ms, noise {spoiling_us / 1e3:.2f} ms "
-            f"({1e6 / spoiling_us:.0f} sets/s), {spoiling_us / rendering_us:.2f} of the rendering"
-        )
-    assert all(image.shape == spoilt.shape for image, spoilt in zip(images.values(), spoil(), strict=True))

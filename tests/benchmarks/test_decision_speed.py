@@ -1,4 +1,4 @@
-"""Decisions of the full network on ONNX Runtime: threads that sleep while they wait against threads that spin."""
+"""Decisions of the full network on ONNX Runtime: threads that sleep against threads that spin, and half weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engines.export.export import export, untrained_network
+from engines.export.tensorrt import decision_ms
 from engines.network.network import PAPER
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.inference import blank_observation
@@ -55,3 +56,29 @@ def test_sleeping_threads_cost_the_robot_less(tmp_path):
         print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, processor {cpu_ms:.1f} ms a decision")
     print(f"processor time, spinning over sleeping: {costs[True] / costs[False]:.2f}")
     assert costs[False] < costs[True]
+
+
+HALF_ROUNDS, HALF_DECISIONS = 4, 40
+MOST = 1.25
+"""A decision that widened 25 million weights would take several times as long."""
+
+
+@pytest.mark.long
+def test_a_decision_with_half_weights_is_as_fast(tmp_path):
+    """The casts are computed when the model loads, not in a decision."""
+    network, extra = untrained_network(0, PAPER)
+    engines, manifests, best = {}, {}, {}
+    for weights in ("float32", "float16"):
+        model = tmp_path / f"{weights}.onnx"
+        manifests[weights] = export(model, network, "paper1", extra, weights=weights, steps=2).manifest
+        engines[weights] = OnnxEngine(model, threads=1)
+        engines[weights].warm_up()
+        print(f"{weights}: {model.stat().st_size / 1e6:.1f} MB")
+    for weights in [*engines] * HALF_ROUNDS:
+        p50 = decision_ms(engines[weights], manifests[weights], HALF_DECISIONS)["p50"]
+        best[weights] = min(best.get(weights, np.inf), p50)
+    ratio = best["float16"] / best["float32"]
+    print(f"decision p50: float32 {best['float32']:.1f} ms, float16 {best['float16']:.1f} ms, ratio {ratio:.2f}")
+    assert ratio < MOST
+    for engine in engines.values():
+        engine.close()

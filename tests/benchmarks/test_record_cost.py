@@ -2,7 +2,7 @@
 
 The ticks are the runtime's own; their images are real ones (tests/data/realsense-office), 640 pixels wide, with their
 mirror image beside them up to 848. The colour image is noise, the worst case. Peers in the same run: nobody recording,
-and serialising and writing in the tick; for the compression, other lossless schemes.
+and serialising and writing in the tick.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lz4.frame
 import numpy as np
 import pytest
-import zstandard
 from mcap.writer import Writer
 from PIL import Image
 
@@ -147,48 +145,3 @@ def test_recording_costs_the_tick_little_and_the_writer_keeps_up(tmp_path: Path)
     print(f"  writing thread {share:.0f} % of a core, at most {max(waiting)} ticks waiting")
     assert (stats.dropped, stats.stopped) == (0, "")
     assert ours.quantile_ns(0.5) < on_the_spot.quantile_ns(0.5)
-
-
-def png(image: Depth) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(image).save(stream, "png", compress_level=1)
-    return stream.getvalue()
-
-
-def along_rows(image: Depth) -> Depth:
-    """Return the step from pixel to pixel, small either way: 0, -1, 1, -2 ... as 0, 1, 2, 3."""
-    steps = image.copy()
-    steps[:, 1:] -= image[:, :-1]
-    signed = steps.view(np.int16)
-    return ((signed << 1) ^ (signed >> 15)).view(np.uint16)
-
-
-def halves(image: Depth) -> bytes:
-    """Return the low bytes, then the high ones."""
-    return image.view(np.uint8).reshape(-1, 2).T.tobytes()
-
-
-#   scheme                   one image
-SCHEMES: list[tuple[str, Callable[[Depth], bytes]]] = [
-    ("zstd 3, as in a chunk", lambda image: zstandard.compress(image.tobytes(), 3)),
-    ("zstd 1", lambda image: zstandard.compress(image.tobytes(), 1)),
-    ("zstd 9", lambda image: zstandard.compress(image.tobytes(), 9)),
-    ("lz4", lambda image: lz4.frame.compress(image.tobytes())),
-    ("PNG, 16 bit", png),
-    ("steps, zstd 3", lambda image: zstandard.compress(along_rows(image).tobytes(), 3)),
-    ("steps in halves, zstd 3", lambda image: zstandard.compress(halves(along_rows(image)), 3)),
-]
-
-
-def test_no_lossless_scheme_is_both_much_smaller_and_as_fast() -> None:
-    images = real_images()
-    rows = []
-    for name, compress in SCHEMES:
-        began_s = time.thread_time()
-        size = sum(len(compress(image)) for image in images)
-        rows.append((name, sum(image.nbytes for image in images) / size, time.thread_time() - began_s))
-    ours = rows[0]
-    print(f"\n{'depth images':24} smaller by   time (of ours)")
-    for name, ratio, took_s in rows:
-        print(f"{name:24} {ratio:10.2f}   {took_s / ours[2]:5.2f}")
-    assert not [row for row in rows if row[1] > 1.5 * ours[1] and row[2] <= ours[2]]

@@ -5,6 +5,7 @@ The two scripts train only a moment here; what they learn is not judged. The shi
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,6 +63,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_valid(models: dict[str, Path], name: str) -> None:
     assert "output" in engines("validate", models[name])
+    assert json.loads(engines("validate", models[name], "--json", "-"))["wrong"] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 from hypothesis import strategies as st
 
@@ -61,3 +63,8 @@ def damaged(*seeds: bytes, longest: int = 256) -> st.SearchStrategy[bytes]:
     changes = st.lists(CHANGE, max_size=MOST_CHANGES)
     spoiled = st.tuples(st.sampled_from(seeds), changes).map(applied)
     return st.one_of(spoiled, st.binary(max_size=longest)) if longest else spoiled
+
+
+def fixed(*seeds: bytes) -> Callable[[Path], st.SearchStrategy[bytes]]:
+    """Return what draws these seeds, damaged, without a folder to make them in."""
+    return lambda folder: damaged(*seeds)

@@ -40,7 +40,7 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.policy.manifest import load_manifest, manifest_path, weight_types
 from onboard.safety.keepout_zones import load_zones, zone_of
 from onboard.values.messages import Pose
-from tests.fuzz.fuzz_bytes import damaged
+from tests.fuzz.fuzz_bytes import damaged, fixed
 from tests.fuzz.fuzz_parsers import InFile, Parser
 from tests.hil.maps.test_mesh import TO_Y_UP, as_collada, boxes
 from tests.rigs.devices.small_model import small_policy_files
@@ -85,8 +85,8 @@ def depth_png() -> bytes:
     return stream.getvalue()
 
 
-def mesh_in(suffix: str, folder: Path) -> bytes:
-    """Return the room of `test_mesh` in a format."""
+def of_mesh(suffix: str, folder: Path) -> st.SearchStrategy[bytes]:
+    """Return what draws the room of `test_mesh`, damaged, in a format."""
     file = folder / f"room{suffix}"
     if suffix == ".dae":
         as_collada(file, "Z_UP", 1.0, None)
@@ -94,11 +94,7 @@ def mesh_in(suffix: str, folder: Path) -> bytes:
         boxes().export(file)
     else:
         boxes(TO_Y_UP).export(file)
-    return file.read_bytes()
-
-
-def of_mesh(suffix: str, folder: Path) -> st.SearchStrategy[bytes]:
-    return damaged(mesh_in(suffix, folder))
+    return damaged(file.read_bytes())
 
 
 @cache
@@ -164,14 +160,6 @@ def choice() -> Choice:
     return Choice("", None, False, Path("/usr/bin/python3"))
 
 
-def train_config(path: Path) -> None:
-    load_train_config(path)
-
-
-def fixed(*seeds: bytes) -> Callable[[Path], st.SearchStrategy[bytes]]:
-    return lambda folder: damaged(*seeds)
-
-
 def default(name: str) -> bytes:
     return (DEFAULT_ROBOT / name).read_bytes()
 
@@ -206,7 +194,7 @@ PARSERS = (
            InFile("e.json", lambda path: find_sets([str(path)], None, 1, Body()))),
     Parser("conditions", shipped([CONDITIONS_FILE]), InFile("conditions.toml", load_conditions)),
     Parser("depth noise", shipped([NUMBERS_FILE]), InFile("noise.toml", load_depth_noise)),
-    Parser("training", shipped([HIL.parent / "engines/train/default.toml"]), InFile("train.toml", train_config)),
+    Parser("training", shipped([HIL.parent / "engines/train/default.toml"]), InFile("train.toml", load_train_config)),
     Parser("checkpoint", lambda folder: damaged(a_checkpoint(folder)), InFile("c.pt", read_torch)),
     Parser("depth image", fixed(depth_png()), InFile("d.png", read_depth_png)),
     Parser("authority key", lambda folder: damaged(authority()[CA_KEY]),

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
 from hil.commands.replay import as_json
-from hil.commands.report import stories_of
+from hil.commands.report import timelines_of
 from hil.recordings.bags.bag import open_bag
 from hil.recordings.locate import takes_of
 from hil.recordings.recording import open_recording
-from hil.replay.replay import Asked, Replayer, Unread
+from hil.replay.replay import Replayer, ReplayOptions, Unread
 from hil.report.page import write_page
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, ZonesSection
@@ -34,8 +34,7 @@ from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import InFile, Parser
 from tests.rigs.recordings.bag_rig import CAMERA_TOPICS, drive, write_ros1, write_ros2_file, write_ros2_mcap
 from tests.rigs.recordings.replay_mutations import Whole, mutant, put_together, taken_apart
-from tests.rigs.recordings.replay_rig import Tape
-from tests.rigs.runtime_bench import MOUNTS, PLANT, Bench, Puppet
+from tests.rigs.runtime_bench import MOUNTS, PLANT, Bench, Puppet, Tape
 
 MUTANTS = 1 << 20
 """Of a recording that is taken apart, spoiled and put together again (`replay_mutations`)."""
@@ -70,7 +69,7 @@ def a_drive(folder: Path) -> Whole:
     place = folder / "drive"
     place.mkdir()
     config = Config()
-    tape = Tape(place, config, lose=lambda slot: False)
+    tape = Tape(place, config)
     bench = Bench(policy_maker(config, PLANT)(), listeners=[tape])
     for camera in MOUNTS.depth:
         bench.wall(camera, 3000)
@@ -78,9 +77,7 @@ def a_drive(folder: Path) -> Whole:
     bench.ticks(25)
     bench.fix(Pose(1.0, 2.0, 0.6))
     bench.ticks(30)
-    tape.close()
-    (file,) = place.glob("*.mcap")
-    return taken_apart(put_together(taken_apart(file.read_bytes())))
+    return taken_apart(put_together(taken_apart(tape.close().read_bytes())))
 
 
 def spoiled_drive(folder: Path) -> st.SearchStrategy[bytes]:
@@ -99,7 +96,7 @@ def read_messages(path: Path) -> None:
 
 @cache
 def replayer() -> Replayer:
-    return Replayer(Asked())
+    return Replayer(ReplayOptions())
 
 
 def replayed(path: Path) -> None:
@@ -113,8 +110,8 @@ def replayed(path: Path) -> None:
 
 def reported(path: Path) -> None:
     for take in takes_of([str(path)]):
-        for story in stories_of(take)[0]:
-            write_page(path.with_name("page.html"), story)
+        for timeline in timelines_of(take)[0]:
+            write_page(path.with_name("page.html"), timeline)
 
 
 # ---- what stands in them as text

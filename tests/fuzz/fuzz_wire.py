@@ -8,7 +8,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,7 @@ from onboard.service.systemd import NOTIFY_SOCKET, Notifier
 from onboard.system import journald
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Inputs, Pose, Teleop, Twist
-from tests.fuzz.fuzz_bytes import damaged
+from tests.fuzz.fuzz_bytes import damaged, fixed
 from tests.fuzz.fuzz_parsers import Parser
 from tests.onboard.drivers.dds.test_ros_types import SAMPLES
 from tests.rigs.runtime_bench import Bench, Puppet
@@ -281,20 +281,16 @@ NOTE = {
 }
 
 
-def _fixed(strategy: st.SearchStrategy[bytes]) -> Callable[[Path], st.SearchStrategy[bytes]]:
-    return lambda folder: strategy
-
-
 PARSERS = (
-    Parser("DDS messages", _fixed(damaged_message()), read_message),
-    Parser("diagnostics", _fixed(damaged(*told_by_a_runtime())), read_diagnostics),
+    Parser("DDS messages", lambda folder: damaged_message(), read_message),
+    Parser("diagnostics", fixed(*told_by_a_runtime()), read_diagnostics),
     Parser("messages while driving",
-           _fixed(st.lists(damaged(*heard_while_driving(), longest=0), max_size=8).map(_framed)), drive_among),
-    Parser("compressed images", _fixed(damaged(*pictures())), read_picture),
+           lambda folder: st.lists(damaged(*heard_while_driving(), longest=0), max_size=8).map(_framed), drive_among),
+    Parser("compressed images", fixed(*pictures()), read_picture),
     Parser("serial frames",
-           _fixed(damaged(*(b"\x05" + one for one in (FEEDBACK, FEEDBACK * 3, encode_velocity(Twist(0.3, 0.1)))))),
+           fixed(*(b"\x05" + one for one in (FEEDBACK, FEEDBACK * 3, encode_velocity(Twist(0.3, 0.1))))),
            read_serial),
     Parser("environment",
-           _fixed(damaged(b"7", b"0", b"8:12345", b"/run/systemd/notify", b"@notify", json.dumps(NOTE).encode())),
+           fixed(b"7", b"0", b"8:12345", b"/run/systemd/notify", b"@notify", json.dumps(NOTE).encode()),
            read_environment),
 )  # fmt: skip

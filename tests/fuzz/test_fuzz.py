@@ -16,15 +16,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.strategies import SearchStrategy
-from mcap.writer import CompressionType
 
 from onboard.drivers.dds import ros_types as ros
-from onboard.recording.repair import repair
 from onboard.values.errors import InputError, OnboardError
 from tests.fuzz import fuzz_parsers
 from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import KEPT, Parser
-from tests.fuzz.fuzz_recordings import a_drive, small_recording
+from tests.fuzz.fuzz_recordings import a_drive
 from tests.fuzz.fuzz_run import PARSERS, fuzz
 from tests.fuzz.fuzz_wire import damaged_message, read_message
 from tests.rigs.recordings.replay_mutations import MUTATIONS, Whole, a_bomb, mutant
@@ -110,33 +108,6 @@ def test_a_message_is_understood_or_counted_as_undecodable(kind: type, tmp_path:
             read_message(content, tmp_path)
 
     heard()
-
-
-#   field of a chunk's head   its offset there   a length beyond all bounds, and its bytes
-LENGTHS = [
-    ("unpacked", 16, 2**63, 8),
-    ("unpacked", 16, 2**41, 8),
-    ("packed", 36, 2**63, 8),
-    ("packed", 36, 2**41, 8),
-    ("name", 28, 2**31, 4),
-]
-RECORD_HEAD_BYTES = 9
-CHUNK = 6
-
-
-@pytest.mark.parametrize(("name", "offset", "length", "width"), LENGTHS)
-def test_found_once_a_chunk_that_names_a_length_beyond_all_bounds(
-    tmp_path: Path, name: str, offset: int, length: int, width: int
-) -> None:
-    content = bytearray(small_recording(CompressionType.ZSTD)[:-60])
-    header_bytes = RECORD_HEAD_BYTES + int.from_bytes(content[9:17], "little")
-    chunk = len(b"\x89MCAP0\r\n") + header_bytes
-    assert content[chunk] == CHUNK
-    at = chunk + RECORD_HEAD_BYTES + offset
-    content[at : at + width] = length.to_bytes(width, "little")
-    (tmp_path / "r.mcap").write_bytes(content)
-    with contextlib.suppress(OnboardError):
-        assert repair(tmp_path / "r.mcap").messages < 20
 
 
 MUTANTS = 2_000

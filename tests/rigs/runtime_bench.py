@@ -7,20 +7,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onboard.assembly.robot import build_rigs
-from onboard.config.config import Config, PolicySection, ScanSection
+from onboard.assembly.robot import build_rigs, session_of
+from onboard.config.config import Config, PolicySection, RecordSection, ScanSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.counters import Counters
 from onboard.navigation.odometry import integrate
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import Inference, InlineInference, Result
-from onboard.runtime import Listener, Robot, Runtime
+from onboard.recording.recorder import Recorder
+from onboard.recording.tick_writer import TickRecorder
+from onboard.runtime import Listener, Runtime
 from onboard.safety.keepout_zones import MapZones
-from onboard.state import TickRecord
+from onboard.state import Robot, TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
 from onboard.values.errors import EngineError
 from onboard.values.interfaces import Policy
@@ -39,6 +43,7 @@ from onboard.values.messages import (
     Teleop,
     Twist,
 )
+from tests.rigs.machine.waiting import until
 
 MS = 1_000_000
 MOUNTS = load_mounts(Config().robot.mounts)
@@ -56,13 +61,18 @@ def plain_config(**sections: Any) -> Config:
 SLOW = ACTIONS.index(Twist(0.3, 0.0))
 FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 LEFT = ACTIONS.index(Twist(0.0, 1.0))
+WRITTEN_S = 300.0
 NEAR_MM = 101
 """Depth of a wall before the front camera that nothing may come nearer to."""
 
 
+mounts_of = functools.cache(load_mounts)
+
+
 @functools.cache
 def rigs_of(config: str) -> tuple[Any, Any]:
-    return build_rigs(Config.model_validate_json(config), MOUNTS)
+    read = Config.model_validate_json(config)
+    return build_rigs(read, mounts_of(read.robot.mounts))
 
 
 class Puppet:
@@ -159,7 +169,8 @@ class Bench:
             self.inference = SlowInference(self.policy, self.clock, *given)
         self.pose, self.twist = Pose(0.0, 0.0, 0.0), STOP
         self.stuck, self.reports = False, True
-        self.images = {name: np.zeros((m.height, m.width), np.uint16) for name, m in MOUNTS.depth.items()}
+        depth = mounts_of(self.config.robot.mounts).depth
+        self.images = {name: np.zeros((m.height, m.width), np.uint16) for name, m in depth.items()}
         self.obstacle: bool | None = None
         self.e_stop: bool | None = None
         self.teleop: Teleop | None = None
@@ -170,7 +181,7 @@ class Bench:
         self._cancel = False
         self._number, self._missed = 0, 0
         self._heard_ns = self.clock.now_ns()
-        rig, limits_rig = rigs_of(self.config.model_dump_json(include={"scan", "limits_scan"}))
+        rig, limits_rig = rigs_of(self.config.model_dump_json(include={"robot", "scan", "limits_scan"}))
         memory = self.policy.initial_memory(), self.policy.memory_reset_s
         robot = Robot(self.config, rig, limits_rig, PLANT, *memory, masks)
         self.runtime = Runtime(robot, self.clock, self, self.inference, self, listeners)
@@ -264,6 +275,47 @@ class Bench:
         slot = Slot(self._number, deadline_ns, self.clock.now_ns(), self._missed)
         self._number, self._missed = self._number + 1, 0
         return self.runtime.tick(slot)
+
+
+class Tape:
+    """A listener that keeps every tick and records those that `lose` does not name.
+
+    taken: whether the recorder took each recorded tick
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        lose: Callable[[int], bool] = lambda slot: False,
+        *,
+        session: Mapping[str, str] | None = None,
+        wall_ns: int = 10**18,
+        name: str = "robot",
+        **record: Any,
+    ) -> None:
+        section = RecordSection(directory=folder, **{"queue_messages": 100_000, **record})
+        told = session_of(config) if session is None else session
+        self.recorder = Recorder(section, name, dict(told), wall_ns=wall_ns, now_ns=NS_PER_S)
+        mounts = mounts_of(config.robot.mounts)
+        self._writer = TickRecorder(self.recorder, config.dds, mounts, config.scan.far_m)
+        self._lose = lose
+        self.ticks: list[TickRecord] = []
+        self.taken: list[bool] = []
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        if not self._lose(record.slot.number):
+            self.taken.append(self._writer.record(record))
+
+    def close(self) -> Path:
+        """Finish the file, however busy the machine is, and return it; the last one where there are several."""
+        until(lambda: self.recorder.stats().queued == 0, WRITTEN_S)
+        self.recorder.close()
+        stats = self.recorder.stats()
+        assert (stats.dropped, stats.stopped, stats.last_problem) == (0, "", "")
+        assert stats.file is not None
+        return stats.file
 
 
 def with_noise(inputs: Inputs, rng: np.random.Generator, nearest_mm: int, farthest_mm: int) -> Inputs:

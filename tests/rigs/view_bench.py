@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from onboard.config.config import RecordSection
-from onboard.counters import Counters
-from onboard.recording.recorder import Recorder
-from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import ColorFrame, Inputs, Pose, Twist
-from tests.rigs.runtime_bench import LEFT, MOUNTS, Bench, Puppet
+from tests.rigs.runtime_bench import LEFT, Bench, Puppet, Tape
 
 WALL_NS = 1_790_000_000 * NS_PER_S
 FIX, GOAL = Pose(1.0, 2.0, 0.5), Pose(3.0, 4.0, 0.0)
@@ -38,16 +34,6 @@ class Recorded:
         return [wall_ns(tick) for tick in self.ticks]
 
 
-class _Keeper:
-    def __init__(self, writer: TickRecorder) -> None:
-        self.ticks: list[TickRecord] = []
-        self._writer = writer
-
-    def tick(self, record: TickRecord, counters: Counters) -> None:
-        self.ticks.append(record)
-        self._writer.record(record)
-
-
 def wall_ns(tick: TickRecord) -> int:
     """Return when a tick was, as its recording dates it."""
     return WALL_NS - NS_PER_S + tick.slot.start_ns
@@ -59,10 +45,8 @@ def record_drive(
     """Record an eventful drive: a fix, a goal in the map, walls in view, an operator, an e-stop at the end."""
     config = Bench(**sections).config
     given = {"robot": "robot", "configuration": config.model_dump_json(), "mounts": config.robot.mounts.read_text()}
-    section = RecordSection(directory=folder, queue_messages=100_000)
-    recorder = Recorder(section, "robot", {**given, **session}, wall_ns=WALL_NS, now_ns=NS_PER_S)
-    keeper = _Keeper(TickRecorder(recorder, config.dds, MOUNTS, config.scan.far_m))
-    bench = Bench(Puppet(LEFT), listeners=[keeper], **sections)
+    tape = Tape(folder, config, session={**given, **session}, wall_ns=WALL_NS)
+    bench = Bench(Puppet(LEFT), listeners=[tape], **sections)
     bench.alter = _with_color
     bench.wall("front", FAR_MM)
     bench.tick(5)
@@ -74,11 +58,7 @@ def record_drive(
     bench.tick(15)
     bench.e_stop = True
     bench.tick(5)
-    recorder.close()
-    stats = recorder.stats()
-    assert stats.file is not None
-    assert (stats.dropped, stats.last_problem) == (0, "")
-    return Recorded(stats.file, keeper.ticks)
+    return Recorded(tape.close(), tape.ticks)
 
 
 def _with_color(inputs: Inputs) -> Inputs:

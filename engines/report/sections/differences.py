@@ -6,6 +6,7 @@ A paired difference is more sensitive than a comparison of two intervals.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from engines.report.results.markdown import table
 from engines.report.results.result_files import SEEDS, VALIDATION, Evaluated, Gathered, same_set
 from engines.report.results.section import OURS, Part
-from hil.evaluate.metrics import Interval, bootstrap, is_behind, paired_rates
+from hil.evaluate.metrics import Interval, bootstrap, is_behind, means_by_episode, paired_rates
 from hil.evaluate.result import Row
 
 FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
@@ -75,8 +76,16 @@ def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
     """Return pairs of rows of the same episodes, under any conditions."""
     theirs_of = {place[0]: same_set(place) for place in other.episodes}
     same = {place[0] for place in one.episodes if theirs_of.get(place[0]) == same_set(place)}
-    theirs = {(row.map, row.index): row for row in other.rows if row.map in same}
-    return [(row, theirs[row.map, row.index]) for row in one.rows if (row.map, row.index) in theirs]
+    theirs = dict(_numbered([row for row in other.rows if row.map in same]))
+    return [(row, theirs[key]) for key, row in _numbered(one.rows) if key in theirs]
+
+
+def _numbered(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int, int], Row]]:
+    """Yield each row after its key: map, episode, and number of the drive among the drives of this episode."""
+    drives: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        yield (row.map, row.index, drives[row.map, row.index]), row
+        drives[row.map, row.index] += 1
 
 
 def difference_of_rates(pairs: Pairs) -> Difference | None:
@@ -149,10 +158,11 @@ def _without_images(one: Evaluated) -> Evaluated:
 
 def _difference(name: str, pairs: Pairs) -> Difference | None:
     values = np.array([float(getattr(ours, name)) - float(getattr(its, name)) for ours, its in pairs])
-    if name == SUCCESS:
+    by_episode = means_by_episode([ours for ours, _ in pairs], values)
+    if name == SUCCESS and len(by_episode) == len(values):
         interval = paired_rates(int((values > 0.0).sum()), int((values < 0.0).sum()), len(values))
     else:
-        interval = bootstrap(_means, (values,), 0)
+        interval = bootstrap(_means, (by_episode,), 0)
     return None if interval is None else Difference(float(values.mean()), interval)
 
 

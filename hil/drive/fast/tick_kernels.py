@@ -153,7 +153,7 @@ def _is_overlapping(x: float, y: float, yaw: float, k: Any, bodies: Floats, corn
 
 @kernel
 def report(s: Any, k: Any) -> bool:
-    """Replace the true twist of the wheels by the reported twist, as `drift_step` does.
+    """Replace the true twist of the wheels by the reported twist, as `drift_step` does, corrected as by `odometry`.
 
     Return False, and change nothing, if the drift needs a new sample.
     """
@@ -167,6 +167,8 @@ def report(s: Any, k: Any) -> bool:
     s.wheel_v, s.wheel_w = v, w
     if abs(v) > k.max_v or abs(w) > k.max_w:
         s.refused = 1.0
+    elif k.corrects != 0.0:
+        s.wheel_v, s.wheel_w = k.speed_factor * v, k.turn_factor * w + k.turn_per_m * v
     return True
 
 
@@ -182,6 +184,11 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
     moved = abs(s.wheel_v) > WHEELS_REST_MPS or abs(s.wheel_w) > WHEELS_REST_RADPS
     if k.own_pose != 0.0:
         dx, dy, dyaw = seen_from(base_x, base_y, base_yaw, s.drift_x_m, s.drift_y_m, s.drift_yaw)
+        if k.corrects != 0.0:
+            turned = k.turn_factor * dyaw + k.turn_per_m * dx
+            c, n = math.cos(0.5 * (turned - dyaw)), math.sin(0.5 * (turned - dyaw))
+            dx, dy = k.speed_factor * (c * dx - n * dy), k.speed_factor * (n * dx + c * dy)
+            dyaw = wrapped(turned)
         x, y, yaw = composed(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw, dx, dy, dyaw)
         way_m = math.hypot(dx, dy)
         moved = moved or way_m > 0.0 or dyaw != 0.0
@@ -334,6 +341,7 @@ class TickTable(NamedTuple):
     cell_m:     cell size of the world; radius_m, height_m: size of the body
     driven_s:   time for which odometry integrates the twist of one wheel message
     own_pose:   whether odometry uses the base's own pose instead of the twist
+    corrects:   whether odometry corrects the wheels, by speed_factor, turn_factor and turn_per_m
     max_v, max_w: the wheels are not believed above these speeds
     moving_*, commanded_*: thresholds of `config.RecoverySection`
     depth_every: ticks between two scans
@@ -351,6 +359,10 @@ class TickTable(NamedTuple):
     height_m: float
     driven_s: float
     own_pose: float
+    corrects: float
+    speed_factor: float
+    turn_factor: float
+    turn_per_m: float
     max_v: float
     max_w: float
     moving_mps: float

@@ -146,18 +146,14 @@ def _changed(
 
 
 def floor_about(
-    world: World,
-    z_m: tuple[float, float],
-    prices: Prices,
-    places_xy_map_m: list[tuple[float, float]],
-    margin_m: float = MARGIN_M,
+    world: World, z_m: tuple[float, float], prices: Prices, places_xy_map_m: list[tuple[float, float]]
 ) -> Floor:
     """Return the part of a map around some places, with everything that is solid between the heights `z_m`.
 
     The frame is the frame of the map's grid, with x along its columns. No path leads beyond this part.
     """
     points = np.array([apply(world.grid_from_map, place) for place in places_xy_map_m])
-    low, high = points.min(axis=0) - margin_m, points.max(axis=0) + margin_m
+    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
     rows, columns = world.gap.shape
     first_column, first_row = np.maximum(np.floor(low / world.cell_m), 0).astype(int)
     last_column, last_row = np.minimum(np.ceil(high / world.cell_m), (columns, rows)).astype(int)

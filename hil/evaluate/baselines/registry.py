@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hil.drive.setting import Setting
 
 MODEL_THREADS = 1
+FORGETS_S = 10.0
+"""Period after which `forgetful` loses its memory, as the paper's agent does (paper 1, section 1.5)."""
 
 
 Maker = Callable[["Setting", Episode, "World | None"], Policy]
@@ -95,6 +97,12 @@ def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Po
     return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)
 
 
+def _forgetful(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    policy = _reactive(setting, episode, known_map)
+    policy.memory_reset_s = FORGETS_S
+    return policy
+
+
 def _blind(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
     from hil.evaluate.baselines.blind import BlindPolicy
 
@@ -110,4 +118,4 @@ def _network(model: Path, setting: Setting) -> Policy:
     return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), reset_s, limits)
 
 
-POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "blind": _blind}
+POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "forgetful": _forgetful, "blind": _blind}

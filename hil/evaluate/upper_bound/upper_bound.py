@@ -48,7 +48,6 @@ CASES = (
     "no_localization_drift_0", "no_localization", "no_localization_drift_2", "no_localization_drift_3",
 )  # fmt: skip
 """Conditions of the upper bound: both readings of the fix noise, and no fixes; each with 0 to 3 times the drift."""
-PLANNER = "planner"
 WAITING_RADPS = 1.0
 """Turn rate of a robot that waits for a fix, as in the expert's wait (`engines/train/rollout/expert.py`)."""
 
@@ -162,7 +161,7 @@ def drive_known(setting: Setting, episode: Episode) -> Floats:
     Raises InputError if the start is not free.
     """
     perfect = replace(setting, senses=replace(setting.senses, drift_scale=0.0, localization_scale=0.0))
-    outcome = drive_fast(perfect, episode, make_policy(PLANNER, perfect, episode), 0)
+    outcome = drive_fast(perfect, episode, make_policy("planner", perfect, episode), 0)
     return known_drive(outcome, episode.start, goal_tick(setting.config.rates.ticks_per_decision))
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, preparing
-from hil.live.demo import HEAD, DriveLink, demo_config
+from hil.live.demo import DriveLink, demo_config
+from hil.live.demo_result import Files
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
 from hil.physics.collision_world import body_of
@@ -28,7 +29,6 @@ from hil.scene.crowd_file import CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
-from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import State
@@ -72,36 +72,11 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
         site = Site(wanted, body, load_plant(config.robot.plant))
-    folder = options.out.resolve()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = Files(folder, site.label)
-        files.config.write_text(as_toml(config, HEAD), encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    files = Files(options.out.resolve(), site.label, config, ("robot", "twin", "guard", "run"))
     with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:
         title = f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go"
         state, time_s = _drive(DriveLink(wire, config, children, title), config, site, options.limit_s)
     return _result(site, files, state, time_s)
-
-
-class Files:
-    """Paths of a demo's files: log and result of each process, configuration, picture. It deletes old results."""
-
-    def __init__(self, folder: Path, label: str) -> None:
-        self._folder, self._label = folder, label
-        self.config = folder / f"{label}.toml"
-        self.picture = folder / f"{label}.png"
-        for old in (self.picture, *map(self.result, ("robot", "twin", "guard", "run"))):
-            old.unlink(missing_ok=True)
-
-    def log(self, who: str) -> Path:
-        """Return the path of the log file of process `who`."""
-        return self._folder / f"{self._label}.{who}.log"
-
-    def result(self, who: str) -> Path:
-        """Return the path of the JSON result of process `who`."""
-        return self._folder / f"{self._label}.{who}.json"
 
 
 @contextlib.contextmanager

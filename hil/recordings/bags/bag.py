@@ -18,7 +18,7 @@ from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.types import array, sequence
 from PIL import Image as Picture
 
-from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image, Vector3
 from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError
@@ -38,6 +38,14 @@ class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_
     header: Header = field(default_factory=Header)
     format: str = ""
     data: Bytes = b""
+
+
+@dataclass
+class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
+    """The gyroscope of an inertial unit; its other fields are not read."""
+
+    header: Header = field(default_factory=Header)
+    angular_velocity: Vector3 = field(default_factory=Vector3)
 
 
 def plain(sample: CompressedImage) -> Image:
@@ -121,7 +129,8 @@ DAMAGE: tuple[type[Exception], ...] = (
 """Errors for a damaged file beside the library's own; the library generates Python from message definitions."""
 
 
-KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
+IMU = "sensor_msgs/msg/Imu"
+KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, COMPRESSED: CompressedImage, IMU: Imu}
 """Message types that are read."""
 
 

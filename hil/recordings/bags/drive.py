@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hil.recordings.bags.bag import Arrived, Bag, open_bag
-from hil.recordings.bags.plan import Asked, Plan, planned
+from hil.recordings.bags.plan import ImportOptions, Plan, planned
 from hil.recordings.bags.transforms import seen_from_base
 from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
+from hil.recordings.recording import IMPORTED_COMMANDS
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, robot_of, scan_topics, session_of, zones_of
@@ -100,7 +101,7 @@ def _twist(sample: RosTwist | TwistStamped) -> Twist:
     return twist_from_ros(sample.twist if isinstance(sample, TwistStamped) else sample)
 
 
-COMMANDS_TOPIC = "/imported/cmd_vel"
+COMMANDS_TOPIC = f"/{IMPORTED_COMMANDS}"
 """Topic of the bag's commands in the result, beside the runtime's commands."""
 
 MOST_WAITING = 100
@@ -131,7 +132,7 @@ class Imported:
     agreement: Agreement | None = None
 
 
-def import_bag(paths: Sequence[Path], out: Path, asked: Asked, *, force: bool = False) -> Imported:
+def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, force: bool = False) -> Imported:
     """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError.
 
     force: replace a file that is there, once the new one is whole
@@ -143,7 +144,7 @@ def import_bag(paths: Sequence[Path], out: Path, asked: Asked, *, force: bool = 
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():
-        plan = planned(bag, asked, folder)
+        plan = planned(bag, options, folder)
         imported = Imported(out, dict(plan.topics), plan.missing)
         session = {**session_of(plan.config), "imported_from": bag.name}
         section = RecordSection(
@@ -183,9 +184,9 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))
-        teller = _Teller(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
-        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (teller,))
-        teller.runtime = runtime
+        listener = _TickListener(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
+        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (listener,))
+        listener.runtime = runtime
         asyncio.run(runtime.run())
 
 
@@ -213,7 +214,7 @@ class _Nowhere:
         """Do nothing."""
 
 
-class _Teller:
+class _TickListener:
     """Records and counts every tick, and stops the runtime at the end of the bag."""
 
     runtime: Runtime

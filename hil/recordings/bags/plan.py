@@ -31,7 +31,7 @@ SETTLE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportOptions:
     """Options: topic by role ("" for none), depth as "NAME=TOPIC", colour topic, goal in the odom frame [m]."""
 
     roles: Mapping[str, str | None]
@@ -59,18 +59,20 @@ class Plan:
     missing: tuple[str, ...]
 
 
-def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
+def planned(bag: Bag, options: ImportOptions, folder: Path) -> Plan:
     """Return the plan. folder: place for a mounts file from the bag. Raises InputError, ConfigError."""
-    config = load_config(asked.config) if asked.config else _default()
-    roles = {role.name: choose(role, bag.topics, asked.roles.get(role.name)) for role in ROLES}
+    config = load_config(options.config) if options.config else _default()
+    roles = {role.name: choose(role, bag.topics, options.roles.get(role.name)) for role in ROLES}
     config = _with_frames(config, bag, roles)
     frames, base = _frames(bag), config.dds.base_frame
-    named = named_cameras(bag.topics, asked.depth)
-    mounts = None if asked.config is None else load_mounts(config.robot.mounts)
-    cameras = cameras_of(bag, frames, base, named, named_color(bag.topics, asked.color), mounts)
-    laser, lines = _laser(bag, roles["laser"], frames, base, wanted=bool(asked.roles.get("laser")) or not cameras.depth)
-    goal = None if roles["goals"] else _goal(bag, roles["odometry"], config, asked.goal_xy_m)
-    config = _configured(config, cameras, laser is not None, asked, folder)
+    named = named_cameras(bag.topics, options.depth)
+    mounts = None if options.config is None else load_mounts(config.robot.mounts)
+    cameras = cameras_of(bag, frames, base, named, named_color(bag.topics, options.color), mounts)
+    laser, lines = _laser(
+        bag, roles["laser"], frames, base, wanted=bool(options.roles.get("laser")) or not cameras.depth
+    )
+    goal = None if roles["goals"] else _goal(bag, roles["odometry"], config, options.goal_xy_m)
+    config = _configured(config, cameras, laser is not None, options, folder)
     topics = {name: role.ours for role in ROLES if role.ours and (name := roles[role.name])}
     topics |= {topic: f"{name}/depth/image" for name, topic in cameras.depth.items()}
     topics |= {cameras.color: "color/image"} if cameras.color else {}
@@ -156,13 +158,13 @@ def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[floa
     return Arrived("goal_pose", time_ns, goal)
 
 
-def _configured(config: Config, cameras: Cameras, laser: bool, asked: Asked, folder: Path) -> Config:
+def _configured(config: Config, cameras: Cameras, laser: bool, options: ImportOptions, folder: Path) -> Config:
     """Return the runtime's configuration. Raises ConfigError for bad cameras of the bag."""
     changes: dict[str, Any] = {
         "goal": config.goal.model_copy(update={"progress_timeout_s": NEVER_S, "timeout_s": NEVER_S}),
         "recovery": config.recovery.model_copy(update={"blocked_s": NEVER_S}),
     }
-    policy = {"engine": "onnxruntime"} | ({"model": asked.policy} if asked.policy else {})
+    policy = {"engine": "onnxruntime"} | ({"model": options.policy} if options.policy else {})
     changes["policy"] = config.policy.model_copy(update=policy)
     if laser:
         changes["scan"] = config.scan.model_copy(update={"topic": config.scan.topic or LASER})

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from hil.drive.episodes import choose
 from hil.live.child_process import Child
-from hil.live.demo import HEAD, START_S, demo_config
+from hil.live.demo import START_S, demo_config
+from hil.live.demo_result import write_config
 from hil.physics.collision_world import body_of
 from hil.reliability.faults.run.processes import TooLateError
 from onboard.assembly.assembly import run_robot
 from onboard.config.config import Config, load_config
-from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_goal
 from onboard.system.log import configure
@@ -160,11 +160,7 @@ def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
     """
     config = _config(trial)
     started = trial.folder / "robot.toml"
-    try:
-        trial.folder.mkdir(parents=True, exist_ok=True)
-        started.write_text(as_toml(config, HEAD), encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{trial.folder}: cannot be written: {error.strerror}") from error
+    write_config(started, config)
     runtimes = Runtimes(started, trial.folder / "run.log")
     rng = random.Random(trial.seed)
     kills = []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.commands.install.install import Request, default_python, install, uninstall
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.run_program import EndedError
@@ -22,36 +24,35 @@ from onboard.system.signals import KILLED_BY
 EXIT_WENT_BACK = 1
 EXTRAS = "cpu,realsense,serial"
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and do nothing.")]
 
 
 def install_command(
     source: Annotated[
-        Path | None, typer.Argument(help="Wheel or source folder; the folder of this command when not given.")
+        Path | None, typer.Argument(help="Wheel or source folder. Without it: the folder of this command.")
     ] = None,
     extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
     lock: Annotated[
         Path | None,
-        typer.Option(help="Versions with hashes, and nothing else; the wheel's own when not given."),
+        typer.Option(help="Lock file: versions with hashes. Without it: the wheel's own."),
     ] = None,
     unlocked: Annotated[
-        bool, typer.Option("--unlocked", help="Install what versions fit, without looking at hashes.")
+        bool, typer.Option("--unlocked", help="Install any versions that fit, without checking hashes.")
     ] = False,
-    wheels: Annotated[
-        Path | None, typer.Option(help="A folder that all packages come from; nothing is asked of a network.")
-    ] = None,
+    wheels: Annotated[Path | None, typer.Option(help="Take all packages from this folder, without a network.")] = None,
     system_packages: Annotated[
-        bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
+        bool, typer.Option("--system-packages", help="Use the system's Python packages too (TensorRT of JetPack).")
     ] = False,
-    python: Annotated[Path | None, typer.Option(help="Interpreter; the one of this command when not given.")] = None,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the version before.")] = False,
-    downgrade: Annotated[
-        bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
-    ] = False,
+    python: Annotated[
+        Path | None, typer.Option(help="Python interpreter. Without it: the one of this command.")
+    ] = None,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Return to the previous version.")] = False,
+    downgrade: Annotated[bool, typer.Option("--downgrade", help="Allow an older release than the active one.")] = False,
     start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
-    ready_within: Annotated[float, typer.Option(min=1.0, help="Timeouts until READY, in s.")] = 900.0,
-    settle: Annotated[float, typer.Option(min=0.0, help="So long it has to stay READY, in s.")] = 10.0,
+    ready_within: Annotated[float, typer.Option(min=1.0, help="Timeout until READY, in s.")] = 900.0,
+    settle: Annotated[float, typer.Option(min=0.0, help="Time for which it must stay READY, in s.")] = 10.0,
     dry_run: DryRunOption = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Install the service: a version beside the others, one switch, and back when the new one is not READY.
 
@@ -60,21 +61,26 @@ def install_command(
     """
     if rollback and source is not None:
         raise typer.BadParameter("--rollback takes no SOURCE")
+    check_json_target(json_file)
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
     request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run)
     with _exit_codes():
-        install(request, Layout(), Systemd(), _say)
+        result = install(request, Layout(), Systemd(), _say_beside(json_file))
+    if json_file is not None:
+        write_json(json_file, result)
 
 
 def uninstall_command(
-    purge: Annotated[
-        bool, typer.Option("--purge", help="The configuration, the drop-ins and the recordings too.")
-    ] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete configuration, drop-ins and recordings too.")] = False,
     dry_run: DryRunOption = False,
+    json_file: JsonOption = None,
 ) -> None:
     """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
+    check_json_target(json_file)
     with _exit_codes():
-        uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+        result = uninstall(Layout(), Systemd(), _say_beside(json_file), purge=purge, dry_run=dry_run)
+    if json_file is not None:
+        write_json(json_file, result)
 
 
 @contextlib.contextmanager
@@ -85,6 +91,11 @@ def _exit_codes() -> Iterator[None]:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(KILLED_BY + error.number if isinstance(error, EndedError) else EXIT_WENT_BACK) from error
+
+
+def _say_beside(json_file: str | None) -> Callable[[str], None]:
+    """Return what prints a line: on standard error if the result is on standard output."""
+    return _say if json_file != STANDARD_OUTPUT else partial(typer.echo, err=True)
 
 
 def _say(words: str) -> None:

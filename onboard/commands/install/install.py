@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.plan import Found, Order, find, line, outcome, plan
@@ -72,8 +73,8 @@ def os_errors_as_input_errors() -> Iterator[None]:
 
 
 @os_errors_as_input_errors()
-def install(request: Request, layout: Layout, services: Systemd, say: Callable[[str], None]) -> None:
-    """Install the requested version.
+def install(request: Request, layout: Layout, services: Systemd, say: Callable[[str], None]) -> dict[str, Any]:
+    """Install the requested version; return version, release, the version before and the steps, as plain values.
 
     say: shows a line to the operator; never fails.
     Raises InputError: nothing was changed; NotReadyError: the version before runs; EndedError: the same, by a signal.
@@ -93,12 +94,20 @@ def install(request: Request, layout: Layout, services: Systemd, say: Callable[[
         found = find(layout, runs=seen.runs, enabled=seen.enabled, running=running)
         order = _order(request, wheel, found)
         steps = plan(order, found)
+        result = {
+            "version": order.name,
+            "release": order.release,
+            "before": found.current,
+            "steps": [step.name.lower() for step in steps],
+            "dry_run": request.dry_run,
+        }
         if request.dry_run and steps:
             for step in steps:
                 say(f"would {line(step, order, found)}")
-            return
+            return result
         Installer(layout, services, order, found, wheel, request.choice, request.timeouts, say).do(steps)
         say(outcome(order, found, changed=bool(steps)))
+        return result
 
 
 def require_root(verb: str) -> None:
@@ -151,8 +160,12 @@ def _order(request: Request, wheel: Wheel | None, found: Found) -> Order:
 
 
 @os_errors_as_input_errors()
-def uninstall(layout: Layout, services: Systemd, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
+def uninstall(
+    layout: Layout, services: Systemd, say: Callable[[str], None], *, purge: bool, dry_run: bool
+) -> dict[str, Any]:
     """Remove the service, all versions and their cache. Safe to call again after an interruption.
+
+    Return what is removed and what stays, as plain values.
 
     purge: remove the configuration, the unit's drop-ins and the recordings too. The service's user stays, because it
     may own other files.
@@ -160,13 +173,19 @@ def uninstall(layout: Layout, services: Systemd, say: Callable[[str], None], *, 
     """
     installed = _installed(layout)
     folders = [folder for folder in (layout.home, layout.cache, *_kept(layout, purge=purge)) if folder.exists()]
+    stays = [folder for folder in _kept(layout, purge=True) if folder.exists() and folder not in folders]
+    result = {
+        "removed": [str(path) for path in (*installed, *folders)],
+        "stays": [str(folder) for folder in stays],
+        "dry_run": dry_run,
+    }
     if not installed and not folders:
         say("nothing is installed")
-        return
+        return result
     if dry_run:
         for words in _lines(installed, folders):
             say(f"would {words}")
-        return
+        return result
     require_root("uninstall")
     with contextlib.ExitStack() as held:
         held.enter_context(exclusive(layout))
@@ -174,9 +193,9 @@ def uninstall(layout: Layout, services: Systemd, say: Callable[[str], None], *, 
         for words in _lines(installed, folders):
             say(words)
         _remove(layout, services, installed, folders)
-    for folder in _kept(layout, purge=True):
-        if folder.exists():
-            say(f"{folder} stays; --purge removes it")
+    for folder in stays:
+        say(f"{folder} stays; --purge removes it")
+    return result
 
 
 def _installed(layout: Layout) -> list[Path]:

@@ -10,8 +10,8 @@ import pytest
 from engines.ablations.trial import TRAINING
 from engines.runs.locks import alone_in
 from tests.rigs.ablation_rig import write_agents
-from tests.rigs.machine.processes import children_of, running
-from tests.rigs.machine.waiting import alive, until
+from tests.rigs.machine.processes import running
+from tests.rigs.machine.waiting import alive, children, until
 
 #   signal          files that are there by then   exit code
 SIGNALS = [(signal.SIGTERM, "*/training/*", 128 + signal.SIGTERM), (signal.SIGKILL, "*/log.txt", -signal.SIGKILL)]
@@ -24,8 +24,8 @@ def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, c
     recipe.write_text(recipe.read_text().replace("rounds = 2", "rounds = 100000"))
     with running("engines", "ablations", "--out", "out", "--agents", table, "--jobs", 2, folder=tmp_path) as command:
         until(lambda: len(list((tmp_path / "out").glob(files))) >= 2, 120.0)
-        until(lambda: len(children_of(command)) == 3, 10.0)  # one is the tracker of `multiprocessing`
-        trainings = children_of(command)
+        until(lambda: len(children(command.process.pid)) == 3, 10.0)  # one is the tracker of `multiprocessing`
+        trainings = children(command.process.pid)
         os.kill(command.process.pid, number)
         assert command.wait() == code
         until(lambda: not any(alive(pid) for pid in trainings), 20.0)

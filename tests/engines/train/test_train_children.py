@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.machine.processes import children_of, running
-from tests.rigs.machine.waiting import alive, until
+from tests.rigs.machine.processes import running
+from tests.rigs.machine.waiting import alive, children, until
 
 CONFIG = """
 [encoder]
@@ -54,8 +54,8 @@ def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
     arguments = ("encoder", "--out", tmp_path / "out", "--config", tmp_path / "encoder.toml", "--jobs", 2, "--tiny")
     with running("engines", *map(str, arguments), folder=tmp_path) as command:
         # Two renderers, and what keeps count of multiprocessing's files.
-        until(lambda: len(children_of(command)) == 3, ENOUGH_S)
-        started = children_of(command)
+        until(lambda: len(children(command.process.pid)) == 3, ENOUGH_S)
+        started = children(command.process.pid)
         until(lambda: sum(map(renders, started)) == 2, ENOUGH_S)
         # A terminal sends Ctrl-C to all of them.
         command.interrupt() if number == signal.SIGINT else os.kill(command.process.pid, number)

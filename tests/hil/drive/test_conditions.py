@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.drive.conditions import ALL, HEADLINE, ORDINARY, chosen, load_conditions
+from hil.drive.conditions import ALL, ORDINARY, chosen, load_conditions
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
@@ -92,8 +92,8 @@ def test_who_says_never_says_what_clears_the_memory_all_the_same() -> None:
 
 
 def test_all_but_the_ordinary_row_stand_on_the_headline() -> None:
-    rows = {name: row for name, row in SHIPPED.items() if name not in (ORDINARY, HEADLINE)}
-    assert all(row.fix_every_steps == SHIPPED[HEADLINE].fix_every_steps for row in rows.values())
+    rows = {name: row for name, row in SHIPPED.items() if name not in (ORDINARY, "paper")}
+    assert all(row.fix_every_steps == SHIPPED["paper"].fix_every_steps for row in rows.values())
     assert len({row.what for row in SHIPPED.values()}) == len(SHIPPED)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from hil.drive.episode_sets import BUILDINGS, FLOORS, RESERVED_SEEDS, SETS, SPLITS, building_of, split_of
-from hil.drive.episodes import COMMITTED, DETOUR, MAX_M, MIN_M, is_detour, load_episodes, make_set
+from hil.drive import episode_sets
+from hil.drive.episode_sets import BUILDINGS, FLOORS, RESERVED_SEEDS, SEALED, SETS, SPLITS, building_of, split_of
+from hil.drive.episodes import COMMITTED, DETOUR, DRAWS, MAX_M, MIN_M, is_detour, load_episodes, make_set, straight_m
 from hil.evaluate.episode_selection import find_sets, load_set
 from hil.maps.load import MAPS_FOLDER, map_names
 from hil.physics.collision_world import Body
@@ -51,7 +55,8 @@ def test_a_set_is_what_its_plan_says(name: str, maps: set[str], split: str, leas
 def test_every_set_has_furniture_of_its_own() -> None:
     seeds = [plan.seed for chosen in SETS.values() for plan in chosen.plans]
     assert set(seeds) == RESERVED_SEEDS
-    assert len({chosen.plans[0].seed for chosen in SETS.values()}) == len(SETS)
+    drawn = [name for name in SETS if not name.endswith(SEALED)]  # a sealed half is of the same draw as its open half
+    assert len({SETS[name].plans[0].seed for name in drawn}) == len(drawn)
     assert {file.name for chosen in SETS.values() for file in chosen.folder.iterdir()} == {
         f"{plan.map_name}.json" for plan in COMMITTED
     }
@@ -65,6 +70,80 @@ def test_the_first_episodes_can_be_driven(name: str, place: str) -> None:
         way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
         assert way is not None
         assert path_length(way) == pytest.approx(episode.geodesic_m, rel=0.02)
+
+
+#   set        episodes in both halves   length [m]
+HALVES = [("habitat", 500, (1.0, 30.0)), ("hard", 250, (10.0, 30.0))]
+
+
+@pytest.mark.parametrize(("name", "count", "lengths_m"), HALVES, ids=[row[0] for row in HALVES])
+def test_a_benchmark_is_what_its_rule_says_and_no_episode_is_in_both_halves(
+    name: str, count: int, lengths_m: tuple[float, float]
+) -> None:
+    halves = [tables(half) for half in (name, name + SEALED)]
+    assert {table["map"] for half in halves for table in half} == TEST
+    sizes = [[len(table["episodes"]) for table in half] for half in halves]
+    assert sizes == [[count // 10] * 5] * 2
+    rows = [row for half in halves for table in half for row in table["episodes"]]
+    assert len({json.dumps(row) for row in rows}) == count
+    assert all(lengths_m[0] <= row["geodesic_m"] <= lengths_m[1] for row in rows)
+    ratios = np.array([row["geodesic_m"] / row["straight_m"] for row in rows])
+    if name == "hard":
+        assert ratios.min() >= 1.5 - 1e-3
+    else:  # the rule keeps under 0.3 of the draws below 1.1, so few of them are left
+        assert 0.02 < (ratios < 1.1).mean() < 0.2
+    by = SETS[name].rule
+    assert (by.limit_s, by.noise_seeds, by) == (180.0, 3, SETS[name + SEALED].rule)
+
+
+def test_a_rule_keeps_an_episode_by_its_ratio() -> None:
+    """The published rule of habitat-lab: 20 (r - 0.98)^2 below 1.1, else 1. `hard` knows two cases."""
+    kept = DRAWS["habitat"].kept
+    assert [kept(ratio) for ratio in (1.0, 1.05, 1.0999)] == pytest.approx([0.008, 0.098, 0.2875], abs=1e-3)
+    assert [kept(ratio) for ratio in (1.1, 1.7)] == [1.0, 1.0]
+    assert [DRAWS["hard"].kept(ratio) for ratio in (1.1, 1.4999, 1.5, 4.0)] == [0.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["habitat", "hard"])
+def test_the_halves_are_drawn_from_their_seed(name: str) -> None:
+    """The first draws of a map: even ones in the open half, odd ones in the sealed half."""
+    plan = next(plan for plan in SETS[name].plans if plan.map_name == "willow")
+    drawn = make_set("willow", plan.seed, 4, draw=name).episodes
+    for first, half in enumerate((name, name + SEALED)):
+        kept = load_episodes("willow", SETS[half].folder).episodes[:2]
+        for one, other in zip(drawn[first::2], kept, strict=True):
+            assert one.goal_xy_m == pytest.approx(other.goal_xy_m, abs=1e-4)
+            assert one.geodesic_m == pytest.approx(other.geodesic_m, abs=1e-4)
+
+
+def test_a_benchmark_drawn_anew_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = SETS["hard"]
+    for name in chosen.maps:
+        text = (chosen.folder / f"{name}.json").read_text()
+        (tmp_path / f"{name}.json").write_text(text.replace('"seed": 6026', '"seed": 6027'))
+    monkeypatch.setitem(episode_sets.SETS, "hard", replace(chosen, folder=tmp_path))
+    with pytest.raises(InputError, match=r"--set hard: not the benchmark: the episodes in .* are not the committed"):
+        find_sets([], None, 1, BODY, "hard")
+
+
+def test_a_sealed_half_is_driven_for_a_release_only() -> None:
+    with pytest.raises(InputError, match="--set hard-sealed: sealed: driven once, with --release"):
+        find_sets([], None, 1, BODY, "hard-sealed")
+    assert len(find_sets([], None, 1, BODY, "hard-sealed", release=True)) == len(TEST)
+
+
+@pytest.mark.parametrize("draw", ["habitat", "hard"])
+def test_own_maps_are_drawn_by_the_same_rule(draw: str, tmp_path: Path) -> None:
+    """A hall with a wall in the middle, open at one end."""
+    (tmp_path / "hall.json").write_text(
+        json.dumps([[0, 0, 20, 0], [20, 0, 20, 8], [20, 8, 0, 8], [0, 8, 0, 0], [0, 4, 16, 4]])
+    )
+    (source,) = find_sets([str(tmp_path / "hall.json")], 3, 1, BODY, draw=draw, furniture=0.0)
+    assert (source.limit_s, source.drives, len(source.drawn)) == (180.0, 9, 3)
+    assert load_set(source).episodes == make_set(tmp_path / "hall.json", 1, 3, density=0.0, draw=draw).episodes
+    assert source.told[5:] == [0.0, {"draw": draw, "noise_seeds": 3}]
+    if draw == "hard":
+        assert all(one.geodesic_m >= 1.5 * straight_m(one) and one.geodesic_m >= 10.0 for one in source.drawn)
 
 
 def test_detours_are_kept_in_the_order_drawn() -> None:
@@ -87,7 +166,13 @@ def test_a_set_is_found_by_its_name() -> None:
 
 #   places         set           said
 BAD = [
-    ([], "seen", "--set seen: must be one of committed, unseen, validation"),
+    (
+        [],
+        "seen",
+        "--set seen: must be one of committed, unseen, validation, habitat, habitat-sealed, hard, hard-sealed",
+    ),
+    (["home"], "hard", "--map home: not the benchmark hard, which has ahg2, apartment, lgrc1, warehouse, willow; "),
+    (["hard.json"], "hard", "to draw in your own map, give --draw hard without --set"),
     (["gdc1"], "unseen", "--map gdc1: not in the set unseen, which has ahg2, apartment, lgrc1, warehouse, willow"),
     (["willow"], "validation", "--map willow: not in the set validation"),
 ]
@@ -97,6 +182,22 @@ BAD = [
 def test_what_is_not_there_is_said(places: list[str], name: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
         find_sets(places, None, 1, BODY, name)
+    assert said in str(refused.value)
+
+
+#   options                              said
+BAD_OPTIONS = [
+    ({"draw": "long"}, "--draw long: must be one of habitat, hard"),
+    ({"draw": "hard"}, "--draw hard: willow brings episodes; it draws in maps without"),
+    ({"noise_seeds": 0}, "--noise-seeds 0: must be 1 to 100"),
+    ({"furniture": 2.0, "set_name": "hard"}, "--furniture 2: willow brings episodes"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BAD_OPTIONS)
+def test_what_does_not_fit_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        find_sets(["willow"], None, 1, BODY, **options)
     assert said in str(refused.value)
 
 

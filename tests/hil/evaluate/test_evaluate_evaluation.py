@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_all_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "run.jsonl").exists()  # until it has been told
     done.forget()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_noise_seeds_drive_each_episode_again(tmp_path: Path) -> None:
+    """A row for each episode and seed; the drives of the first seed are those of an evaluation with this seed alone."""
+    plan = replace(PLAN, sources=[replace(source, noise_seeds=3) for source in PLAN.sources])
+    done = evaluate(plan, tmp_path / "run.jsonl", drive=made_up)
+    assert (len(done.rows), len({row.seed for row in done.rows}), plan.drives) == (3 * WHOLE, 3 * WHOLE, 3 * WHOLE)
+    for number in range(3):
+        alone = evaluate(replace(PLAN, seed=PLAN.seed + number), tmp_path / f"{number}.jsonl", drive=made_up)
+        assert set(alone.rows) <= set(done.rows)
+    assert plan.configuration() != PLAN.configuration()
+    again = evaluate(plan, tmp_path / "run.jsonl", drive=made_up)
+    assert (again.resumed, again.rows) == (3 * WHOLE, done.rows)
 
 
 @pytest.fixture

@@ -23,6 +23,24 @@ ROWS = [
 ]
 
 
+def test_drives_of_an_episode_that_agree_say_no_more_than_one() -> None:
+    """Three drives of each episode that end alike: the same figures, and the same intervals over episodes."""
+    once, thrice = summarise(ROWS), summarise(ROWS * 3)
+    assert (thrice.episodes, thrice.success_rate, thrice.spl) == (12, once.success_rate, pytest.approx(once.spl))
+    for name, interval in once.ci95.items():
+        assert thrice.ci95[name] == pytest.approx(interval), name
+
+
+def test_drives_of_an_episode_that_differ_say_more_than_one_but_less_than_episodes() -> None:
+    rng = np.random.default_rng(4)
+    drives = [[row(i, success=bool(rng.random() < 0.6)) for _ in range(3)] for i in range(40)]
+    by_drive = [one for three in drives for one in three]
+    low, high = summarise(by_drive).ci95["success_rate"]
+    as_episodes = wilson(sum(one.success for one in by_drive), 120)
+    narrow, wide = as_episodes[1] - as_episodes[0], np.diff(wilson(24, 40))[0]
+    assert narrow - 1e-9 <= high - low < wide
+
+
 def test_by_hand() -> None:
     summary = summarise(ROWS)
     assert summary.episodes == 4

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.live.demo import HEAD, DemoOptions, demo_config, run_demo
-from hil.live.demo_result import told
+from hil.live.demo import DemoOptions, demo_config, run_demo
+from hil.live.demo_result import told, write_config
 from onboard.config import config
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, load_config
-from onboard.config.toml_text import as_toml
 from onboard.drivers.engines import onnx_engine
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
@@ -143,7 +142,7 @@ def test_a_configuration_survives_being_written(
     )
     whole = demo_config(asked, None)
     path = tmp_path_factory.mktemp("written") / "demo.toml"
-    path.write_text(as_toml(whole, HEAD), encoding="utf-8")
+    write_config(path, whole)
     assert load_config(path) == whole
 
 

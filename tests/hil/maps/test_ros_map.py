@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hil.maps.load import UNKNOWN, RosMapTable, free_cells, load_map, load_ros_map, occupancy
-from hil.maps.world_grid import MAX_CELLS, WALL_HEIGHT_M
+from hil.maps.load import free_cells, load_map, load_ros_map
+from hil.maps.world_grid import WALL_HEIGHT_M
+from onboard.safety.map_image import MAX_CELLS, UNKNOWN, RosMapTable, occupancy
 from onboard.values.errors import InputError
 
 PIXELS = np.array([[0, 100, 205, 254], [254, 254, 254, 254]], np.uint8)

@@ -49,6 +49,16 @@ def test_topics_keep_our_names_when_the_robot_has_a_namespace_and_a_remapping(tm
     assert "front/depth/image" in topics
 
 
+def test_stamped_commands_are_read_as_recorded(tmp_path):
+    drive = record_drive(tmp_path, dds={"stamped_cmd_vel": True})
+    with open_recording(drive.path) as recording:
+        assert recording.left_out == ()
+        sent = [message.sample.twist for message in recording.heard() if message.topic == "cmd_vel"]
+    assert [(twist.linear.x, twist.angular.z) for twist in sent] == [
+        (tick.command.v_mps, tick.command.w_radps) for tick in drive.ticks
+    ]
+
+
 def test_a_message_of_another_version_is_left_out_and_named(drive, monkeypatch):
     monkeypatch.setattr(recordings, "message_type", lambda kind: type("Other", (), {"definition": "float64 other\n"}))
     with open_recording(drive.path) as recording:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hil.__main__ import app
 from hil.recordings.bags.drive import COMMANDS_TOPIC, import_bag
-from hil.recordings.bags.plan import Asked
+from hil.recordings.bags.plan import ImportOptions
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.replay import replay
@@ -48,7 +48,7 @@ WRITERS = [write_ros2, write_ros2_mcap, write_ros1]
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
 def test_a_bag_with_a_laser_becomes_a_drive_that_replays_identically(write, model, tmp_path):
     bag = write(tmp_path / "bag", drive(4.0, CAMERA_TOPICS))
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model))
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
     assert imported.topics == {
         "/robot/odom": "odom",
         "/robot/cmd_vel": "cmd_vel",
@@ -71,7 +71,7 @@ def test_a_bag_with_a_laser_becomes_a_drive_that_replays_identically(write, mode
 
 def test_a_bag_with_a_depth_camera_says_itself_where_it_sits(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(3.0, ["/robot/scan"]))
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model))
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
     assert imported.topics["/camera/depth/image_raw"] == "camera/depth/image"
     assert imported.topics["/camera/color/image_raw"] == "color/image"
     with open_recording(imported.file) as recording:
@@ -90,7 +90,7 @@ def test_a_bag_with_a_depth_camera_says_itself_where_it_sits(model, tmp_path):
 
 def test_the_recorded_commands_stand_beside_those_of_the_runtime(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(1.0, CAMERA_TOPICS))
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model))
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
     with imported.file.open("rb") as stream:
         times = [message.log_time for _, _, message in make_reader(stream).iter_messages([COMMANDS_TOPIC])]
     assert len(times) == 10
@@ -100,8 +100,8 @@ def test_the_recorded_commands_stand_beside_those_of_the_runtime(model, tmp_path
 def test_a_goal_is_asked_for_where_the_robot_went_or_where_one_says(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(2.0, CAMERA_TOPICS))
     for asked, x_m in (
-        (Asked({}, policy=model), 1.95 * SPEED_MPS),
-        (Asked({}, goal_xy_m=(7.0, 2.0), policy=model), 7.0),
+        (ImportOptions({}, policy=model), 1.95 * SPEED_MPS),
+        (ImportOptions({}, goal_xy_m=(7.0, 2.0), policy=model), 7.0),
     ):
         file = tmp_path / f"{x_m}.mcap"
         import_bag([bag], file, asked)
@@ -129,7 +129,7 @@ def test_what_is_missing_is_said_in_one_line_each_and_the_rest_is_played(
     left_out: Iterable[str], lines, model, tmp_path
 ):
     bag = write_ros2(tmp_path / "bag", drive(1.0, left_out))
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model))
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
     for line in lines:
         assert [said for said in imported.missing if said.startswith(line)], (line, imported.missing)
     assert not [said for said in imported.missing if "\n" in said]
@@ -149,7 +149,7 @@ def config(folder: Path, **mounts: object) -> Path:
 
 def test_the_mounts_of_a_configuration_come_first(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(1.0, ["/robot/scan"]))
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, config=config(tmp_path), policy=model))
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, config=config(tmp_path), policy=model))
     assert imported.topics["/camera/depth/image_raw"] == "nose/depth/image"
     with open_recording(imported.file) as recording:
         assert recording.mounts.depth["nose"].base_from_camera[0, 3] == 0.3
@@ -159,7 +159,7 @@ OFFICE = Path(__file__).parents[2] / "data/realsense-recording/office_40f.db3"
 
 
 def test_real_depth_images_that_librealsense_recorded_are_seen(model, tmp_path):
-    asked = Asked({}, config=config(tmp_path, width=640, height=480, fx=384.0, fy=384.0), policy=model)
+    asked = ImportOptions({}, config=config(tmp_path, width=640, height=480, fx=384.0, fy=384.0), policy=model)
     imported = import_bag([OFFICE], tmp_path / "drive.mcap", asked)
     assert list(imported.topics.values()) == ["nose/depth/image"]
     assert imported.scans > 0.9 * imported.ticks > 50
@@ -169,17 +169,20 @@ def test_real_depth_images_that_librealsense_recorded_are_seen(model, tmp_path):
 
 def test_a_mount_of_another_size_is_said(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(0.5, ["/robot/scan"]))
-    asked = Asked({}, config=config(tmp_path, width=640), policy=model)
+    asked = ImportOptions({}, config=config(tmp_path, width=640), policy=model)
     imported = import_bag([bag], tmp_path / "drive.mcap", asked)
     assert "/camera/depth/image_raw: its images are 80x60, the mount nose says 640x60" in imported.missing
 
 
 #   what is asked for                                          the line
 REFUSED = [
-    (Asked({"odometry": "/none"}), "--odometry /none: there is no such topic; of that type there is /robot/odom"),
-    (Asked({}, depth=["nose=/robot/odom"]), "--depth /robot/odom: is a nav_msgs/msg/Odometry"),
-    (Asked({}, policy="none-such"), "policy none-such: no policy of that name ships"),
-    (Asked({}, config=Path("none.toml")), "none.toml: cannot be read"),
+    (
+        ImportOptions({"odometry": "/none"}),
+        "--odometry /none: there is no such topic; of that type there is /robot/odom",
+    ),
+    (ImportOptions({}, depth=["nose=/robot/odom"]), "--depth /robot/odom: is a nav_msgs/msg/Odometry"),
+    (ImportOptions({}, policy="none-such"), "policy none-such: no policy of that name ships"),
+    (ImportOptions({}, config=Path("none.toml")), "none.toml: cannot be read"),
 ]
 
 
@@ -198,7 +201,9 @@ def test_cameras_of_a_bag_that_are_none_are_said(model, tmp_path):
     for topic, _, sample in messages:
         if topic == "/camera/depth/camera_info":
             sample.k[2] = float("inf")
-    imported = import_bag([write_ros2(tmp_path / "bag", messages)], tmp_path / "drive.mcap", Asked({}, policy=model))
+    imported = import_bag(
+        [write_ros2(tmp_path / "bag", messages)], tmp_path / "drive.mcap", ImportOptions({}, policy=model)
+    )
     assert any("invalid intrinsics on /camera/depth/camera_info" in line for line in imported.missing)
     assert any(line.startswith("goals: (0.18, 0.00) in frame wheels is asked for") for line in imported.missing)
 
@@ -206,10 +211,10 @@ def test_cameras_of_a_bag_that_are_none_are_said(model, tmp_path):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(0.5))
     with pytest.raises(InputError, match=r"no/drive\.mcap: cannot be written: there is no folder"):
-        import_bag([bag], tmp_path / "no" / "drive.mcap", Asked({}))
+        import_bag([bag], tmp_path / "no" / "drive.mcap", ImportOptions({}))
     (tmp_path / "drive.mcap").write_text("precious")
     with pytest.raises(InputError, match=r"drive\.mcap: exists already"):
-        import_bag([bag], tmp_path / "drive.mcap", Asked({}))
+        import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}))
     assert (tmp_path / "drive.mcap").read_text() == "precious"
 
 
@@ -217,14 +222,14 @@ def test_a_recording_that_is_there_is_replaced_when_forced(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(0.5))
     (tmp_path / "drive.mcap").write_text("old")
     with pytest.raises(InputError, match="no-such"):
-        import_bag([tmp_path / "no-such"], tmp_path / "drive.mcap", Asked({}), force=True)
+        import_bag([tmp_path / "no-such"], tmp_path / "drive.mcap", ImportOptions({}), force=True)
     assert (tmp_path / "drive.mcap").read_text() == "old"
-    imported = import_bag([bag], tmp_path / "drive.mcap", Asked({}, policy=model), force=True)
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model), force=True)
     assert len(recorded(imported.file)) == imported.ticks
     with pytest.raises(InputError, match="is the bag itself"):
-        import_bag([imported.file], imported.file, Asked({}), force=True)
+        import_bag([imported.file], imported.file, ImportOptions({}), force=True)
     with pytest.raises(InputError, match="a folder"):
-        import_bag([bag], tmp_path, Asked({}), force=True)
+        import_bag([bag], tmp_path, ImportOptions({}), force=True)
 
 
 def test_the_command_says_what_was_found_what_is_missing_and_what_came_of_it(model, tmp_path):

@@ -20,8 +20,8 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.messages import BINS, Inputs, Scan
-from tests.rigs.recordings.replay_rig import TURNS, Tape, opinion_of, puppet, recorded
-from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
+from tests.rigs.recordings.replay_rig import TURNS, opinion_of, puppet, recorded
+from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet, Tape
 
 FAR = np.full(BINS, np.inf, np.float32)
 
@@ -57,7 +57,7 @@ def test_so_it_is_with_scans_apart(tmp_path: Path) -> None:
 def test_so_it_is_with_ready_made_scans_that_came_late(tmp_path: Path) -> None:
     topics = {"scan": {"topic": "policys"}, "limits_scan": {"topic": "limits"}}
     config = Bench(**topics).config
-    tape = Tape(tmp_path, config, lose=lambda slot: False)
+    tape = Tape(tmp_path, config)
     bench = Bench(puppet(), listeners=[tape], **topics)
     came: dict[str, Scan] = {}
 

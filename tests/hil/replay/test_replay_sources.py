@@ -22,7 +22,7 @@ from hil.recordings import locate
 from hil.recordings.locate import found_in, takes_of
 from hil.recordings.recording import open_recording
 from hil.replay.recorded_policy import Policies
-from hil.replay.replay import Asked, Replayer, Unread
+from hil.replay.replay import Replayer, ReplayOptions, Unread
 from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
 from onboard.values.errors import InputError, MissingExtraError
@@ -33,7 +33,7 @@ from tests.rigs.recordings.replay_rig import puppet, recorded, short_drive
 
 def replayed(files: list[Path], **asked: Any) -> list[Any]:
     """Return what comes of files by a rig's puppet, one by one."""
-    replayer = Replayer(Asked(**asked), Policies(puppet()))
+    replayer = Replayer(ReplayOptions(**asked), Policies(puppet()))
     return [one for take in takes_of([str(file) for file in files]) for one in replayer(take).answers]
 
 
@@ -171,10 +171,10 @@ def test_recordings_are_replayed_from_a_web_server(short: Path, tmp_path: Path, 
     assert (done.exit_code, len(done.output.splitlines())) == (0, 2), done.output
     assert done.output.startswith(f"{server}/a.mcap: identical, ")
     (tmp_path / "torn.mcap").write_bytes(short.read_bytes()[:-100])
-    (torn,) = Replayer(Asked())(takes_of([f"{server}/torn.mcap"])[0]).answers
+    (torn,) = Replayer(ReplayOptions())(takes_of([f"{server}/torn.mcap"])[0]).answers
     assert (torn.source, torn.cut_off, torn.identical) == (f"{server}/torn.mcap", True, True)
     (tmp_path / "torn.mcap").write_bytes(short.read_bytes()[:100])
-    (torn,) = Replayer(Asked())(takes_of([f"{server}/torn.mcap"])[0]).answers
+    (torn,) = Replayer(ReplayOptions())(takes_of([f"{server}/torn.mcap"])[0]).answers
     assert torn.reason.startswith(f"{server}/torn.mcap: not a recording")
 
 
@@ -186,7 +186,7 @@ def test_recordings_are_replayed_from_any_file_system(short: Path, tmp_path: Pat
     assert found_in(["memory://robot7"]) == ["memory:///robot7/a.mcap"]
     shutil.copy(short, tmp_path / "a.mcap")
     for url in ("memory://robot7/a.mcap", f"file://{tmp_path}/a.mcap"):
-        (answer,) = Replayer(Asked())(takes_of([url])[0]).answers
+        (answer,) = Replayer(ReplayOptions())(takes_of([url])[0]).answers
         assert (answer.source, answer.identical) == (url, True)
 
 
@@ -202,7 +202,7 @@ BAD = [
 @pytest.mark.parametrize(("url", "said"), BAD)
 def test_a_url_with_nothing_there_is_one_line(url: str, said: str) -> None:
     try:
-        (answer,) = Replayer(Asked())(takes_of(found_in([url]))[0]).answers
+        (answer,) = Replayer(ReplayOptions())(takes_of(found_in([url]))[0]).answers
     except InputError as error:
         answer = Unread(url, str(error))
     assert answer.reason.startswith(said)

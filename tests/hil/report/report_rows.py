@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.report.timeline import Story
+from hil.report.timeline import Timeline
 from onboard.config.config import Config
 from onboard.values.messages import BINS
 from tests.rigs.runtime_bench import MOUNTS
@@ -15,7 +15,7 @@ from tests.rigs.runtime_bench import MOUNTS
 PERIOD_S = 1.0 / 30.0
 
 
-def story(ticks: int = 30, **changes: Any) -> Story:
+def timeline(ticks: int = 30, **changes: Any) -> Timeline:
     """Return a robot that stands idle in the odom frame, with walls 2 m around it, but for what is changed."""
     none: dict[int, Any] = {}
     rows: dict[str, Any] = {
@@ -54,7 +54,7 @@ def story(ticks: int = 30, **changes: Any) -> Story:
         "events": none,
         "goals": none,
     }
-    return Story(**(rows | changes))
+    return Timeline(**(rows | changes))
 
 
 def spread(ticks: int, default: Any, **stretches: tuple[int, int]) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 from hil.report import events
 from hil.report.page import render
 from tests.hil.report.browser import chromium
-from tests.hil.report.report_rows import story
+from tests.hil.report.report_rows import timeline
 from tests.hil.report.test_run_report_page import compared, eventful, found
 
 PATIENCE_MS = 60_000
@@ -118,10 +118,10 @@ def test_the_list_can_be_narrowed_by_pointer_and_keys(browser, tmp_path):
         events.Moment(row, kind, events.WARNING if kind == events.MISS else events.BAD, kind)
         for row, kind in enumerate(KINDS)
     ]
-    session = story(len(KINDS) + 1)
+    session = timeline(len(KINDS) + 1)
     path = tmp_path / "page.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hil.report.page.moments_of", lambda story: moments)
+        patch.setattr("hil.report.page.moments_of", lambda timeline: moments)
         path.write_text(render(session), encoding="utf-8")
     page = Opened(browser, path).page
     assert page.evaluate(SHOWN) == list(KINDS)

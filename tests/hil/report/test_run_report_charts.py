@@ -15,7 +15,7 @@ from hil.report.trajectory import WIDTH as PATH_WIDTH
 from hil.report.trajectory import Trajectory, path_of, trajectory_of
 from onboard.config.config import Config
 from onboard.drivers.dds.tick_types import GoalInput
-from tests.hil.report.report_rows import PERIOD_S, spread, story
+from tests.hil.report.report_rows import PERIOD_S, spread, timeline
 
 LONG = 20_000
 
@@ -75,7 +75,7 @@ def test_dots_are_thinned_to_a_grid_and_none_is_lost():
 def test_the_slowest_tick_of_a_pixel_is_the_one_whose_stages_are_seen():
     stage_ms = np.full((LONG, 2), 1.0)
     stage_ms[7777] = 40.0, 50.0
-    (chart,) = [one for one in drawn(story(LONG, stage_ms=stage_ms)).charts if "stages" in one.title]
+    (chart,) = [one for one in drawn(timeline(LONG, stage_ms=stage_ms)).charts if "stages" in one.title]
     assert [line.name for line in chart.lines] == ["send", "inbox"]
     for line, top_ms in zip(chart.lines, (90.0, 40.0), strict=True):
         levels = [float(one) for one in re.findall(r"V(-?[\d.]+)", line.path)]
@@ -87,7 +87,7 @@ def test_the_slowest_tick_of_a_pixel_is_the_one_whose_stages_are_seen():
 def test_values_stand_where_their_axis_says():
     command = np.zeros((30, 2))
     command[10:, 0] = 0.5
-    chart = drawn(story(30, command=command)).charts[0]
+    chart = drawn(timeline(30, command=command)).charts[0]
     (sent,) = [line for line in chart.lines if line.name == "sent"]
     ((*_, last),) = pieces_of(sent.path)
     at = {text: y for y, text in chart.marks}
@@ -108,7 +108,7 @@ CHARTS = [
 
 @pytest.mark.parametrize(("changes", "titles"), CHARTS)
 def test_what_was_not_measured_has_no_chart(changes, titles):
-    charts = drawn(story(30, **changes)).charts
+    charts = drawn(timeline(30, **changes)).charts
     assert [one.title.partition(";")[0] for one in charts[3:]] == titles
 
 
@@ -117,7 +117,7 @@ def test_what_was_not_measured_has_no_chart(changes, titles):
 def test_any_number_of_a_recording_can_be_drawn(value, ticks):
     wild = {name: np.full((ticks, wide), value) for name, wide in (("odometry", 5), ("wanted", 2), ("command", 2))}
     stage_ms = np.full((ticks, 2), min(abs(value), 1e12))
-    session = story(ticks, **wild, goal_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
+    session = timeline(ticks, **wild, goal_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
                     delay_ms=np.full(ticks, value), decision_ms=np.full(ticks, value))  # fmt: skip
     charts = drawn(session).charts
     path = trajectory_of(session, path_of(session), [], 0)
@@ -128,30 +128,30 @@ def test_any_number_of_a_recording_can_be_drawn(value, ticks):
 
 
 def test_gaps_and_the_first_difference_stand_at_their_time():
-    session = story(
+    session = timeline(
         30, slot=np.arange(30) + 60 * (np.arange(30) >= 15), t_s=(np.arange(30) + 60 * (np.arange(30) >= 15)) / 30
     )
     charts = drawn(session, first=15)
     assert charts.first == pytest.approx(WIDTH * 75 / 90)
     assert charts.gaps == ((pytest.approx(WIDTH * 14 / 90), pytest.approx(WIDTH * 61 / 90)),)
     assert charts.marks[-1] == (pytest.approx(WIDTH), "3 s")
-    assert drawn(story(30)).gaps == ()
+    assert drawn(timeline(30)).gaps == ()
 
 
 def test_signs_of_a_kind_are_thinned_and_what_is_bad_stands_above():
     moments = [Moment(row, NOTE, PLAIN, "a") for row in range(LONG)] + [Moment(5, FAULT, BAD, "b")]
     moments += [Moment(9, RESET, PLAIN, "c"), Moment(9, MISS, BAD, "d")]
-    lanes = {one.name: one.signs for one in drawn(story(LONG), moments).lanes}
+    lanes = {one.name: one.signs for one in drawn(timeline(LONG), moments).lanes}
     assert [one.hint for one in lanes["memory"]] == ["0.30 s: c"]
     assert [one.hint for one in lanes["deadlines"]] == ["0.30 s: d"]
     assert (lanes["events"][-1].kind, lanes["events"][-1].x) == (FAULT, pytest.approx(5 * WIDTH / LONG))
     assert WIDTH / 4 < len(lanes["events"]) <= WIDTH / 2 + 1
-    assert "memory" not in {one.name for one in drawn(story(30), [Moment(1, GOAL, PLAIN, "e")]).lanes}
+    assert "memory" not in {one.name for one in drawn(timeline(30), [Moment(1, GOAL, PLAIN, "e")]).lanes}
 
 
 def test_a_short_stop_is_seen_among_many_others():
     spans = tuple(Span(row, row, "", STOP if row == 7777 else ZONE if row % 2 else FREE) for row in range(LONG))
-    charts = over_time(story(LONG), [Lane("command", spans)], [], None)
+    charts = over_time(timeline(LONG), [Lane("command", spans)], [], None)
     blocks = charts.lanes[-1].blocks
     assert [one.x for one in blocks if one.kind == STOP] == [pytest.approx(7777 * WIDTH / LONG)]
     assert len(blocks) < 3 * WIDTH
@@ -159,7 +159,7 @@ def test_a_short_stop_is_seen_among_many_others():
 
 
 def test_a_label_has_as_many_characters_as_fit():
-    session = story(100, reason=spread(100, "none", zone_stop=(50, 54), blind_flank=(60, 67), e_stop=(80, 81)))
+    session = timeline(100, reason=spread(100, "none", zone_stop=(50, 54), blind_flank=(60, 67), e_stop=(80, 81)))
     (lane,) = [one for one in drawn(session).lanes if one.name == "command"]
     assert [one.label for one in lane.blocks] == [
         "as wanted",
@@ -180,7 +180,7 @@ def driven(first: int | None = None, moments=(), **changes) -> Trajectory:
     """Return the picture of a drive 10 m along x."""
     odometry = np.zeros((N, 5))
     odometry[:, 0] = np.linspace(0.0, 10.0, N)
-    session = story(N, **({"odometry": odometry} | changes))
+    session = timeline(N, **({"odometry": odometry} | changes))
     return trajectory_of(session, path_of(session), moments, first)
 
 
@@ -193,13 +193,13 @@ def localised(since: int = 0):
 
 
 def test_the_path_is_in_the_map_frame_if_the_robot_was_localised():
-    path = path_of(story(N, **localised(since=5)))
+    path = path_of(timeline(N, **localised(since=5)))
     assert path.frame == "map"
     assert path.poses[:, 0] == pytest.approx(10.0)
     assert path.poses[:, 1] == pytest.approx(20.0 + np.arange(N) * 0.1)
     assert path.note == "The robot was localised from 0.2 s on; that fix places the earlier path too."
-    assert path_of(story(N, **localised())).note == ""
-    wheels = path_of(story(N, odometry=localised()["odometry"]))
+    assert path_of(timeline(N, **localised())).note == ""
+    wheels = path_of(timeline(N, odometry=localised()["odometry"]))
     assert wheels.frame == "odom"
     assert wheels.poses[:, 0] == pytest.approx(np.arange(N) * 0.1)
     assert "from wheel odometry alone" in wheels.note
@@ -218,7 +218,7 @@ GOALS = [
 @pytest.mark.parametrize(("frame", "place"), GOALS)
 def test_a_goal_is_placed_from_its_frame(frame, place):
     asked = {5: (GoalInput(1, 1, frame, [3.0, 1.0, 0.0]),)}
-    goals = path_of(story(N, goals=asked, **localised())).goals
+    goals = path_of(timeline(N, goals=asked, **localised())).goals
     assert [pytest.approx((goal.x_m, goal.y_m)) for goal in goals] == ([] if place is None else [place])
 
 

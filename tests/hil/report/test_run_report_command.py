@@ -18,7 +18,7 @@ from hil.replay.compare import Compared, FieldCount, Found, SessionCount
 from hil.replay.compared_fields import Difference
 from hil.report.page import write_report
 from onboard.values.errors import OnboardError
-from tests.hil.report.report_rows import story
+from tests.hil.report.report_rows import timeline
 from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import record_drive
 
@@ -65,9 +65,9 @@ NAMES = [
 @pytest.mark.parametrize(("sessions", "names"), NAMES)
 def test_pages_are_told_apart(sessions, names):
     pages = Pages(Path("out"))
-    stories = [story(1, files=(Path(file),), sessions=(*all_of,), session={"session": name})
+    timelines = [timeline(1, files=(Path(file),), sessions=(*all_of,), session={"session": name})
                for file, all_of, name in sessions]  # fmt: skip
-    assert [page for one in stories for page in pages.of([one])] == [Path("out") / f"{name}.html" for name in names]
+    assert [page for one in timelines for page in pages.of([one])] == [Path("out") / f"{name}.html" for name in names]
 
 
 def test_a_file_of_several_sessions_is_a_page_of_each(drive, tmp_path):

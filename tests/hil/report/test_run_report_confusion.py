@@ -13,7 +13,7 @@ from hil.replay.other_policy import Opinion
 from hil.report.confusion_matrix import confusion_of, parted
 from hil.report.page import render
 from onboard.policy.contract import ACTIONS
-from tests.hil.report.report_rows import story
+from tests.hil.report.report_rows import timeline
 
 STAND, LEFT, SLOW, FAST = 3, 4, 10, 24
 ANY = st.integers(-1, len(ACTIONS) - 1)
@@ -47,7 +47,7 @@ def test_how_they_part(pairs, said):
 
 def test_the_page_has_the_table():
     pairs = Counter({(STAND, STAND): 3, (STAND, FAST): 1, (LEFT, STAND): 2})
-    page = render(story(3), outcome=Opinion("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
+    page = render(timeline(3), outcome=Opinion("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
     assert "Of the 3 others: 1 faster, 2 as fast but turning otherwise." in page
     table = page[page.index('<table class="confusion">') :].partition("</table>")[0]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in table.split("<tr>")[1:]]
@@ -61,4 +61,4 @@ def test_the_page_has_the_table():
 
 def test_without_a_decision_there_is_none():
     assert confusion_of({}) is None
-    assert 'class="confusion"' not in render(story(3), outcome=Opinion("drive.mcap", "other.onnx"))
+    assert 'class="confusion"' not in render(timeline(3), outcome=Opinion("drive.mcap", "other.onnx"))

@@ -10,7 +10,7 @@ from hil.report.session_metrics import drives_of, endings, headline, times, time
 from hil.report.tables import changes_of, notes_of, record_of
 from onboard.drivers.dds.tick_types import GoalInput
 from onboard.safety.limits import Reason
-from tests.hil.report.report_rows import PERIOD_S, spread, story
+from tests.hil.report.report_rows import PERIOD_S, spread, timeline
 
 N = 90
 
@@ -22,7 +22,7 @@ def driven(end: str, left_m: float = 0.05, **changes):
     odometry = np.zeros((N, 5))
     odometry[30:60, 0] = np.linspace(0.0, 3.0, 30)
     odometry[60:, 0] = 3.0
-    return story(N, episode=episode, state=state, goal_m=np.full(N, left_m), odometry=odometry, **changes)
+    return timeline(N, episode=episode, state=state, goal_m=np.full(N, left_m), odometry=odometry, **changes)
 
 
 def flags(*stretches: tuple[int, int], value: int = 1, ticks: int = N):
@@ -35,7 +35,7 @@ def flags(*stretches: tuple[int, int], value: int = 1, ticks: int = N):
 NOTHING = "0 commands cut by collision zones, 0 deadline misses"
 #   session                                                       its sentence
 SAID = [
-    (story(N), f"Stood without a goal for 3.0 s: {NOTHING}"),
+    (timeline(N), f"Stood without a goal for 3.0 s: {NOTHING}"),
     (driven("reached"), f"Reached the goal in 1.0 s: {NOTHING}"),
     (driven("idle", 1.25), f"Cancelled after 1.0 s, 1.25 m from the goal: {NOTHING}"),
     (driven("stopped: e_stop", 2.0), f"Stopped after 1.0 s, 2.00 m from the goal, because of e-stop: {NOTHING}"),
@@ -63,7 +63,7 @@ def test_the_sentence_says_what_came_of_it(session, said):
 def test_two_goals_are_two_drives():
     episode = np.repeat([0, 1, 2], 30)
     state = ["idle"] * 30 + ["navigating"] * 40 + ["reached"] * 20
-    session = story(N, episode=episode, state=state)
+    session = timeline(N, episode=episode, state=state)
     assert [(one.episode, one.first, one.last, one.ended) for one in drives_of(session)] == [
         (1, 30, 59, "another goal"),
         (2, 60, 69, "reached"),
@@ -75,7 +75,7 @@ def test_how_the_goals_were_missed_is_said_the_commonest_first():
     episode = np.repeat([1, 2, 3, 4, 5], 20)
     ends = ["stopped: no decision", "reached", "stopped: blocked", "stopped: no decision"]
     state = [word for end in ends for word in ["navigating"] * 15 + [end] * 5] + ["navigating"] * 20
-    drives = drives_of(story(100, episode=episode, state=state))
+    drives = drives_of(timeline(100, episode=episode, state=state))
     assert endings(drives) == "2 times no decision, once blocked, once the recording ends"
     assert endings([one for one in drives if one.ended == "reached"]) == ""
 
@@ -83,7 +83,7 @@ def test_how_the_goals_were_missed_is_said_the_commonest_first():
 def test_times_of_decisions_say_that_the_missed_ones_have_none():
     acted, action, took = flags((5, 6), (15, 16)), np.full(N, -1), np.full(N, np.nan)
     action[5], took[5] = 3, 20.0
-    (decisions,) = [one for one in times_of(story(N, acted=acted, action=action, decision_ms=took))
+    (decisions,) = [one for one in times_of(timeline(N, acted=acted, action=action, decision_ms=took))
                     if one.name == "a decision took"]  # fmt: skip
     assert decisions.what.endswith("; without the 1 that came too late or not at all")
 
@@ -97,7 +97,7 @@ def test_the_way_driven_is_that_of_the_wheels():
 def test_a_camera_lost_and_one_that_never_came():
     there = np.ones(N, bool)
     there[:10] = there[40:50] = False
-    session = story(N, cameras={"front": there, "rear": np.ones(N, bool), "front_left": np.ones(N, bool)})
+    session = timeline(N, cameras={"front": there, "rear": np.ones(N, bool), "front_left": np.ones(N, bool)})
     assert never_seen(session) == ["front_right"]
     assert headline(session, []).endswith(", lost: front, front_right")
     assert [(one.row, one.text) for one in moments_of(session)] == [(40, "camera front lost for 0.3 s")]
@@ -137,7 +137,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("changes", "expected"), MOMENTS)
 def test_what_happened_is_a_moment(changes, expected):
-    (moment,) = moments_of(story(N, **changes))
+    (moment,) = moments_of(timeline(N, **changes))
     assert (moment.row, moment.kind) == expected[:2]
     assert moment.text.startswith(expected[2])
 
@@ -152,7 +152,7 @@ def test_a_change_of_commands_shows_where_most_was_taken_away():
     command = wanted.copy()
     command[40:50] = [0.8, 0.4]
     command[45] = [0.1, 0.05]
-    changes = changes_of(story(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
+    changes = changes_of(timeline(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
     assert [one.row.label for one in changes] == ["as wanted", "slow zone", "as wanted"]
     assert (changes[1].wanted, changes[1].sent) == ((1.0, 0.5), (0.1, 0.05))
     assert sum(one.took_s for one in changes) == pytest.approx(N * PERIOD_S)
@@ -169,15 +169,15 @@ def test_times_are_counted_against_their_limit():
 
 
 def test_a_simulated_clock_tells_no_times():
-    session = story(N, stage_ms=np.zeros((N, 2)))
+    session = timeline(N, stage_ms=np.zeros((N, 2)))
     assert times_of(session) == []
     assert any("simulated" in note for note in notes_of(session))
-    assert [one.name for one in times_of(story(N))] == ["a tick took"]
+    assert [one.name for one in times_of(timeline(N))] == ["a tick took"]
 
 
 def test_the_record_names_version_configuration_model_and_machine():
     session = {"onboard_version": "1.2", "configuration": "{}", "model_sha256": "ab" * 32, "machine": "box"}
-    record = dict(record_of(story(N, session=session)))
+    record = dict(record_of(timeline(N, session=session)))
     assert record["version"] == "onboard 1.2"
     assert record["configuration"] == "sha256 44136fa355b3678a"
     assert record["policy"].endswith("sha256 " + "ab" * 8)

@@ -7,7 +7,7 @@ import pytest
 
 from hil.report.event_list import happened
 from hil.report.events import BAD, MISS, PLAIN, RESET, STATE, STOPPED, Moment, moments_of
-from tests.hil.report.report_rows import story
+from tests.hil.report.report_rows import timeline
 
 N = 120
 
@@ -18,7 +18,7 @@ def decisions(text: str, every: int = 10):
     for place, sign in enumerate(text):
         acted[place * every] = place + 1
         action[place * every] = 3 if sign == "d" else -1
-    return story(N, acted=acted, action=action)
+    return timeline(N, acted=acted, action=action)
 
 
 #   decisions      texts of the list
@@ -43,16 +43,16 @@ def test_of_too_many_what_matters_stays():
     moments = [Moment(row, RESET, PLAIN, "reset") for row in rows] + [Moment(50, STATE, BAD, "state: stopped: x")]
     moments += [Moment(row, MISS, "warning", "1 tick skipped") for row in rows]
     ordered = sorted(moments, key=lambda one: one.row)
-    found = happened(story(N), ordered, at_most=5)
+    found = happened(timeline(N), ordered, at_most=5)
     assert [one.kind for one in found.rows] == [MISS] * 4 + [STATE]
     assert found.left == len(moments) - 5
-    assert happened(story(N), ordered).left == 0
+    assert happened(timeline(N), ordered).left == 0
 
 
 def test_it_can_be_narrowed_to_stops_and_to_each_kind():
     moments = [Moment(1, STATE, PLAIN, "state: navigating"), Moment(2, STATE, BAD, "state: stopped: x"),
                Moment(3, STOPPED, BAD, "e-stop pressed"), Moment(4, "sensor", BAD, "camera a lost")]  # fmt: skip
-    found = happened(story(N), moments)
+    found = happened(timeline(N), moments)
     assert dict(found.choices) == {"all": 4, "stops": 2, STATE: 2, STOPPED: 1, "sensor": 1}
     assert [one.stop for one in found.rows] == [False, True, True, False]
-    assert happened(story(N), moments[:2]).choices == ()
+    assert happened(timeline(N), moments[:2]).choices == ()

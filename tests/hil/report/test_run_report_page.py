@@ -22,11 +22,11 @@ from hil.report.charts import histogram, scan_picture
 from hil.report.page import render, write_page
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import times
-from hil.report.timeline import Story
+from hil.report.timeline import Timeline
 from onboard.drivers.dds.tick_types import GoalInput
 from onboard.values.errors import OnboardError
 from onboard.values.messages import BINS, Scan
-from tests.hil.report.report_rows import spread, story
+from tests.hil.report.report_rows import spread, timeline
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&"
 N = 60
@@ -62,7 +62,7 @@ class Outline(HTMLParser):
         self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
 
 
-def eventful() -> Story:
+def eventful() -> Timeline:
     """Everything happens, and every text that a recording has is an attempt to break the page."""
     there = np.ones(N, bool)
     there[20:30] = False
@@ -74,7 +74,7 @@ def eventful() -> Story:
     decided[12] = 20.0
     odometry = np.zeros((N, 5))
     odometry[:, 0] = np.linspace(0.0, 3.0, N)
-    return story(
+    return timeline(
         N,
         session={"robot": EVIL, "machine": EVIL, "format": EVIL, "onboard_version": EVIL, "configuration": EVIL},
         state=[EVIL] * 5 + ["navigating"] * 50 + ["reached"] * 5,
@@ -115,10 +115,10 @@ def found(recorded: object, replayed: object, by: float) -> Found:
 OPINION = Opinion(EVIL, EVIL, (EVIL,), 3, 2, moments=[Moment(1.5, 12, 0.4, 3, 4), Moment(0.5, 22, 0.7, -1, 4)])
 SESSIONS = {
     "eventful": (eventful(), None),
-    "idle": (story(3), None),
-    "one tick": (story(1), None),
-    "nothing seen": (story(5, scans=np.full((5, BINS), np.inf, np.float32)), None),
-    "no pose": (story(5, odometry=np.full((5, 5), np.nan)), None),
+    "idle": (timeline(3), None),
+    "one tick": (timeline(1), None),
+    "nothing seen": (timeline(5, scans=np.full((5, BINS), np.inf, np.float32)), None),
+    "no pose": (timeline(5, odometry=np.full((5, 5), np.nan)), None),
     "identical": (eventful(), compared(None)),
     "differs": (eventful(), compared(found(2.0, 1.5, 0.5))),
     "differs in a word": (eventful(), compared(found(EVIL, None, float("inf")))),
@@ -209,13 +209,13 @@ def test_ten_minutes_stay_below_two_megabytes_with_the_worst_numbers():
     ticks, rng = 18_000, np.random.default_rng(1)
     noise = {name: rng.normal(size=(ticks, wide)) for name, wide in (("odometry", 5), ("wanted", 2), ("command", 2))}
     scans = rng.uniform(0.3, 9.0, (ticks, BINS)).astype(np.float32)
-    page = render(story(ticks, **noise, scans=scans, stage_ms=rng.exponential(1.0, (ticks, 2))))
+    page = render(timeline(ticks, **noise, scans=scans, stage_ms=rng.exponential(1.0, (ticks, 2))))
     assert len(page) < 2e6
 
 
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(OnboardError, match=r"none/page.html: cannot be written: No such file"):
-        write_page(tmp_path / "none" / "page.html", story(3))
+        write_page(tmp_path / "none" / "page.html", timeline(3))
 
 
 #   values [ms]                       limit   bars' counts, from the hints
@@ -261,4 +261,4 @@ VIEWED = [
 
 @pytest.mark.parametrize(("file", "command"), VIEWED)
 def test_the_page_names_the_command_that_opens_the_viewer(file, command):
-    assert command in render(story(1, files=(Path(file),)))
+    assert command in render(timeline(1, files=(Path(file),)))

@@ -137,7 +137,7 @@ def test_the_same_map_and_seed_give_the_same_bytes():
 
 
 def test_the_generator_matches_the_committed_episodes():
-    """After a change of the generator, redraw the episodes: `hil.drive.episodes.make_committed()`."""
+    """After a change of the generator, redraw the episodes: `hil.drive.episode_sets.make("committed")`."""
     world = furnish(load_map("depot"), 2026)
     solid = np.flatnonzero((world.gap == 0) & (load_map("depot").gap > 0))
     assert (len(solid), int(solid.sum() % 1_000_003)) == (6458, 36410)

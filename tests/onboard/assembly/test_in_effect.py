@@ -26,6 +26,8 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
     ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
+    ("scan", "cameras", ["rear"], "limits", "ahead not at all"),
+    ("scan", "cameras", ["front", "front_left"], "limits", "ahead at most 0.3 m/s"),
 ]
 
 

@@ -11,9 +11,10 @@ from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from onboard.commands.mounts import base_from_frame, mounts_command, read_joints
-from onboard.commands.mounts_plot import blind_sectors_deg, nearest_floor_m
+from onboard.commands.mounts_plot import nearest_floor_m
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, load_mounts
+from onboard.perception.collision import blind_sectors_deg
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 

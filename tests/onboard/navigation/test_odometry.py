@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nan, pi
+from math import cos, inf, nan, pi, sin
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from onboard.navigation.odometry import (
     noise_along,
 )
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY
+from onboard.values.geometry import IDENTITY, distance
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 from tests.onboard.navigation.fixes import CLOCK_NS, LAG_NS, MS, PERIOD_NS, near
 
@@ -344,3 +344,32 @@ def test_an_impossible_jump_keeps_the_quickest_latency() -> None:
     assert jumped.refused == 1
     assert jumped.late_ns == pytest.approx(500 * MS, abs=0.5 * MS)
     assert jumped.fresh_ns == pytest.approx(38 * MS, abs=0.5 * MS)
+
+
+@pytest.mark.parametrize("source", ["twist", "pose"])
+def test_a_correction_turns_what_a_base_believes_into_what_it_did(source: str) -> None:
+    correction = (1.02, 0.97, 0.03)
+    section = OdometrySection(source=source, correction=correction)
+    believed, true, state = Pose(0.0, 0.0, 0.0), Pose(0.0, 0.0, 0.0), OdometryState()
+    for number in range(300):
+        twist = Twist(0.5 * sin(0.03 * number), cos(0.02 * number))
+        moved = Twist(1.02 * twist.v_mps, 0.97 * twist.w_radps + 0.03 * twist.v_mps)
+        if number:
+            believed, true = integrate(believed, twist, 0.02), integrate(true, moved, 0.02)
+        message = OdometryMessage(number * 20_000_000, number * 20_000_000, believed, twist)
+        state = advance(state, message, section)
+    assert distance(state.pose, true) < 1e-4
+    assert state.pose.yaw_rad == pytest.approx(true.yaw_rad, abs=1e-6)
+    assert state.twist == moved
+
+
+def test_a_neutral_correction_moves_as_none() -> None:
+    messages = [OdometryMessage(k * 20_000_000, k * 20_000_000, None, Twist(0.3, 0.7 - 0.01 * k)) for k in range(50)]
+    poses = []
+    for section in (OdometrySection(), OdometrySection(correction=(1.0, 1.0, 0.0))):
+        state = OdometryState()
+        for message in messages:
+            state = advance(state, message, section)
+        poses.append(state.pose)
+    assert poses[0] == poses[1]
+    assert "correction" not in OdometrySection().model_dump()

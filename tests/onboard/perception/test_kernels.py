@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,23 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numba import types
+from numba.core.runtime import _nrt_python, rtsys
 from PIL import Image
 
-from onboard.perception.kernels import BIN_DEG, EDGES, bins_of, fuse_plain, lower_ranges, planar
+from onboard.perception import fusion_kernel
+from onboard.perception.fusion_kernel import BLOCK, eye_of, lower_ranges
+from onboard.perception.kernels import BIN_DEG, EDGES, bins_of, fuse_plain, planar
 from onboard.values.geometry import IDENTITY, rotation_from_quaternion
 from onboard.values.messages import BINS, Pose
+from tests.rigs.plain_fusion import by_kernel, pixel_by_pixel
 
 FRAMES = sorted((Path(__file__).parents[2] / "data" / "realsense-office").glob("*.png"))
 LEVEL = np.array([[0.0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0.5], [0, 0, 0, 1]])
 """A level camera 0.5 m above the base's origin that looks ahead: pixel (cx, cy) at depth d is the point (d, 0, 0.5)."""
 UPSIDE_DOWN = LEVEL @ np.diag([-1.0, -1, 1, 1])
 NO_BOXES = np.empty((0, 6))
-FUSIONS = [pytest.param(lower_ranges, id="kernel"), pytest.param(fuse_plain, id="definition")]
+FUSIONS = [pytest.param(by_kernel, id="kernel"), pytest.param(fuse_plain, id="definition")]
 Fusion = Callable[..., None]
 
 
@@ -156,8 +162,51 @@ def test_read_only_arrays_are_taken_and_inputs_stay_as_they_are() -> None:
     image, transform = pixel(1, 1, 2000), LEVEL.copy()
     image.setflags(write=False)
     transform.setflags(write=False)
-    assert ranges(lower_ranges, image, base_from_camera=transform)[90] == 2.0
-    assert len(lower_ranges.signatures) == 1
+    assert ranges(by_kernel, image, base_from_camera=transform)[90] == 2.0
+
+
+def test_a_frame_allocates_nothing_and_an_eye_survives_a_copy() -> None:
+    depth = np.asarray(Image.open(FRAMES[0])).astype(np.uint16)
+    eye = eye_of(depth.shape, 384.0, 384.0, 320.0, 240.0, 0.001, LEVEL, 0.1, 10.0, 0.05, 1.2, NO_BOXES)
+    ranges_m, motion = np.full(BINS, np.inf, dtype=np.float32), planar(IDENTITY)
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats().alloc
+    lower_ranges(ranges_m, depth, eye, motion)
+    handles = sum(isinstance(one, types.Array) for one in fusion_kernel._lower.signatures[0])
+    assert rtsys.get_allocation_stats().alloc - before == handles  # numba's own, one for each array that it is given
+    _nrt_python.memsys_disable_stats()
+    again_m = np.full(BINS, np.inf, dtype=np.float32)
+    lower_ranges(again_m, depth, pickle.loads(pickle.dumps(eye)), motion)
+    assert np.isfinite(ranges_m).sum() > 30
+    assert np.array_equal(ranges_m, again_m)
+
+
+def attitude(yaw_deg: float, down_deg: float, roll_deg: float) -> np.ndarray:
+    """Return `base_from_camera` of a camera 0.6 m up and 0.2 m ahead of the axis, then turned to its yaw."""
+    turns = (("z", yaw_deg), ("y", down_deg), ("x", roll_deg))
+    transform = np.eye(4)
+    for axis, degrees in turns:
+        half = math.radians(degrees) / 2
+        vector = [math.sin(half) * (axis == one) for one in "xyz"]
+        turn = np.eye(4)
+        turn[:3, :3] = rotation_from_quaternion((*vector, math.cos(half)))
+        transform = transform @ turn
+        if axis == "z":
+            transform[:3, 3] = transform[:3, :3] @ (0.2, 0.0, 0.6)
+    return transform @ [[0.0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0], [0, 0, 0, 1]]
+
+
+ATTITUDES = [(yaw, down, roll) for yaw in (0, 70, 179) for down in (-30, 0, 20, 60, 89) for roll in (0, 3, 45, 90, 180)]
+
+
+@pytest.mark.parametrize("motion", [IDENTITY, Pose(0.4, -0.2, 0.7)], ids=["now", "registered"])
+@pytest.mark.parametrize("path", FRAMES[:2], ids=lambda path: path.stem)
+def test_kernel_is_its_definition_in_every_attitude(path: Path, motion: Pose) -> None:
+    depth = np.asarray(Image.open(path)).astype(np.uint16)[::2].copy()
+    setting = {"f": (384.0, 192.0), "c": (320.0, 120.0), "now_from_then": motion}
+    for way in ATTITUDES:
+        given_ = setting | {"base_from_camera": attitude(*way)}
+        assert np.array_equal(ranges(by_kernel, depth, **given_), ranges(pixel_by_pixel, depth, **given_)), way
 
 
 def test_edges_are_exact_and_symmetric() -> None:
@@ -189,7 +238,7 @@ def test_bins_are_those_of_the_angle(azimuth: float, radius: float) -> None:
 quaternions = st.tuples(*[st.floats(-1, 1)] * 4).filter(lambda q: np.linalg.norm(q) > 0.1)
 metres = st.floats(-1.5, 1.5)
 boxes = st.lists(st.tuples(*[st.floats(-1, 0)] * 3, *[st.floats(0.01, 1)] * 3), max_size=3)
-sizes = st.tuples(st.integers(1, 12), st.integers(1, 12))
+sizes = st.tuples(st.integers(1, 40), st.sampled_from([1, 3, 12, BLOCK, BLOCK + 1, 2 * BLOCK, 3 * BLOCK - 1]))
 
 
 @settings(max_examples=300, deadline=None)
@@ -226,7 +275,7 @@ def test_kernel_is_its_definition(
         "band": (z_min_m, z_min_m + 1.0),
         "boxes": np.array(boxes_m).reshape(-1, 6),
     }
-    assert np.array_equal(ranges(lower_ranges, depth, **setting), ranges(fuse_plain, depth, **setting))
+    assert np.array_equal(ranges(by_kernel, depth, **setting), ranges(fuse_plain, depth, **setting))
 
 
 @pytest.mark.parametrize("motion", [IDENTITY, Pose(0.4, -0.2, 0.7)], ids=["now", "registered"])
@@ -240,7 +289,7 @@ def test_kernel_is_its_definition_on_real_frames(path: Path, motion: Pose) -> No
     box = np.array([(0.3, -0.2, 0.0, 0.8, 0.2, 0.5)])
     setting = {"f": (384.0, 384.0), "c": (320.0, 240.0), "base_from_camera": transform, "now_from_then": motion}
     for body in (NO_BOXES, box):
-        kernel = ranges(lower_ranges, depth, boxes=body, **setting)
+        kernel = ranges(by_kernel, depth, boxes=body, **setting)
         assert np.isfinite(kernel).sum() > 30
         assert np.array_equal(kernel, ranges(fuse_plain, depth, boxes=body, **setting))
 

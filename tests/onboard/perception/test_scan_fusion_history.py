@@ -32,9 +32,9 @@ def test_old_frames_are_seen_from_where_the_base_is_now() -> None:
 
 
 def test_an_old_frame_follows_the_motion_although_no_new_one_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    lowered: list[Pose] = []
-    lower = scan_module._lower
-    monkeypatch.setattr(scan_module, "_lower", lambda *values: (lowered.append(values[3]), lower(*values)))
+    lowered: list[np.ndarray] = []
+    lower = scan_module.lower_ranges
+    monkeypatch.setattr(scan_module, "lower_ranges", lambda *values: (lowered.append(values[3]), lower(*values)))
     front = mount(size=(1, 1))
     rig = rig_of(front, history=3)
     frames = {"front": frame("front", wall(front, 3000), 1, 0)}

@@ -21,7 +21,7 @@ from onboard.policy.contract import (
     check_tensors,
     nearest_action,
 )
-from onboard.policy.encode import RgbScale, ScanScale, goal_tensor, next_memory, rgb_tensor, scan_tensor, tensors
+from onboard.policy.encode import RgbScale, next_memory, rgb_tensor, tensors
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import Manifest, TensorEntry
 from onboard.values.errors import EngineError, InputError
@@ -44,6 +44,7 @@ def full_manifest(**changes: object) -> Manifest:
     return Manifest.model_validate(table | changes)
 
 
+SCAN_FEED = next(feed for feed in full_manifest().feeds if feed.name == "scan")
 MEMORY = np.arange(2 * 1024, dtype=np.float32).reshape(MEMORY_SHAPE)
 
 
@@ -100,7 +101,8 @@ RANGES = [
 @pytest.mark.parametrize(("range_m", "seen", "expected"), RANGES)
 def test_scan_value(range_m, seen, expected):
     scan = Scan(0, np.full(BINS, range_m, np.float32), np.full(BINS, seen))
-    values = scan_tensor(scan, ScanScale(max_range_m=5.0, inf_value=0.9, blind_value=-1.0))
+    manifest = full_manifest(scan={"max_range_m": 5.0, "inf_value": 0.9, "blind_value": -1.0})
+    values = tensors(replace(blank_observation(), scan=scan), MEMORY, manifest)["scan"]
     np.testing.assert_allclose(values, expected)
 
 
@@ -109,7 +111,8 @@ def test_scan_value(range_m, seen, expected):
     st.lists(st.booleans(), min_size=BINS, max_size=BINS),
 )
 def test_a_blind_bin_is_never_taken_for_a_range(ranges, seen):
-    values = scan_tensor(Scan(0, np.array(ranges, np.float32), np.array(seen)), ScanScale())[0, 0]
+    scan = Scan(0, np.array(ranges, np.float32), np.array(seen))
+    values = SCAN_FEED.values(replace(blank_observation(), scan=scan), ACTIONS)
     np.testing.assert_array_equal(values > 0.0, seen)
     assert values.max(initial=0.0) <= 1.0
 
@@ -152,7 +155,8 @@ GOALS = [
 
 @pytest.mark.parametrize(("xy", "rho", "phi"), GOALS)
 def test_goal_is_polar_with_cosine_and_sine(xy, rho, phi):
-    np.testing.assert_allclose(goal_tensor(xy), [[rho, cos(phi), sin(phi)]], atol=1e-6)
+    values = tensors(replace(blank_observation(), goal_xy_m=xy), MEMORY, full_manifest())["goal"]
+    np.testing.assert_allclose(values, [[rho, cos(phi), sin(phi)]], atol=1e-6)
 
 
 def test_memory_goes_through_unchanged():
@@ -178,8 +182,9 @@ def test_an_image_of_another_size_is_refused():
 
 
 def test_a_scan_of_another_size_is_refused():
+    scan = Scan(0, np.ones(360, np.float32), np.ones(360, np.bool_))
     with pytest.raises(InputError, match="360"):
-        scan_tensor(Scan(0, np.ones(360, np.float32), np.ones(360, np.bool_)), ScanScale())
+        SCAN_FEED.values(replace(blank_observation(), scan=scan), ACTIONS)
 
 
 WANTED = {"scan": TensorType((1, 1, 180), "float32")}

@@ -21,10 +21,10 @@ DRIVE = """
 import itertools, sys, threading, time
 from pathlib import Path
 import numpy as np
-from tests.rigs.recordings.replay_rig import Tape, puppet
-from tests.rigs.runtime_bench import Bench, with_noise
+from tests.rigs.recordings.replay_rig import puppet
+from tests.rigs.runtime_bench import Bench, Tape, with_noise
 
-tape = Tape(Path(sys.argv[1]), Bench().config, lambda slot: False)
+tape = Tape(Path(sys.argv[1]), Bench().config)
 bench = Bench(puppet(), listeners=[tape])
 rng, pause = np.random.default_rng(1), threading.Event()
 bench.alter = lambda inputs: with_noise(inputs, rng, 2000, 9000)

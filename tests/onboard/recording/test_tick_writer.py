@@ -14,21 +14,20 @@ import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
 
-from onboard.config.config import DdsSection, RecordSection
-from onboard.counters import Counters
+from onboard.config.config import DdsSection
 from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.recorder import Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
 from onboard.recording.tick_message import has_images, imageless, only_with_images, tick_message, tick_record
-from onboard.recording.tick_writer import MOST_WITH_IMAGES, TICK_BYTES, TickRecorder
+from onboard.recording.tick_writer import MOST_WITH_IMAGES, TICK_BYTES
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import yaw_from_quaternion
 from onboard.values.messages import BINS, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
 from tests.rigs.machine.waiting import until
-from tests.rigs.runtime_bench import LEFT, MOUNTS, Bench, Puppet, with_noise
+from tests.rigs.runtime_bench import LEFT, MOUNTS, Bench, Puppet, Tape, with_noise
 
 WALL_NS = 1_790_000_000 * 10**9
 COVARIANCE = np.array([[0.04, 0.01, 0.002], [0.01, 0.09, 0.003], [0.002, 0.003, 0.01]])
@@ -36,27 +35,10 @@ LAST_BIT = 1e-15
 """Headings are stored as quaternions, which changes the last bit."""
 
 
-class Recorded:
-    """A listener that records every tick and keeps it."""
-
-    def __init__(self, folder: Path, dds: DdsSection | None = None, **record: Any) -> None:
-        self.ticks: list[TickRecord] = []
-        self.taken: list[bool] = []
-        section = RecordSection(directory=folder, **{"queue_messages": 100_000, **record})
-        self.recorder = Recorder(section, "robot", {}, wall_ns=WALL_NS, now_ns=NS_PER_S)
-        self._writer = TickRecorder(self.recorder, dds or Bench().config.dds, MOUNTS, 10.0)
-
-    def tick(self, record: TickRecord, counters: Counters) -> None:
-        self.ticks.append(record)
-        self.taken.append(self._writer.record(record))
-
-    def read(self) -> Found:
-        """Finish the file and return its content."""
-        self.recorder.close()
-        stats = self.recorder.stats()
-        assert (stats.dropped, stats.last_problem) == (0, "")
-        assert stats.file is not None
-        return read(stats.file)
+def tape_in(folder: Path, dds: DdsSection | None = None, **record: Any) -> Tape:
+    """Return a listener that records every tick and keeps it."""
+    config = Bench(**({} if dds is None else {"dds": dds})).config
+    return Tape(folder, config, session={}, wall_ns=WALL_NS, **record)
 
 
 Found = dict[str, list[tuple[int, Any]]]
@@ -76,7 +58,7 @@ def read(path: Path) -> Found:
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
     """A drive with many events, and the content of its file."""
-    recorded = Recorded(tmp_path_factory.mktemp("ticks"))
+    recorded = tape_in(tmp_path_factory.mktemp("ticks"))
     bench = Bench(Puppet(LEFT), takes_ms={6: 200}, listeners=[recorded], limits_scan={"cameras": ["front", "rear"]})
     rng = np.random.default_rng(1)
     bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
@@ -96,7 +78,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
     bench.ticks(3)
     bench.cancel()
     bench.ticks(2)
-    return recorded.ticks, recorded.read()
+    return recorded.ticks, read(recorded.close())
 
 
 def test_every_tick_stands_in_the_file_with_what_it_produced(drive: Drive) -> None:
@@ -268,12 +250,12 @@ def test_both_scans_and_the_commands_are_the_same(drive: Drive) -> None:
 
 def test_commands_and_frames_are_recorded_as_they_were_sent(tmp_path: Path) -> None:
     section = DdsSection(stamped_cmd_vel=True, namespace="r7", namespace_frames=True)
-    recorded = Recorded(tmp_path, section)
+    recorded = tape_in(tmp_path, section)
     bench = Bench(Puppet(LEFT), listeners=[recorded])
     bench.ticks(5)
     bench.ask()
     bench.ticks(30)
-    found = recorded.read()
+    found = read(recorded.close())
     for tick, (_, command) in zip(recorded.ticks, found["/r7/cmd_vel"], strict=True):
         assert Twist(command.twist.linear.x, command.twist.angular.z) == tick.command
         assert command.header.frame_id == "r7/base_link"
@@ -306,9 +288,9 @@ def test_what_others_said_stands_once_when_it_came(drive: Drive) -> None:
 
 
 def test_the_same_scan_is_not_recorded_twice(tmp_path: Path) -> None:
-    recorded = Recorded(tmp_path)
+    recorded = tape_in(tmp_path)
     Bench(listeners=[recorded]).ticks(3)
-    found = recorded.read()
+    found = read(recorded.close())
     assert len(found["/scan"]) == 3
     assert "/limits_scan" not in found
     assert len(found["/tf_static"]) == 1
@@ -316,7 +298,7 @@ def test_the_same_scan_is_not_recorded_twice(tmp_path: Path) -> None:
 
 
 def test_ready_made_scans_and_speed_limits_stand_as_they_came(tmp_path: Path) -> None:
-    recorded = Recorded(tmp_path)
+    recorded = tape_in(tmp_path)
     bench = Bench(listeners=[recorded], scan={"topic": "twin/scan"}, limits_scan={})
     came: list[Scan] = []
     limits = [None, 0.5, 0.5, math.nan, math.nan, 0.0]
@@ -330,7 +312,7 @@ def test_ready_made_scans_and_speed_limits_stand_as_they_came(tmp_path: Path) ->
 
     bench.alter = twin
     ticks = bench.ticks(len(limits))
-    found = recorded.read()
+    found = read(recorded.close())
     at = [tick.slot.start_ns for tick in ticks]
     assert [log_ns for log_ns, _ in found["/twin/scan"]] == at[::2]
     assert all(same(scan, message.ranges) for scan, (_, message) in zip(came, found["/twin/scan"], strict=True))
@@ -365,7 +347,7 @@ class Held:
 
 
 def test_a_tick_is_recorded_whole_or_not_at_all_and_the_state_stands_after_a_lost_one(tmp_path: Path) -> None:
-    recorded = Recorded(tmp_path, queue_messages=7)
+    recorded = tape_in(tmp_path, queue_messages=7)
     bench = Bench(Puppet(LEFT), listeners=[recorded])
     bench.ask()
     bench.ticks(4)
@@ -395,7 +377,7 @@ def test_a_tick_is_recorded_whole_or_not_at_all_and_the_state_stands_after_a_los
 
 
 def test_every_file_holds_whole_ticks_and_soon_a_state_to_begin_with(tmp_path: Path) -> None:
-    recorded = Recorded(tmp_path, max_file_mb=0.2)
+    recorded = tape_in(tmp_path, max_file_mb=0.2)
     bench = Bench(Puppet(LEFT), listeners=[recorded])
     rng = np.random.default_rng(1)
     bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
@@ -415,7 +397,7 @@ def test_every_file_holds_whole_ticks_and_soon_a_state_to_begin_with(tmp_path: P
 
 
 def test_while_the_disk_lags_ticks_wait_without_their_images_and_are_recorded_as_ever(tmp_path: Path) -> None:
-    recorded = Recorded(tmp_path)
+    recorded = tape_in(tmp_path)
     bench = Bench(Puppet(LEFT), listeners=[recorded])
     rng = np.random.default_rng(1)
     bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
@@ -424,7 +406,7 @@ def test_while_the_disk_lags_ticks_wait_without_their_images_and_are_recorded_as
     bench.ticks(60)
     waiting = recorded.recorder.stats()
     held.go()
-    found = recorded.read()
+    found = read(recorded.close())
     frames = sum(frame.depth.nbytes for frame in recorded.ticks[0].inputs.depth.values())
     decisions = sum(tick.sensed is not None for tick in recorded.ticks)
     whole = MOST_WITH_IMAGES + 1 + decisions - 2  # two of the first ones decide

@@ -21,7 +21,7 @@ from onboard.system.threads import INFERENCE_BELOW, RECORDER_BELOW
 from onboard.values.clock import wall_ns
 from onboard.values.messages import STOP, Twist
 from tests.rigs.machine.processes import toml
-from tests.rigs.machine.service_base import SCAN_TOPIC, Base, Heard
+from tests.rigs.machine.service_base import SCAN_TOPIC, Base, ReceivedCommand
 from tests.rigs.machine.systemd_rig import START_S, UNITS, Machine, machine, missing, sleeping
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
@@ -78,7 +78,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
         yield Robot(service, base, config)
 
 
-def by_writer(heard: list[Heard]) -> list[list[Heard]]:
+def by_writer(heard: list[ReceivedCommand]) -> list[list[ReceivedCommand]]:
     """Return the received commands by writer, in the order of the writers' first command."""
     writers = list(dict.fromkeys(one.writer for one in heard))
     return [[one for one in heard if one.writer == writer] for writer in writers]
@@ -212,11 +212,24 @@ def test_zero_before_and_until_ready(robot: Robot, done: Callable[[int], None], 
     service.run("systemctl", "stop", "onboard.service")
 
 
+#   what                         after the table of DDS                                    words in the journal
+REFUSED = {
+    "it does not validate":       ("[rates]\ncontrol_hz = -1\n",                             "rates.control_hz"),
+    "an interface is missing":    ('interface = "eht0"\n',                                   "there is no 'eht0'"),
+    "keys are missing":           ('security = "nokeys"\n',                                  "nokeys"),
+    "folder outside its sandbox": ('[record]\ndirectory = "/etc/onboard/recordings"\n',      "Read-only file system"),
+}  # fmt: skip
+
+
 @pytest.mark.long
-def test_a_configuration_that_does_not_validate_is_refused_and_the_old_one_keeps_running(robot: Robot) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("more", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_configuration_that_cannot_start_here_is_refused_and_the_old_one_keeps_running(
+    more: str, words: str, robot: Robot
+) -> None:
     robot.start()
     service, pid = robot.service, robot.service.main_pid()
-    service.write(CONFIG, robot.config + "[rates]\ncontrol_hz = -1\n")
+    service.write(CONFIG, robot.config + more)
     try:
         assert service.tried("systemctl", "reload", "onboard.service").returncode != 0
         assert service.main_pid() == pid
@@ -226,6 +239,8 @@ def test_a_configuration_that_does_not_validate_is_refused_and_the_old_one_keeps
         until(lambda: robot.base.driven, START_S)
     finally:
         service.write(CONFIG, robot.config)
+    said = [str(entry["MESSAGE"]) for entry in service.journal("-u", "onboard.service", "--since=-5min")]
+    assert any(words in line for line in said), said[-20:]
     service.run("systemctl", "reload", "onboard.service")
     until(lambda: service.main_pid() not in (0, pid) and service.is_state("active"), START_S)
     service.run("systemctl", "stop", "onboard.service")

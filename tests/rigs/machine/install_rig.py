@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.rigs.machine.waiting import until
+from tests.rigs.machine.waiting import children, until
 
 ROOT = Path(__file__).parents[3]
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -197,10 +197,10 @@ def machine(folder: Path) -> Iterator[Machine]:
         start_new_session=True,
     )
     try:
-        until(lambda: _child(launched.pid) is not None or launched.poll() is not None)
-        pid = _child(launched.pid)
-        assert pid is not None, (folder / "boot.err").read_text()
-        there = Machine(pid)
+        until(lambda: bool(children(launched.pid)) or launched.poll() is not None)
+        begun = children(launched.pid)
+        assert begun, (folder / "boot.err").read_text()
+        there = Machine(begun[0])
         until(lambda: launched.poll() is not None or _booted(there))
         assert launched.poll() is None, (folder / "boot.err").read_text()
         yield there
@@ -214,11 +214,3 @@ def _booted(there: Machine) -> bool:
     if Path(f"/proc/{there.pid}/comm").read_text().strip() != "systemd":
         return False
     return there.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded", "starting")
-
-
-def _child(pid: int) -> int | None:
-    try:
-        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(words[0]) if words else None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from onboard.config.toml_text import toml_key, toml_value
 from onboard.drivers.dds.participant import Reader, Received
 from tests.rigs.machine.waiting import until
 
@@ -92,12 +93,6 @@ def done(module: str, *arguments: str | Path, **options: Any) -> Command:
         return command
 
 
-def children_of(command: Command) -> list[int]:
-    """Return the processes that a command began."""
-    pid = command.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def environment(domain: int | None) -> dict[str, str]:
     """Return the environment of a command: of this tree, on a domain."""
     inherited = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
@@ -123,13 +118,7 @@ def toml(path: Path, **tables: dict[str, Any]) -> Path:
     lines = []
     for name, table in tables.items():
         lines.append(f"[{name}]")
-        lines += [f"{key} = {inline(value)}" for key, value in table.items()]
+        plain: dict[str, Any] = json.loads(json.dumps(table, default=str))
+        lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in plain.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-def inline(value: Any) -> str:
-    """Return a value as TOML writes it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {inline(one)}" for key, one in value.items()) + "}"
-    return json.dumps(str(value) if isinstance(value, Path) else value)

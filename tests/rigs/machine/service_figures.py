@@ -13,7 +13,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,17 +58,10 @@ def rolled(service: Machine, base: Base, number: int) -> Row:
     return Row(max(moving, default=0) / STEP_NS, motion.twist.v_mps, stood_ns / STEP_NS, way_m)
 
 
-def line(name: str, why: str, row: Row, then: str) -> str:
-    """Return a row of the table."""
-    cells = [
-        name,
-        why,
-        f"{row.moved_ticks:.0f}",
-        f"{row.from_mps:.2f}",
-        f"{row.stood_ticks:.0f}",
-        f"{row.rolled_m:.2f}",
-    ]
-    return "| " + " | ".join([*cells, then]) + " |\n"
+def tell(name: str, why: str, row: Row, then: str) -> None:
+    """Write a row of the table."""
+    ticks = f"{row.moved_ticks:.0f} | {row.from_mps:.2f} | {row.stood_ticks:.0f} | {row.rolled_m:.2f}"
+    sys.stdout.write(f"| {name} | {why} | {ticks} | {then} |\n")
 
 
 def until_up(service: Machine, base: Base) -> None:
@@ -106,24 +98,17 @@ def main() -> None:
         files = {CONFIG: config}
         with machine(Path(folder), files, "figures") as service, Base(DdsSection(domain=domain)) as base:
             sys.stdout.write(HEAD + RULE)
-            tell: Callable[[str], object] = sys.stdout.write
             service.run("systemctl", "start", "--no-block", "onboard.service")
             until_up(service, base)
             row = rolled(service, base, signal.SIGUSR1)
-            tell(
-                line(
-                    "the event loop hangs",
-                    "the base's own time-out; then `WatchdogSec` ends the process, and `ExecStopPost` sends zero",
-                    row,
-                    "restarted",
-                )
-            )
+            why = "the base's own time-out; then `WatchdogSec` ends the process, and `ExecStopPost` sends zero"
+            tell("the event loop hangs", why, row, "restarted")
             until_up(service, base)
             row = rolled(service, base, signal.SIGKILL)
-            tell(line("`kill -9`", "the base's own time-out, and `ExecStopPost` sends zero", row, "restarted"))
+            tell("`kill -9`", "the base's own time-out, and `ExecStopPost` sends zero", row, "restarted")
             until_up(service, base)
             worst, then = crashes(service, base)
-            tell(line("killed each time that it drives", "the same; the longest way of all", worst, then))
+            tell("killed each time that it drives", "the same; the longest way of all", worst, then)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.rigs.machine.waiting import until
+from tests.rigs.machine.waiting import children, until
 
 ROOT = Path(__file__).parents[3]
 UNITS = ROOT / "systemd"
@@ -30,6 +30,7 @@ SYSTEM = Path("/usr/lib/systemd/system")
 SLEEP_TARGETS = ("sleep.target", "suspend.target")
 SYSTEMD = Path("/lib/systemd/systemd")
 TOOLS = ("unshare", "setpriv", "nsenter", "pivot_root", "systemctl", "journalctl")
+NAMESPACES = ("--pid", "--mount", "--cgroup", "--uts", "--ipc")
 ANSWER_S = 60.0
 START_S = 90.0
 USER_ID = 990
@@ -151,19 +152,7 @@ class Machine:
         root.mkdir()
         self._group.mkdir()
         join = f'echo $$ > "{self._group}/cgroup.procs"; exec "$@"'
-        namespaces = [
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-            "unshare",
-            "--fork",
-            "--kill-child",
-            "--pid",
-            "--mount",
-            "--cgroup",
-            "--uts",
-            "--ipc",
-        ]
+        namespaces = ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", *NAMESPACES]
         self._log = folder / "systemd.log"
         with self._log.open("wb") as log:
             self._outer = subprocess.Popen(
@@ -190,7 +179,7 @@ class Machine:
 
     def tried(self, *words: str, limit_s: float = START_S) -> subprocess.CompletedProcess[str]:
         """Run a command in the machine and return what came of it."""
-        entered = ["nsenter", "--target", str(self._init), "--pid", "--mount", "--cgroup", "--uts", "--ipc", *words]
+        entered = ["nsenter", "--target", str(self._init), *NAMESPACES, *words]
         return subprocess.run(entered, capture_output=True, text=True, timeout=limit_s, check=False)
 
     def show(self, *names: str, unit: str = "onboard.service") -> dict[str, str]:
@@ -233,10 +222,10 @@ class Machine:
 
     def _running(self) -> bool:
         assert self._outer.poll() is None, self._log.read_text()
-        children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text().split()
-        if not children:
+        begun = children(self._outer.pid)
+        if not begun:
             return False
-        self._init = int(children[0])
+        self._init = begun[0]
         if os.readlink(f"/proc/{self._init}/exe") != str(SYSTEMD.resolve()):
             return False
         return self.tried("systemctl", "is-active", "test.target").stdout.strip() == "active"
@@ -264,11 +253,10 @@ def machine(folder: Path, files: dict[str, str], name: str, wheels: Path | None 
 
 
 def _machine_files() -> dict[str, str]:
-    system = Path("/usr/lib/systemd/system")
     return {
         **MACHINE,
         **{f"run/units/{name}.target": "[Unit]\nDescription=nothing\n" for name in TARGETS},
-        **{f"run/units/{name}": (system / name).read_text() for name in JOURNALD},
+        **{f"run/units/{name}": (SYSTEM / name).read_text() for name in JOURNALD},
     }
 
 

@@ -29,6 +29,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that a process began, none of one that has ended."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def open_descriptors() -> int:
     """Return how many descriptors this process holds."""
     return len(os.listdir("/proc/self/fd"))

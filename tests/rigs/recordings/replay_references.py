@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +28,14 @@ from hil.drive.sensing import SimulatedInbox
 from hil.physics.collision_world import body_of
 from hil.replay.reference import make_reference
 from onboard.assembly.policies import policy_maker
-from onboard.assembly.robot import build_rigs, session_of
-from onboard.config.config import Config, RecordSection
-from onboard.config.mounts import Mounts, load_mounts
-from onboard.counters import Counters
+from onboard.assembly.robot import session_of
+from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
 from onboard.navigation.odometry import integrate
-from onboard.recording.recorder import Recorder
-from onboard.recording.tick_writer import TickRecorder
-from onboard.runtime import Runtime
-from onboard.state import Robot, TickRecord
 from onboard.system.log import unlogged
-from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
+from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, DepthFrame, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
-from tests.rigs.runtime_bench import PLANT, SlowInference, plain_config
+from tests.rigs.runtime_bench import PLANT, Bench, Tape, plain_config
 
 DATA = Path(__file__).parents[2] / "data"
 REFERENCES = DATA / "replay"
@@ -122,58 +117,31 @@ FAULTS: tuple[tuple[float, float, Callable[[Inputs], Inputs]], ...] = (
 )
 
 
-@dataclass
-class Run:
-    """A runtime on the simulated clock, recorded. see: what it senses at a time; drive: who hears its commands."""
+class Run(Bench):
+    """A recorded runtime on the simulated clock. see: what it senses at a time; drive: who hears its commands."""
 
-    config: Config
-    mounts: Mounts
-    folder: Path
-    see: See
-    drive: Callable[[Twist], None]
+    def __init__(self, config: Config, folder: Path, see: See, drive: Callable[[Twist], None]) -> None:
+        self.tape = Tape(
+            folder, config, session=scrubbed(session_of(config)), wall_ns=NS_PER_S, name="reference", queue_mb=1000
+        )
+        policy = policy_maker(config, PLANT)()
+        super().__init__(policy, takes_ms=LATE_MS, listeners=[self.tape], robot=config.robot)
+        self._see, self._drive = see, drive
 
-    def __post_init__(self) -> None:
-        self.clock = SimulatedClock()
-        self.goals: list[GoalRequest] = []
-        self.skipped = 0
-        policy = policy_maker(self.config, PLANT)()
-        rig, limits_rig = build_rigs(self.config, self.mounts)
-        robot = Robot(self.config, rig, limits_rig, PLANT, policy.initial_memory(), policy.memory_reset_s)
-        inference = SlowInference(policy, self.clock, LATE_MS, {})
-        section = RecordSection(directory=self.folder, queue_messages=100_000, queue_mb=1000)
-        session = scrubbed(session_of(self.config))
-        self.recorder = Recorder(section, "reference", session, wall_ns=NS_PER_S, now_ns=NS_PER_S)
-        self._ticks = TickRecorder(self.recorder, self.config.dds, self.mounts, self.config.scan.far_m)
-        self._runtime = Runtime(robot, self.clock, self, inference, self, [self])
-        self._number = 0
-
-    def ask(self, pose: Pose, frame_id: str) -> None:
+    def ask_for(self, goal: Pose, frame_id: str) -> None:
+        """Let a goal arrive with the next tick."""
         now_ns = self.clock.now_ns()
-        self.goals.append(GoalRequest(now_ns, now_ns, frame_id, pose))
+        self._goals.append(GoalRequest(now_ns, now_ns, frame_id, goal))
 
-    def tick_once(self) -> None:
-        period_ns = round(NS_PER_S / self.config.rates.control_hz)
-        self._number += self.skipped
-        deadline_ns = NS_PER_S + self._number * period_ns
-        self.clock.advance(max(0, deadline_ns - self.clock.now_ns()))
-        self._runtime.tick(Slot(self._number, deadline_ns, self.clock.now_ns(), self.skipped))
-        self._number, self.skipped = self._number + 1, 0
-
-    def seconds(self) -> float:
+    def lived_s(self) -> float:
         return (self.clock.now_ns() - NS_PER_S) / NS_PER_S
 
     def take(self, now_ns: int) -> Inputs:
-        goals, self.goals = tuple(self.goals), []
-        return replace(self.see(now_ns), goals=goals)
+        goals, self._goals = tuple(self._goals), []
+        return replace(self._see(now_ns), goals=goals)
 
     def send(self, command: Twist) -> None:
-        self.drive(command)
-
-    def close(self) -> None:
-        self.recorder.close()
-
-    def tick(self, record: TickRecord, counters: Counters) -> None:
-        self._ticks.record(record)
+        self._drive(command)
 
 
 def scrubbed(session: dict[str, str]) -> dict[str, str]:
@@ -201,21 +169,21 @@ def demo(folder: Path) -> Path:
         return seen
 
     def drive(command: Twist) -> None:
-        stuck = STUCK_S[0] <= run.seconds() < STUCK_S[1]
+        stuck = STUCK_S[0] <= run.lived_s() < STUCK_S[1]
         inbox.send(STOP if stuck else command)
 
-    run = Run(config, mounts, folder, see, drive)
+    run = Run(config, folder, see, drive)
     there, back = Pose(*scenario.episode.goal_xy_m, 0.0), scenario.episode.start
     due = [*((at_s, there) for at_s in THERE_S), *((at_s, back) for at_s in BACK_S)]
     blocked = False
-    while run.seconds() < DEMO_S:
-        if due and run.seconds() >= due[0][0]:
-            run.ask(due.pop(0)[1], "map")
-        if run.seconds() >= BLOCKED_AT_S and not blocked:
-            run.skipped, blocked = BLOCKED_SLOTS, True
-        run.tick_once()
-    run.close()
-    return next(folder.glob("*.mcap"))
+    while run.lived_s() < DEMO_S:
+        if due and run.lived_s() >= due[0][0]:
+            run.ask_for(due.pop(0)[1], "map")
+        if run.lived_s() >= BLOCKED_AT_S and not blocked:
+            run.skip(BLOCKED_SLOTS)
+            blocked = True
+        run.tick()
+    return run.tape.close()
 
 
 def office(folder: Path) -> Path:
@@ -241,13 +209,12 @@ def office(folder: Path) -> Path:
         nonlocal twist
         twist = command
 
-    run = Run(config, load_mounts(mounts_file), folder, see, drive)
-    run.tick_once()
-    run.ask(Pose(6.0, 0.5, 0.0), "base_link")
-    while run.seconds() < OFFICE_S:
-        run.tick_once()
-    run.close()
-    return next(folder.glob("*.mcap"))
+    run = Run(config, folder, see, drive)
+    run.tick()
+    run.ask(6.0, 0.5)
+    while run.lived_s() < OFFICE_S:
+        run.tick()
+    return run.tape.close()
 
 
 def office_images() -> Iterator[npt.NDArray[np.uint16]]:

@@ -17,51 +17,23 @@ from hil.maps.materials import draw_look
 from hil.physics.collision_world import body_of
 from hil.recordings.locate import takes_of
 from hil.replay.recorded_policy import Policies
-from hil.replay.replay import Asked, Replayer
+from hil.replay.replay import Replayer, ReplayOptions
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.assembly.policies import policy_maker
-from onboard.assembly.robot import session_of
-from onboard.config.config import PolicySection, RecordSection
-from onboard.counters import Counters
+from onboard.config.config import PolicySection
 from onboard.policy.contract import ACTIONS
-from onboard.recording.recorder import Recorder
-from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Inputs, Pose, Twist
-from tests.rigs.machine.waiting import until
-from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, plain_config, with_noise
+from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, Tape, plain_config, with_noise
 
-WRITTEN_S = 300.0
 TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
-
-
-class Tape:
-    """A listener that records every tick but those that `lose` says."""
-
-    def __init__(self, folder: Path, config: Any, lose: Callable[[int], bool], **record: Any) -> None:
-        section = RecordSection(directory=folder, queue_messages=100_000, **record)
-        self.recorder = Recorder(section, "robot", session_of(config), wall_ns=10**18, now_ns=NS_PER_S)
-        self._writer = TickRecorder(self.recorder, config.dds, MOUNTS, 10.0)
-        self._lose = lose
-        self.ticks: list[TickRecord] = []
-
-    def tick(self, record: TickRecord, counters: Counters) -> None:
-        self.ticks.append(record)
-        if not self._lose(record.slot.number):
-            self._writer.record(record)
-
-    def close(self) -> None:
-        """Finish the file, however busy the machine is."""
-        until(lambda: self.recorder.stats().queued == 0, WRITTEN_S)
-        self.recorder.close()
-        assert self.recorder.stats().stopped == ""
 
 
 def short_drive(folder: Path) -> Path:
     """Record two seconds with the policy that the configuration names, whole states among them; return the file."""
-    tape = Tape(folder, plain_config(), lose=lambda slot: False)
+    tape = Tape(folder, plain_config())
     made = Bench(policy_maker(plain_config(), PLANT)(), listeners=[tape])
     rng = np.random.default_rng(1)
     made.alter = lambda inputs: with_noise(inputs, rng, 2000, 9000)
@@ -75,9 +47,7 @@ def short_drive(folder: Path) -> Path:
     made.tick()
     made.ask(x_m=2.0)
     made.ticks(14)
-    tape.close()
-    (file,) = folder.glob("*.mcap")
-    return file
+    return tape.close()
 
 
 def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
@@ -89,19 +59,17 @@ def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
     scenario = choose("gdc1", 1, 3, body)
     senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
     robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)
-    tape = Tape(folder, config, lose=lambda slot: False, queue_mb=1000)
+    tape = Tape(folder, config, queue_mb=1000)
     with contextlib.closing(policy_maker(config, PLANT)()) as deciding:
         whole = InProcess(config, MOUNTS, PLANT, robot, deciding, [tape])
         whole.drive_to(Pose(*scenario.episode.goal_xy_m, 0.0), limit_s=longest_s)
-    tape.close()
-    (file,) = folder.glob("*.mcap")
-    return file
+    return tape.close()
 
 
 def opinion_of(file: Path, policy: Policy, span: Span = WHOLE) -> Any:
     """Return the answer of a replay that compares a file with the decisions of another policy."""
     (take,) = takes_of([str(file)])
-    (answer,) = Replayer(Asked(span, policy=policy.name), Policies(policy))(take).answers
+    (answer,) = Replayer(ReplayOptions(span, policy=policy.name), Policies(policy))(take).answers
     return answer
 
 
@@ -153,5 +121,4 @@ def recorded(
     made.ask(x_m=2.0)
     made.ticks(199)
     tape.close()
-    assert tape.recorder.stats().dropped == 0
     return sorted(folder.glob("*.mcap")), tape.ticks

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hil.live.child_process import Child
-from hil.live.demo import HEAD, LOCALIZE_S, START_S
+from hil.live.demo import LOCALIZE_S, START_S
+from hil.live.demo_result import write_config
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.reliability.faults.observed_tick import off_the_wire, stands
 from onboard.config.config import Config
-from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
 from onboard.recording.repair import repair
@@ -54,11 +54,7 @@ class Stand:
         self.config = drive.config
         self._told = folder / "run.json"
         self._config = folder / "robot.toml"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._config.write_text(as_toml(drive.config, HEAD), encoding="utf-8")
-        except OSError as error:
-            raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+        write_config(self._config, drive.config)
         self.wire = Wire(drive.config.dds)
         self._states, self._commands = self.wire.reader("state"), self.wire.reader("cmd_vel")
         self._odometry, self._goal = self.wire.reader("odom"), self.wire.writer("goal_pose")

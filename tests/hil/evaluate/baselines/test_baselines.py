@@ -72,7 +72,9 @@ def test_the_straight_way_is_as_long_as_it_is(x, y):
 
 
 def test_an_unknown_name_is_one_line_that_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"^policy rective: must be one of planner, reactive, blind, .*or the path of"):
+    with pytest.raises(
+        InputError, match=r"^policy rective: must be one of planner, reactive, forgetful, blind, .*or the path of"
+    ):
         make_policy("rective", EMPTY, ACROSS)
 
 
@@ -87,7 +89,7 @@ def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
     policy = make_policy("small", EMPTY, ACROSS)
     assert policy.name == "small"
     policy.close()
-    with pytest.raises(InputError, match="one of planner, reactive, blind, small, or the path"):
+    with pytest.raises(InputError, match="one of planner, reactive, forgetful, blind, small, or the path"):
         make_policy("smal", EMPTY, ACROSS)
 
 

@@ -16,10 +16,10 @@ from onboard.drivers.dds.camera_input import COLOR, DdsColorCamera, DdsDepthCame
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.policy.inference import InlineInference
-from onboard.runtime import Robot, Runtime
+from onboard.runtime import Runtime
 from onboard.service.image_acks import UsedImages
 from onboard.service.publisher import Publisher
-from onboard.state import TickRecord
+from onboard.state import Robot, TickRecord
 from onboard.values.clock import MonotonicClock
 from onboard.values.interfaces import Policy
 from tests.rigs.runtime_bench import MOUNTS, PLANT

@@ -20,8 +20,7 @@ from onboard.state import TickRecord
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP, Twist
 from tests.hil.reliability.faults.faults_rig import BY_NAME, ON_CLOCK, by_name, site
-from tests.rigs.recordings.replay_rig import Tape
-from tests.rigs.runtime_bench import FORWARD, Puppet
+from tests.rigs.runtime_bench import FORWARD, Puppet, Tape
 
 LASTS_S = 4.0
 DRIVEN_S = 12.0
@@ -32,11 +31,9 @@ CLOSED = {Need.BASE, Need.CLOCK, Need.COLOR, Need.ALL_IMAGES, Need.SCANS}
 def recorded(folder: Path, until_s: float = DRIVEN_S, **record: Any) -> tuple[Path, Run]:
     """Record a drive straight on."""
     here = site()
-    tape = Tape(folder, here.config, lambda slot: False, **record)
+    tape = Tape(folder, here.config, **record)
     run = drive(here, here.config, Schedule(), until_s, listeners=[tape])
-    tape.recorder.close()
-    (file,) = folder.glob("*.mcap")
-    return file, run
+    return tape.close(), run
 
 
 @pytest.fixture(scope="module")

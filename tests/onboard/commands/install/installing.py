@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.rigs.machine.install_rig import Machine
+from tests.rigs.machine.waiting import children
 
 PYTHON = "/usr/bin/python3"
 """Of the system: the one of the tests may lie where a service sees nothing."""
@@ -44,7 +45,7 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
 
 def installer(process: subprocess.Popen[str]) -> int:
     """Return the process of the command itself: `nsenter` waits for it."""
-    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+    return children(process.pid)[0]
 
 
 def again(box: Machine, *words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ The tests share one machine, in the order in which they stand; each leaves it as
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -47,6 +48,9 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: 
     done = install(box, wheel(wheels, FIRST), "--dry-run")
     assert done.returncode == 0, done.stderr
     assert re.match(r"would build 0\.1\.0-\w{12} beside the others\nwould write the default", done.stdout)
+    told = json.loads(install(box, wheel(wheels, FIRST), "--dry-run", "--json", "-").stdout)
+    assert told["steps"][:2] == ["build", "configure"]
+    assert (told["release"], told["before"], told["dry_run"]) == (FIRST, None, True)
     assert not box.file("/opt/onboard").exists()
     assert not box.file("/etc/onboard").exists()
 
@@ -192,6 +196,13 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     drop_in.write_text("[Service]\nEnvironment=OF_THIS_ROBOT=1\n")
     cache = installed.file("/var/cache/onboard/numba")
     cache.mkdir(parents=True)
+    told = json.loads(installed.onboard("uninstall", "--dry-run", "--json", "-").stdout)
+    assert "/opt/onboard" in told["removed"]
+    assert set(told["stays"]) == {
+        "/etc/onboard",
+        f"/{drop_in.parent.relative_to(installed.file('/'))}",
+        "/var/lib/onboard",
+    }
     said = installed.onboard("uninstall", "--dry-run").stdout
     assert "would stop the service" in said
     assert installed.running() == in_force(installed)

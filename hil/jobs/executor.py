@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hil.jobs.process_pool import in_processes
 from hil.jobs.work import Execute, in_this_process
 from onboard.values.errors import InputError
@@ -24,24 +22,15 @@ def executor(processes: int, ray: str | None) -> Execute:
     return in_this_process
 
 
-@dataclass(frozen=True, slots=True)
-class Hands:
-    """The workers: `jobs` processes, or the cluster at the address `ray`."""
-
-    jobs: int = 1
-    ray: str | None = None
-
-
-def checked_hands(jobs: int, ray: str | None) -> Hands:
-    """Return the workers. Raises InputError if they cannot be used, also for a cluster within seconds."""
+def check_workers(jobs: int, ray: str | None) -> None:
+    """Raise InputError if the processes, or the cluster, cannot be used; also for a cluster within seconds."""
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: must be at least 1")
     if ray is None:
-        return Hands(jobs)
+        return
     if jobs != 1:
         raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
     # Import only here, since Ray is an extra.
     from hil.jobs.ray_pool import check_ray
 
     check_ray(ray)
-    return Hands(ray=ray)

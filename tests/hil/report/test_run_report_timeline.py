@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hil.report import load
-from hil.report.load import read_stories, read_story
+from hil.report.load import read_timeline, read_timelines
 from hil.report.tables import notes_of
-from hil.report.timeline import MOST_CHARACTERS, Story, shown
+from hil.report.timeline import MOST_CHARACTERS, Timeline, shown
 from onboard.drivers.dds.tick_types import Tick
 from onboard.values.errors import InputError
 from tests.rigs.recordings.replay_mutations import join_sessions
@@ -24,46 +24,46 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 @pytest.fixture(scope="module")
-def story(drive: Recorded) -> Story:
-    return read_story([drive.path])
+def timeline(drive: Recorded) -> Timeline:
+    return read_timeline([drive.path])
 
 
-def test_every_tick_is_there_as_it_was(drive, story):
-    assert story.slot.tolist() == [tick.slot.number for tick in drive.ticks]
-    assert story.state == [tick.state for tick in drive.ticks]
-    assert story.reason == [tick.reason for tick in drive.ticks]
-    assert story.command.tolist() == [[tick.command.v_mps, tick.command.w_radps] for tick in drive.ticks]
-    assert story.wanted.tolist() == [[tick.wanted.v_mps, tick.wanted.w_radps] for tick in drive.ticks]
+def test_every_tick_is_there_as_it_was(drive, timeline):
+    assert timeline.slot.tolist() == [tick.slot.number for tick in drive.ticks]
+    assert timeline.state == [tick.state for tick in drive.ticks]
+    assert timeline.reason == [tick.reason for tick in drive.ticks]
+    assert timeline.command.tolist() == [[tick.command.v_mps, tick.command.w_radps] for tick in drive.ticks]
+    assert timeline.wanted.tolist() == [[tick.wanted.v_mps, tick.wanted.w_radps] for tick in drive.ticks]
     poses = [tick.odometry.pose for tick in drive.ticks]
-    assert story.odometry[:, :3].tolist() == [[pose.x_m, pose.y_m, pose.yaw_rad] for pose in poses]
+    assert timeline.odometry[:, :3].tolist() == [[pose.x_m, pose.y_m, pose.yaw_rad] for pose in poses]
     for row, tick in enumerate(drive.ticks):
-        assert np.array_equal(np.isnan(story.scans[row]), ~tick.scan.seen)
-        assert np.array_equal(story.scans[row][tick.scan.seen], tick.scan.ranges_m[tick.scan.seen])
+        assert np.array_equal(np.isnan(timeline.scans[row]), ~tick.scan.seen)
+        assert np.array_equal(timeline.scans[row][tick.scan.seen], tick.scan.ranges_m[tick.scan.seen])
 
 
-def test_what_happened_now_and_then_stands_at_its_tick(drive, story):
+def test_what_happened_now_and_then_stands_at_its_tick(drive, timeline):
     accepted = next(row for row, tick in enumerate(drive.ticks) if tick.inputs.goals)
-    assert list(story.goals) == [accepted]
-    assert story.goals[accepted][0].frame_id == "map"
-    assert story.resets == {
+    assert list(timeline.goals) == [accepted]
+    assert timeline.goals[accepted][0].frame_id == "map"
+    assert timeline.resets == {
         row: tick.sensed.memory_reset
         for row, tick in enumerate(drive.ticks)
         if tick.sensed and tick.sensed.memory_reset
     }
-    assert np.flatnonzero(story.e_stop == 1).tolist() == list(range(len(drive.ticks) - 5, len(drive.ticks)))
+    assert np.flatnonzero(timeline.e_stop == 1).tolist() == list(range(len(drive.ticks) - 5, len(drive.ticks)))
     acted = [row for row, tick in enumerate(drive.ticks) if tick.acted and tick.acted.decision]
-    assert np.flatnonzero(np.isfinite(story.delay_ms)).tolist() == acted
-    assert story.delay_ms[acted] == pytest.approx(100.0)
-    assert not story.gap.any()
-    assert story.end_s(story.ticks - 1) == pytest.approx(len(drive.ticks) / 30.0)
+    assert np.flatnonzero(np.isfinite(timeline.delay_ms)).tolist() == acted
+    assert timeline.delay_ms[acted] == pytest.approx(100.0)
+    assert not timeline.gap.any()
+    assert timeline.end_s(timeline.ticks - 1) == pytest.approx(len(drive.ticks) / 30.0)
 
 
-def test_a_gap_is_seen_and_skipped_slots_are_none(story):
-    slot, missed = story.slot.copy(), story.missed.copy()
+def test_a_gap_is_seen_and_skipped_slots_are_none(timeline):
+    slot, missed = timeline.slot.copy(), timeline.missed.copy()
     slot[40:] += 7
     slot[60:] += 3
     missed[60] = 3
-    assert np.flatnonzero(replace(story, slot=slot, missed=missed).gap).tolist() == [40]
+    assert np.flatnonzero(replace(timeline, slot=slot, missed=missed).gap).tolist() == [40]
 
 
 def changed(field: str, value: object):
@@ -94,7 +94,7 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
 
     monkeypatch.setattr(load, "_rows", altered)
     with pytest.raises(InputError) as caught:
-        read_story([drive.path])
+        read_timeline([drive.path])
     assert str(caught.value).startswith(str(drive.path))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -109,29 +109,29 @@ def test_values_that_are_no_numbers_are_absent(drive, monkeypatch):
             yield name, row
 
     monkeypatch.setattr(load, "_rows", altered)
-    assert np.isnan(read_story([drive.path]).goal_m).all()
+    assert np.isnan(read_timeline([drive.path]).goal_m).all()
 
 
 def test_a_recording_without_ticks_is_refused(drive, monkeypatch):
     monkeypatch.setattr(load, "_rows", lambda recording: iter(()))
     with pytest.raises(InputError, match="no tick in it"):
-        read_story([drive.path])
+        read_timeline([drive.path])
 
 
-def test_the_sessions_of_one_file_are_read_each_as_if_alone(drive, story, tmp_path):
+def test_the_sessions_of_one_file_are_read_each_as_if_alone(drive, timeline, tmp_path):
     file = tmp_path / "joined.mcap"
     join_sessions(drive.path, file)
-    first, second = read_stories([file])
+    first, second = read_timelines([file])
     assert first.sessions == second.sessions == (first.session["session"], "second")
     assert second.session["session"] == "second"
     for one in (first, second):
-        assert one.slot.tolist() == story.slot.tolist()
-        assert one.t_s.tolist() == story.t_s.tolist()
-        assert np.array_equal(one.scans, story.scans, equal_nan=True)
-        assert (one.state, one.resets, one.events) == (story.state, story.resets, story.events)
+        assert one.slot.tolist() == timeline.slot.tolist()
+        assert one.t_s.tolist() == timeline.t_s.tolist()
+        assert np.array_equal(one.scans, timeline.scans, equal_nan=True)
+        assert (one.state, one.resets, one.events) == (timeline.state, timeline.resets, timeline.events)
     assert "The file holds 2 sessions; this page is about second." in notes_of(second)
     with pytest.raises(InputError, match=r"joined\.mcap: holds 2 sessions, a page is about one"):
-        read_story([file])
+        read_timeline([file])
 
 
 #   text of a recording          as it is shown

@@ -1,0 +1,131 @@
+"""The command `onboard-calib odometry`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calib.wheels.fit import MOST_NODES, Reference, by_end, by_fixes, by_gyroscope
+from calib.wheels.odometry import NAMES, measured, result
+from calib.wheels.runs import Run, read_run
+from calib.wheels.scan_match import by_scans
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.values.errors import InputError
+
+REFUSED = 1
+LEAST_FIXES = 5
+
+
+class Kind(str, Enum):
+    """What the wheels are compared with."""
+
+    AUTO = "auto"
+    FIXES = "fixes"
+    SCANS = "scans"
+    GYROSCOPE = "gyroscope"
+
+
+def odometry_command(
+    drives: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DRIVE...", help="Recordings (.mcap), bags, or CSV files with t_s, v, w; one drive each."
+        ),
+    ],
+    end: Annotated[
+        list[str] | None,
+        typer.Option(help="x,y,yaw: where a drive ended, seen from its start [m, m, deg]; once for each drive."),
+    ] = None,
+    end_sd: Annotated[str, typer.Option(help="Standard deviations of --end [m, m, deg].")] = "0.01,0.01,1",
+    reference: Annotated[Kind, typer.Option(help="What the wheels are compared with, without --end.")] = Kind.AUTO,
+    track_m: Annotated[
+        float | None, typer.Option(min=0.05, max=5.0, help="Track that the base believes in [m].", callback=finite)
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure what the wheels of a base really do: speed, turning, and the turn of a straight way.
+
+    Without --end the localisation in the drives is the reference, else a gyroscope, else the robot's own scans.
+
+    Exit code 0: accepted; 1: refused, with the reason; 2: something could not be read.
+    """
+    check_json_target(json_file)
+    ends = [_three("--end", text) for text in end or ()]
+    if ends and len(ends) != len(drives):
+        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives, needed is one each")
+    if ends and reference is not Kind.AUTO:
+        raise InputError(f"--reference {reference.value}: --end is the reference already")
+    sd = _three("--end-sd", end_sd)
+    if min(sd) <= 0.0:
+        raise InputError(f"--end-sd {end_sd}: must be above 0")
+    runs = [read_run(path, scans=not ends and reference in (Kind.AUTO, Kind.SCANS)) for path in drives]
+    if ends:
+        known = [by_end(run, one, sd) for run, one in zip(runs, ends, strict=True)]
+    else:
+        known = [_referenced(run, reference, MOST_NODES // len(runs)) for run in runs]
+    wheels = measured(known, track_m)
+    told = result(wheels, track_m)
+    if json_file is not None:
+        write_json(json_file, told)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(_text(told))
+    if not wheels.accepted:
+        raise typer.Exit(REFUSED)
+
+
+def _referenced(run: Run, kind: Kind, most: int) -> Reference:
+    """Return a drive with its reference. Raises InputError if it has none of that kind."""
+    if kind in (Kind.AUTO, Kind.FIXES):
+        found = by_fixes(run, max(most, LEAST_FIXES))
+        if len(found.t_s) >= LEAST_FIXES:
+            return found
+        if kind is Kind.FIXES:
+            raise InputError(f"{run.name}: {len(found.t_s)} fixes of the localisation, needed are {LEAST_FIXES}")
+    if kind is not Kind.SCANS and run.imu_rad is not None:
+        return by_gyroscope(run, most)
+    if kind is Kind.GYROSCOPE:
+        raise InputError(f"{run.name}: no gyroscope (sensor_msgs/msg/Imu in a bag, imu_w in a CSV file)")
+    if not run.scans:
+        raise InputError(f"{run.name}: no reference: neither localisation nor gyroscope nor scans; state --end x,y,yaw")
+    return by_scans(run)
+
+
+def _three(flag: str, text: str) -> tuple[float, float, float]:
+    """Return x, y [m] and yaw [rad] of "x,y,yaw" in m and deg. Raises InputError."""
+    try:
+        x, y, yaw_deg = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InputError(f"{flag} {text}: must be x,y,yaw, three numbers") from error
+    if not all(map(math.isfinite, (x, y, yaw_deg))):
+        raise InputError(f"{flag} {text}: must be finite")
+    return x, y, math.radians(yaw_deg)
+
+
+def _text(told: dict[str, Any]) -> str:
+    """Return a result as lines for the operator; the line to paste comes last."""
+    of = told["drives"]
+    lines = [
+        f"{of['count']} drives, {of['way_m']:g} m, {of['left_turns']:g} turns left, {of['right_turns']:g} right",
+    ]
+    for name in NAMES:
+        value, sd = told[name], told["sd"][name]
+        spread = "" if sd is None else f" (sd {sd:.5f})"
+        lines.append(f"{name:<11} {'not measured' if value is None else format(value, '.5f')}{spread}")
+    ratios = ("track_ratio", "radii_ratio")
+    lines += [f"{name:<11} {told[name]:.5f}" for name in ratios if told[name] is not None]
+    if told["umbmark"]:
+        mark = told["umbmark"]
+        lines.append(
+            f"UMBmark: E_max,syst {mark['e_max_syst_m']:g} m, E_b {mark['e_b']:g}, "
+            f"E_d {mark.get('e_d', 'needs --track-m')}, random sd {mark['random_sd_m']} m"
+        )
+    lines += [f"note: {note}" for note in told["notes"]]
+    if not told["accepted"]:
+        return "\n".join([*lines, f"refused: {told['reason']}"]) + "\n"
+    numbers = ", ".join(f"{value:.5f}" for value in told["correction"])
+    return "\n".join([*lines, "into onboard.toml:", "[odometry]", f"correction = [{numbers}]"]) + "\n"

@@ -1,0 +1,72 @@
+"""The command `onboard-calib verify`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.recordings.locate import completed
+from hil.recordings.recording import Recording, open_recording
+from hil.recordings.ticks import ticks_of
+from hil.replay.recorded_policy import recorded_plant
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.health import RECALIBRATE, Gatherer, Health, Session
+
+CHANGED = 1
+LOOK_S = 0.5
+"""Between two sets of images."""
+
+
+def verify_command(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording of `onboard run`.")],
+    mounts: Annotated[
+        Path | None, typer.Option(help="The calibration of the cameras; without it the recorded one.")
+    ] = None,
+    plant: Annotated[Path | None, typer.Option(help="The base's response; without it the recorded one.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Compare a session with the calibration: floor and overlap of cameras, wheels, response of the base.
+
+    Exit code 0: verdict `ok` or `watch`; 1: `recalibrate`; 2: something could not be read.
+    """
+    check_json_target(json_file)
+    with contextlib.ExitStack() as held:
+        opened = held.enter_context(open_recording(held.enter_context(completed(recording))))
+        health = assessed(opened, mounts, plant)
+    if json_file is not None:
+        write_json(json_file, health.plain())
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(_text(health))
+    if health.verdict == RECALIBRATE:
+        raise typer.Exit(CHANGED)
+
+
+def assessed(recording: Recording, mounts: Path | None = None, plant: Path | None = None) -> Health:
+    """Return the health of a recorded session. Raises InputError, ConfigError."""
+    own = recording.sessions[0]
+    model = recorded_plant(str(recording.path), own) if plant is None else load_plant(plant)
+    session = Session(own.config, own.mounts if mounts is None else load_mounts(mounts), model)
+    gatherer = Gatherer(own.config, LOOK_S)
+    for tick in ticks_of(recording):
+        part = gatherer.take(tick)
+        if part is not None:
+            session.take(part)
+    session.take(gatherer.rest())
+    return session.health()
+
+
+def _text(health: Health) -> str:
+    """Return the comparisons as a table for the operator."""
+    rows = [
+        f"{one.name:<28} {one.quantity:<11} {one.value:+9.4f} +- {one.sd:.4f}  watch {one.watch:<6g} "
+        f"recalibrate {one.recalibrate:<6g} {one.verdict}"
+        for one in health.checks
+    ]
+    rows += [f"{name:<28} not compared: {why}" for name, why in health.unmeasured.items()]
+    return "\n".join([*rows, f"verdict: {health.message}"]) + "\n"

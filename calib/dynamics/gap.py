@@ -1,0 +1,146 @@
+"""Simulated base against real base (paper 1, Fig. 7): the recorded commands drive the plant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from calib.dynamics.drift import drifts, measured_path, path
+from calib.dynamics.motion_log import Floats, MotionLog
+from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
+from onboard.config.plant_model import Plant
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose, Twist
+
+WINDOWS_S = (1.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gap:
+    """The plant against one log.
+
+    t_s: (n,) rows of the log; measured, predicted: (n, 3) x, y [m], yaw [rad]; speeds: (n, 2) of the plant
+    drifts: by duration [s] (windows, 2) distance [m] and angle [rad] at the end of windows that begin at one pose
+    """
+
+    t_s: Floats
+    measured: Floats
+    predicted: Floats
+    speeds: Floats
+    drifts: dict[float, Floats]
+
+
+def gap_of(log: MotionLog, plant: Plant) -> Gap:
+    """Return the gap. Raises InputError for a log shorter than the shortest window."""
+    if log.seconds < WINDOWS_S[0] + 0.1:
+        raise InputError(f"{log.name}: {log.seconds:.2f} s, must be longer than {WINDOWS_S[0]:g} s")
+    speeds = replayed(log, plant)
+    measured, predicted = measured_path(log), path(log.t_s, speeds[:, 0], speeds[:, 1])
+    found = {window_s: drifts(log.t_s, measured, predicted, window_s) for window_s in WINDOWS_S}
+    return Gap(log.t_s, measured, predicted, speeds, {key: value for key, value in found.items() if len(value)})
+
+
+def replayed(log: MotionLog, plant: Plant) -> Floats:
+    """Return (n, 2) v and w of the simulated base at each row, from rest, with each command sent at its row."""
+    state = base_at(Pose(0.0, 0.0, 0.0))
+    rows_ns = np.round(log.t_s * NS).astype(np.int64)
+    ticks = int(rows_ns[-1] // STEP_NS) + 2
+    table = np.zeros((ticks + 1, 2))
+    row = 0
+    for tick in range(ticks):
+        now_ns = tick * STEP_NS
+        while row < len(rows_ns) and rows_ns[row] <= now_ns:
+            row += 1
+        if row:
+            state = send_command(state, Twist(float(log.v_cmd[row - 1]), float(log.w_cmd[row - 1])), now_ns, plant)
+        state = step_base(state, now_ns, plant)
+        table[tick + 1] = state.motion.twist.v_mps, state.motion.twist.w_radps
+    at_s = np.arange(ticks + 1) * STEP_NS / NS
+    return np.column_stack([np.interp(log.t_s, at_s, column) for column in table.T])
+
+
+def drift_table(gaps: Sequence[Gap]) -> dict[str, dict[str, float]]:
+    """Return median, 95th percentile and greatest drift of all windows, by duration."""
+    table = {}
+    for window_s in WINDOWS_S:
+        rows = [gap.drifts[window_s] for gap in gaps if window_s in gap.drifts]
+        if rows:
+            away = np.concatenate(rows)
+            table[f"{window_s:g}_s"] = {
+                "windows": len(away),
+                "position_median_m": float(np.median(away[:, 0])),
+                "position_p95_m": float(np.percentile(away[:, 0], 95)),
+                "position_max_m": float(away[:, 0].max()),
+                "yaw_median_rad": float(np.median(away[:, 1])),
+                "yaw_p95_rad": float(np.percentile(away[:, 1], 95)),
+                "yaw_max_rad": float(away[:, 1].max()),
+            }
+    return table
+
+
+# ---- The picture
+
+SIZE_PX, PAD_PX, FONT_PX = 640, 40, 13
+STRIP_PX = 200
+INK, MEASURED, PLANT, COMMAND = (30, 30, 30), (70, 90, 120), (230, 140, 40), (190, 190, 190)
+RESTART_S = 10.0
+
+
+def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
+    """Write a PNG: both paths, with the plant set back to the measured pose each 10 s, and both speeds over time.
+
+    Raises InputError.
+    """
+    picture = Image.new("RGB", (SIZE_PX + 2 * PAD_PX, SIZE_PX + 2 * STRIP_PX + 4 * PAD_PX), "white")
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(FONT_PX)
+    draw.text((PAD_PX, 8), "measured", MEASURED, font)
+    draw.text((PAD_PX + 90, 8), "plant, set back each 10 s", PLANT, font)
+    draw.text((PAD_PX + 280, 8), "command", COMMAND, font)
+    pieces = _restarted(gap)
+    points = np.concatenate([gap.measured[:, :2], *pieces])
+    low, span = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), 0.1)
+
+    def placed(path_m: Floats) -> list[tuple[float, float]]:
+        at = (path_m[:, :2] - low) / span * SIZE_PX
+        return [(PAD_PX + x, PAD_PX + SIZE_PX - y) for x, y in at]
+
+    draw.line(placed(gap.measured), MEASURED, 3)
+    for piece in pieces:
+        draw.line(placed(piece), PLANT, 2)
+    draw.line([(PAD_PX, PAD_PX + SIZE_PX + 6), (PAD_PX + SIZE_PX / span, PAD_PX + SIZE_PX + 6)], INK, 2)
+    draw.text((PAD_PX, PAD_PX + SIZE_PX + 10), "1 m", INK, font)
+    rows = (("v [m/s]", log.v_cmd, log.v, gap.speeds[:, 0]), ("w [rad/s]", log.w_cmd, log.w, gap.speeds[:, 1]))
+    for number, (title, command, measured, plant) in enumerate(rows):
+        top = SIZE_PX + 2 * PAD_PX + number * (STRIP_PX + PAD_PX)
+        every = np.concatenate([command, measured, plant])
+        floor, height = float(every.min()), max(float(np.ptp(every)), 1e-3)
+        draw.text(
+            (PAD_PX, top - 16), f"{title}, {floor:.2f} to {floor + height:.2f}, over {gap.t_s[-1]:.0f} s", INK, font
+        )
+        for values, color in ((command, COMMAND), (measured, MEASURED), (plant, PLANT)):
+            x = PAD_PX + gap.t_s / gap.t_s[-1] * SIZE_PX
+            y = top + STRIP_PX - (values - floor) / height * STRIP_PX
+            draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), color, 1)
+    try:
+        picture.save(file, "PNG")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def _restarted(gap: Gap) -> list[Floats]:
+    """Return the plant's path in pieces of `RESTART_S`, each from the measured pose at its begin."""
+    pieces = []
+    for start_s in np.arange(0.0, gap.t_s[-1], RESTART_S):
+        inside = np.flatnonzero((gap.t_s >= start_s) & (gap.t_s <= start_s + RESTART_S))
+        if len(inside) > 1:
+            first = inside[0]
+            turn = gap.measured[first, 2] - gap.predicted[first, 2]
+            step = gap.predicted[inside, :2] - gap.predicted[first, :2]
+            cos, sin = np.cos(turn), np.sin(turn)
+            turned = np.column_stack([cos * step[:, 0] - sin * step[:, 1], sin * step[:, 0] + cos * step[:, 1]])
+            pieces.append(turned + gap.measured[first, :2])
+    return pieces

@@ -1,0 +1,234 @@
+"""Judges a fit of the wheels: what is measured well enough, and UMBmark's errors beside it.
+
+UMBmark (Borenstein and Feng, "Measurement and correction of systematic odometry errors in mobile robots", IEEE
+Transactions on Robotics and Automation 12(6), 1996): from the return errors of squares driven in both directions come
+alpha, beta, E_b (track over nominal track) and E_d (right over left wheel diameter). Squares say nothing of the speed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calib.wheels.fit import Fitted, Reference, between, chained, driven, fit
+from calib.wheels.runs import Floats, Run, yaw_of
+from onboard.values.errors import InputError
+
+NAMES = ("speed", "turning", "turn_per_m")
+MOST_SD = (0.005, 0.005, 0.003)
+"""A factor with a larger standard deviation is not measured: 5 cm in 10 m, 2 deg a turn, 2 deg in 10 m."""
+FACTOR_WITHIN = (0.5, 2.0)
+"""The limits of `odometry.correction`."""
+LEAST_WAY_M = 8.0
+LEAST_TURN_RAD = 1.9 * math.pi
+"""To the left, and to the right: a whole turn, less what wheels may be wrong by."""
+MOST_NOISE = 10.0
+"""Random errors beyond so many times the usual ones: reference and wheels do not belong together, or the base slips."""
+SWAY_RAD = 0.1
+NEUTRAL = np.array([1.0, 1.0, 0.0])
+
+
+@dataclass(frozen=True, slots=True)
+class Wheels:
+    """What the wheels are by some drives.
+
+    reasons:  why the result is refused; empty if it is accepted
+    notes:    what was not measured, and why
+    umbmark:  errors of UMBmark; empty without loops in both directions
+    """
+
+    fitted: Fitted
+    way_m: float
+    left_rad: float
+    right_rad: float
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    umbmark: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a robot may use it."""
+        return not self.reasons
+
+    @property
+    def correction(self) -> tuple[float, float, float]:
+        """`odometry.correction`, neutral in what was not measured."""
+        measured = np.where(self.fitted.sd <= MOST_SD, self.fitted.factors, NEUTRAL)
+        return (float(measured[0]), float(measured[1]), float(measured[2]))
+
+
+def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheels:
+    """Return the wheels by some drives. track_m: the track that the base believes in, for the radii.
+
+    Raises InputError for data that cannot be of one robot: a swapped sign, degrees, another drive's reference.
+    """
+    for one in drives:
+        _check_signs(one)
+    try:
+        fitted = fit(drives)
+    except ValueError as error:
+        raise InputError(f"{drives[0].run.name}: {error}") from error
+    way_m = sum(float(np.abs(one.run.way_m).sum()) for one in drives)
+    left, right = (sum(sides) for sides in zip(*(_turned(one.run) for one in drives), strict=True))
+    reasons, notes = _refusals(fitted, way_m, left, right)
+    return Wheels(fitted, way_m, left, right, reasons, notes, _umbmark(drives, fitted, track_m))
+
+
+def result(wheels: Wheels, track_m: float | None = None) -> dict[str, Any]:
+    """Return the plain values of a result. A number that was not measured is None."""
+    fitted = wheels.fitted
+    known = fitted.sd <= MOST_SD
+    return {
+        "accepted": wheels.accepted,
+        "reason": "; ".join(wheels.reasons),
+        "notes": list(wheels.notes),
+        "correction": list(wheels.correction) if wheels.accepted else None,
+        **{name: _number(value, ok) for name, value, ok in zip(NAMES, fitted.factors, known, strict=True)},
+        "sd": {name: _number(value, np.isfinite(value)) for name, value in zip(NAMES, fitted.sd, strict=True)},
+        "track_ratio": _number(fitted.factors[0] / fitted.factors[1], known[0] and known[1]),
+        "radii_ratio": None
+        if track_m is None
+        else _number(_radii_ratio(wheels.correction, track_m), known[1] & known[2]),
+        "umbmark": wheels.umbmark or None,
+        "drives": {
+            "count": len(fitted.poses),
+            "way_m": round(wheels.way_m, 2),
+            "left_turns": round(wheels.left_rad / (2 * math.pi), 2),
+            "right_turns": round(wheels.right_rad / (2 * math.pi), 2),
+            "wheel_noise": round(fitted.noise, 3),
+            "reference_noise": round(fitted.reference, 3),
+        },
+    }
+
+
+def _number(value: float, known: bool | np.bool_) -> float | None:
+    return round(float(value), 6) if known else None
+
+
+def _radii_ratio(factors: tuple[float, float, float], track_m: float) -> float:
+    """Return right over left radius. track_m: nominal."""
+    speed, turning, turn_per_m = factors
+    apart = turn_per_m * track_m * speed / turning
+    return (speed + apart / 2.0) / (speed - apart / 2.0)
+
+
+def _turned(run: Run) -> tuple[float, float]:
+    """Return the whole turn of a drive to the left and to the right [rad]; turns below `SWAY_RAD` do not count."""
+    turned, low, high = {1: 0.0, -1: 0.0}, 0.0, 0.0
+    for yaw in np.cumsum(run.turn_rad):
+        low, high = min(low, yaw), max(high, yaw)
+        for sign, since in ((1, low), (-1, high)):
+            if sign * (yaw - since) > SWAY_RAD:
+                turned[sign] += sign * (yaw - since)
+                low = high = float(yaw)
+    return turned[1], turned[-1]
+
+
+def _refusals(fitted: Fitted, way_m: float, left: float, right: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return why a fit is refused, and what it leaves open."""
+    reasons, notes = [], []
+    if way_m < LEAST_WAY_M:
+        reasons.append(f"only {way_m:.1f} m driven, needed are {LEAST_WAY_M:g} m")
+    for side, turned in (("left", left), ("right", right)):
+        if turned < LEAST_TURN_RAD:
+            turns = turned / (2 * math.pi)
+            reasons.append(f"only {turns:.2f} turns to the {side}, needed is a whole one to either side")
+    if fitted.noise > MOST_NOISE:
+        reasons.append(
+            f"wheels and reference differ by {fitted.noise:.0f} times what wheels do: slip, or not the same drive"
+        )
+    for name, value, sd, most in zip(NAMES, fitted.factors, fitted.sd, MOST_SD, strict=True):
+        if sd > most:
+            scatter = "nothing observes it" if math.isinf(sd) else f"its standard deviation is {sd:.4f}, limit {most:g}"
+            if name == "speed":
+                notes.append(f"speed not measured: {scatter}; drive a straight way of known length")
+            else:
+                reasons.append(f"{name} not measured: {scatter}")
+        elif name != "turn_per_m" and not FACTOR_WITHIN[0] <= value <= FACTOR_WITHIN[1]:
+            reasons.append(f"{name} is {value:.3f}, outside {FACTOR_WITHIN[0]:g} to {FACTOR_WITHIN[1]:g}")
+    return tuple(reasons), tuple(notes)
+
+
+# ---- Data of a wrong unit or sign
+
+LEAST_AGREED = 0.6
+"""A correlation beyond this tells a sign or a unit."""
+DEGREE = math.pi / 180.0
+
+
+def _check_signs(drive: Reference) -> None:
+    """Raise InputError if w has the wrong sign or unit against the reference, or against the commands."""
+    run = drive.run
+    pairs = []
+    if run.asked_radps is not None:
+        pairs.append(("the commands", run.asked_radps, run.turn_rad / np.diff(run.t_s, prepend=run.t_s[0] - 1.0)))
+    raw = driven(run, drive.t_s, NEUTRAL)[:, 2]
+    if run.imu_rad is not None:
+        turned = np.diff(np.interp(drive.t_s, run.t_s, np.cumsum(run.imu_rad)))
+        pairs.append(("the gyroscope", turned - np.median(turned), raw))
+    if len(drive.fixes.t_s) == len(drive.t_s) > 10:
+        pairs.append(("the localisation", between(drive.fixes.poses[:-1], drive.fixes.poses[1:])[:, 2], raw))
+    for source, theirs, ours in pairs:
+        if len(ours) < 10 or np.std(theirs) == 0.0 or np.std(ours) == 0.0:
+            continue
+        agreed = float(np.corrcoef(theirs, ours)[0, 1])
+        if agreed < -LEAST_AGREED:
+            raise InputError(f"{run.name}: w has the wrong sign: it turns against {source}")
+        ratio = float(np.std(ours) / np.std(theirs))
+        if agreed > LEAST_AGREED and abs(math.log(ratio * DEGREE)) < 0.2:
+            raise InputError(f"{run.name}: w is in degrees: it is {ratio:.0f} times that of {source}, must be rad/s")
+
+
+# ---- UMBmark
+
+LOOP = (0.8, 1.2)
+"""A loop turns by this part of a whole turn."""
+
+
+def _umbmark(drives: Sequence[Reference], fitted: Fitted, track_m: float | None) -> dict[str, Any]:
+    """Return UMBmark's errors of the drives that are loops; {} without one in each direction."""
+    errors: dict[int, list[Floats]] = {1: [], -1: []}
+    sides = []
+    for one, poses in zip(drives, fitted.poses, strict=True):
+        steps = driven(one.run, one.t_s, NEUTRAL)
+        turn = float(steps[:, 2].sum())
+        if LOOP[0] <= abs(turn) / (2 * math.pi) <= LOOP[1]:
+            actual, believed = between(poses[:1], poses[-1:])[0], chained(np.zeros(3), steps)[-1]
+            error = actual - believed
+            errors[1 if turn > 0 else -1].append(np.array([*error[:2], yaw_of(error[2:])[0]]))
+            inside = (one.run.t_s >= one.t_s[0]) & (one.run.t_s <= one.t_s[-1])
+            sides.append(float(np.abs(one.run.way_m[inside]).sum()) / 4.0)
+    if not errors[1] or not errors[-1]:
+        return {}
+    left, right = (np.mean(errors[sign], axis=0) for sign in (1, -1))
+    side_m = float(np.mean(sides))
+    alpha, beta = ((right[0] + left[0]) / (-4 * side_m), (right[0] - left[0]) / (-4 * side_m))
+    e_b = 90.0 / (90.0 - math.degrees(alpha))
+    told: dict[str, Any] = {
+        "loops": {"cw": len(errors[-1]), "ccw": len(errors[1])},
+        "cw_m": _rounded(right[:2]),
+        "ccw_m": _rounded(left[:2]),
+        "e_max_syst_m": round(float(max(np.hypot(*left[:2]), np.hypot(*right[:2]))), 4),
+        "random_sd_m": {
+            name: None if len(errors[sign]) < 2 else round(float(np.std(errors[sign], axis=0, ddof=1)[:2].max()), 4)
+            for name, sign in (("cw", -1), ("ccw", 1))
+        },
+        "side_m": round(side_m, 3),
+        "alpha_deg": round(math.degrees(alpha), 4),
+        "beta_deg": round(math.degrees(beta), 4),
+        "e_b": round(e_b, 6),
+    }
+    if track_m is not None:
+        radius_m = (side_m / 2.0) / math.sin(beta / 2.0) if beta else math.inf
+        track = track_m * e_b
+        ratio = (radius_m + track / 2.0) / (radius_m - track / 2.0) if math.isfinite(radius_m) else 1.0
+        told["e_d"] = round(ratio, 6)
+    return told
+
+
+def _rounded(values: Floats) -> list[float]:
+    return [round(float(value), 4) for value in values]

@@ -1,0 +1,242 @@
+"""One drive as the calibration of the wheels needs it, from a recording of ours, a bag, or a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.recordings.bags.bag import IMU, open_bag
+from hil.recordings.bags.topics import ROLES, choose
+from hil.recordings.locate import completed
+from hil.recordings.recording import open_recording
+from hil.recordings.ticks import ticks_of
+from onboard.config.config import OdometrySection
+from onboard.drivers.dds.ros_convert import fix_from_ros, ns_from_time, odometry_from_ros
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
+from onboard.values.geometry import between, wrap
+from onboard.values.messages import Fix, OdometryMessage, Pose, Scan
+
+Floats = npt.NDArray[np.float64]
+
+MOST_GAP_S = 0.5
+"""A longer silence of the wheels hides motion, so the drive ends there."""
+FIX_SD = OdometrySection().localization_sd
+"""Of poses that state none; only their ratio matters, because the fit finds the size."""
+COLUMNS = ("t_s", "v", "w")
+MORE_COLUMNS = ("v_cmd", "w_cmd", "x", "y", "yaw", "imu_w")
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """Poses of a reference. t_s: (n,); poses: (n, 3) of x, y, yaw [m, rad]; sd: (n, 3) their standard deviations."""
+
+    t_s: Floats
+    poses: Floats
+    sd: Floats
+
+
+NO_FIXES = Fixes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One drive.
+
+    t_s:      (n,) time of each odometry message, by its sender [s]
+    way_m:    (n,) distance since the message before, by the base, without any correction
+    turn_rad: (n,) turn since the message before; as way_m
+    fixes:    localisation, by the same clock
+    imu_rad:  (n,) turn since the message before by a gyroscope, with its bias; None without one
+    scans:    (time [s], fused scan) in time order
+    asked_radps: (n,) commanded turn; None where no command is known
+    """
+
+    name: str
+    t_s: Floats
+    way_m: Floats
+    turn_rad: Floats
+    fixes: Fixes = NO_FIXES
+    imu_rad: Floats | None = None
+    scans: tuple[tuple[float, Scan], ...] = field(default=())
+    asked_radps: Floats | None = None
+
+
+def read_run(path: Path, *, scans: bool = False) -> Run:
+    """Return the drive in a recording (.mcap of ours), a bag, or a CSV file.
+
+    scans: keep the scans too. Raises InputError in one line that names the file.
+    """
+    if path.suffix.lower() == ".csv":
+        return _from_csv(path)
+    if path.is_dir() or path.suffix.lower() in (".bag", ".db3"):
+        return _from_bag(path)
+    return _from_recording(path, scans)
+
+
+def _from_recording(path: Path, scans: bool) -> Run:
+    heard: list[OdometryMessage] = []
+    fixes: list[Fix] = []
+    seen: list[tuple[float, Scan]] = []
+    asked: list[tuple[int, float]] = []
+    with completed(path) as file, open_recording(file) as recording:
+        section = recording.config.odometry
+        for tick in ticks_of(recording):
+            heard += tick.inputs.odometry
+            fixes += tick.inputs.fixes
+            asked.append((tick.sent_ns, tick.command.w_radps))
+            if scans and tick.scan.seen.any() and (not seen or tick.scan.stamp_ns > seen[-1][0]):
+                seen.append((tick.scan.stamp_ns, tick.scan))
+    run = _run(path, heard, fixes, section.localization_sd, use_pose=section.source == "pose")
+    arrival_s = np.array([one.arrival_ns for one in _usable(heard)]) / NS_PER_S
+    times_s = np.array([at_ns for at_ns, _ in seen]) / NS_PER_S
+    stamps_s = np.interp(times_s, arrival_s, run.t_s) if seen else times_s
+    sent_s, wanted = np.array([at_ns for at_ns, _ in asked]) / NS_PER_S, np.array([w for _, w in asked])
+    given = np.interp(arrival_s, sent_s, wanted) if np.any(wanted != 0.0) else None
+    kept = tuple((float(t_s), scan) for t_s, (_, scan) in zip(stamps_s, seen, strict=True))
+    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, None, kept, given)
+
+
+def _from_bag(path: Path) -> Run:
+    with open_bag([path]) as bag:
+        roles = {
+            role.name: choose(role, bag.topics, None) for role in ROLES if role.name in ("odometry", "localization")
+        }
+        odometry, localization = roles["odometry"], roles["localization"]
+        if odometry is None:
+            raise InputError(f"{path}: no topic of type nav_msgs/msg/Odometry")
+        imu = next((topic.name for topic in bag.topics if topic.kind == IMU), None)
+        heard, fixes, gyro = [], [], []
+        for one in bag.heard({name for name in (odometry, localization, imu) if name}):
+            if one.topic == odometry:
+                heard.append(odometry_from_ros(one.sample, one.time_ns))
+            elif one.topic == localization:
+                fixes.append(fix_from_ros(one.sample, one.time_ns))
+            else:
+                gyro.append((ns_from_time(one.sample.header.stamp), one.sample.angular_velocity.z))
+    run = _run(path, heard, fixes, FIX_SD, use_pose=False)
+    if not gyro:
+        return run
+    t_s, w = (np.array(column, np.float64) for column in zip(*gyro, strict=True))
+    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, _turned(path, t_s / NS_PER_S, w, run.t_s))
+
+
+def _from_csv(path: Path) -> Run:
+    """Return the drive of a table with the columns t_s, v, w; further x, y, yaw of a reference, imu_w, w_cmd."""
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    names = list(rows[0]) if rows else []
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise InputError(f"{path}: no column {missing[0]}; needed are {', '.join(COLUMNS)}")
+    table = {name: _column(path, rows, name) for name in (*COLUMNS, *MORE_COLUMNS) if name in names}
+    t_s = table["t_s"]
+    _check_times(path, t_s)
+    dt_s = np.diff(t_s, prepend=t_s[0])
+    fixes = NO_FIXES
+    if {"x", "y", "yaw"} <= set(table):
+        poses = np.column_stack([table["x"], table["y"], table["yaw"]])
+        known = np.isfinite(poses).all(axis=1) & np.any(np.diff(poses, axis=0, prepend=np.inf) != 0.0, axis=1)
+        fixes = Fixes(t_s[known], poses[known], np.tile(FIX_SD, (int(known.sum()), 1)))
+    imu = table["imu_w"] * dt_s if "imu_w" in table else None
+    return Run(str(path), t_s, table["v"] * dt_s, table["w"] * dt_s, fixes, imu, (), table.get("w_cmd"))
+
+
+def _column(path: Path, rows: Sequence[dict[str, Any]], name: str) -> Floats:
+    """Return a column; only x, y and yaw may be empty in some rows, as NaN."""
+    found = np.empty(len(rows))
+    for number, row in enumerate(rows):
+        text = row[name] or ""
+        try:
+            found[number] = float(text) if text.strip() or name not in ("x", "y", "yaw") else math.nan
+        except ValueError as error:
+            raise InputError(f"{path}: line {number + 2}: {name} is {text!r}, must be a number") from error
+        if name not in ("x", "y", "yaw") and not math.isfinite(found[number]):
+            raise InputError(f"{path}: line {number + 2}: {name} is {text}, must be finite")
+    return found
+
+
+def _usable(heard: Sequence[OdometryMessage]) -> list[OdometryMessage]:
+    """Return the messages without repeated ones."""
+    return [one for number, one in enumerate(heard) if number == 0 or one.stamp_ns != heard[number - 1].stamp_ns]
+
+
+def _run(
+    path: Path, messages: Sequence[OdometryMessage], fixes: Sequence[Fix], sd: Sequence[float], *, use_pose: bool
+) -> Run:
+    heard = _usable(messages)
+    if len(heard) < 2:
+        raise InputError(f"{path}: {len(heard)} odometry messages, needed are 2")
+    t_s = np.array([one.stamp_ns for one in heard]) / NS_PER_S
+    _check_times(path, t_s)
+    dt_s = np.minimum(np.diff(t_s, prepend=t_s[0]), MOST_GAP_S)
+    twists = np.array([(one.twist.v_mps, one.twist.w_radps) for one in heard])
+    _check_finite(path, t_s, twists)
+    way_m, turn_rad = twists[:, 0] * dt_s, twists[:, 1] * dt_s
+    if use_pose:
+        steps = [_step(a.pose, b.pose) for a, b in pairwise(heard)]
+        way_m, turn_rad = (np.array([0.0, *column]) for column in zip(*steps, strict=True))
+        _check_finite(path, t_s, np.column_stack([way_m, turn_rad]))
+    return Run(str(path), t_s, way_m, turn_rad, _fixes(path, fixes, sd))
+
+
+def _step(before: Pose | None, after: Pose | None) -> tuple[float, float]:
+    """Return distance, negative backward, and turn between two poses of the base."""
+    if before is None or after is None:
+        return math.nan, math.nan
+    step = between(before, after)
+    return math.copysign(math.hypot(step.x_m, step.y_m), step.x_m), step.yaw_rad
+
+
+def _fixes(path: Path, fixes: Sequence[Fix], least_sd: Sequence[float]) -> Fixes:
+    if not fixes:
+        return NO_FIXES
+    ordered = sorted({one.stamp_ns: one for one in fixes}.values(), key=lambda one: one.stamp_ns)
+    poses = np.array([(one.pose.x_m, one.pose.y_m, one.pose.yaw_rad) for one in ordered])
+    stated = [
+        np.zeros(3) if one.covariance is None else np.sqrt(np.clip(np.diag(one.covariance), 0.0, None))
+        for one in ordered
+    ]
+    t_s, sd = np.array([one.stamp_ns for one in ordered]) / NS_PER_S, np.maximum(np.array(stated), least_sd)
+    _check_finite(path, t_s, poses, "the localisation")
+    return Fixes(t_s, poses, sd)
+
+
+def _turned(path: Path, t_s: Floats, w_radps: Floats, at_s: Floats) -> Floats:
+    """Return the turn between the times `at_s` of a gyroscope's rates."""
+    _check_finite(path, t_s, w_radps, "the gyroscope")
+    order = np.argsort(t_s)
+    t_s, w_radps = t_s[order], w_radps[order]
+    yaw = np.concatenate([[0.0], np.cumsum(0.5 * (w_radps[1:] + w_radps[:-1]) * np.diff(t_s))])
+    return np.diff(np.interp(at_s, t_s, yaw), prepend=np.interp(at_s[0], t_s, yaw))
+
+
+def _check_times(path: Path, t_s: Floats) -> None:
+    if len(t_s) < 2 or not np.isfinite(t_s).all():
+        raise InputError(f"{path}: {len(t_s)} odometry rows with times, needed are 2 with finite ones")
+    back = np.flatnonzero(np.diff(t_s) <= 0.0)
+    if len(back):
+        at, after = t_s[back[0]], t_s[back[0] + 1]
+        raise InputError(f"{path}: times out of order: {after - t_s[0]:.3f} s follows {at - t_s[0]:.3f} s")
+
+
+def _check_finite(path: Path, t_s: Floats, values: Floats, what: str = "the odometry") -> None:
+    bad = np.flatnonzero(~np.isfinite(values.reshape(len(t_s), -1)).all(axis=1))
+    if len(bad):
+        raise InputError(f"{path}: {what} at {t_s[bad[0]] - t_s[0]:.2f} s is missing or not finite")
+
+
+def yaw_of(angle_rad: Floats) -> Floats:
+    """Return angles in (-pi, pi], as `geometry.wrap`."""
+    return np.asarray(np.vectorize(wrap, otypes=[float])(angle_rad))

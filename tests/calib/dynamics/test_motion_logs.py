@@ -1,0 +1,184 @@
+"""Logs that no fit should come from are refused, and nothing is written over a good file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from calib.__main__ import app
+from calib.dynamics.drift import drifts, path
+from calib.dynamics.gap import gap_of
+from calib.dynamics.motion_log import MotionLog, read_logs
+from calib.dynamics.response_model import KEYS
+from hil.recordings.bags.drive import import_bag
+from hil.recordings.bags.plan import Asked
+from hil.recordings.recording import open_recording
+from hil.recordings.ticks import ticks_of
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.plant_model import load_plant
+from onboard.values.errors import InputError
+from tests.rigs.motion_logs import driven_plant, plant, simulated
+from tests.rigs.recordings.bag_rig import CAMERA_TOPICS, SPEED_MPS, drive, write_ros2
+
+OFFICE = Path(__file__).parents[2] / "data" / "replay" / "office.mcap"
+BASE = plant((6.0, 0.7, 8.0, 0.9, 1.0, 2.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0))
+COLUMNS = ["t_s", "v_cmd", "w_cmd", "v", "w"]
+
+
+def table() -> np.ndarray:
+    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
+    return np.column_stack([log.t_s, log.v_cmd, log.w_cmd, log.v, log.w])
+
+
+def write(file: Path, rows: np.ndarray, columns: list[str] = COLUMNS) -> Path:
+    np.savetxt(file, rows, "%.6g", ",", header=",".join(columns), comments="")
+    return file
+
+
+def with_column(number: int, change) -> np.ndarray:
+    rows = table()
+    rows[:, number] = change(rows[:, number])
+    return rows
+
+
+def with_value(row: int, column: int, value: float) -> np.ndarray:
+    rows = table()
+    rows[row, column] = value
+    return rows
+
+
+#    name                       rows                                                     named in the message
+BAD = {
+    "too few": (lambda: table()[:150], "150 rows"),
+    "constant w_cmd": (lambda: with_column(2, lambda w: 0.0 * w + 0.5), "w_cmd"),
+    "sign of w": (lambda: with_column(4, lambda w: -w), "sign"),
+    "sign of v": (lambda: with_column(3, lambda v: -v), "sign"),
+    "axes": (lambda: table()[:, [0, 1, 2, 4, 3]], "axes"),
+    "another axis of the gyro": (lambda: with_column(4, lambda w: np.sin(np.arange(len(w)))), "w does not"),
+    "w in degrees": (lambda: with_column(4, np.degrees), "degrees"),
+    "w_cmd in degrees": (lambda: with_column(2, np.degrees), "degrees"),
+    "both in degrees": (lambda: table() * np.array([1.0, 1.0, 57.3, 1.0, 57.3]), "degrees"),
+    "time backward": (lambda: with_value(50, 0, 0.1), "line 52"),
+    "NaN": (lambda: with_value(60, 3, np.nan), "line 62: v"),
+    "infinite": (lambda: with_value(60, 2, np.inf), "line 62: w_cmd"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_logs_are_refused_in_one_line_and_the_old_file_stays(name, tmp_path):
+    rows, named = BAD[name]
+    out = tmp_path / "plant.toml"
+    out.write_bytes((DEFAULT_ROBOT / "plant.toml").read_bytes())
+    done = CliRunner().invoke(app, ["dynamics", str(write(tmp_path / "log.csv", rows())), "-o", str(out)])
+    assert isinstance(done.exception, InputError)
+    message = str(done.exception)
+    assert named in message
+    assert "log.csv" in message
+    assert "\n" not in message
+    assert out.read_bytes() == (DEFAULT_ROBOT / "plant.toml").read_bytes()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.csv", "plant.toml"]
+
+
+@pytest.mark.parametrize("text", ["", "t_s,v_cmd,w_cmd,v\n1,2,3,4\n", "t_s,v_cmd,w_cmd,v,w\n0,0,0,0\n", "\x00\xff"])
+def test_files_that_are_no_logs_are_refused(text, tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match=r"log\.csv"):
+        read_logs([file])
+
+
+def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):
+    files = []
+    for log in simulated(BASE, (0.2, 0.2), 0.01, logs=2):
+        rows = np.column_stack([log.t_s, log.v_cmd, log.w_cmd, log.v, log.w])
+        files.append(str(write(tmp_path / f"{log.name}.csv", rows)))
+    out = tmp_path / "plant.toml"
+    out.write_text("the old one")
+    done = CliRunner().invoke(app, ["dynamics", *files, "-o", str(out), "--json", str(tmp_path / "fit.json")])
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "fit.json").read_text())
+    for name in ("linear", "angular"):
+        assert set(told[name]) == set(KEYS)
+        assert told["fits"]["refined"][name] == told[name]
+        assert set(told["fits"]["paper"][name]) == set(told["fits"]["adjusted"][name]) == set(KEYS)
+    assert set(told["rollout_rmse"]) == {"v", "w", "position_m_per_10s", "yaw_rad_per_10s"}
+    assert load_plant(out).base.command_delay_s == pytest.approx(0.2, rel=0.06)
+    (kept,) = tmp_path.glob("plant.2*.toml")
+    assert kept.read_text() == "the old one"
+
+
+def test_logs_of_one_file_are_told_apart_by_their_column(tmp_path):
+    rows = np.column_stack([np.repeat([1, 2], 20), np.tile(np.arange(20.0), 2), np.zeros((40, 4))])
+    logs = read_logs([write(tmp_path / "two.csv", rows, ["log", *COLUMNS])]).logs
+    assert [len(log.t_s) for log in logs] == [20, 20]
+
+
+def test_a_recording_has_the_commands_and_the_odometry_of_its_ticks():
+    (log,) = read_logs([OFFICE]).logs
+    with open_recording(OFFICE) as recording:
+        ticks = list(ticks_of(recording))
+    messages = [one for tick in ticks for one in tick.inputs.odometry]
+    assert np.array_equal(log.v, [one.twist.v_mps for one in messages])
+    assert np.array_equal(log.w, [one.twist.w_radps for one in messages])
+    at = 200
+    sent = max((tick for tick in ticks if tick.sent_ns <= messages[at].arrival_ns), key=lambda tick: tick.sent_ns)
+    assert (log.v_cmd[at], log.w_cmd[at]) == (sent.command.v_mps, sent.command.w_radps)
+    assert log.pose is not None
+
+
+def test_an_imported_bag_has_the_commands_that_drove_its_robot(tmp_path):
+    imported = import_bag(
+        [write_ros2(tmp_path / "bag", drive(4.0, CAMERA_TOPICS))], tmp_path / "drive.mcap", Asked({}, policy="reactive")
+    )
+    (log,) = read_logs([imported.file]).logs
+    assert len(log.t_s) == 80
+    assert np.all(log.v_cmd[5:] == SPEED_MPS)
+
+
+# ---- Drift and gap
+
+
+def test_a_speed_too_high_drifts_by_its_excess():
+    t_s = np.arange(0.0, 20.0, 0.1)
+    zero = np.zeros_like(t_s)
+    away = drifts(t_s, path(t_s, zero + 0.5, zero), path(t_s, zero + 0.6, zero), 5.0)
+    assert away[:, 0] == pytest.approx(0.5)
+    assert away[:, 1] == pytest.approx(0.0)
+
+
+def test_both_paths_begin_each_window_at_one_pose():
+    t_s = np.arange(0.0, 20.0, 0.05)
+    v, w = 0.5 + 0.1 * np.sin(t_s), np.cos(t_s / 3.0)
+    turned = path(t_s, v, w) @ np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]) + [3.0, 4.0, np.pi / 2]
+    assert drifts(t_s, path(t_s, v, w), turned, 10.0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.2])
+def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
+    base = BASE.model_copy(update={"base": BASE.base.model_copy(update={"command_delay_s": delay_s})})
+    (log,) = driven_plant(base, logs=1)
+    gap = gap_of(log, base)
+    assert gap.speeds[:, 0] == pytest.approx(log.v, abs=1e-6)
+    assert max(away[:, 0].max() for away in gap.drifts.values()) < 0.03
+    slow = base.model_copy(update={"linear": base.linear.model_copy(update={"speed_max": 0.3})})
+    assert gap_of(log, slow).drifts[10.0][:, 0].max() > 1.0
+
+
+def test_the_command_gap_writes_its_picture(tmp_path):
+    done = CliRunner().invoke(
+        app,
+        ["gap", str(OFFICE), "--plant", str(DEFAULT_ROBOT / "plant.toml"), "--picture", str(tmp_path / "gap.png"),
+         "--json", str(tmp_path / "gap.json")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert set(json.loads((tmp_path / "gap.json").read_text())) == {"1_s", "5_s", "10_s"}
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_log_is_a_plain_value():
+    log = MotionLog("a", *np.zeros((5, 3)))
+    assert log.seconds == 0.0

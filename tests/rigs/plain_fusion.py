@@ -1,0 +1,117 @@
+"""Other ways to fuse a depth image, with the arguments of `fuse_plain`: what the robot's kernel must equal or beat."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, Array, inside, walk
+from onboard.values.kernel import kernel
+from onboard.values.messages import BINS
+
+_IMAGE = types.Array(types.uint16, 2, "C", readonly=True)
+_MATRIX = types.Array(types.float64, 2, "C", readonly=True)
+_LENS = (types.float64,) * 5
+_LIMITS = (types.float64,) * 4
+
+
+def by_kernel(ranges_m, depth, fx, fy, cx, cy, depth_scale_m, base_from_camera, now_from_then, *limits) -> None:
+    """Fuse by the robot's kernel, with an eye made for this image."""
+    eye = eye_of(depth.shape, fx, fy, cx, cy, depth_scale_m, base_from_camera, *limits)
+    lower_ranges(ranges_m, depth, eye, now_from_then)
+
+
+@kernel(
+    signature=types.void(types.float32[::1], _IMAGE, *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
+)
+def pixel_by_pixel(
+    ranges_m: npt.NDArray[np.float32],
+    depth: npt.NDArray[np.uint16],
+    fx: float,
+    fy: float,
+    cx: float,
+    cy: float,
+    depth_scale_m: float,
+    base_from_camera: Array,
+    now_from_then: Array,
+    near_m: float,
+    far_m: float,
+    z_min_m: float,
+    z_max_m: float,
+    body_boxes_m: Array,
+) -> None:  # pragma: no cover - compiled
+    """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
+
+    A pixel is dropped at the first failed test, and the search for a point's bin starts at its neighbour's bin.
+    """
+    height, width = depth.shape
+    r, t = base_from_camera[:3, :3], base_from_camera[:3, 3]
+    near_m, far_m = near_m - EDGE_M, far_m + EDGE_M
+    z_min_m, z_max_m = z_min_m - EDGE_M, z_max_m + EDGE_M
+    columns = np.empty((width, 3))
+    for u in range(width):
+        a = (u - cx) / fx
+        for k in range(3):
+            columns[u, k] = r[k, 0] * a
+    nearest_m2 = np.full(BINS, np.inf)
+    last = AHEAD
+    for v in range(height):
+        b = (v - cy) / fy
+        row_x, row_y, row_z = r[0, 1] * b + r[0, 2], r[1, 1] * b + r[1, 2], r[2, 1] * b + r[2, 2]
+        for u in range(width):
+            forward = depth[v, u] * depth_scale_m
+            z = forward * (columns[u, 2] + row_z) + t[2]
+            if z < z_min_m or z > z_max_m or depth[v, u] == 0 or forward < near_m or forward > far_m:
+                continue
+            x = forward * (columns[u, 0] + row_x) + t[0]
+            y = forward * (columns[u, 1] + row_y) + t[1]
+            now_x = now_from_then[0, 0] * x + now_from_then[0, 1] * y + now_from_then[0, 2]
+            now_y = now_from_then[1, 0] * x + now_from_then[1, 1] * y + now_from_then[1, 2]
+            radius_m2 = now_x * now_x + now_y * now_y
+            last = walk(last, now_x, now_y) if radius_m2 > AXIS_M * AXIS_M else AHEAD
+            if radius_m2 < nearest_m2[last] and not inside(body_boxes_m, x, y, z):
+                nearest_m2[last] = radius_m2
+    for i in range(BINS):
+        ranges_m[i] = min(ranges_m[i], np.float32(math.sqrt(nearest_m2[i])))
+
+
+@kernel(
+    signature=types.void(types.float32[::1], _IMAGE, *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
+)
+def by_angle(
+    ranges_m: npt.NDArray[np.float32],
+    depth: npt.NDArray[np.uint16],
+    fx: float,
+    fy: float,
+    cx: float,
+    cy: float,
+    depth_scale_m: float,
+    base_from_camera: Array,
+    now_from_then: Array,
+    near_m: float,
+    far_m: float,
+    z_min_m: float,
+    z_max_m: float,
+    body_boxes_m: Array,
+) -> None:  # pragma: no cover - compiled
+    """Do the same with an arctan2 for each obstacle point, without the rules for points on an edge."""
+    height, width = depth.shape
+    r, t = base_from_camera[:3, :3], base_from_camera[:3, 3]
+    for v in range(height):
+        b = (v - cy) / fy
+        for u in range(width):
+            forward = depth[v, u] * depth_scale_m
+            if depth[v, u] == 0 or forward < near_m or forward > far_m:
+                continue
+            a = (u - cx) / fx
+            z = forward * (r[2, 0] * a + r[2, 1] * b + r[2, 2]) + t[2]
+            if z < z_min_m or z > z_max_m:
+                continue
+            x = forward * (r[0, 0] * a + r[0, 1] * b + r[0, 2]) + t[0]
+            y = forward * (r[1, 0] * a + r[1, 1] * b + r[1, 2]) + t[1]
+            bin_ = int((math.degrees(math.atan2(y, x)) + 180.0) / BIN_DEG) % BINS
+            ranges_m[bin_] = min(ranges_m[bin_], math.sqrt(x * x + y * y))
