@@ -97,7 +97,7 @@ COMMANDS = {
         "uninstall --dry-run",
     ),
     "secure-setup": Command(
-        "onboard.commands.secure_setup:secure_setup",
+        "onboard.commands.security.secure_setup:secure_setup",
         "Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone.",
         DEVELOP,
         "secure-setup keys",

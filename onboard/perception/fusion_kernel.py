@@ -38,11 +38,11 @@ BLOCK = 64
 _LINE = 64
 _WORD = 8
 """Bytes of a word of the mask."""
-SEED_ROWS, SEED_COLUMNS = 24, 8
+SEED_ROWS, SEED_COLUMNS = 16, 8
 """Grid of the seeds; along the vertical of the world the first number counts."""
 GROUP = 32
 """Rows for which a block's reach is computed together."""
-_FIRST_M = 0.5
+_FIRST_M = 0.25
 """A reach is at least this [m]: nearer by, a block looks into too many bins."""
 _ANGLE_RAD = 1e-6
 """A reach counts a bin that begins so near to a block's edge, far above `EDGE_M` at `_FIRST_M`."""

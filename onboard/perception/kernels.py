@@ -1,7 +1,7 @@
-"""Ranges from one depth image (paper 1, Appendix C): the numba kernel and its plain numpy definition.
+"""Ranges from one depth image (paper 1, Appendix C): the plain numpy definition, and the rules at a bin's edge.
 
-Both do the same float64 operations in the same order, and neither trusts a library's `atan2` at a bin's edge. So they
-agree bit for bit. Rules for points on an edge:
+The robot runs `fusion_kernel.py`. Both do the same float64 operations in the same order, and neither trusts a library's
+`atan2` at a bin's edge. So they agree bit for bit. Rules for points on an edge:
 
 * A bin is a half-open wedge: a point belongs to bin i when it is on or left of direction `EDGES[i]` and right of
   `EDGES[i + 1]`. +180 deg is edge 0. A point on the base's vertical axis counts as straight ahead.

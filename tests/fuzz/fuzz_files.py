@@ -30,8 +30,8 @@ from hil.scene.walkers import walking_space
 from hil.sensors.depth_noise import NUMBERS_FILE, load_depth_noise
 from onboard.commands.install.layout import MARKER, read_marker
 from onboard.commands.install.wheel import Choice, lock_of, read_wheel
-from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, Authority
 from onboard.commands.scan import read_depth_png
+from onboard.commands.security.keystore import CA_CERTIFICATE, CA_KEY, Authority
 from onboard.config.config import DEFAULT_ROBOT, ZonesSection, load_config
 from onboard.config.footprint import Footprint
 from onboard.config.mounts import calibration_dates, load_mounts

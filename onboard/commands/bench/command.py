@@ -30,7 +30,7 @@ def bench(
         float, typer.Option("--for", min=0.1, max=600.0, help="Count lateness so long, in s.", callback=finite)
     ] = 30.0,
 ) -> None:
-    """Measure this machine: each figure beside its peer and its budget. Exit code 1 when one is over its budget."""
+    """Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget."""
     configure()
     check_json_target(json_file)
     loaded = load_config(config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from onboard.commands.doctor import host, service
@@ -17,7 +19,7 @@ USB_2 = "2"
 
 def limits(root: Path = ROOT) -> list[Finding]:
     """Return what slows this machine or makes it late: only findings that are not green."""
-    rows = (
+    rows: Sequence[tuple[str, Callable[[], Finding]]] = (
         ("governor", lambda: governor(root)),
         ("rights", lambda: service.rights(service.unit_state())),
         ("kernel", lambda: kernel(root)),
@@ -27,8 +29,12 @@ def limits(root: Path = ROOT) -> list[Finding]:
         ("power", lambda: host.power(root)),
         ("cameras", cameras),
     )
-    found = [one for part, look in rows for one in findings_of(part, lambda look=look: [look()])]
+    found = [one for part, look in rows for one in findings_of(part, partial(_only, look))]
     return [one for one in found if one.level is not Level.GREEN]
+
+
+def _only(look: Callable[[], Finding]) -> list[Finding]:
+    return [look()]
 
 
 def governor(root: Path = ROOT) -> Finding:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from onboard.commands.keystore import Authority
-from onboard.commands.secure_setup import ROLES, make_keystore, secure_command
+from onboard.commands.security.keystore import Authority
+from onboard.commands.security.secure_setup import ROLES, make_keystore, secure_command
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.drivers.dds.security import FILES, check_enclave
 from onboard.values.errors import ConfigError, InputError

@@ -21,7 +21,7 @@ from onboard.perception.fusion_kernel import BLOCK, eye_of, lower_ranges
 from onboard.perception.kernels import BIN_DEG, EDGES, bins_of, fuse_plain, planar
 from onboard.values.geometry import IDENTITY, rotation_from_quaternion
 from onboard.values.messages import BINS, Pose
-from tests.rigs.plain_fusion import by_kernel, pixel_by_pixel
+from tests.rigs.fusion.plain_fusion import by_kernel, pixel_by_pixel
 
 FRAMES = sorted((Path(__file__).parents[2] / "data" / "realsense-office").glob("*.png"))
 LEVEL = np.array([[0.0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0.5], [0, 0, 0, 1]])

@@ -17,7 +17,7 @@ from cyclonedds.__library__ import in_wheel
 from typer.testing import CliRunner
 
 from onboard.__main__ import app
-from onboard.commands.secure_setup import ROLES, make_keystore
+from onboard.commands.security.secure_setup import ROLES, make_keystore
 from onboard.config.config import Config, DdsSection, ScanSection, load_config
 from onboard.drivers.dds import domain
 from onboard.drivers.dds.domain import cyclone_xml

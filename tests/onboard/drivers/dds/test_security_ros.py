@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from onboard.commands.secure_setup import ROLES, ROS_NODE, make_keystore
+from onboard.commands.security.secure_setup import ROLES, ROS_NODE, make_keystore
 from onboard.config.config import Config
 from onboard.drivers.dds.discovery import look_around
 from tests.rigs.network.loopback import DOMAIN, SECTION

@@ -1,6 +1,6 @@
 """A peer of the fusion kernel in a process of its own: librealsense's `pointcloud`, then bins by numpy.
 
-Call: python -m tests.rigs.realsense_cloud IMAGES.npz. Prints JSON: "ms" of processor time, "ranges_m" (180).
+Call: python -m tests.rigs.fusion.realsense_cloud IMAGES.npz. Prints JSON: "ms" of processor time, "ranges_m" (180).
 """
 
 from __future__ import annotations

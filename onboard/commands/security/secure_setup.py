@@ -20,7 +20,15 @@ from xml.sax.saxutils import escape
 import typer
 
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, GOVERNANCE, PRIVATE_FILE, PUBLIC_FILE, Authority, write
+from onboard.commands.security.keystore import (
+    CA_CERTIFICATE,
+    CA_KEY,
+    GOVERNANCE,
+    PRIVATE_FILE,
+    PUBLIC_FILE,
+    Authority,
+    write,
+)
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id, scan_source
 from onboard.values.errors import InputError

@@ -1,0 +1,1 @@
+"""`onboard secure-setup`: keys, certificates and permissions for DDS Security."""
