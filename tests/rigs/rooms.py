@@ -1,4 +1,4 @@
-"""Small worlds for tests, and rows of moving bodies in them; worlds are drawn as text: '#' wall, '.' floor; the first line is the top, the largest y."""
+"""Small worlds, drawn as text, and rows of bodies: '#' wall, '.' floor; the first line is the top (largest y)."""
 
 from __future__ import annotations
 
