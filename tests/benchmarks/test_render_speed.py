@@ -23,7 +23,7 @@ from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose
-from tests.rigs.body_rows import body_row
+from tests.rigs.rooms import body_row
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 DEPTH = [rays_of(mount) for mount in MOUNTS.depth.values()]

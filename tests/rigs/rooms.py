@@ -1,10 +1,11 @@
-"""Small worlds for tests, drawn as text: '#' wall, '.' floor; the first line is the top, the largest y."""
+"""Small worlds, drawn as text, and rows of bodies: '#' wall, '.' floor; the first line is the top (largest y)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hil.maps.world_grid import World, make_world, world_of_walls
+from hil.physics.contact import Bodies
 from onboard.values.messages import Pose
 
 
@@ -27,3 +28,10 @@ def with_box(world: World, x: tuple[float, float], y: tuple[float, float], z: tu
     (row, column), (row_end, column_end) = (world.cell_of((px + 1e-6, py + 1e-6)) for px, py in zip(x, y, strict=True))
     low[row:row_end, column:column_end, 0], high[row:row_end, column:column_end, 0] = z
     return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard)
+
+
+def body_row(
+    xy_map_m: tuple[float, float], radius_m: float, high_m: float, material: int, low_m: float = 0.0
+) -> Bodies:
+    """Return (6,) one row of `Bodies`."""
+    return np.array([xy_map_m[0], xy_map_m[1], radius_m, low_m, high_m, float(material)])

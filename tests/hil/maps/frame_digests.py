@@ -16,7 +16,7 @@ from hil.sensors.camera import cast_scan, rays_of, render_color, render_depth
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.values.messages import Pose
-from tests.rigs.body_rows import body_row
+from tests.rigs.rooms import body_row
 
 SEED = 3
 MAP = "ghc7"

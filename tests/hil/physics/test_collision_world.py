@@ -18,8 +18,7 @@ from onboard.config.plant_model import load_plant
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
-from tests.rigs.body_rows import body_row
-from tests.rigs.rooms import room, with_box
+from tests.rigs.rooms import body_row, room, with_box
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 BODY = Body(radius_m=0.25, height_m=1.0)

@@ -35,7 +35,7 @@ from onboard.config.mounts import Mount, load_mounts
 from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse, reach_m
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import DepthFrame, Pose
-from tests.rigs.body_rows import body_row
+from tests.rigs.rooms import body_row
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 SECTION = ScanSection()

@@ -9,8 +9,7 @@ from hil.sensors.direct_scan import LIDAR_HEIGHT_M, direct_scan, looked_at
 from onboard.config.config import ScanSection
 from onboard.perception.scan_fusion import build_rig
 from onboard.values.messages import BINS, Pose
-from tests.rigs.body_rows import body_row
-from tests.rigs.rooms import room, with_box
+from tests.rigs.rooms import body_row, room, with_box
 from tests.rigs.runtime_bench import MOUNTS
 
 WORLD = with_box(room(8.0, 6.0), (6.0, 6.3), (2.0, 4.0), (0.4, 0.8))

@@ -15,8 +15,7 @@ from hil.sensors.raycast import BEARINGS, bearing, bodies_by_bearing
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.values.messages import Pose
-from tests.rigs.body_rows import body_row
-from tests.rigs.rooms import room
+from tests.rigs.rooms import body_row, room
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 RAYS = {name: rays_of(mount) for name, mount in MOUNTS.depth.items()}

@@ -17,8 +17,7 @@ from hil.sensors.direct_scan import ScanCaster, cast_scan, caster_of
 from onboard.perception.kernels import EDGES
 from onboard.values.geometry import apply
 from onboard.values.messages import BINS, Pose
-from tests.rigs.body_rows import body_row
-from tests.rigs.rooms import drawn, room, with_box
+from tests.rigs.rooms import body_row, drawn, room, with_box
 
 ROUNDING_M = 1e-4
 """Tolerance between kernel and definition: single precision at 10 m, and slopes instead of cross products."""

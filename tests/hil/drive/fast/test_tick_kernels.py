@@ -32,8 +32,7 @@ from onboard.policy.contract import ACTIONS
 from onboard.safety import recovery
 from onboard.values.geometry import IDENTITY, between, compose, wrap
 from onboard.values.messages import STOP, Fix, OdometryMessage, Pose, Twist
-from tests.rigs.body_rows import body_row
-from tests.rigs.rooms import room, with_box
+from tests.rigs.rooms import body_row, room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT
 
 WORLD = with_box(room(3.0, 2.5), (1.4, 1.7), (1.0, 1.3), (0.0, 0.6))
