@@ -20,6 +20,12 @@ COMMANDS = {
         CAMERAS,
         "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
     ),
+    "intrinsics": Command(
+        "calib.commands.intrinsics:intrinsics",
+        "Check focal length and depth scale against floor, walls and a tape.",
+        CAMERAS,
+        "intrinsics drive.mcap --mounts mounts.toml --height front=0.61",
+    ),
     "rehearse": Command(
         "calib.commands.rehearse:rehearse_command",
         "Practise a calibration in simulation, and record it.",

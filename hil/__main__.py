@@ -113,6 +113,12 @@ COMMANDS = {
         JUDGE,
         "twin-latency --count 1000",
     ),
+    "kernels": Command(
+        "hil.physics.kernels.reality_gap.kernels_command:kernels_command",
+        "Generate kernels (paper 2) from runs of a simulator and of the real robot, for `--kernels` of sim, demo and evaluate.",
+        JUDGE,
+        "kernels generate sim/ real/ -o kernels.npz",
+    ),
     "reality-gap": Command(
         "hil.physics.kernels.reality_gap.command:reality_gap",
         "Reproduce an experiment of paper 2: kernels pull the simulator to reality, and a redesign under them is better there.",

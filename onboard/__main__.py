@@ -54,6 +54,12 @@ COMMANDS = {
         LOOK,
         "doctor --config my_robot/onboard.toml",
     ),
+    "bench": Command(
+        "onboard.commands.bench.command:bench",
+        "Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget.",
+        LOOK,
+        "bench --json -",
+    ),
     "cameras": Command(
         "onboard.commands.cameras:cameras",
         "List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect.",

@@ -362,21 +362,18 @@ class Session:
     """The checks of one run. Not thread-safe."""
 
     def __init__(self, config: Config, mounts: Mounts, plant: Plant) -> None:
-        self._plant, scan = plant, config.scan
-        named = scan.cameras or list(mounts.depth)
-        self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not scan.topic}
-        boxes = np.array(scan.body_boxes_m, np.float64).reshape(-1, 6)
-        limits = scan.near_m, min(scan.far_m, OVERLAP_M), scan.z_min_m, scan.z_max_m
+        self._plant = plant
+        named = config.scan.cameras or list(mounts.depth)
+        self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not config.scan.topic}
+        boxes_m = np.array(config.scan.body_boxes_m, np.float64).reshape(-1, 6)
+        limits = config.scan.near_m, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
         self._eyes = {
             name: eye_of(
-                (one.height, one.width),
-                *(one.fx, one.fy, one.cx, one.cy, one.depth_scale_m),
-                one.base_from_camera,
-                *limits,
-                boxes,
+                (one.height, one.width), one.fx, one.fy, one.cx, one.cy, one.depth_scale_m, one.base_from_camera,
+                *limits, boxes_m,
             )
             for name, one in self._mounts.items()
-        }
+        }  # fmt: skip
         self._rows: deque[tuple[float, ...]] = deque(maxlen=MOST_ROWS)
         self._places: deque[Place] = deque(maxlen=MOST_PLACES)
         self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
@@ -392,7 +389,7 @@ class Session:
             seen = floor(image, self._mounts[name])
             if seen is not None:
                 self._floors[name].append(seen)
-        ranges_m = {name: self._ranges(image, self._mounts[name]) for name, image in images.items()}
+        ranges_m = {name: self._ranges(name, image) for name, image in images.items()}
         for first, second in combinations(ranges_m, 2):
             apart = ranges_m[first] - ranges_m[second]
             apart = apart[np.isfinite(apart)]
@@ -413,10 +410,10 @@ class Session:
     def _shape(self, name: str) -> tuple[int, int]:
         return self._mounts[name].height, self._mounts[name].width
 
-    def _ranges(self, image: npt.NDArray[np.uint16], mount: Mount) -> Floats:
-        """Return (180,) the scan of one camera, inf where it sees nothing."""
+    def _ranges(self, name: str, image: npt.NDArray[np.uint16]) -> Floats:
+        """Return (180,) the scan of one camera, NaN where it sees nothing."""
         ranges_m = np.full(BINS, np.inf, np.float32)
-        lower_ranges(ranges_m, np.ascontiguousarray(image), self._eyes[mount.name], planar(IDENTITY))
+        lower_ranges(ranges_m, np.ascontiguousarray(image), self._eyes[name], planar(IDENTITY))
         ranges_m[~np.isfinite(ranges_m)] = np.nan
         return ranges_m.astype(np.float64)
 

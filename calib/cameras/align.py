@@ -125,10 +125,7 @@ def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generat
 
 def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequence[float] = RADII_M) -> Aligned:
     """Return where cameras and key frames are, from a guess of the cameras and the odometry of the key frames."""
-    first = odometry[0]
-    frames = np.array([[p.x_m, p.y_m, p.yaw_rad] for p in (between(first, pose) for pose in odometry)])
-    frames[:, 2] = np.unwrap(frames[:, 2])
-    found = Placement(cameras.copy(), frames, np.ones(2))
+    found = starting(cameras, odometry)
     steps = _steps(odometry)
     for number, radius_m in enumerate(radii_m):
         late = number >= len(radii_m) // 2
@@ -137,6 +134,13 @@ def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequ
         for _ in range(STEPS_A_PASS):
             found = found.at(found.vector() + problem.step(found.vector()))
     return _judged(cloud, matches, problem, found)
+
+
+def starting(cameras: Floats, odometry: Sequence[Pose]) -> Placement:
+    """Return the placement before any alignment: the guess of the cameras, and the key frames by the odometry."""
+    frames = np.array([[p.x_m, p.y_m, p.yaw_rad] for p in (between(odometry[0], pose) for pose in odometry)])
+    frames[:, 2] = np.unwrap(frames[:, 2])
+    return Placement(cameras.copy(), frames, np.ones(2))
 
 
 def _steps(odometry: Sequence[Pose]) -> Floats:

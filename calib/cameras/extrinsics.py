@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from calib.cameras.align import MOST_PATCHES, RADII_M, Aligned, Cloud, align, cloud_of
+from calib.cameras.align import MOST_PATCHES, RADII_M, Aligned, Cloud, Placement, align, cloud_of, starting
 from calib.cameras.floor import BODY_FROM_OPTICAL, Floor, find_floor
 from calib.cameras.keyframes import KeyFrame
 from calib.cameras.patches import Patches, upright_patches
@@ -69,6 +69,7 @@ class Calibration:
     residual_m:     median distance of matched patches along their normals
     odometry_scale: true over told, of distance and turning
     agreeing:       camera -> share of its patches that fall on a patch of another camera
+    start, aligned, cloud: placements before and after, and the patches, for a picture
     """
 
     cameras: Mapping[str, Extrinsics]
@@ -79,6 +80,7 @@ class Calibration:
     residual_m: float = math.nan
     odometry_scale: tuple[float, float] = (math.nan, math.nan)
     agreeing: Mapping[str, float] = field(default_factory=dict)
+    start: Placement | None = None
     aligned: Aligned | None = None
     cloud: Cloud | None = None
 
@@ -166,6 +168,7 @@ def _solved(
         residual_m=float(np.median(np.abs(aligned.residuals_m))) if len(aligned.residuals_m) else math.nan,
         odometry_scale=(float(scales[0]), float(scales[1])),
         agreeing=dict(zip(names, aligned.agreeing.tolist(), strict=True)),
+        start=starting(starts, odometry),
         aligned=aligned,
         cloud=cloud,
     )

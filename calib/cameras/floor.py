@@ -88,6 +88,13 @@ def find_floor(per_m: npt.NDArray[np.float32], mount: Mount, seed: int = 0) -> F
     return _lowest(rays, near_per_m, mount, most, np.random.default_rng(seed))
 
 
+def on_floor(per_m: npt.NDArray[np.float32], mount: Mount, plane: Floats) -> tuple[Floats, Floats]:
+    """Return (n, 3) rays and (n,) 1/depth of the pixels on a plane q, where 1/depth = q . ray."""
+    rays, near_per_m = _near_floor(per_m, mount)
+    inside = np.abs(near_per_m - rays @ plane) < GATE * SD_PER_M
+    return rays[inside], near_per_m[inside]
+
+
 def _lowest(rays: Floats, per_m: Floats, mount: Mount, most: float, rng: np.random.Generator) -> Floor:
     """Return the lowest level plane that is large enough. Raises as `find_floor`."""
     plane, inside = _largest_plane(rays, per_m, mount, rng)

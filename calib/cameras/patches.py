@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calib.cameras.floor import SD_PER_M
+from calib.cameras.floor import SD_PER_M, Floor
 from onboard.config.mounts import Mount
 
 Floats = npt.NDArray[np.float64]
@@ -72,6 +72,18 @@ def upright_patches(
         normal[kept, :2] / flat[kept, None],
         SD_PER_M / np.sqrt(independent) * depth_m[kept] / size[kept],
     )
+
+
+def upright_planes(per_m: npt.NDArray[np.float32], mount: Mount, floor: Floor) -> Floats:
+    """Return (n, 3) unit normals in the optical frame of the pieces of surface well above the floor."""
+    half = max(1, round(HALF_RAD * mount.fx)), max(1, round(HALF_RAD * mount.fy))
+    rays, planes, scatter, filled = _window_planes(per_m, mount, half)
+    normal = planes / np.maximum(np.linalg.norm(planes, axis=1), 1e-9)[:, None]
+    depth_m = 1.0 / np.maximum((planes * rays).sum(axis=1), 1e-9)
+    above_m = depth_m * (rays @ floor.up) + floor.height_m
+    kept = (filled >= LEAST_FILLED) & (scatter < MOST_SCATTER * SD_PER_M) & (above_m > 3.0 * ABOVE_FLOOR_M)
+    kept &= (depth_m > max(LEAST_DEPTH_M, mount.least_m or 0.0)) & (depth_m < MOST_DEPTH_M)
+    return np.asarray(normal[kept])
 
 
 def _window_planes(

@@ -116,8 +116,8 @@ class Wheels:
 
 # ---- Where the robot stands, and what it believes
 
-HALL_M = 4.0
-"""A map whose floor lies mostly farther than this from any wall is a hall, and stays empty."""
+HALL_M = 3.0
+"""A map whose floor lies mostly farther than this from any wall is a hall: it stays empty."""
 ROOMS_M = (1.2, 1.05, 0.9, 0.8, 0.7)
 """Radius of the free circle about the start; the first that some places have."""
 NEAR_M = 3.5
@@ -126,17 +126,13 @@ BELIEF_DEG, BELIEF_M = 5.0, 0.05
 """Largest error, an axis, of mounts that are drawn as the robot's belief."""
 
 
-def furnished(name: str, seed: int, density: float | None) -> World:
-    """Return a map's world with furniture. density: as in `hil.scene.furniture`; None: an office, none in a hall."""
-    world = load_map(name)
-    if density is None:
-        inside = indoor_cells(world)
-        hall = bool(inside.any()) and float(np.median(world.gap[inside])) * world.cell_m > HALL_M
-        density = 0.0 if hall else 1.0
-    return furnish(world, seed, density)
+def is_hall(world: World) -> bool:
+    """Return whether most of a map's floor is far from any wall."""
+    inside = indoor_cells(world)
+    return bool(inside.any()) and float(np.median(world.gap[inside])) * world.cell_m > HALL_M
 
 
-def start_of(world: World, body: Body, rng: np.random.Generator) -> tuple[Pose, float]:
+def start_of(world: World, body: Body, rng: np.random.Generator, hall: bool = False) -> tuple[Pose, float]:
     """Return a start with free floor about it, and the radius of that [m]. Raises InputError without a place.
 
     Of some places drawn, the one with surfaces near by in most directions. In a hall it is as far from walls as it can.
@@ -153,8 +149,7 @@ def start_of(world: World, body: Body, rng: np.random.Generator) -> tuple[Pose, 
     poses = [Pose(*world.centre_of(cell), yaw) for cell in drawn]
     near = [int((cast_scan(world, pose) < NEAR_M).sum()) for pose in poses]
     gaps = [int(world.gap[cell]) for cell in drawn]
-    empty = float(np.median(gaps)) * world.cell_m > HALL_M
-    return poses[int(np.argmax(gaps if empty else near))], room_m
+    return poses[int(np.argmax(gaps if hall else near))], room_m
 
 
 def believed_text(true: Path, rng: np.random.Generator) -> str:
@@ -218,8 +213,10 @@ def rehearse(
                 "policy": config.policy.model_copy(update={"model": "reactive"}),
             }
         )
-        body, world = body_of(config.robot), furnished(map_name, seed, furniture)
-        start, room_m = start_of(world, body, rng)
+        body, bare = body_of(config.robot), load_map(map_name)
+        hall = is_hall(bare)
+        world = furnish(bare, seed, float(not hall) if furniture is None else furniture)
+        start, room_m = start_of(world, body, rng, hall)
         senses = Senses(seed=seed, drift_scale=drift, localization=False, depth_noise=True)
         robot = SimulatedRobot(world, load_plant(config.robot.plant), body, mounts, start, senses)
         leg_m = LEG_M * min(1.0, (room_m - body.radius_m - 0.1) / REACH_M)
@@ -281,7 +278,7 @@ class _Drive:
         before = self._wheels.motion.pose
         odometry = self._wheels.step(sensed.odometry.twist)
         self._driven_m += distance(before, odometry.pose)
-        self._turned_rad += abs(odometry.twist.w_radps) * STEP_S
+        self._turned_rad += float(abs(odometry.twist.w_radps)) * STEP_S
         self._touched |= sensed.touching
         if images:
             self._depth = dict(self._frames(now_ns))

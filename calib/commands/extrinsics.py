@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as ProgressBar
 
 from calib.cameras.extrinsics import LIMIT_DEG, LIMIT_M, Calibration, calibrate
 from calib.cameras.keyframes import Session, read_session
+from calib.cameras.live import STEPS, Progress, guide, real_times
 from calib.cameras.mounts_file import mounts_text, placed, replace_file
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from calib.cameras.report import write_report
+from calib.cameras.session import recorded_session
+from onboard.assembly.assembly import listening
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError
 
@@ -25,6 +33,13 @@ def extrinsics(
         float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
+    live: Annotated[
+        bool, typer.Option("--live", help="Make the recording first, through the drivers; tells you what to do.")
+    ] = False,
+    config: ConfigOption = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with the fused scan before and after (.html).")
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Measure where the depth cameras sit, from the floor and from the robot's own motion.
@@ -35,10 +50,14 @@ def extrinsics(
     if out is not None and not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     mounts = load_mounts(guess)
+    if live:
+        _record(recording, config)
     session = read_session(recording, mounts)
     found = calibrate(session.keyframes, mounts, limit_m, limit_deg)
     if json_file is not None:
         write_json(json_file, as_json(found))
+    if report is not None:
+        write_report(report, found, mounts, f"Camera calibration of {session.day.isoformat()}: {recording.name}")
     if not found.accepted:
         raise InputError(f"{recording}: refused: {found.reason}")
     kept = None if out is None else replace_file(out, mounts_file(found, session, guess, recording))
@@ -46,6 +65,26 @@ def extrinsics(
         sys.stdout.write(summary(found))
         if out is not None:
             sys.stdout.write(f"written to {out}{'' if kept is None else f'; the old one is {kept}'}\n")
+
+
+def _record(recording: Path, config: Path | None) -> None:
+    """Record a session on the robot. Raises OnboardError."""
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = loaded.model_copy(update={"policy": loaded.policy.model_copy(update={"model": "reactive"})})
+    bar = TextColumn("{task.fields[step]}"), BarColumn(), TextColumn("{task.description}")
+    with (
+        listening(loaded) as inbox,
+        recorded_session(loaded, recording) as session,
+        ProgressBar(*bar, console=Console(stderr=True)) as shown,
+    ):
+        task = shown.add_task("", total=1.0, step="")
+
+        def tell(now: Progress) -> None:
+            text = "done" if now.done else STEPS[now.step].text
+            count = f"{min(now.step + 1, len(STEPS))}/{len(STEPS)}"
+            shown.update(task, completed=now.fraction, description=f"{text}; {now.stops} stops", step=count)
+
+        guide(loaded, inbox, real_times(), session, tell)
 
 
 def as_json(found: Calibration) -> dict[str, Any]:

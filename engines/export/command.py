@@ -137,8 +137,9 @@ def wrap(
         _require_onnx()
         from engines.export import own_model
 
-        said = own_model.Said(name, v_range, w_range, tuple(_pair(text) for text in twist or ()), fov, max_range)
-        written, proposal = own_model.wrap(model, out, said)
+        twists = tuple(_pair(text) for text in twist or ())
+        options = own_model.WrapOptions(name, v_range, w_range, twists, fov, max_range)
+        written, proposal = own_model.wrap(model, out, options)
     except OnboardError as error:
         raise _refused(error) from error
     if json_target is not None:

@@ -93,8 +93,8 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What the author said.
+class WrapOptions:
+    """Options of `onboard-engines wrap`.
 
     v_mps, w_radps: ranges of a continuous action
     twists:         rows of a table of actions
@@ -133,7 +133,7 @@ FEW_SECTORS = 24
 OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
 
 
-def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
+def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposal]:
     """Write a copy of a model with a proposed manifest into a folder; return the copy and the proposal.
 
     A valid manifest that is there already is kept, with the digest of the new model.
@@ -161,14 +161,14 @@ def wrap(model: Path, folder: Path, said: Said) -> tuple[Path, Proposal]:
     engine = OnnxEngine(target, threads=1)
     try:
         memory = _memory(engine, proposal)
-        _inputs(engine, memory, said, proposal)
-        _action(target, engine, memory, said, proposal)
+        _inputs(engine, memory, options, proposal)
+        _action(target, engine, memory, options, proposal)
     finally:
         engine.close()
     head: dict[str, Any] = {
         "contract_version": OWN_VERSION,
         "sha256": sha256_of(target),
-        "policy": said.name or model.stem,
+        "policy": options.name or model.stem,
         "training_delay_ticks": 3,
         "control_hz": 30.0,
         "decision_hz": 3.0,
@@ -210,12 +210,12 @@ def _memory(engine: OnnxEngine, proposal: Proposal) -> dict[str, str]:
     return pairs
 
 
-def _inputs(engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal: Proposal) -> None:
+def _inputs(engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions, proposal: Proposal) -> None:
     proposal.table["inputs"] = []
     for name, kind in engine.inputs.items():
         if name in memory:
             continue
-        feed = _guessed(name, kind, said)
+        feed = _guessed(name, kind, options)
         if feed is None:
             size = f"{math.prod(kind.shape)} values"
             proposal.missing.append(f"input {name}: {kind}, {size}: unknown by its name; write its feed there")
@@ -228,7 +228,7 @@ def _inputs(engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal:
         proposal.guesses.append(f"input {name}: {feed['feed']}{f', {told}' if told else ''}")
 
 
-def _guessed(name: str, kind: TensorType, said: Said) -> dict[str, Any] | None:
+def _guessed(name: str, kind: TensorType, options: WrapOptions) -> dict[str, Any] | None:
     """Return the settings of an input's feed, None without a guess."""
     feed = next((one for one, pattern in KINDS if pattern.search(name)), None)
     shape, values = kind.shape, math.prod(kind.shape)
@@ -236,7 +236,8 @@ def _guessed(name: str, kind: TensorType, said: Said) -> dict[str, Any] | None:
         return {"feed": "color", "layout": "chw" if shape[-3] == 3 else "hwc", "history": values // (3 * _area(shape))}
     if feed == "scan":
         usual = (-90.0, 90.0) if values < FEW_SECTORS else (-180.0, 180.0)
-        return {"feed": "scan", "fov_deg": list(said.fov_deg or usual), "unit": "m", "max_range_m": said.max_range_m}
+        fov_deg = list(options.fov_deg or usual)
+        return {"feed": "scan", "fov_deg": fov_deg, "unit": "m", "max_range_m": options.max_range_m}
     if feed is not None and values in VECTORS.get(feed, {}):
         frame = {"frame": "robot"} if feed == "goal" else {}
         fields = ("x", "y") if feed == "goal" and values == 2 and PLANE.search(name) else VECTORS[feed][values]
@@ -255,22 +256,24 @@ STOP_WITHIN_M = 0.15
 RANGES = ((0.0, 1.0), (-1.0, 1.0))
 
 
-def _action(model: Path, engine: OnnxEngine, memory: Mapping[str, str], said: Said, proposal: Proposal) -> None:
+def _action(
+    model: Path, engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions, proposal: Proposal
+) -> None:
     outputs = {name: kind for name, kind in engine.outputs.items() if name not in memory.values()}
     if not outputs:
         raise InputError(f"{model}: it has no output beside its recurrent states")
     output = next((name for name in outputs if OUTPUT.search(name)), next(iter(outputs)))
     values = math.prod(outputs[output].shape)
     action: dict[str, Any] = {"output": output}
-    if said.twists:
-        if len(said.twists) != values:
-            proposal.missing.append(f"output {output}: {values} values, --twist was given {len(said.twists)} times")
-        action |= {"kind": "table", "twists": [list(one) for one in said.twists]}
+    if options.twists:
+        if len(options.twists) != values:
+            proposal.missing.append(f"output {output}: {values} values, --twist was given {len(options.twists)} times")
+        action |= {"kind": "table", "twists": [list(one) for one in options.twists]}
         told = f"the largest of its {values} values chooses a row of the table"
     elif values in (2, 4):
         last = next((node.op_type for node in onnx.load(model).graph.node if output in node.output), "")
         squash = SQUASHED.get(last, "none")
-        v_mps, w_radps = said.v_mps or RANGES[0], said.w_radps or RANGES[1]
+        v_mps, w_radps = options.v_mps or RANGES[0], options.w_radps or RANGES[1]
         action |= {"kind": "continuous", "v_mps": list(v_mps), "w_radps": list(w_radps), "squash": squash}
         action |= {"distribution": "gaussian"} if values == 4 else {}
         told = f"v {v_mps[0]:g} to {v_mps[1]:g} m/s, w {w_radps[0]:g} to {w_radps[1]:g} rad/s, squash {squash}"

@@ -21,6 +21,7 @@ from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import comparison, rich_table
 from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, load_config
@@ -137,6 +138,10 @@ def evaluate_command(
         typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
     ] = None,
     plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
+    kernels: Annotated[
+        Path | None,
+        typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
+    ] = None,
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
@@ -164,7 +169,7 @@ def evaluate_command(
         if len(conditions) > 1:
             raise InputError(f"--report {report}: is about one condition, not {len(conditions)}")
     check_run(run)
-    robot = load_robot(config, plant)
+    robot = replace(load_robot(config, plant), kernels=load_robot_kernels(kernels))
     runs = {name: replace(run, condition=name) for name in conditions}
     for one in runs.values():
         check_run(one, robot)

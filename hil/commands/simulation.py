@@ -19,6 +19,7 @@ from hil.live.simulator import run_sim
 from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
@@ -64,6 +65,10 @@ LookOption = Annotated[
     int | None, typer.Option("--look-seed", min=0, help="Seed of colours, patterns and light. Without it: plain.")
 ]
 
+KernelsOption = Annotated[
+    Path | None,
+    typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
+]
 NoiseOption = Annotated[
     bool, typer.Option("--depth-noise/--no-depth-noise", help="Add noise and holes of real depth images.")
 ]
@@ -82,6 +87,7 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
+    kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
         bool, typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the commander is gone.")
     ] = False,
@@ -94,6 +100,7 @@ def sim(
     mounts = load_mounts(loaded.robot.mounts)
     body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
+    active = load_robot_kernels(kernels)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)
     with preparing(f"map {map_name}"):
@@ -103,7 +110,7 @@ def sim(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look, active)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
@@ -129,6 +136,7 @@ def demo(
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
+    kernels: KernelsOption = None,
     goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Number of goals, drawn by the seed.")] = 1,
     limit: Annotated[float, typer.Option(min=1.0, help="Timeout of each goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
@@ -144,7 +152,7 @@ def demo(
         need_rerun()
         shown = "window" if has_display() else "browser"
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels
     )
     result = run_demo(options)
     if json_file is not None:

@@ -20,7 +20,7 @@ from hil.drive.sensing import (
     STEP_NS,
     Cameras,
     Caster,
-    Eyes,
+    SensorSource,
     SimulatedInbox,
     without_cameras,
 )
@@ -75,10 +75,10 @@ def drive_runtime(
     look = PLAIN if setting.look is None else setting.look
     robot = SimulatedRobot(
         setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
-        replace(setting.senses, seed=seed), setting.crowd, look,
+        replace(setting.senses, seed=seed), setting.crowd, look, setting.kernels,
     )  # fmt: skip
     clock = SimulatedClock()
-    inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
+    inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))
     described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
     inference = _LocatedInference(InlineInference(policy, clock.now_ns), policy, episode)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
@@ -88,7 +88,7 @@ def drive_runtime(
     return judge.outcome()
 
 
-def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> Eyes:
+def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> SensorSource:
     """Return the source of images and scans for the runtime."""
     cameras = Cameras(robot, wants_color(policy))
     if rendered:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from hil.maps.materials import PLAIN, Look
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, SimState, Simulation
 from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.kernel_effects import BaseKernels, Effect
+from hil.physics.kernels.manager import KernelSet
 from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from hil.scene.walkers import Crowd, bodies_of, walk
@@ -117,10 +119,12 @@ class SimulatedRobot:
         senses: Senses | None = None,
         crowd: Crowd | None = None,
         look: Look = PLAIN,
+        kernels: KernelSet | None = None,
     ) -> None:
         """Place the robot at `start`.
 
         crowd: moving characters; look: colours and light of the materials for the colour camera
+        kernels: they may set the pose of the base (paper 2)
         Raises InputError if the start is not free, ConfigError if a colour camera has another image size.
         """
         for mount in mounts.color.values():
@@ -143,6 +147,8 @@ class SimulatedRobot:
         self._crowd = crowd
         self._look = look
         self._bodies = NO_BODIES if crowd is None else bodies_of(crowd)
+        overlaps = self._simulation.overlaps
+        self._kernels = None if kernels is None else BaseKernels(kernels, self._senses.seed, overlaps)
         self.state: SimState = self._simulation.start(start)
         self.trace = Trace()
 
@@ -152,11 +158,14 @@ class SimulatedRobot:
 
     def step(self, images: bool = True) -> Sensed:
         """Simulate a tick and return the signals at its end. Without `images`, depth is empty and color is None."""
+        began = self._kernels is not None and self._set_by_kernels(self._kernels)
         before = self.state
         if self._crowd is not None:
             self._crowd = walk(self._crowd, STEP_S, (before.pose.x_m, before.pose.y_m), self._simulation.body.radius_m)
             self._bodies = bodies_of(self._crowd)
         self.state = self._simulation.step(before, bodies=self._bodies)
+        if began and self._kernels is not None:
+            self._kernels.begin(before.pose, before.twist, self.state.base.command)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
         self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
         self._note(before)
@@ -170,6 +179,21 @@ class SimulatedRobot:
         )
         self._ticks += 1
         return sensed
+
+    @property
+    def effects(self) -> list[Effect] | None:
+        """What kernels did so far; None without kernels."""
+        return None if self._kernels is None else self._kernels.effects
+
+    def _set_by_kernels(self, kernels: BaseKernels) -> bool:
+        """Let a kernel set the pose of the base if a period ends now. Return whether one begins."""
+        tick = self.state.time_ns // STEP_NS
+        if not kernels.due(tick):
+            return False
+        motion = self.state.base.motion
+        motion = replace(motion, pose=kernels.pose_at(tick, motion.pose, motion.twist))
+        self.state = replace(self.state, base=replace(self.state.base, motion=motion))
+        return True
 
     @property
     def depth_due(self) -> bool:

@@ -16,7 +16,7 @@ from onboard.values.messages import STOP, ColorFrame, DepthFrame, Fix, GoalReque
 POLICY_TOPIC, LIMITS_TOPIC = "direct/scan", "direct/limits_scan"
 
 
-class Eyes(Protocol):
+class SensorSource(Protocol):
     """Source of images and scans; takes the images and scans that are due in a tick."""
 
     def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
@@ -81,9 +81,9 @@ STEP_NS = round(NS_PER_S / TICK_HZ)
 class SimulatedInbox:
     """`interfaces.Inbox` and `interfaces.Drive` of a simulated robot. `take` advances the robot to `now_ns`."""
 
-    def __init__(self, robot: SimulatedRobot, start_ns: int, eyes: Eyes | None = None) -> None:
+    def __init__(self, robot: SimulatedRobot, start_ns: int, sensors: SensorSource | None = None) -> None:
         self._robot = robot
-        self._eyes = eyes or Cameras(robot)
+        self._sensors = sensors or Cameras(robot)
         self._time_ns = start_ns
         self._newest = Inputs(start_ns)
         self.asked: list[GoalRequest] = []
@@ -116,5 +116,5 @@ class SimulatedInbox:
         odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
         if sensed.fix is not None:
             fixes.append(Fix(stamp_ns - sensed.fix_age_ns, stamp_ns, sensed.fix))
-        seen = self._eyes.look(self._newest, robot.glance(), stamp_ns, *due)
+        seen = self._sensors.look(self._newest, robot.glance(), stamp_ns, *due)
         self._newest = replace(seen, obstacle=sensed.touching)

@@ -12,6 +12,7 @@ from hil.drive.robot import TICK_HZ, Senses
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
+from hil.physics.kernels.manager import KernelSet
 from hil.sensors.direct_scan import ScanKind
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
@@ -64,6 +65,7 @@ class Setting:
     look:   colours and light for the colour camera; None is plain
     limits: whether limits (`onboard.safety.limits`) and recovery are in force; otherwise the policy drives alone
     true_plant: the true plant of the base, if it differs from `plant`
+    kernels: they may set the pose of the base (paper 2); None for the plain simulator
     """
 
     world: World
@@ -77,6 +79,7 @@ class Setting:
     look: Look | None = None
     limits: bool = True
     true_plant: Plant | None = None
+    kernels: KernelSet | None = None
 
     @property
     def base_plant(self) -> Plant:

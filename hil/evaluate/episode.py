@@ -23,6 +23,7 @@ from hil.maps.materials import draw_look
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
+from hil.physics.kernels.manager import KernelSet
 from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
 from hil.scene.walkers import Crowd, crowd_of, walking_space
@@ -105,11 +106,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RobotFiles:
-    """A loaded configuration, and the loaded mounts and plant files that it names."""
+    """A loaded configuration, the loaded mounts and plant files that it names, and kernels of the base, if any."""
 
     config: Config
     mounts: Mounts
     plant: Plant
+    kernels: KernelSet | None = None
 
     @property
     def body(self) -> Body:
@@ -203,7 +205,7 @@ class EpisodeDriver:
         """Return the robot under the run's condition. Made once per set: caches find shared data by object identity."""
         robot, run = self._robot, self._run
         mounts = robot.mounts if run.color else replace(robot.mounts, color={})
-        ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan)
+        ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan, kernels=robot.kernels)
         return self._condition.of(ordinary)
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:

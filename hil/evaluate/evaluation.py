@@ -89,6 +89,7 @@ class Plan:
             "robot": _digest(robot),
             "seed": self.seed,
             "sets": [source.told for source in self.sources],
+            **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),
             **self.also,
         }
 

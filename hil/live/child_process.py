@@ -1,11 +1,13 @@
 """Runs a command of this project as a child process. The child ends when its parent process ends.
 
-python -m hil.live.child_process PARENT MODULE ARGUMENT...
+python -m hil.live.child_process PARENT MODULE...     imports modules and waits on standard input for its command
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import json
 import os
 import runpy
 import signal
@@ -13,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, cast
 
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
@@ -23,21 +26,46 @@ REFUSED = "error: "
 """Prefix of the last log line of a command of this project that refuses its task."""
 
 
+class Interpreter:
+    """A child process that imports modules and then waits for its command, so that its start takes less time."""
+
+    def __init__(self, *modules: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hil.live.child_process", str(os.getpid()), *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._waits = True
+
+    def run(self, arguments: Sequence[str], log: Path) -> None:
+        """Run `python -m ARGUMENTS`. Its standard output and standard error go to the file `log`."""
+        log.write_bytes(b"")
+        self._waits = False
+        order = json.dumps({"arguments": list(arguments), "log": str(log.resolve())})
+        with contextlib.suppress(BrokenPipeError), cast(IO[bytes], self.process.stdin) as stdin:
+            stdin.write(f"{order}\n".encode())
+
+    def close(self) -> None:
+        """End the process if it still waits for its command."""
+        if self._waits:
+            self._waits = False
+            self.process.kill()
+            self.process.communicate()
+
+
 class Child:
     """A child process with a log file. Ctrl-C reaches only the parent, which ends its children in the right order."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Start `python -m ARGUMENTS`. Its standard output and standard error go to the file `log`."""
+    def __init__(self, name: str, arguments: Sequence[str], log: Path, interpreter: Interpreter | None = None) -> None:
+        """Start `python -m ARGUMENTS`, as `Interpreter.run`."""
         self.name = name
         self._log = log
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "hil.live.child_process", str(os.getpid()), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        interpreter = interpreter or Interpreter()
+        with contextlib.closing(interpreter):
+            interpreter.run(arguments, log)
+        self._process = interpreter.process
 
     @property
     def pid(self) -> int:
@@ -76,8 +104,21 @@ class Child:
 
 def main() -> None:
     """Run a module as `python -m` does, and end it when the parent process ends."""
-    parent, module, *arguments = sys.argv[1:]
+    parent, *modules = sys.argv[1:]
     die_with_parent(int(parent))
+    for module in modules:
+        with contextlib.suppress(ImportError):  # the command itself says what is missing
+            importlib.import_module(module)
+    order = sys.stdin.readline()
+    if not order:
+        return
+    given = json.loads(order)
+    for file, mode, numbers in ((os.devnull, os.O_RDONLY, (0,)), (given["log"], os.O_WRONLY | os.O_APPEND, (1, 2))):
+        opened = os.open(file, mode)
+        for number in numbers:
+            os.dup2(opened, number)
+        os.close(opened)
+    module, *arguments = given["arguments"]
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

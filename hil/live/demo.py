@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hil.drive.episodes import choose
-from hil.live.child_process import Child
+from hil.live.child_process import Child, Interpreter
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
+from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
@@ -87,6 +88,7 @@ class DemoOptions:
     policy:  None is the policy of the configuration
     limit_s: timeout of each goal
     config:  None is the default robot
+    kernels: file of kernels that set the pose of the base; None for the plain simulator
     view:    where to show the drive in 3-D; "" does not
     """
 
@@ -102,12 +104,23 @@ class DemoOptions:
     crowd: CrowdOptions = NOBODY
     goals: int = 1
     view: Literal["", "window", "browser"] = ""
+    kernels: Path | None = None
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
+    with (
+        contextlib.closing(Interpreter("hil.commands.simulation")) as sim,
+        contextlib.closing(Interpreter("onboard.commands.run")) as run,
+    ):
+        return _run_demo(options, sim, run)
+
+
+def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[str, Any]:
+    """As `run_demo`, in the interpreters of the two processes, which import while the input is checked."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
+    load_robot_kernels(options.kernels)  # reports a wrong file here
     require_engine(base)
     body = body_of(base.robot)
     with preparing(f"map {options.map_name}"):
@@ -121,7 +134,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
         Signals() as signals,
         contextlib.closing(Wire(base.dds)) as wire,
         _view_of(files, options) as viewer,
-        _processes(files, options) as children,
+        _processes(files, options, (sim, run)) as children,
     ):
         if viewer is not None:
             _wait_for_view(viewer)
@@ -145,17 +158,20 @@ def _given(path: Path | None) -> Config:
 
 
 @contextlib.contextmanager
-def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
+def _processes(
+    files: Files, options: DemoOptions, interpreters: tuple[Interpreter, Interpreter]
+) -> Iterator[list[Child]]:
     """Start the simulated robot and the runtime. End the runtime first, so that the base receives its stop command."""
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
     sim += ["--drift", str(options.drift), "--json", str(files.result("sim"))]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
+    sim += [] if options.kernels is None else ["--kernels", str(options.kernels.resolve())]
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.result("run")), "--no-status"]
-    children = [Child("the simulated robot", sim, files.log("sim"))]
+    children = [Child("the simulated robot", sim, files.log("sim"), interpreters[0])]
     try:
-        children.append(Child("the runtime", run, files.log("run")))
+        children.append(Child("the runtime", run, files.log("run"), interpreters[1]))
         yield children
     finally:
         for child in reversed(children):
@@ -228,7 +244,9 @@ class DriveLink:
         self._children = children
         self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
         self._odometry, self._newest_scan = wire.reader("odom"), wire.reader("scan")
+        self._transforms, self._map_frame = wire.reader("tf"), config.dds.map_frame
         self._goal = wire.writer("goal_pose")
+        self._localized = False
         self._scan: list[tuple[int, Any]] = []
         self._fresh_scans = 0
 
@@ -252,7 +270,7 @@ class DriveLink:
 
     def localized(self) -> bool:
         """Return whether the runtime has taken a localisation fix."""
-        return self.view.values.get("localized") == "True"
+        return self._localized
 
     def wait_until_heard(self, dashboard: Dashboard) -> None:
         """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
@@ -298,6 +316,11 @@ class DriveLink:
             if any(map(math.isfinite, message.sample.ranges)) and self._age_ns(message.sample) < FRESH_NS
         ]
         self._fresh_scans = self._fresh_scans + 1 if self._scan else 0
+        self._localized = self._localized or any(
+            one.header.frame_id == self._map_frame
+            for message in self._transforms.take()
+            for one in message.sample.transforms
+        )
         states = [message.sample.data for message in self._states.take()]
         self.view.state = states[-1] if states else self.view.state
         for message in self._diagnostics.take():

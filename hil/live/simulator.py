@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 from hil.drive.robot import TICK_HZ, Glance, Sensed, SimulatedRobot
@@ -109,6 +110,7 @@ class RenderThread:
 class Life:
     """State of the simulation: it runs until `stop` is called. A signal handler may call `stop`.
 
+    kernel_effects: what kernels did to the base, only under kernels
     lived_ns: CLOCK_MONOTONIC at the start of the newest simulated tick
     """
 
@@ -169,8 +171,9 @@ def truth(robot: SimulatedRobot, life: Life) -> dict[str, Any]:
     bumps:    number of times that a moving body (for example a pedestrian) moved into the robot
     lived_ns: CLOCK_MONOTONIC of the last row of the trace
     """
-    state = robot.state
+    state, effects = robot.state, robot.effects
     return {
+        **({} if effects is None else {"kernel_effects": [asdict(one) for one in effects]}),
         "time_s": state.time_ns / NS_PER_S,
         "pose": [state.pose.x_m, state.pose.y_m, state.pose.yaw_rad],
         "twist": [state.twist.v_mps, state.twist.w_radps],

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Container, Iterator
 from typing import TypeVar
 
-from hil.recordings.recording import KEYFRAME, TICK, Heard, Recording, Session
+from hil.recordings.recording import KEYFRAME, TICK, Recording, Session, TopicMessage
 from onboard.values.errors import InputError
 
 MOST_AHEAD = 64
@@ -16,7 +16,7 @@ OFFSET = "wall_minus_monotonic_ns"
 Value = TypeVar("Value")
 
 
-def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[tuple[Session, Heard]]:
+def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[tuple[Session, TopicMessage]]:
     """Yield the messages of some topics, each with its session.
 
     All messages of a tick carry its start in wall time; the tick also has its start in the session's monotonic time.
@@ -28,7 +28,7 @@ def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[
             yield recording.sessions[0], heard
         return
     by_offset = _by_offset(recording)
-    ahead: OrderedDict[int, list[Heard]] = OrderedDict()
+    ahead: OrderedDict[int, list[TopicMessage]] = OrderedDict()
     ticked: OrderedDict[int, Session] = OrderedDict()
     for heard in recording.heard(only):
         if heard.topic == TICK:

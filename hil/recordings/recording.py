@@ -53,7 +53,7 @@ THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class TopicMessage:
     """One message.
 
     topic:   name in `onboard/drivers/dds/topics.py`, such as "scan"; "twin/scan" of the twin; "tick" of the recorder
@@ -75,7 +75,7 @@ class Heard:
 class Screen(Protocol):
     """Shows messages; may be slow."""
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         """Show one message. Raises InputError if it cannot be shown."""
 
     def close(self) -> None:
@@ -230,13 +230,15 @@ class Recording:
         """Return the topic name of a channel, "" if it is unknown or cannot be read."""
         return self._names[channel][0] if channel in self._names else ""
 
-    def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
+    def heard(self, only: Container[str] | None = None) -> Iterator[TopicMessage]:
         """Yield the messages in file order. only: topic names, None for all.
 
         Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
         Raises InputError that names a damaged file; the messages before it are valid.
         """
-        return self._each(only, lambda name, kind, packed: Heard(name, packed.time_ns, from_cdr(kind, packed.data)))
+        return self._each(
+            only, lambda name, kind, packed: TopicMessage(name, packed.time_ns, from_cdr(kind, packed.data))
+        )
 
     def walked(self) -> Iterator[tuple[str, int]]:
         """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.

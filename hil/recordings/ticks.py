@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hil.recordings.recording import DECISION, KEYFRAME, TICK, Heard, Recording
+from hil.recordings.recording import DECISION, KEYFRAME, TICK, Recording, TopicMessage
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
@@ -43,7 +43,7 @@ class TickReader:
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
 
-    def take(self, heard: Heard) -> TickRecord | None:
+    def take(self, heard: TopicMessage) -> TickRecord | None:
         """Take the next message; return the tick that it completes.
 
         Raises InputError or ValueError for inconsistent messages.

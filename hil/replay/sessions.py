@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
 
 from hil.recordings.demux import messages_by_session
-from hil.recordings.recording import Heard, Recording, Session
+from hil.recordings.recording import Recording, Session, TopicMessage
 from hil.recordings.ticks import TickReader, naming, topics_of
 from hil.replay.player import Played, Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
@@ -59,7 +59,7 @@ class SessionPlayer:
             first = f"{self._source} of the same session"
             raise InputError(f"{source}: its {other[0]} differs from {first}; --force continues")
 
-    def take(self, heard: Heard, missing: Missing) -> Iterator[tuple[Played, float]]:
+    def take(self, heard: TopicMessage, missing: Missing) -> Iterator[tuple[Played, float]]:
         """Yield the ticks that the next message completes, with the time since the session's first tick [s].
 
         Raises InputError for inconsistent messages, RuntimeFaultError for a tick in which the runtime fails.

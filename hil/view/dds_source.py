@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hil.live.twin.topics import COLLISION, NAMESPACE, POSE, STATE
-from hil.recordings.recording import TWIN_PREFIX, Heard
+from hil.recordings.recording import TWIN_PREFIX, TopicMessage
 from hil.view.queue import ScreenQueue
 from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
@@ -70,7 +70,7 @@ class DdsSource:
         """Wait until there may be new messages."""
         self._readers["tf"].wait(POLL_S)
 
-    def take(self) -> list[Heard]:
+    def take(self) -> list[TopicMessage]:
         """Return the messages since the last call. Raises DriverError if the link is lost."""
         now_ns, now_s = wall_ns(), time.monotonic()
         wanted = dict(self._readers)
@@ -79,7 +79,7 @@ class DdsSource:
         else:
             for name in self._images:
                 del wanted[name]
-        return [Heard(name, now_ns, one.sample) for name, reader in wanted.items() for one in reader.take()]
+        return [TopicMessage(name, now_ns, one.sample) for name, reader in wanted.items() for one in reader.take()]
 
 
 def listen(

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from hil.recordings.recording import Heard, Screen
+from hil.recordings.recording import Screen, TopicMessage
 from onboard.values.errors import InputError, OnboardError
 
 MOST_MESSAGES = 2_000
@@ -42,7 +42,7 @@ class ScreenQueue:
     def __init__(self, screen: Screen, most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> None:
         self._screen = screen
         self._most_messages, self._most_bytes = most_messages, most_bytes
-        self._queue: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[TopicMessage | None] = queue.SimpleQueue()
         self._put = self._put_bytes = 0  # written only by the caller's thread
         self._dropped: Counter[str] = Counter()
         self._taken = self._taken_bytes = self._unshowable = 0  # written only by the showing thread
@@ -52,7 +52,7 @@ class ScreenQueue:
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
         self._thread.start()
 
-    def put(self, heard: Heard) -> bool:
+    def put(self, heard: TopicMessage) -> bool:
         """Queue one message. Returns False if the queue is full: the message is dropped and counted."""
         self._check()
         size = heard.size_bytes
@@ -93,7 +93,7 @@ class ScreenQueue:
             self._error = error
             raise
 
-    def _show(self, heard: Heard) -> None:
+    def _show(self, heard: TopicMessage) -> None:
         try:
             self._screen.show(heard)
         except InputError as error:

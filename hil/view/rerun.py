@@ -11,7 +11,7 @@ import numpy as np
 import rerun as rr
 
 from hil.maps.world_grid import World
-from hil.recordings.recording import TWIN_PREFIX, Heard
+from hil.recordings.recording import TWIN_PREFIX, TopicMessage
 from hil.view.draw_plots import FigurePainter
 from hil.view.draw_robot import RobotPainter, TwinPainter
 from hil.view.draw_scene import BASE, MAP, ROBOT, TWIN, TWIN_ROBOT, blocks_of, paint_body, paint_building, paint_cameras
@@ -63,7 +63,7 @@ class RerunScreen:
         self._figures = FigurePainter(recording)
         self._twin: TwinScreen | None = None
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         """Draw one message at its time; other topics are ignored. Raises InputError for a bad image."""
         self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
         if heard.topic.startswith(TWIN_PREFIX):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -182,6 +182,23 @@ async def _until_stopped(
         await runtime.run()
     else:
         await run_beside(runtime.run(), line.show(terminal))
+
+
+@contextlib.contextmanager
+def listening(config: Config) -> Iterator[DeviceInbox]:
+    """Yield the robot's inputs, without anything that sends commands or publishes. Raises OnboardError."""
+    check_files(config)
+    mounts = load_mounts(config.robot.mounts)
+    _check_equipment(config)
+    hold_domain(domain_id(config.dds), config.dds)
+    with contextlib.ExitStack() as held:
+        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+        base = SerialBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
+        if base is not None:
+            held.callback(base.close)
+        depth, color = _open_cameras(config, mounts, wire)
+        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        yield held.enter_context(contextlib.closing(DeviceInbox(heard, depth, color, base, config.cameras.unchanged_m)))
 
 
 def _publish_end(outputs: DdsOutputs) -> None:

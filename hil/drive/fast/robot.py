@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,7 @@ from hil.drive.fast.tick_kernels import (
 from hil.drive.setting import Setting
 from hil.physics.collision_world import no_room
 from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.kernel_effects import BaseKernels
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import NS, STEP_NS, STEP_S
 from hil.scene.walkers import bodies_of, walk
@@ -136,6 +137,7 @@ class FastRobot:
         self._trace = np.zeros((most_ticks + 1, 6))
         self.seen_bodies = self.bodies
         self._wanted, self._judged, self._ways = STOP, False, NONE
+        self._kernels = None if setting.kernels is None else BaseKernels(setting.kernels, seed, self._overlaps(setting))
         self._look_up()
 
     @property
@@ -155,6 +157,8 @@ class FastRobot:
         halted = False
         while self.tick < tick and not halted:
             end = min(tick, self.tick + (MOST_TICKS if self._crowd is None else 1))
+            if self._kernels is not None:
+                end = min(end, self._set_by_kernels(self._kernels, command))
             for due in self._fixes_due():
                 end = min(end, max(due, self.tick + 1))
             if self._senses.depth_noise and len(ways):
@@ -169,6 +173,24 @@ class FastRobot:
             if self._coming and self.tick == self._coming[0][0]:
                 _, fix, then = self._coming.popleft()
                 self._put_fix(fix, then)
+
+    def _overlaps(self, setting: Setting) -> Callable[[Pose], bool]:
+        course, body, cell_m = self._course, setting.body, setting.world.cell_m
+        return lambda pose: body.overlaps(compose(course.grid_from_map, pose), cell_m, course.blocked, course.gap)
+
+    def _set_by_kernels(self, kernels: BaseKernels, command: Twist) -> int:
+        """Let a kernel set the pose of the base if a period ends now. Return the tick in which the next period ends."""
+        tick = self.tick
+        if kernels.due(tick):
+            s, states = self.state, self._states
+            pose = kernels.pose_at(tick, self.pose, Twist(s.v, s.w))
+            if pose != self.pose:
+                states["x_m"], states["y_m"], states["yaw"] = pose.x_m, pose.y_m, pose.yaw_rad
+                states["near_m"] = -math.inf  # the bound on the clearance holds along a driven path only
+            follows = Twist(*self._late[0].tolist()) if self._delay else command
+            kernels.begin(pose, Twist(s.v, s.w), follows)
+            self._look_up()
+        return tick + kernels.every - tick % kernels.every
 
     def begin(self, start: Start, goal_xy_m: tuple[float, float]) -> None:
         """Record clearance, progress, blocks and trace from this tick on, for a goal in the start frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,18 @@ class Generated:
     common: int
     divergences: int
     dropped: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return {
+            "transitions": {"simulated": self.transitions[0], "real": self.transitions[1]},
+            "states": self.states,
+            "common_states": self.common,
+            "divergences": self.divergences,
+            "dropped": self.dropped,
+            "kernels": len(self.kernels),
+            "physical_probability": self.kernels.arrays.physical.tolist(),
+        }
 
 
 def generate(simulated: Log, physical: Log, table: StateTable) -> Generated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import zipfile
@@ -11,13 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from hil.physics.kernels.state_table import Array, StateTable
 from hil.physics.kernels.transitions import apart, difference
+from onboard.config.toml_file import validation_lines
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 
-FORMAT = 1
+FORMAT, DIGEST_BYTES = 1, 8
+STORED = ("centers", "physical", "known", "maps")
 
 
 class KernelArrays(NamedTuple):
@@ -108,8 +112,15 @@ class KernelSet:
     def __len__(self) -> int:
         return len(self.arrays.centers)
 
+    @property
+    def digest(self) -> str:
+        """Digest of everything that a drive under these kernels depends on."""
+        arrays = b"".join(np.ascontiguousarray(getattr(self.arrays, name)).tobytes() for name in STORED)
+        return hashlib.blake2b(_text(self.table).encode() + arrays, digest_size=DIGEST_BYTES).hexdigest()
 
-STORED = ("centers", "physical", "known", "maps")
+
+def _text(table: StateTable) -> str:
+    return table.model_dump_json(exclude_defaults=True)
 
 
 def save_kernels(kernels: KernelSet, path: Path) -> None:
@@ -118,7 +129,12 @@ def save_kernels(kernels: KernelSet, path: Path) -> None:
     arrays: dict[str, Any] = {name: getattr(kernels.arrays, name) for name in STORED}
     try:
         with beside.open("wb") as file:
-            np.savez(file, format=np.array(FORMAT), table=np.array(kernels.table.model_dump_json()), **arrays)
+            np.savez(
+                file,
+                format=np.array(FORMAT),
+                table=np.array(_text(kernels.table)),
+                **arrays,
+            )
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -133,6 +149,8 @@ def load_kernels(path: Path) -> KernelSet:
         if int(stored["format"]) != FORMAT:
             raise ValueError(f"format {stored['format']}, must be {FORMAT}")
         table = StateTable.model_validate_json(str(stored["table"]))
+    except ValidationError as error:
+        raise InputError(validation_lines(f"{path}: table", error)) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or 'not a file of kernels'}") from error
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:

@@ -24,6 +24,7 @@ from onboard.policy.inference import InlineInference
 from onboard.runtime import Listener, Runtime
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock
+from onboard.values.interfaces import Policy
 from onboard.values.messages import GoalRequest, Inputs, Pose, Twist
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT, plain_config
@@ -82,14 +83,18 @@ def drive(
     plant: Plant = PLANT,
     speed: float = 1.0,
     depth_every: int = 5,
+    policy: Policy | None = None,
 ) -> SimulatedRobot:
-    """Drive a tour. mounts, plant, speed: what is true, while the runtime believes in the default robot."""
+    """Drive a tour. mounts, plant, speed: what is true, while the runtime believes in the default robot.
+
+    policy: who drives; `reactive` without one
+    """
     senses = Senses(seed=seed, drift_scale=0.0, fix_sd=FIX_SD, depth_noise=True, depth_every=depth_every)
     robot = SimulatedRobot(hall(), plant, body_of(CONFIG.robot), mounts, Pose(1.0, 1.0, 0.3), senses)
     clock = SimulatedClock()
     inbox = WrongWheels(robot, clock.now_ns())
     inbox.speed = speed
-    policy = ReactivePolicy(PLANT, CONFIG.robot, CONFIG.rates, CONFIG.goal)
+    policy = policy or ReactivePolicy(PLANT, CONFIG.robot, CONFIG.rates, CONFIG.goal)
     described = robot_of(CONFIG, build_rigs(CONFIG, MOUNTS), PLANT, policy, None)
     tour = Tour(inbox, seconds)
     runtime = Runtime(described, clock, inbox, InlineInference(policy, clock.now_ns), inbox, (*listeners, tour))

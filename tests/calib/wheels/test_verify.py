@@ -20,8 +20,9 @@ from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S
+from onboard.values.messages import Observation
 from tests.calib.wheels.sessions import CONFIG, drive, slower, tilted
-from tests.rigs.runtime_bench import MOUNTS, PLANT
+from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Puppet
 
 
 class Watch:
@@ -74,12 +75,17 @@ def test_a_planted_change_is_named(true: dict[str, Any], names: set[str], seed: 
     assert bad(lived(seed, 150.0, **true)) == names
 
 
+def by_turns(observation: Observation) -> int:
+    """Drive ahead and turn, a second each: it stays in the middle of its room and needs no planner."""
+    return LEFT if observation.stamp_ns // NS_PER_S % 2 else FORWARD
+
+
 def recorded(folder: Path, **true: Any) -> Path:
     """Return the recording of a short session."""
     section = RecordSection(directory=folder, min_free_mb=0.0, queue_messages=100_000, queue_mb=1e9)
     recorder = Recorder(section, "robot", session_of(CONFIG), wall_ns=NS_PER_S, now_ns=NS_PER_S)
     with contextlib.closing(recorder), unlogged():
-        drive((Ticks(recorder),), 1, 25.0, depth_every=8, **true)
+        drive((Ticks(recorder),), 1, 25.0, depth_every=8, policy=Puppet(by_turns), **true)
     file = recorder.stats().file
     assert file is not None
     return file

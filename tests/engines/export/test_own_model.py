@@ -11,7 +11,7 @@ import pytest
 import structlog
 from onnx import TensorProto, helper, numpy_helper
 
-from engines.export.own_model import Said, validate, wrap
+from engines.export.own_model import WrapOptions, validate, wrap
 from hil.evaluate.baselines.registry import check_rates
 from onboard.config.config import Config, LimitsSection
 from onboard.drivers.engines.onnx_engine import OnnxEngine
@@ -48,7 +48,7 @@ def test_names_and_sizes_are_guessed_and_the_copy_drives(tmp_path):
     }
     outputs = {"mu": ["n", 2], "c_out": [1, "n", 8], "h_out": [1, "n", 8]}
     own = model(tmp_path / "own.onnx", inputs, outputs, last="Tanh")
-    copy, proposal = wrap(own, tmp_path / "out", Said(v_mps=(0.0, 0.8)))
+    copy, proposal = wrap(own, tmp_path / "out", WrapOptions(v_mps=(0.0, 0.8)))
     manifest = load_manifest(copy)
     scan, goal, velocity = manifest.feeds
     assert isinstance(scan, ScanFeed)
@@ -64,7 +64,7 @@ def test_names_and_sizes_are_guessed_and_the_copy_drives(tmp_path):
     assert (manifest.action.v_mps, manifest.action.squash) == ((0.0, 0.8), "unit")
     assert len(proposal.guesses) == 9
     flat = model(tmp_path / "flat.onnx", {"ranges": ["n", 12], "goal_xy": ["n", 2]}, {"cmd": ["n", 2]})
-    scan, goal = load_manifest(wrap(flat, tmp_path / "out", Said(max_range_m=4.0))[0]).feeds
+    scan, goal = load_manifest(wrap(flat, tmp_path / "out", WrapOptions(max_range_m=4.0))[0]).feeds
     assert isinstance(scan, ScanFeed)
     assert isinstance(goal, GoalFeed)
     assert (scan.max_range_m, goal.fields) == (4.0, ("x", "y"))
@@ -79,16 +79,16 @@ def test_names_and_sizes_are_guessed_and_the_copy_drives(tmp_path):
 
 def test_a_table_of_actions_is_said_by_hand(tmp_path):
     own = model(tmp_path / "q.onnx", {"scan": [1, 180]}, {"q": [1, 3]})
-    copy, _ = wrap(own, tmp_path / "out", Said(twists=((0.0, 0.0), (0.5, 0.0), (0.0, 1.0))))
+    copy, _ = wrap(own, tmp_path / "out", WrapOptions(twists=((0.0, 0.0), (0.5, 0.0), (0.0, 1.0))))
     assert [one.v_mps for one in load_manifest(copy).actions] == [0.0, 0.5, 0.0]
     with pytest.raises(InputError, match="3 values, --twist was given 1 times"):
-        wrap(own, tmp_path / "again", Said(twists=((0.0, 0.0),)))
+        wrap(own, tmp_path / "again", WrapOptions(twists=((0.0, 0.0),)))
 
 
 def test_what_cannot_be_guessed_is_told_at_once_and_left_as_a_gap(tmp_path):
     own = model(tmp_path / "own.onnx", {"obs": [1, 38], "x": [1, 7]}, {"q": [1, 5]})
     with pytest.raises(InputError) as caught:
-        wrap(own, tmp_path / "out", Said())
+        wrap(own, tmp_path / "out", WrapOptions())
     assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == ["input obs", "input x", "output q"]
     wrong = validate(tmp_path / "out" / "own.onnx", Config()).wrong
     assert len(wrong) == 3
@@ -98,11 +98,11 @@ def test_what_cannot_be_guessed_is_told_at_once_and_left_as_a_gap(tmp_path):
 def test_a_corrected_manifest_is_kept_for_a_newer_model(tmp_path):
     copy = wrapped(tmp_path, policy="mine", decision_hz=10.0)
     newer = model(tmp_path / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}, last="Tanh")
-    wrap(newer, tmp_path / "out", Said())
+    wrap(newer, tmp_path / "out", WrapOptions())
     manifest = load_manifest(copy)
     assert (manifest.policy, manifest.decision_hz) == ("mine", 10.0)
     manifest_path(copy).write_text("[]")
-    wrap(newer, tmp_path / "out", Said())
+    wrap(newer, tmp_path / "out", WrapOptions())
     assert load_manifest(copy).policy == "own"
     assert manifest_path(copy).with_suffix(".old").read_text() == "[]"
 
@@ -117,12 +117,12 @@ REFUSED = [
 @pytest.mark.parametrize(("inputs", "outputs", "words"), REFUSED)
 def test_a_model_that_no_manifest_can_describe_is_refused(tmp_path, inputs, outputs, words):
     with pytest.raises(InputError, match=words):
-        wrap(model(tmp_path / "own.onnx", inputs, outputs), tmp_path / "out", Said())
+        wrap(model(tmp_path / "own.onnx", inputs, outputs), tmp_path / "out", WrapOptions())
 
 
 def wrapped(folder: Path, **changes: object) -> Path:
     folder.mkdir(exist_ok=True)
-    copy, _ = wrap(model(folder / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}), folder / "out", Said())
+    copy, _ = wrap(model(folder / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}), folder / "out", WrapOptions())
     table = json.loads(manifest_path(copy).read_text())
     manifest_path(copy).write_text(json.dumps(table | changes))
     return copy

@@ -64,8 +64,8 @@ def test_a_result_that_was_driven_again_replaces_the_packed_one(folder):
 #    what is in the file of episodes                   what is said
 DAMAGED = [
     (b"no gzip", "seeds/episodes.csv: cannot be read: "),
-    (gzip.compress(b"result,map\nseed1,ahg2\n"), "seeds/episodes.csv.gz: not the columns of episodes: "),
-    (gzip.compress(b"result\n"), "seeds/seed1.json: seed1: not the result of onboard-hil evaluate: "),
+    (gzip.compress(b"result,map\nseed1,ahg2\n", mtime=0), "seeds/episodes.csv.gz: not the columns of episodes: "),
+    (gzip.compress(b"result\n", mtime=0), "seeds/seed1.json: seed1: not the result of onboard-hil evaluate: "),
 ]
 
 

@@ -127,6 +127,7 @@ BAD = [
     ("rendered", ["--policy", "reactive", "--rendered"], "--rendered: only with --runtime"),
     ("scan", ["--policy", "reactive", "--scan", "sonar"], "--scan sonar"),
     ("known map", ["--policy", "reactive", "--known-map", "rearranged"], "only the planner knows a map"),
+    ("the configuration's policy", ["--known-map", "rearranged"], "only the planner knows a map"),
     ("no such known map", ["--policy", "planner", "--known-map", "old"], "--known-map old"),
     ("pedestrians", ["--policy", "reactive", "--pedestrians", "-1"], "--pedestrians -1"),
     ("a city of them", ["--policy", "reactive", "--pedestrians", "100000"], "must be 0 to 200"),

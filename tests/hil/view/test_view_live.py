@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hil.live.twin.topics import POSE, twin_section
-from hil.recordings.recording import Heard
+from hil.recordings.recording import TopicMessage
 from hil.view.dds_source import IMAGE_PERIOD_S, PLAIN, DdsSource, listen, shown_topics
 from hil.view.queue import ScreenQueue
 from onboard.config.config import DEFAULT_ROBOT, DdsSection
@@ -65,7 +65,7 @@ def test_what_is_published_is_heard_under_our_names(wires, twin):
         "front/depth/image": (wires[1].writer("front/depth/image"), IMAGE),
         "twin/pose": (twin.writer(POSE), ros_goal(0, "map", Pose(1.0, 2.0, 0.0))),
     }
-    heard: dict[str, Heard] = {}
+    heard: dict[str, TopicMessage] = {}
 
     def all_heard() -> bool:
         for name, (writer, sample) in writers.items():
@@ -86,7 +86,7 @@ class Stalled:
     def __init__(self) -> None:
         self.go = threading.Event()
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         self.go.wait()
 
     def close(self) -> None:

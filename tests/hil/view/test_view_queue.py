@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hil.recordings.recording import SMALL_BYTES, Heard
+from hil.recordings.recording import SMALL_BYTES, TopicMessage
 from hil.view.queue import ScreenQueue
 from onboard.drivers.dds.ros_types import Image, String
 from onboard.values.errors import DriverError, InputError
@@ -17,13 +17,13 @@ class FakeScreen:
     """Shows nothing until it is let go; keeps what it was given."""
 
     def __init__(self, stalled: bool = False) -> None:
-        self.shown: list[Heard] = []
+        self.shown: list[TopicMessage] = []
         self.entered = threading.Event()
         self.go = threading.Event()
         if not stalled:
             self.go.set()
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         self.entered.set()
         self.go.wait()
         self.shown.append(heard)
@@ -37,14 +37,14 @@ class Refusing(FakeScreen):
         super().__init__()
         self._error = error
 
-    def show(self, heard: Heard) -> None:
+    def show(self, heard: TopicMessage) -> None:
         if heard.topic == "bad":
             raise self._error
         super().show(heard)
 
 
-def word(number: int, topic: str = "state") -> Heard:
-    return Heard(topic, number, String(str(number)))
+def word(number: int, topic: str = "state") -> TopicMessage:
+    return TopicMessage(topic, number, String(str(number)))
 
 
 def test_everything_is_shown_in_order():
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_dropped_and_counted_by_topic():
 def test_images_are_bounded_by_their_bytes():
     screen = FakeScreen(stalled=True)
     pump = ScreenQueue(screen, most_bytes=5 * SMALL_BYTES)
-    image = Heard("color/image", 0, Image(data=bytes(3 * SMALL_BYTES)))
+    image = TopicMessage("color/image", 0, Image(data=bytes(3 * SMALL_BYTES)))
     assert (pump.put(image), pump.put(image), pump.put(word(1)), pump.put(word(2))) == (True, False, True, False)
     screen.go.set()
     until(lambda: pump.stats().waiting == 0)

@@ -12,7 +12,7 @@ pytest.importorskip("rerun")
 
 
 from hil.maps.world_grid import make_world
-from hil.recordings.recording import Heard, open_recording
+from hil.recordings.recording import TopicMessage, open_recording
 from hil.view.draw_scene import blocks_of
 from hil.view.rerun import Scene, screen_at
 from hil.view.viewer_process import Outlet
@@ -31,7 +31,7 @@ FLOAT32 = 1e-5
 START = Pose(7.0, -2.0, 1.0)
 
 
-def saved(path: Path, heard: list[Heard], scene: Scene | None = None) -> Saved:
+def saved(path: Path, heard: list[TopicMessage], scene: Scene | None = None) -> Saved:
     """Return what a screen makes of messages."""
     with screen_at(Outlet(path, False, False), scene or Scene(Config(), MOUNTS)) as (screen, viewer):
         assert viewer is None
@@ -154,8 +154,8 @@ def test_the_ticks_own_figures_are_plotted(view, drive):
 # ---- what only the wire brings
 
 
-def at(seconds: float, topic: str, sample) -> Heard:
-    return Heard(topic, WALL_NS + round(seconds * NS_PER_S), sample)
+def at(seconds: float, topic: str, sample) -> TopicMessage:
+    return TopicMessage(topic, WALL_NS + round(seconds * NS_PER_S), sample)
 
 
 def test_diagnostics_are_plotted_and_their_troubles_told(tmp_path):

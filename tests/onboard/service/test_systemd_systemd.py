@@ -21,7 +21,7 @@ from onboard.system.threads import INFERENCE_BELOW, RECORDER_BELOW
 from onboard.values.clock import wall_ns
 from onboard.values.messages import STOP, Twist
 from tests.rigs.machine.processes import toml
-from tests.rigs.machine.service_base import SCAN_TOPIC, Base, Heard
+from tests.rigs.machine.service_base import SCAN_TOPIC, Base, ReceivedCommand
 from tests.rigs.machine.systemd_rig import START_S, UNITS, Machine, machine, missing, sleeping
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
@@ -78,7 +78,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
         yield Robot(service, base, config)
 
 
-def by_writer(heard: list[Heard]) -> list[list[Heard]]:
+def by_writer(heard: list[ReceivedCommand]) -> list[list[ReceivedCommand]]:
     """Return the received commands by writer, in the order of the writers' first command."""
     writers = list(dict.fromkeys(one.writer for one in heard))
     return [[one for one in heard if one.writer == writer] for writer in writers]

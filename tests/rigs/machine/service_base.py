@@ -26,7 +26,7 @@ DEEP = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedCommand:
     """A command as it came: who wrote it, when [ns of the wall clock], and how fast the base was then [m/s]."""
 
     writer: int
@@ -42,7 +42,7 @@ class Base:
     """
 
     def __init__(self, section: DdsSection) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[ReceivedCommand] = []
         self.operator: Twist | None = None
         self.looks = True
         self.state: BaseState = base_at(Pose(0.0, 0.0, 0.0))
@@ -59,7 +59,7 @@ class Base:
         self._over.set()
         self._thread.join()
 
-    def since(self, wall: int) -> list[Heard]:
+    def since(self, wall: int) -> list[ReceivedCommand]:
         """Return what was heard of what was written since then."""
         return [one for one in list(self.heard) if one.written_ns >= wall]
 
@@ -80,7 +80,7 @@ class Base:
             for message in commands.take():
                 twist = twist_from_ros(message.sample)
                 speed = self.state.motion.twist.v_mps
-                self.heard.append(Heard(message.writer, message.written_ns, twist, speed))
+                self.heard.append(ReceivedCommand(message.writer, message.written_ns, twist, speed))
                 self.state = send_command(self.state, twist, now_ns, self._plant)
             while due_ns <= now_ns:
                 self.state = step_base(self.state, due_ns, self._plant)

@@ -14,7 +14,7 @@ from hil.drive.sensing import (
     STEP_NS,
     Cameras,
     Caster,
-    Eyes,
+    SensorSource,
     SimulatedInbox,
     without_cameras,
 )
@@ -91,7 +91,7 @@ def drive(
     robot = SimulatedRobot(site.world, site.plant, body, site.mounts, site.episode.start, senses)
     clock = SimulatedClock()
     faulty = FaultyClock(clock, schedule)
-    base = SimulatedInbox(robot, clock.now_ns(), _eyes(site, config, Cameras(robot, color or wants_color(policy))))
+    base = SimulatedInbox(robot, clock.now_ns(), _sensors(site, config, Cameras(robot, color or wants_color(policy))))
     inbox = FaultyInbox(base, site.mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
     described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, zones_of(config))
@@ -113,7 +113,7 @@ def drive(
     return Run(script.ticks, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts, script.truth)
 
 
-def _eyes(site: Site, config: Config, cameras: Cameras) -> Eyes:
+def _sensors(site: Site, config: Config, cameras: Cameras) -> SensorSource:
     """Return the sensors of a run: cameras, or directly cast scans if the configuration names their topics."""
     sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
     cast = {

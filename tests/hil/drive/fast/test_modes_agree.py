@@ -21,6 +21,8 @@ from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.metrics import wilson
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
+from hil.physics.kernels.manager import KernelSet, no_kernels
+from hil.physics.kernels.state_table import StateTable
 from hil.scene.doors import Blocking
 from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config
@@ -72,7 +74,27 @@ def configured(**tables: dict[str, object]) -> Setting:
     return replace(SETTING, config=Config.model_validate(tables))
 
 
+SHAKY = StateTable.model_validate(
+    {"period_s": 0.3, "eps_c": 0.1, "sigma": 1.0, "rollouts": 10,
+     "action": {"linear_mps": [0.0, 0.6], "angular_radps": [-2.0, 0.0, 2.0]},
+     "state": {"x_m": {"weight": 1.0, "settable": True}, "yaw_rad": {"weight": 0.1, "kind": "angle", "settable": True},
+               "v_mps": {"weight": 0.2}}}
+)  # fmt: skip
+SHAKING = KernelSet(
+    SHAKY,
+    no_kernels(SHAKY)._replace(
+        centers=np.array([[2.0, 0.0, 0.5], [4.0, 0.0, 0.5]]),
+        physical=np.array([0.7, 1.0]),
+        known=np.ones((2, 6), np.bool_),
+        maps=np.tile(np.array([[0.0, 0.0, 0.1, 0.15], [0.1, -0.2, 0.0, 0.1], [0.0, 0.0, 0.0, 0.0]]), (2, 6, 1, 1)),
+    ),
+)
+"""Kernels that push the robot about, into walls too."""
+
 SETTINGS = {
+    "under kernels": replace(SETTING, kernels=SHAKING),
+    "under kernels, delay on the wire": replace(delayed(0.08), kernels=SHAKING),
+    "under kernels, noisy scans": replace(SETTING, kernels=SHAKING, senses=Senses(depth_noise=True)),
     "as it is": SETTING,
     "among others": replace(SETTING, crowd=CROWD),
     "before a door": replace(SETTING, crowd=replace(crowd_of([], [], []), blocking=DOOR)),
@@ -160,6 +182,7 @@ def differences(fast: Outcome, whole: Outcome) -> list[str]:
 
 
 PUSHED = (
+    "under kernels",
     "as it is",
     "among others",
     "before a door",

@@ -1,0 +1,108 @@
+"""One self-contained HTML page of a calibration: the fused scan before and after, and the numbers."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from calib.cameras.align import Placement, world
+from calib.cameras.extrinsics import Calibration, rpy_deg
+from onboard.commands.cli import write_text
+from onboard.config.mounts import Mounts
+
+Floats = npt.NDArray[np.float64]
+
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
+PICTURE_PX = 560
+REACH_PERCENT = 98.0
+"""The picture holds so many of the points."""
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;color:#222}
+figure{display:inline-block;margin:0 1rem 1rem 0}svg{border:1px solid #ccc;background:#fff}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ddd}
+td:first-child,th:first-child{text-align:left}.refused{color:#b00020}
+"""
+
+
+def write_report(path: Path, found: Calibration, guess: Mounts, title: str) -> None:
+    """Write the page of a calibration, accepted or refused. Raises OnboardError if it cannot be written."""
+    write_text(path, page(found, guess, title))
+
+
+def page(found: Calibration, guess: Mounts, title: str) -> str:
+    """Return the page."""
+    verdict = "accepted" if found.accepted else f"refused: {found.reason}"
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>",
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="{"accepted" if found.accepted else "refused"}"><b>{html.escape(verdict)}</b></p>',
+        f"<p>{found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven. "
+        f"Matched surfaces are {1000 * found.residual_m:.1f} mm apart (median). Of what the odometry tells, the true "
+        f"distance is {found.odometry_scale[0]:.4f} and the true turning {found.odometry_scale[1]:.4f}.</p>",
+    ]
+    names = list(guess.depth)
+    if found.aligned is not None and found.cloud is not None and found.start is not None:
+        before, after = (world(found.cloud, at)[1] for at in (found.start, found.aligned.placement))
+        reach_m = float(np.percentile(np.abs(after), REACH_PERCENT))
+        parts += [
+            _figure("Before: the guess and the odometry", before, found.start, found, reach_m),
+            _figure("After", after, found.aligned.placement, found, reach_m),
+            "<p>" + " ".join(_key(c, name) for c, name in enumerate(names)) + ". The black line is the base's way.</p>",
+        ]
+    if found.cameras:
+        parts.append(_table(found, guess))
+    return "\n".join(parts) + "\n"
+
+
+def _key(c: int, name: str) -> str:
+    return f'<span style="color:{COLOURS[c % len(COLOURS)]}">&#9679; {html.escape(name)}</span>'
+
+
+def _figure(title: str, points: Floats, at: Placement, found: Calibration, reach_m: float) -> str:
+    """Return the picture of the patches, camera by camera, and of the base's way; x points up, y left."""
+    assert found.cloud is not None
+    per_m = 0.5 * PICTURE_PX / reach_m
+    drawn = 0.5 * PICTURE_PX - per_m * points[:, ::-1]
+    paths = []
+    for c in range(len(at.cameras)):
+        mine = drawn[found.cloud.camera == c]
+        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in mine)
+        paths.append(f'<path d="{dots}" stroke="{COLOURS[c % len(COLOURS)]}" stroke-width="2" stroke-linecap="round"/>')
+    way = " ".join(f"{x:.1f},{y:.1f}" for x, y in 0.5 * PICTURE_PX - per_m * at.frames[:, 1::-1])
+    paths.append(f'<polyline points="{way}" fill="none" stroke="#000"/>')
+    size = f'width="{PICTURE_PX}" height="{PICTURE_PX}" viewBox="0 0 {PICTURE_PX} {PICTURE_PX}"'
+    caption = f"<figcaption>{title}; {2 * reach_m:.1f} m across</figcaption>"
+    return f"<figure><svg {size}>{''.join(paths)}</svg>{caption}</figure>"
+
+
+def _table(found: Calibration, guess: Mounts) -> str:
+    def row(cells: Sequence[str], tag: str = "td") -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    heads = ("camera", "serial", "x, y, z m", "sd mm", "roll, pitch, yaw deg", "sd deg", "from guess", "agreement")
+    rows = [row(heads, "th")]
+    for name, one in found.cameras.items():
+        before, pose = guess.depth[name].base_from_camera, one.base_from_camera
+        cosine = 0.5 * (np.trace(pose[:3, :3] @ before[:3, :3].T) - 1.0)
+        away_deg = math.degrees(math.acos(float(np.clip(cosine, -1.0, 1.0))))
+        away_m = float(np.linalg.norm(pose[:3, 3] - before[:3, 3]))
+        rows.append(
+            row(
+                (
+                    name,
+                    guess.depth[name].serial or "none",
+                    ", ".join(f"{value:.3f}" for value in pose[:3, 3]),
+                    ", ".join(f"{1000 * value:.1f}" for value in one.sd_m),
+                    ", ".join(f"{value:.2f}" for value in rpy_deg(pose)),
+                    ", ".join(f"{value:.2f}" for value in one.sd_deg),
+                    f"{100 * away_m:.1f} cm, {away_deg:.1f} deg",
+                    f"{found.agreeing[name]:.0%}",
+                )
+            )
+        )
+    return f"<table>{''.join(rows)}</table>"
