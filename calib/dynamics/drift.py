@@ -9,11 +9,12 @@ from calib.dynamics.motion_log import Floats, MotionLog
 
 
 def path(t_s: Floats, v: Floats, w: Floats) -> Floats:
-    """Return (n, 3) x, y [m], yaw [rad] from twists that each hold until the next row."""
+    """Return (n, 3) x, y [m], yaw [rad] from sampled twists, by the trapezoidal rule."""
     dt_s = np.diff(t_s)
-    yaw = np.r_[0.0, np.cumsum(w[:-1] * dt_s)]
-    middle = yaw[:-1] + 0.5 * w[:-1] * dt_s
-    way = v[:-1] * dt_s
+    turned = 0.5 * (w[:-1] + w[1:]) * dt_s
+    yaw = np.r_[0.0, np.cumsum(turned)]
+    middle = yaw[:-1] + 0.5 * turned
+    way = 0.5 * (v[:-1] + v[1:]) * dt_s
     return np.column_stack(
         [np.r_[0.0, np.cumsum(way * np.cos(middle))], np.r_[0.0, np.cumsum(way * np.sin(middle))], yaw]
     )

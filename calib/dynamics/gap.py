@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from calib.dynamics.drift import drifts, measured_path, path
+from calib.dynamics.drift import drifts, measured_path
 from calib.dynamics.motion_log import Floats, MotionLog
 from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
 from onboard.config.plant_model import Plant
@@ -38,18 +38,18 @@ def gap_of(log: MotionLog, plant: Plant) -> Gap:
     """Return the gap. Raises InputError for a log shorter than the shortest window."""
     if log.seconds < WINDOWS_S[0] + 0.1:
         raise InputError(f"{log.name}: {log.seconds:.2f} s, must be longer than {WINDOWS_S[0]:g} s")
-    speeds = replayed(log, plant)
-    measured, predicted = measured_path(log), path(log.t_s, speeds[:, 0], speeds[:, 1])
+    replay = replayed(log, plant)
+    measured, predicted, speeds = measured_path(log), replay[:, 2:], replay[:, :2]
     found = {window_s: drifts(log.t_s, measured, predicted, window_s) for window_s in WINDOWS_S}
     return Gap(log.t_s, measured, predicted, speeds, {key: value for key, value in found.items() if len(value)})
 
 
 def replayed(log: MotionLog, plant: Plant) -> Floats:
-    """Return (n, 2) v and w of the simulated base at each row, from rest, with each command sent at its row."""
+    """Return (n, 5) v, w, x, y, yaw of the simulated base at each row, from rest, with each command sent at its row."""
     state = base_at(Pose(0.0, 0.0, 0.0))
     rows_ns = np.round(log.t_s * NS).astype(np.int64)
     ticks = int(rows_ns[-1] // STEP_NS) + 2
-    table = np.zeros((ticks + 1, 2))
+    table = np.zeros((ticks + 1, 5))
     row = 0
     for tick in range(ticks):
         now_ns = tick * STEP_NS
@@ -58,7 +58,9 @@ def replayed(log: MotionLog, plant: Plant) -> Floats:
         if row:
             state = send_command(state, Twist(float(log.v_cmd[row - 1]), float(log.w_cmd[row - 1])), now_ns, plant)
         state = step_base(state, now_ns, plant)
-        table[tick + 1] = state.motion.twist.v_mps, state.motion.twist.w_radps
+        twist, pose = state.motion.twist, state.motion.pose
+        table[tick + 1] = twist.v_mps, twist.w_radps, pose.x_m, pose.y_m, pose.yaw_rad
+    table[:, 4] = np.unwrap(table[:, 4])
     at_s = np.arange(ticks + 1) * STEP_NS / NS
     return np.column_stack([np.interp(log.t_s, at_s, column) for column in table.T])
 

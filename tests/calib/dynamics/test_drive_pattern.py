@@ -13,7 +13,7 @@ from calib.dynamics.motion_log import MotionLog
 from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
 from onboard.config.plant_model import Plant
 from onboard.values.messages import Pose
-from tests.rigs.motion_logs import plant
+from tests.rigs.recordings.motion_logs import plant
 
 BASE = plant((6.0, 0.7, 8.0, 0.9, 1.0, 2.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0), 0.199)
 SLOW = plant((2.0, 0.5, 2.0, 0.5, 1.0, 0.8), (2.0, 0.5, 2.0, 0.5, 2.5, 2.0), 0.4)

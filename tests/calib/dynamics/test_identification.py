@@ -18,7 +18,7 @@ from calib.dynamics.paper_fit import adjusted_fit, paper_fit, rise_time
 from calib.dynamics.plausibility import dead_band
 from calib.dynamics.response_model import P, axis_logs, roll_out
 from onboard.config.plant_model import Plant, step_axis
-from tests.rigs.motion_logs import driven_plant, plant, simulated
+from tests.rigs.recordings.motion_logs import driven_plant, plant, simulated
 
 HUSKY = Path(__file__).parents[2] / "data" / "husky-steps" / "steps.csv"
 F, DELAY, ZETA = 0.05, 0.05, 0.07
