@@ -154,7 +154,7 @@ def load_kernels(path: Path) -> KernelSet:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or 'not a file of kernels'}") from error
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:
-        raise InputError(f"{path}: not a file of kernels: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: not a file of kernels, as `onboard-hil kernels generate` writes it") from error
     empty = no_kernels(table)
     for name in STORED:
         here, like = stored[name], getattr(empty, name)
