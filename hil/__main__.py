@@ -115,13 +115,13 @@ COMMANDS = {
     ),
     "kernels": Command(
         "hil.physics.kernels.reality_gap.kernels_command:kernels_command",
-        "Generate kernels (paper 2) from runs of a simulator and of the real robot, for `--kernels` of sim, demo and evaluate.",
+        "Generate kernels (paper 2) from recordings (.mcap) or tables (.csv) of a simulator and of the real robot.",
         JUDGE,
         "kernels generate sim/ real/ -o kernels.npz",
     ),
     "reality-gap": Command(
         "hil.physics.kernels.reality_gap.command:reality_gap",
-        "Reproduce an experiment of paper 2: kernels pull the simulator to reality, and a redesign under them is better there.",
+        "Drive the five runs of paper 2: Design, Deploy, Kernels, Redesign under kernels, Redeploy.",
         JUDGE,
         "reality-gap 1d --json -",
     ),

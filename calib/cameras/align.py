@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -283,9 +283,8 @@ class _Problem:
         built = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
         return coo_matrix(built, shape=(m + 3 * (k - 1) + 2, size)).tocsr()
 
-    def _put_odometry(self, placed: Placement, first: int, put: object) -> None:
+    def _put_odometry(self, placed: Placement, first: int, put: Callable[[Indices, Indices, Floats], None]) -> None:
         """Put the derivatives of the odometry's errors."""
-        assert callable(put)
         c, k = len(placed.cameras), len(placed.frames)
         before, after, sd = placed.frames[:-1], placed.frames[1:], self._step_sd
         cos, sin = np.cos(before[:, 2]), np.sin(before[:, 2])

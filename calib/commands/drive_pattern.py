@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import sys
 import termios
@@ -111,13 +110,13 @@ def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[], bool]]:
-    """Yield a check whether a key was pressed. Raises OnboardError without a terminal."""
+    """Yield a check whether a key was pressed or the terminal is gone. Raises OnboardError without a terminal."""
     if not sys.stdin.isatty():
         raise OnboardError("drive-pattern needs a terminal: any key must stop the robot")
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)
     try:
-        yield lambda: bool(select.select([fd], [], [], 0.0)[0]) and bool(os.read(fd, 64))
+        yield lambda: bool(select.select([fd], [], [], 0.0)[0])
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)

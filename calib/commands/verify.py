@@ -16,7 +16,9 @@ from hil.replay.recorded_policy import recorded_plant
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.health import RECALIBRATE, Gatherer, Health, Session
+from onboard.health.gatherer import Gatherer
+from onboard.health.session import Session
+from onboard.health.verdict import RECALIBRATE, Health
 
 CHANGED = 1
 LOOK_S = 0.5

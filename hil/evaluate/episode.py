@@ -184,10 +184,12 @@ class EpisodeDriver:
             self._network = policy
         with unlogged():
             if self._run.loop == "fast":
-                outcome = drive_fast(setting, episode, policy, job.seed, place.source.limit_s)
+                outcome = drive_fast(setting, episode, policy, job.seed, max_s=place.source.limit_s)
             else:
                 rendered = self._run.loop == "rendered"
-                outcome = drive_runtime(setting, episode, policy, job.seed, rendered, place.source.limit_s)
+                outcome = drive_runtime(
+                    setting, episode, policy, job.seed, rendered=rendered, max_s=place.source.limit_s
+                )
         return Driven(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:

@@ -28,10 +28,10 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id
-from onboard.drivers.realsense.cameras import camera_sources, open_cameras
+from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.drivers.serial_base import SerialBase
-from onboard.health import Monitor, check_cameras
+from onboard.health.monitor import Monitor
 from onboard.perception import scan_fusion
 from onboard.perception.scan_fusion import Rig, reach_m
 from onboard.policy.inference import InferenceThread

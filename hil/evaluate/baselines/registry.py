@@ -99,7 +99,7 @@ def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Po
 
 def _forgetful(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
     policy = _reactive(setting, episode, known_map)
-    policy.memory_reset_s = FORGETS_S
+    policy.name, policy.memory_reset_s = "forgetful", FORGETS_S
     return policy
 
 

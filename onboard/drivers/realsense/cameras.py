@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
+import structlog
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
-from onboard.drivers.realsense.device import Source, StreamInfo, read_intrinsics, require_library
+from onboard.drivers.realsense.device import Device, Source, StreamInfo, list_devices, read_intrinsics, require_library
 from onboard.drivers.realsense.shared_memory import SharedFrame
 from onboard.drivers.realsense.supervisor import CameraProcess, Patience
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError, DriverError, InputError
 from onboard.values.images import covered, policy_image
 from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
+
+log = structlog.get_logger()
 
 COLOR_WIDTH = 1280
 COLOR_HEIGHT = 720
@@ -174,3 +179,50 @@ def _check_recording(source: Source) -> StreamInfo:
         except InputError as error:
             raise InputError(f"{Path(source.recording)}: colour {error}") from error
     return info
+
+
+# ---- The cameras at the start
+
+LOOKS, PAUSE_S = 3, 2.0
+"""A camera may come late on the bus: the runtime looks so often before it refuses."""
+
+
+def check_cameras(
+    mounts: Mounts,
+    section: CamerasSection,
+    devices: Callable[[], Sequence[Device]] = list_devices,
+    info: Callable[[Source], object] = read_intrinsics,
+    pause: Callable[[float], object] = time.sleep,
+) -> None:
+    """Compare the RealSense cameras that are plugged in with the mounts. Without such a camera do nothing.
+
+    Raises ConfigError if another camera is there in place of one of the mounts, and if images have another size or
+    depth scale. A camera that is only missing, or does not answer, is no mismatch: it is blind until it comes.
+    """
+    live = [source for source in camera_sources(mounts, section) if source.serial and not source.recording]
+    known = {source.serial for source in live} | {
+        one.serial for one in (*mounts.depth.values(), *mounts.color.values())
+    }
+    if not live:
+        return
+    try:
+        for look in range(LOOKS):
+            found = {one.serial for one in devices()}
+            missing = [source for source in live if source.serial not in found]
+            strangers = sorted(found - known)
+            if not missing or not strangers:
+                break
+            if look + 1 < LOOKS:
+                pause(PAUSE_S)
+        else:
+            raise ConfigError(
+                f"{mounts.path}: camera {missing[0].camera}: serial {missing[0].serial} is not plugged in, but "
+                f"{', '.join(strangers)} is: was the camera changed? Calibrate it and write its serial"
+            )
+        for source in live:
+            if source not in missing:
+                info(source)
+    except InputError as error:
+        raise ConfigError(f"{mounts.path}: {error}") from error
+    except DriverError as error:
+        log.warning("cameras_not_compared", error=str(error))

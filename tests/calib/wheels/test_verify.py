@@ -14,7 +14,9 @@ from calib.__main__ import app
 from onboard.assembly.robot import session_of
 from onboard.config.config import Config, RecordSection
 from onboard.config.toml_text import as_toml
-from onboard.health import OK, RECALIBRATE, Gatherer, Health, Session
+from onboard.health.gatherer import Gatherer
+from onboard.health.session import Session
+from onboard.health.verdict import OK, RECALIBRATE, Health
 from onboard.recording.recorder import Recorder
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord

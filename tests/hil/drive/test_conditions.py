@@ -140,7 +140,7 @@ BAD = [
     ("a fraction of a tick", '[a]\nwhat="a"\ndelay_ticks=1.5\n', "a: delay_ticks: Input should be a valid integer"),
     ("one bound", '[a]\nwhat="a"\nfix_every_steps=[8.0]\n', "a: fix_every_steps: List should have at least 2 items"),
     ("too late", '[a]\nwhat="a"\nfix_delay_s=3.0\n', "a: fix_delay_s: Input should be less than or equal to 2"),
-    ("another reading", '[a]\nwhat="a"\nfix_noise="big"\n', "a: fix_noise: Input should be 'sd' or 'variance'"),
+    ("another reading", '[a]\nwhat="a"\nfix_noise="big"\n', "a: fix_noise: Input should be 'sd', 'variance' or 'none'"),
     ("no such base", '[a]\nwhat="a"\nbase="b"\n', "a: base: there is no row 'b'"),
     ("its own base", '[a]\nwhat="a"\nbase="a"\n', "a: base: a stands on a itself"),
     ("a round", '[a]\nwhat="a"\nbase="b"\n[b]\nwhat="b"\nbase="a"\n', "b: base: a stands on b itself"),

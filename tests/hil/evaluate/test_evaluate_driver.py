@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from hil.commands.evaluate import load_robot
-from hil.drive.setting import Outcome, Setting
+from hil.drive.setting import MAX_S, Outcome, Setting
 from hil.evaluate import episode as episode_driver
 from hil.evaluate.campaign import Job, jobs_of
 from hil.evaluate.episode import EpisodeDriver, Run, check_run
@@ -75,7 +75,7 @@ LOOPS = [("fast", "fast", {}), ("runtime", "runtime", {"rendered": False}), ("re
 def test_the_loop_that_was_asked_for(loops: Loops, loop: Any, called: str, options: dict[str, Any]) -> None:
     EpisodeDriver(Run("reactive", loop, scan="lidar"), ROBOT, SOURCES)(JOBS[0])
     ((name, setting, seed, given),) = loops.drives
-    assert (name, setting.scan, seed, given) == (called, "lidar", JOBS[0].seed, options)
+    assert (name, setting.scan, seed, given) == (called, "lidar", JOBS[0].seed, {**options, "max_s": MAX_S})
     assert setting.look is not None
     assert setting.crowd is None
 

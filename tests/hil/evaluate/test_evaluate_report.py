@@ -56,7 +56,7 @@ def test_every_row_has_the_cells_of_its_head(rows: list[Row], tmp_path: Path) ->
     assert len(tables) == 5
     for head, rule, *others in tables:
         assert {line.count("|") for line in (rule, *others)} == {head.count("|")}
-    assert f"interrupted after {len(rows)} of 4 episodes" in text
+    assert f"interrupted after {len(rows)} of 4 drives" in text
     assert "![success rates with their 95 % intervals](report.svg)" in text
     assert not [word for word in ("None", "nan") if word in text]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.md", "report.svg"]
@@ -87,7 +87,8 @@ def test_the_report_says_how_many_stood_behind_doors(tmp_path: Path) -> None:
 def test_drives_worth_a_look_begin_with_failures() -> None:
     assert [one.row.index for one in choose(evaluation(ROWS).driven)] == [2, 1, 3, 0]
     many = [row(number, map=f"m{number % 3}", success=False) for number in range(9)]
-    assert [one.key for one in choose(evaluation(many).driven)] == [("m0", 0), ("m1", 1), ("m2", 2), ("m0", 3)]
+    chosen = [one.key for one in choose(evaluation(many).driven)]
+    assert chosen == [("m0", 0, 1), ("m1", 1, 1), ("m2", 2, 1), ("m0", 3, 1)]
 
 
 #   row                                                        how it ended

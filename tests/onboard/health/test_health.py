@@ -16,21 +16,14 @@ from hil.sensors.depth_noise import load_depth_noise
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.config.plant_model import Plant, step_axis
+from onboard.drivers.realsense.cameras import check_cameras
 from onboard.drivers.realsense.device import Device, Source
-from onboard.health import (
-    OK,
-    RECALIBRATE,
-    WATCH,
-    Check,
-    Gatherer,
-    Health,
-    Monitor,
-    Part,
-    Session,
-    check_cameras,
-    floor,
-    response,
-)
+from onboard.health.floor import floor
+from onboard.health.gatherer import Gatherer, Part
+from onboard.health.monitor import Monitor
+from onboard.health.response import response
+from onboard.health.session import Session
+from onboard.health.verdict import OK, RECALIBRATE, WATCH, Check, Health
 from onboard.values.errors import ConfigError, DriverError, InputError
 from onboard.values.messages import DepthFrame, Pose
 from tests.calib.wheels.sessions import CONFIG, hall, slower, tilted
@@ -231,10 +224,12 @@ class Broken(Session):
 
 
 def test_a_check_that_fails_ends_the_checks_and_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onboard.health.Session", Broken)
+    monkeypatch.setattr("onboard.health.monitor.Session", Broken)
     monitor = Monitor(CONFIG, MOUNTS, PLANT)
     monitor.close()
-    assert monitor.diagnostic()[1] == 0
+    name, level, message, _ = monitor.diagnostic()
+    assert (name, level) == ("calibration", 1)
+    assert "ValueError: no such thing" in message
     monitor.close()
 
 

@@ -25,7 +25,10 @@ def kernels_command(
     real_runs: Annotated[str, typer.Argument(metavar="REAL_RUNS", help="The same, of the real robot.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.npz", help="Where the kernels go.")],
     table: Annotated[
-        Path, typer.Option("--table", metavar="FILE.toml", help="State, weights, eps_c, sigma, roll-outs; the robot's.")
+        Path,
+        typer.Option(
+            "--table", metavar="FILE.toml", help="State, weights, eps_c, sigma, roll-outs.", show_default="the robot's"
+        ),
     ] = ROBOT_TABLE,
     json_file: JsonOption = None,
 ) -> None:

@@ -1,0 +1,66 @@
+"""The floor in one depth image against the camera's mount. Fast enough for the robot."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.mounts import Mount
+
+Floats = npt.NDArray[np.float64]
+
+PIXELS = 5000
+"""About so many pixels of an image are used."""
+TILT = math.tan(math.radians(8.0))
+LIFT_M = 0.06
+"""Points may be so far from the expected floor: LIFT_M, and TILT times their distance."""
+FAR_M = 4.0
+SCALES_PER_M = (0.06, 0.04, 0.025, 0.015, 0.01, 0.007, 0.007, 0.007)
+"""Width of Tukey's weights in 1/depth, in the rounds of the fit; the noise of stereo is constant in 1/depth [1/m]."""
+LEAST_PIXELS, LEAST_SHARE = 80, 0.25
+FLATTEST_DEG = 0.5
+"""A floor that tells the tilt less well than this standard deviation is not used."""
+
+
+def floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[float, float, float] | None:
+    """Return the floor in an image against the mount; None if too little of it is seen.
+
+    The result is the x and y of the floor's normal in the base frame [rad], 0 for a level one, and how much higher the
+    camera is than the mount says [m]. A plane is linear in 1/depth: least squares with Tukey's weights, ever narrower.
+    """
+    stride = max(1, round(math.sqrt(depth.size / PIXELS)))
+    image = depth[stride // 2 :: stride, stride // 2 :: stride]
+    v, u = np.nonzero(image)
+    forward = image[v, u] * mount.depth_scale_m
+    across, down = (
+        ((u * stride + stride // 2) - mount.cx) / mount.fx,
+        ((v * stride + stride // 2) - mount.cy) / mount.fy,
+    )
+    rays = np.column_stack([across, down, np.ones(len(u))])
+    rotation, height_m = mount.base_from_camera[:3, :3], float(mount.base_from_camera[2, 3])
+    rising = rays @ rotation[2]
+    away_m = forward * np.linalg.norm(rays, axis=1)
+    near = (np.abs(forward * rising + height_m) < LIFT_M + TILT * away_m) & (away_m < FAR_M)
+    near &= forward > (mount.least_m or 0.0)
+    rays, per_m = rays[near], 1.0 / forward[near]
+    if len(per_m) < LEAST_PIXELS or height_m <= 0.0:
+        return None
+    plane = -rotation[2] / height_m
+    for scale in SCALES_PER_M:
+        off = per_m - rays @ plane
+        weight = np.square(np.clip(1.0 - np.square(off / (3.0 * scale)), 0.0, None))
+        information = rays.T @ (weight[:, None] * rays)
+        if np.linalg.cond(information) > 1e8:
+            return None
+        plane = np.linalg.solve(information, rays.T @ (weight * per_m))
+    inside = weight > 0.5
+    if inside.sum() < max(LEAST_PIXELS, LEAST_SHARE * len(per_m)):
+        return None
+    found_m = 1.0 / float(np.linalg.norm(plane))
+    spread = np.linalg.inv(information) * float(np.mean(np.square(off[inside]))) * found_m**2
+    if math.degrees(math.sqrt(float(np.linalg.eigvalsh(spread)[-1]))) > FLATTEST_DEG:
+        return None
+    normal = rotation @ (-plane * found_m)
+    return float(normal[0]), float(normal[1]), found_m - height_m

@@ -1,0 +1,76 @@
+"""The checks beside a run: in a thread of their own. Nothing here changes what the robot does."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+
+import structlog
+
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.counters import Counters
+from onboard.health.gatherer import Gatherer, Part
+from onboard.health.session import Session
+from onboard.health.verdict import OK, Health
+from onboard.state import TickRecord
+from onboard.system.threads import INFERENCE_BELOW, step_down
+from onboard.values.interfaces import Diagnostic
+
+log = structlog.get_logger()
+
+ASSESS_EVERY = 15
+"""Parts between two assessments: half a minute."""
+MOST_WAITING = 30
+"""Parts that may wait; more are dropped, as the machine has no time for them."""
+END_S = 5.0
+
+
+class Monitor:
+    """A listener that hands each part of a run to a thread, and tells the newest comparison."""
+
+    def __init__(self, config: Config, mounts: Mounts, plant: Plant) -> None:
+        self.health = Health()
+        self._fault = ""
+        self._gatherer = Gatherer(config)
+        self._session = Session(config, mounts, plant)
+        self._parts: SimpleQueue[Part | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
+        self._thread.start()
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Gather a tick. Never waits."""
+        part = self._gatherer.take(record)
+        if part is not None and self._parts.qsize() < MOST_WAITING:
+            self._parts.put(part)
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row of `/diagnostics`; a difference is a warning, as the robot drives on."""
+        health = self.health
+        if self._fault:
+            return "calibration", 1, f"the comparison failed: {self._fault}", {}
+        values = {one.name: f"{one.value:+.4g} {one.verdict}" for one in health.checks}
+        return "calibration", int(health.verdict != OK), health.message, values
+
+    def close(self) -> None:
+        """Compare the whole run and log it in one line. For after the last command to the base. Safe to call twice."""
+        if not self._thread.is_alive():
+            return
+        self._parts.put(self._gatherer.rest())
+        self._parts.put(None)
+        self._thread.join(END_S)
+        told = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
+        log.info("health", verdict=self.health.verdict, **told)
+
+    def _run(self) -> None:
+        step_down(INFERENCE_BELOW)
+        try:
+            for number, part in enumerate(iter(self._parts.get, None), start=1):
+                self._session.take(part)
+                if number % ASSESS_EVERY == 0:
+                    self.health = self._session.health()
+            self.health = self._session.health()
+        except Exception as error:  # noqa: BLE001 - a check that fails must not end the run
+            self._fault = f"{type(error).__name__}: {error}"
+            log.warning("health_ended", error=self._fault)

@@ -1,0 +1,226 @@
+"""All checks of a session: floors, overlap of cameras, wheels against localisation, response."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.health.floor import floor
+from onboard.health.gatherer import Part, Place
+from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
+from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
+from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.kernels import planar
+from onboard.values.geometry import IDENTITY, wrap
+from onboard.values.messages import BINS
+
+Floats = npt.NDArray[np.float64]
+
+MOST_ROWS, MOST_PLACES, MOST_IMAGES = 18_000, 1000, 300
+"""Ticks, fixes and images that are kept, the newest: ten minutes of driving."""
+LEAST_IMAGES = 5
+OVERLAP_M = 6.0
+"""Ranges up to here are compared between cameras."""
+CHORD_M = 2.0
+"""Two fixes at least so far apart tell the length of the way between them."""
+LEAST_CHORDS = 5
+WAY_M, LEAST_FIXES, LEAST_REACH_M = 8.0, 4, 0.7
+"""A way is laid on its fixes: its length, the number of fixes, and their root mean square distance from their mean."""
+LEAST_WAYS = 3
+LEAST_DIFFERENCES = 20
+MOST_DIFFERENCE_M = 1.0
+"""Cameras that differ by more see different things in a bin."""
+FLOOR_SD = {"tilt_deg": 0.1, "height_m": 0.003}
+"""Least standard deviation of a floor: the base itself is not level to better."""
+SMALLEST_SD = 0.002
+"""Least standard deviation of a factor of the wheels."""
+
+
+class Session:
+    """The checks of one run. Not thread-safe."""
+
+    def __init__(self, config: Config, mounts: Mounts, plant: Plant) -> None:
+        self._plant = plant
+        named = config.scan.cameras or list(mounts.depth)
+        self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not config.scan.topic}
+        boxes_m = np.array(config.scan.body_boxes_m, np.float64).reshape(-1, 6)
+        limits = config.scan.near_m, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
+        self._eyes = {
+            name: eye_of(
+                (one.height, one.width), one.fx, one.fy, one.cx, one.cy, one.depth_scale_m, one.base_from_camera,
+                *limits, boxes_m,
+            )
+            for name, one in self._mounts.items()
+        }  # fmt: skip
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=MOST_ROWS)
+        self._places: deque[Place] = deque(maxlen=MOST_PLACES)
+        self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
+        self._apart = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
+
+    def take(self, part: Part) -> None:
+        """Take what some ticks gave. The images take some milliseconds."""
+        self._rows.extend(part.motions)
+        self._places.extend(part.places)
+        images = {name: frame.depth for name, frame in part.frames.items() if name in self._mounts}
+        images = {name: image for name, image in images.items() if image.shape == self._shape(name)}
+        for name, image in images.items():
+            seen = floor(image, self._mounts[name])
+            if seen is not None:
+                self._floors[name].append(seen)
+        ranges_m = {name: self._ranges(name, image) for name, image in images.items()}
+        for first, second in combinations(ranges_m, 2):
+            apart = ranges_m[first] - ranges_m[second]
+            apart = apart[np.isfinite(apart)]
+            apart = apart[np.abs(apart) < MOST_DIFFERENCE_M]
+            if len(apart):
+                self._apart[first, second].append(apart)
+
+    def health(self) -> Health:
+        """Return all comparisons so far."""
+        checks: list[Check] = []
+        unmeasured: dict[str, str] = {}
+        for found, named, why in (*self._of_floors(), *self._of_overlaps(), *self._of_wheels(), *self._of_response()):
+            checks += found
+            if not found:
+                unmeasured[named] = why
+        return Health(tuple(checks), unmeasured)
+
+    def _shape(self, name: str) -> tuple[int, int]:
+        return self._mounts[name].height, self._mounts[name].width
+
+    def _ranges(self, name: str, image: npt.NDArray[np.uint16]) -> Floats:
+        """Return (180,) the scan of one camera, NaN where it sees nothing."""
+        ranges_m = np.full(BINS, np.inf, np.float32)
+        lower_ranges(ranges_m, np.ascontiguousarray(image), self._eyes[name], planar(IDENTITY))
+        ranges_m[~np.isfinite(ranges_m)] = np.nan
+        return ranges_m.astype(np.float64)
+
+    def _of_floors(self) -> Iterator[Compared]:
+        for name, floors in self._floors.items():
+            if len(floors) < LEAST_IMAGES:
+                yield (), f"{name} floor", f"seen in {len(floors)} images, needed are {LEAST_IMAGES}"
+                continue
+            mount, table = self._mounts[name], np.array(floors)
+            (x, y, lift_m), spread = np.median(table, axis=0), _spread(table)
+            tilt_deg, tilt_sd = math.degrees(math.hypot(x, y)), math.degrees(math.hypot(spread[0], spread[1]))
+            stated = {
+                "tilt_deg": None if mount.sd_deg is None else math.hypot(*mount.sd_deg[:2]),
+                "height_m": None if mount.sd_m is None else mount.sd_m[2],
+            }
+            found = []
+            for what, value, sd in (("tilt_deg", tilt_deg, tilt_sd), ("height_m", float(lift_m), float(spread[2]))):
+                limits = _limits(what, stated[what])
+                kind = what.partition("_")[0]
+                found.append(Check(f"{name} {kind}", what, value, max(sd, FLOOR_SD[what]), *limits))
+            yield found, f"{name} floor", ""
+
+    def _of_overlaps(self) -> Iterator[Compared]:
+        for (first, second), rows in self._apart.items():
+            apart, name = np.concatenate([*rows, np.zeros(0)]), f"{first} and {second}"
+            if len(apart) >= LEAST_DIFFERENCES and len(rows) >= LEAST_IMAGES:
+                medians = np.array([[np.median(row)] for row in rows])
+                sd = max(float(_spread(medians)[0]), 0.005)
+                yield (Check(name, "overlap_m", float(np.median(apart)), sd, *LIMITS["overlap_m"]),), name, ""
+            elif len(rows):
+                yield (), name, f"{len(apart)} bins seen by both, needed are {LEAST_DIFFERENCES}"
+
+    def _of_wheels(self) -> Iterator[Compared]:
+        ways = list(_ways(list(self._places)))
+        if len(ways) < LEAST_WAYS:
+            yield (), "wheels speed", f"{len(ways)} ways of {WAY_M:g} m with fixes, needed are {LEAST_WAYS}"
+        else:
+            ratio, sd_each = np.array(ways).T
+            weight = 1.0 / np.square(sd_each)
+            mean = float(np.average(ratio, weights=weight))
+            scatter = math.sqrt(float(np.average(np.square(ratio - mean), weights=weight)) / (len(ratio) - 1))
+            sd = max(scatter, 1.0 / math.sqrt(float(weight.sum())), SMALLEST_SD)
+            yield (Check("wheels speed", "speed", mean, sd, *LIMITS["speed"]),), "wheels speed", ""
+        chords = list(_chords(list(self._places)))
+        if len(chords) < LEAST_CHORDS:
+            yield (), "wheels turning", f"{len(chords)} ways of {CHORD_M:g} m between fixes, needed are {LEAST_CHORDS}"
+            return
+        turned, turn_off, way, sd_rad = np.array(chords).T
+        design = np.column_stack([turned, way]) / sd_rad[:, None]
+        with suppress(np.linalg.LinAlgError):
+            covariance = np.linalg.inv(design.T @ design)
+            values = covariance @ design.T @ (turn_off / sd_rad)
+            off = turn_off / sd_rad - design @ values
+            factor = math.sqrt(max(1.0, float(off @ off) / max(1, len(off) - 2)))
+            for name, value, variance in zip(("turning", "turn_per_m"), values, np.diag(covariance), strict=True):
+                sd = max(factor * math.sqrt(float(variance)), SMALLEST_SD)
+                yield (Check(f"wheels {name}", name, float(value), sd, *LIMITS[name]),), f"wheels {name}", ""
+
+    def _of_response(self) -> Iterator[Compared]:
+        rows = np.array(self._rows).reshape(-1, 5)
+        t_s, asked, shown = rows[:, 0], rows[:, 1:3], rows[:, 3:5]
+        delay_s = self._plant.base.command_delay_s
+        for column, (name, axis) in enumerate((("linear", self._plant.linear), ("angular", self._plant.angular))):
+            found = response(t_s, asked[:, column], shown[:, column], axis, delay_s, EXCITED[name])
+            label = f"{name} response"
+            if found is None:
+                yield (), label, f"fewer than {LEAST_WINDOWS} windows of {WINDOW_S:g} s with a change of the command"
+            else:
+                yield (Check(label, "response", *found, *LIMITS["response"]),), label, ""
+
+
+Compared = tuple[Sequence[Check], str, str]
+"""Checks, what they are about, and why there are none."""
+
+
+def _spread(table: Floats) -> Floats:
+    """Return the standard deviations of the medians of columns, from the medians of the absolute deviations."""
+    deviation = np.median(np.abs(table - np.median(table, axis=0)), axis=0)
+    found: Floats = 1.25 * 1.48 * deviation / math.sqrt(len(table))
+    return found
+
+
+def _limits(quantity: str, stated_sd: float | None) -> tuple[float, float]:
+    """Return the limits of a quantity of which a calibration states the standard deviation, if it does."""
+    if stated_sd is None:
+        return LIMITS[quantity]
+    least = LEAST_LIMITS[quantity]
+    return max(3.0 * stated_sd, least[0]), max(6.0 * stated_sd, least[1])
+
+
+def _ways(places: Sequence[Place]) -> Iterator[tuple[float, float]]:
+    """Yield for each way with enough fixes: by how much it is longer by the fixes than by the wheels, and the sd.
+
+    The wheels' positions are laid on the fixes by the similarity of least squares; its scale is the ratio.
+    """
+    first = 0
+    for now, place in enumerate(places):
+        if place[0] < places[first][0]:
+            first = now
+        if place[0] - places[first][0] < WAY_M and now + 1 < len(places):
+            continue
+        way, first = places[first : now + 1], now
+        ours = np.array([complex(wheels.x_m, wheels.y_m) for _, _, wheels, _, _, _ in way])
+        theirs = np.array([complex(fix.x_m, fix.y_m) for _, _, _, fix, _, _ in way])
+        ours, theirs = ours - ours.mean(), theirs - theirs.mean()
+        squares = float(np.sum(np.abs(ours) ** 2))
+        if len(way) >= LEAST_FIXES and squares > len(way) * LEAST_REACH_M**2:
+            ratio = abs(np.vdot(ours, theirs)) / squares
+            yield ratio - 1.0, float(np.mean([row[4] for row in way])) / math.sqrt(squares)
+
+
+def _chords(places: Sequence[Place]) -> Iterator[tuple[float, float, float, float]]:
+    """Yield for each way between two fixes: turn by the wheels, by how much the fixes turn more, way [m], sd [rad]."""
+    since = 0
+    for now, (way_m, turn, wheels, fix, _, sd_rad) in enumerate(places):
+        first_m, first_turn, first_wheels, first_fix, _, first_sd_rad = places[since]
+        if way_m < first_m:
+            since = now
+        if way_m - first_m < CHORD_M:
+            continue
+        more = wrap(fix.yaw_rad - first_fix.yaw_rad) - wrap(wheels.yaw_rad - first_wheels.yaw_rad)
+        yield turn - first_turn, wrap(more), way_m - first_m, math.hypot(sd_rad, first_sd_rad)
+        since = now
