@@ -38,7 +38,7 @@ def kernels() -> int:
     from hil.sensors.camera import rays_of, render_depth
     from onboard.config.config import DEFAULT_ROBOT, ScanSection
     from onboard.config.mounts import load_mounts
-    from onboard.perception.fusion_kernel import eye_of, lower_ranges
+    from onboard.perception.fusion_kernel import lower_ranges, projection_of
     from onboard.perception.kernels import planar
     from onboard.values.geometry import IDENTITY
     from onboard.values.messages import BINS
@@ -58,8 +58,8 @@ def kernels() -> int:
             )
             lens = (width / 2, width / 2, (width - 1) / 2, (height - 1) / 2, 0.001)
             limits = (section.near_m, section.far_m, section.z_min_m, section.z_max_m, np.empty((0, 6)))
-            eye = eye_of((height, width), *lens, mount.base_from_camera, *limits)
-            lower_ranges(ranges_m, frame, eye, planar(IDENTITY))
+            projection = projection_of((height, width), *lens, mount.base_from_camera, *limits)
+            lower_ranges(ranges_m, frame, projection, planar(IDENTITY))
         scans[f"scan fused of {source} frames"] = ranges_m
     made = {f"depth image {name}": image for name, image in rendered.items()} | scans
     say(json.dumps({name: hashlib.sha256(value.tobytes()).hexdigest() for name, value in made.items()}, indent=1))

@@ -18,7 +18,7 @@ from onboard.health.floor import floor
 from onboard.health.gatherer import Part, Place
 from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
 from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
-from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import planar
 from onboard.values.geometry import IDENTITY, wrap
 from onboard.values.messages import BINS
@@ -54,8 +54,8 @@ class Session:
         self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not config.scan.topic}
         boxes_m = np.array(config.scan.body_boxes_m, np.float64).reshape(-1, 6)
         limits = config.scan.near_m, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
-        self._eyes = {
-            name: eye_of(
+        self._projections = {
+            name: projection_of(
                 (one.height, one.width), one.fx, one.fy, one.cx, one.cy, one.depth_scale_m, one.base_from_camera,
                 *limits, boxes_m,
             )
@@ -100,7 +100,7 @@ class Session:
     def _ranges(self, name: str, image: npt.NDArray[np.uint16]) -> Floats:
         """Return (180,) the scan of one camera, NaN where it sees nothing."""
         ranges_m = np.full(BINS, np.inf, np.float32)
-        lower_ranges(ranges_m, np.ascontiguousarray(image), self._eyes[name], planar(IDENTITY))
+        lower_ranges(ranges_m, np.ascontiguousarray(image), self._projections[name], planar(IDENTITY))
         ranges_m[~np.isfinite(ranges_m)] = np.nan
         return ranges_m.astype(np.float64)
 

@@ -60,11 +60,11 @@ _TERMS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Eye:
+class Projection:
     """One camera as the kernel needs it: what depends on mount and limits only, and scratch memory.
 
-    An eye serves one thread at a time. Columns are in slots: whole blocks, of which the last overlaps the one before.
-    An image narrower than a block has a slot for each column and no blocks.
+    A projection serves one thread at a time. Columns are in slots: whole blocks, of which the last overlaps the one
+    before. An image narrower than a block has a slot for each column and no blocks.
 
     rows, columns: (height, 3), (slots, 3), the ray of a pixel is their sum [base frame, at 1 m of depth]
     position_m:    (3,) of the camera in the base
@@ -85,7 +85,7 @@ class Eye:
     scratch: tuple[np.ndarray, ...]
 
 
-def eye_of(
+def projection_of(
     shape: tuple[int, int],
     fx: float,
     fy: float,
@@ -98,8 +98,8 @@ def eye_of(
     z_min_m: float,
     z_max_m: float,
     body_boxes_m: Array,
-) -> Eye:
-    """Return the eye of a camera with images of (height, width); the other arguments are those of `fuse_plain`."""
+) -> Projection:
+    """Return the projection of a camera with images of (height, width); other arguments as for `fuse_plain`."""
     height, width = shape
     rotation, position = base_from_camera[:3, :3], base_from_camera[:3, 3]
     blocks = math.ceil(width / BLOCK) if width >= BLOCK else 0
@@ -131,13 +131,13 @@ def eye_of(
     bounds = (depth_scale_m, near_m, far_m, z_min_m, z_max_m, float(largest_m))
     corners = _corners(rows, columns, blocks)
     upright = bool(abs(rotation[2, 0]) <= abs(rotation[2, 1]))
-    return Eye(
+    return Projection(
         rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch
     )
 
 
 def _corners(rows: Array, columns: Array, blocks: int) -> Array:
-    """Return the corners of `Eye`."""
+    """Return the corners of `Projection`."""
     starts = np.arange(0, len(rows), GROUP)
     ends = np.stack([starts, np.minimum(starts + GROUP, len(rows)) - 1], axis=1)
     sides = columns.reshape(blocks, BLOCK, 3)[:, [0, -1], :2] if blocks else np.zeros((0, 2, 2))
@@ -171,25 +171,25 @@ def _depths_in_band(
     return np.where(never, np.inf, low), np.where(never, 0.0, high)
 
 
-def lower_ranges(ranges_m: npt.NDArray[np.float32], depth: Depth, eye: Eye, now_from_then: Array) -> None:
+def lower_ranges(ranges_m: npt.NDArray[np.float32], depth: Depth, projection: Projection, now_from_then: Array) -> None:
     """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
 
-    depth: C-contiguous, of the eye's size; now_from_then: (2, 3) of `planar`
+    depth: C-contiguous, of the projection's size; now_from_then: (2, 3) of `planar`
     Allocates nothing and releases the GIL.
     """
     _lower(
         ranges_m,
         depth,
-        eye.rows,
-        eye.columns,
-        eye.position_m,
-        eye.corners,
-        eye.limits,
-        *eye.bounds,
-        eye.body_boxes_m,
-        eye.upright,
+        projection.rows,
+        projection.columns,
+        projection.position_m,
+        projection.corners,
+        projection.limits,
+        *projection.bounds,
+        projection.body_boxes_m,
+        projection.upright,
         now_from_then,
-        *eye.scratch,
+        *projection.scratch,
     )
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
-from onboard.perception.fusion_kernel import Eye, eye_of, lower_ranges
+from onboard.perception.fusion_kernel import Projection, lower_ranges, projection_of
 from onboard.perception.kernels import EDGE_M, bins_of, planar
 from onboard.perception.min_range import sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
@@ -31,14 +31,14 @@ NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtyp
 class CameraView:
     """One camera as the fusion needs it.
 
-    eye:    what the kernel needs of it; a rig serves one thread at a time
+    projection: what the kernel needs of it; a rig serves one thread at a time
     looks:  (180,) bool, the bins of `looked_at`
     from_m: (180,) of `sees_from`
     floor:  where the camera expects the floor; None without cliff detection
     """
 
     mount: Mount
-    eye: Eye
+    projection: Projection
     looks: npt.NDArray[np.bool_]
     from_m: Ranges
     floor: FloorView | None = None
@@ -125,7 +125,7 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
         name: CameraView(
-            mount, _eye(mount, section), looked_at(mount, section), sees_from(mount, section), floors.get(name)
+            mount, _projection(mount, section), looked_at(mount, section), sees_from(mount, section), floors.get(name)
         )
         for name, mount in mounts.depth.items()
     }
@@ -225,7 +225,7 @@ def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemor
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
     for capture in captures:
         now_from_then = between(pose, capture.pose)
-        lower_ranges(ranges_m, np.ascontiguousarray(capture.frame.depth), view.eye, planar(now_from_then))
+        lower_ranges(ranges_m, np.ascontiguousarray(capture.frame.depth), view.projection, planar(now_from_then))
         if view.floor is not None:
             lower_to_drops(ranges_m, capture.frame.depth, view.floor, now_from_then)
     return CameraMemory(captures, pose, ranges_m)
@@ -236,9 +236,9 @@ def _same(a: DepthFrame, b: DepthFrame) -> bool:
     return a.number == b.number and a.stamp_ns == b.stamp_ns
 
 
-def _eye(mount: Mount, section: ScanSection) -> Eye:
+def _projection(mount: Mount, section: ScanSection) -> Projection:
     """Return what the kernel needs of one camera."""
     lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
     bounds = section.near_m, section.far_m, section.z_min_m, section.z_max_m
     boxes_m = np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6)
-    return eye_of((mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m)
+    return projection_of((mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m)

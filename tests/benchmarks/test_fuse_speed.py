@@ -17,7 +17,7 @@ import pytest
 
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.config.mounts import load_mounts
-from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import fuse_plain, planar
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS
@@ -86,13 +86,13 @@ def fuse_all(fusion: Fusion, images: Images, mounts: list[np.ndarray]) -> np.nda
 
 
 def prepared(images: Images, mounts: list[np.ndarray], lens: tuple[float, ...] = LENS) -> Callable[[], np.ndarray]:
-    """Return the kernel as the runtime calls it, with eyes made beforehand."""
-    eyes = [eye_of(images[0].shape, *lens, mount, *LIMITS) for mount in mounts]
+    """Return the kernel as the runtime calls it, with projections made beforehand."""
+    projections = [projection_of(images[0].shape, *lens, mount, *LIMITS) for mount in mounts]
 
     def fuse() -> np.ndarray:
         ranges_m = np.full(BINS, np.inf, dtype=np.float32)
-        for image, eye in zip(images, eyes, strict=True):
-            lower_ranges(ranges_m, image, eye, planar(IDENTITY))
+        for image, projection in zip(images, projections, strict=True):
+            lower_ranges(ranges_m, image, projection, planar(IDENTITY))
         return ranges_m
 
     return fuse

@@ -18,7 +18,7 @@ from onboard.assembly.policies import policy_maker, require_engine
 from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mount, load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import fuse_plain, planar
 from onboard.policy.inference import blank_observation
 from onboard.values.clock import NS_PER_S, Clock, Histogram, MonotonicClock
@@ -142,12 +142,12 @@ def _fusion(section: ScanSection, mounts: list[Mount]) -> tuple[Callable[[], Non
     images = [_room(rng) for _ in range(4)]
     transforms = [mounts[i % len(mounts)].base_from_camera for i in range(4)]
     none = np.empty((0, 6))
-    eyes = [eye_of((HEIGHT, WIDTH), *lens, transform, *limits, none) for transform in transforms]
+    projections = [projection_of((HEIGHT, WIDTH), *lens, transform, *limits, none) for transform in transforms]
 
     def kernel() -> None:
         ranges_m = np.full(BINS, np.inf, np.float32)
-        for image, eye in zip(images, eyes, strict=True):
-            lower_ranges(ranges_m, image, eye, planar(IDENTITY))
+        for image, projection in zip(images, projections, strict=True):
+            lower_ranges(ranges_m, image, projection, planar(IDENTITY))
 
     def definition() -> None:
         ranges_m = np.full(BINS, np.inf, np.float32)

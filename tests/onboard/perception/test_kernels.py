@@ -17,7 +17,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from PIL import Image
 
 from onboard.perception import fusion_kernel
-from onboard.perception.fusion_kernel import BLOCK, eye_of, lower_ranges
+from onboard.perception.fusion_kernel import BLOCK, lower_ranges, projection_of
 from onboard.perception.kernels import BIN_DEG, EDGES, bins_of, fuse_plain, planar
 from onboard.values.geometry import IDENTITY, rotation_from_quaternion
 from onboard.values.messages import BINS, Pose
@@ -167,16 +167,16 @@ def test_read_only_arrays_are_taken_and_inputs_stay_as_they_are() -> None:
 
 def test_a_frame_allocates_nothing_and_an_eye_survives_a_copy() -> None:
     depth = np.asarray(Image.open(FRAMES[0])).astype(np.uint16)
-    eye = eye_of(depth.shape, 384.0, 384.0, 320.0, 240.0, 0.001, LEVEL, 0.1, 10.0, 0.05, 1.2, NO_BOXES)
+    projection = projection_of(depth.shape, 384.0, 384.0, 320.0, 240.0, 0.001, LEVEL, 0.1, 10.0, 0.05, 1.2, NO_BOXES)
     ranges_m, motion = np.full(BINS, np.inf, dtype=np.float32), planar(IDENTITY)
     _nrt_python.memsys_enable_stats()
     before = rtsys.get_allocation_stats().alloc
-    lower_ranges(ranges_m, depth, eye, motion)
+    lower_ranges(ranges_m, depth, projection, motion)
     handles = sum(isinstance(one, types.Array) for one in fusion_kernel._lower.signatures[0])
     assert rtsys.get_allocation_stats().alloc - before == handles  # numba's own, one for each array that it is given
     _nrt_python.memsys_disable_stats()
     again_m = np.full(BINS, np.inf, dtype=np.float32)
-    lower_ranges(again_m, depth, pickle.loads(pickle.dumps(eye)), motion)
+    lower_ranges(again_m, depth, pickle.loads(pickle.dumps(projection)), motion)
     assert np.isfinite(ranges_m).sum() > 30
     assert np.array_equal(ranges_m, again_m)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from onboard.perception.fusion_kernel import eye_of, lower_ranges
+from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, Array, inside, walk
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS
@@ -20,9 +20,9 @@ _LIMITS = (types.float64,) * 4
 
 
 def by_kernel(ranges_m, depth, fx, fy, cx, cy, depth_scale_m, base_from_camera, now_from_then, *limits) -> None:
-    """Fuse by the robot's kernel, with an eye made for this image."""
-    eye = eye_of(depth.shape, fx, fy, cx, cy, depth_scale_m, base_from_camera, *limits)
-    lower_ranges(ranges_m, depth, eye, now_from_then)
+    """Fuse by the robot's kernel, with a projection made for this image."""
+    projection = projection_of(depth.shape, fx, fy, cx, cy, depth_scale_m, base_from_camera, *limits)
+    lower_ranges(ranges_m, depth, projection, now_from_then)
 
 
 @kernel(
