@@ -45,7 +45,7 @@ test-all: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run all tests
 .PHONY: test-times
 test-times: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## say what the tests take, and choose anew what is quick
 	@mkdir -p out
-	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --times out/test-times.tsv
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --times=out/test-times.tsv
 	@$(BIN)/python .ci/test_times.py out/test-times.tsv tests/slow_tests.txt
 
 .PHONY: test-long

@@ -123,7 +123,7 @@ def test_kernel_against_plain_loops(name: str) -> None:
     peers = {
         "the former kernel": (former_ms, 4.0),  # 5.4 alone, 4.7 beside three processes that sort
         "a loop with arctan2": (angle_ms, 7.0),
-        "numpy": (definition_ms, 60.0),
+        "numpy": (definition_ms, 40.0),  # 97 to 115 alone, 54 beside the other tests
     }
     for peer, (peer_ms, least) in peers.items():
         print(f"  {peer}: {peer_ms:.1f} ms, {peer_ms / kernel_ms:.1f} times as long")
