@@ -110,7 +110,7 @@ class DemoOptions:
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
     with (
-        contextlib.closing(Interpreter("hil.commands.simulation")) as sim,
+        contextlib.closing(Interpreter("hil.live.simulator")) as sim,
         contextlib.closing(Interpreter("onboard.commands.run")) as run,
     ):
         return _run_demo(options, sim, run)
