@@ -26,7 +26,7 @@ from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
-from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
+from onboard.config.config import Config, is_name, load_config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives
@@ -153,7 +153,7 @@ def _given(path: Path | None) -> Config:
     """Return the configuration from `path`. For None, return the default robot with the demo's name."""
     if path is not None:
         return load_config(path)
-    default = load_config(DEFAULT_ROBOT / "onboard.toml")
+    default = load_config(None)
     return default.model_copy(update={"robot": default.robot.model_copy(update={"name": DEMO_ROBOT})})
 
 
