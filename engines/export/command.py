@@ -17,7 +17,7 @@ import typer
 
 from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 

@@ -39,9 +39,9 @@ from onboard.policy.manifest import (
     read_manifest,
     save_manifest,
     sha256_of,
-    weight_types,
 )
 from onboard.policy.network_policy import NetworkPolicy
+from onboard.policy.onnx_weights import weight_types
 from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError
 
 # ---- The model with a batch of 1 and all weights in one file

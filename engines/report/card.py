@@ -18,7 +18,7 @@ from engines.report.sections.robustness import weak_conditions
 from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
 from hil.jobs.code_digest import file_digest
-from onboard.config.config import model_path, pretrained_names
+from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
 from onboard.policy.manifest import Manifest, manifest_path, paper_manifest
 from onboard.values.errors import InputError, MissingExtraError

@@ -23,7 +23,7 @@ from hil.evaluate.episode_selection import Source, find_sets, load_set
 from hil.jobs.code_digest import file_digest
 from hil.jobs.work import in_this_process
 from hil.maps.world_grid import WALL_HEIGHT_M, World
-from onboard.config.config import is_name
+from onboard.config.pretrained import is_name
 from onboard.policy.contract import ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply

@@ -26,7 +26,8 @@ from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
-from onboard.config.config import Config, is_name, load_config
+from onboard.config.config import Config, load_config
+from onboard.config.pretrained import is_name
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives

@@ -17,7 +17,7 @@ from typing import Any
 
 from engines.report.results.checks import shaped
 from hil.evaluate.result import Row
-from onboard.config.config import MODEL_SUFFIX
+from onboard.config.pretrained import MODEL_SUFFIX
 from onboard.policy.manifest import MANIFEST_SUFFIX
 from onboard.values.errors import InputError
 

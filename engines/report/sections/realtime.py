@@ -9,7 +9,7 @@ from engines.report.results.checks import shaped
 from engines.report.results.markdown import table
 from engines.report.results.result_files import DEMOS, Gathered
 from engines.report.results.section import Part
-from onboard.config.config import is_name
+from onboard.config.pretrained import is_name
 from onboard.values.errors import InputError
 
 HEADINGS = ("map", "seeds", "reached without contact", "decisions", "median decision time ms",

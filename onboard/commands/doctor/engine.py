@@ -14,7 +14,8 @@ from onboard import __version__
 from onboard.assembly.policies import REACTIVE, require_engine
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
-from onboard.config.config import Config, model_path
+from onboard.config.config import Config
+from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import ModelManifest, check_engine, delay_complaint, load_manifest
