@@ -17,7 +17,7 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
-from onboard.config.config import CamerasSection, Config, model_path
+from onboard.config.config import CamerasSection, Config, RatesSection, model_path
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.counters import Counters
@@ -47,7 +47,7 @@ from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memor
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
-from onboard.values.clock import Clock, MonotonicClock, wall_ns
+from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError
 from onboard.values.geometry import IDENTITY
 from onboard.values.interfaces import ColorCamera, DepthCamera, Drive
@@ -161,7 +161,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         gc.freeze()
         dds_inputs.drain_states()
         signals.stop_with(runtime.stop)
-        asyncio.run(_until_stopped(runtime, seconds, line, terminal))
+        asyncio.run(_until_stopped(runtime, lead_ns(config.rates), seconds, line, terminal))
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -173,15 +173,20 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     }
 
 
+def lead_ns(rates: RatesSection) -> int:
+    """Return how much earlier a tick begins in which a decision acts [ns]."""
+    return round(min(rates.lead_ms / 1e3, 0.5 / rates.control_hz) * NS_PER_S)
+
+
 async def _until_stopped(
-    runtime: Runtime, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
+    runtime: Runtime, early_ns: int, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
 ) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
     if terminal is None:
-        await runtime.run()
+        await runtime.run(early_ns)
     else:
-        await run_beside(runtime.run(), line.show(terminal))
+        await run_beside(runtime.run(early_ns), line.show(terminal))
 
 
 @contextlib.contextmanager
