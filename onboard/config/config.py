@@ -118,6 +118,10 @@ class RatesSection(Section):
     control_hz: ticks and commands a second; a base with a timeout of 0.5 s must hear several in it
     ticks_per_decision: ticks from one decision of the policy to the next
     delay_ticks: ticks from sensing to acting, as the policy was trained
+    lead_ms: a tick in which a decision acts begins this early and sends on time; more than the tick's work takes, and
+             at most half of a tick [ms]
+    fifo_priority: priority of the tick under SCHED_FIFO, if this user may have it; 0 leaves the scheduler as it is
+    core: processor core for the tick alone; all other threads and the camera processes keep off it
     budget_ms: time for sensing, fusing and inferring; longer is counted [ms]
     deadline_misses_to_stop: late decisions in a row after which the command is zero
     """
@@ -125,6 +129,9 @@ class RatesSection(Section):
     control_hz: float = Field(30.0, ge=10.0, le=200.0)
     ticks_per_decision: int = Field(10, ge=1)
     delay_ticks: int = Field(3, ge=1)
+    lead_ms: float = Field(8.0, ge=0.0, le=10.0)
+    fifo_priority: int = Field(40, ge=0, le=98)
+    core: int | None = Field(None, ge=0, examples=[3])
     budget_ms: Positive = 70.0
     deadline_misses_to_stop: int = Field(3, ge=1, le=10)
 
