@@ -229,11 +229,10 @@ def arriving(observation: Observation) -> int:
     return STOP_ACTION if np.hypot(pose.x_m - x, pose.y_m - y) < 0.15 else SLOW
 
 
-@pytest.mark.parametrize("confidence", [0.9, 0.999])
 @pytest.mark.parametrize("name", ["as it is", "no localisation", "fixes that come late", "three times the drift"])
-def test_they_agree_on_an_uncertain_arrival(name, confidence):
+def test_they_agree_on_an_uncertain_arrival(name):
     """It turns on the spot until a fix, for a bounded time; without localisation it stops at once."""
-    setting = replace(SETTINGS[name], config=Config(goal={"arrival_confidence": confidence}))
+    setting = replace(SETTINGS[name], config=Config(goal={"arrival_confidence": 0.999}))
     straight = Episode(Pose(1.0, 2.0, 0.0), STOPS_AT, 1.6)
     outcomes = [drive(setting, straight, Puppet(arriving), seed=3, max_s=30.0) for drive in (drive_fast, drive_runtime)]
     assert differences(*outcomes) == []
