@@ -369,6 +369,9 @@ class GoalSection(Section):
     stop_short_s:   time at rest away from the goal after which the drive ends [s]
     progress_timeout_s: time without getting nearer after which the drive ends [s]
     lost_input_s:   time without odometry or scan after which the drive ends [s]
+    arrival_confidence: the robot stops at a goal if the filter's covariance gives at least this probability of being
+                    within `tolerance_m`; else it turns and waits for a fix, for a bounded time
+                    (`onboard/navigation/arrival.py`). 0 stops at once
     """
 
     tolerance_m: Positive = 0.2
@@ -380,6 +383,12 @@ class GoalSection(Section):
     stop_short_s: Positive = 5.0
     progress_timeout_s: Positive = 60.0
     lost_input_s: Positive = 5.0
+    arrival_confidence: float = Field(0.0, ge=0.0, lt=1.0, allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an arrival rule that is off, so that recordings and results without one stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "arrival_confidence" or value > 0.0}
 
 
 class DdsSection(Section):
