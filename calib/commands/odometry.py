@@ -39,12 +39,12 @@ def odometry_command(
     ],
     end: Annotated[
         list[str] | None,
-        typer.Option(help="x,y,yaw: where a drive ended, seen from its start (m, m, deg); once for each drive."),
+        typer.Option(help=r"x,y,yaw: where a drive ended, seen from its start \[m, m, deg]; once for each drive."),
     ] = None,
-    end_sd: Annotated[str, typer.Option(help="Standard deviations of --end (m, m, deg).")] = "0.01,0.01,1",
+    end_sd: Annotated[str, typer.Option(help=r"Standard deviations of --end \[m, m, deg].")] = "0.01,0.01,1",
     reference: Annotated[Kind, typer.Option(help="What the wheels are compared with, without --end.")] = Kind.AUTO,
     track_m: Annotated[
-        float | None, typer.Option(min=0.05, max=5.0, help="Track that the base believes in, in m.", callback=finite)
+        float | None, typer.Option(min=0.05, max=5.0, help=r"Track that the base believes in \[m].", callback=finite)
     ] = None,
     json_file: JsonOption = None,
 ) -> None:

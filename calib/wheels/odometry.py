@@ -62,7 +62,7 @@ class Wheels:
 
 
 def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheels:
-    """Return the wheels by some drives. track_m: the track that the base believes in, for the radii.
+    """Return the wheel factors that the drives show. track_m: the track that the base believes in, for the radii.
 
     Raises InputError for data that cannot be of one robot: a swapped sign, degrees, another drive's reference.
     """

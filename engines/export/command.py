@@ -166,9 +166,9 @@ def validate(
         check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
-        from onboard.config.config import DEFAULT_ROBOT, load_config
+        from onboard.config.config import load_config
 
-        checked = own_model.validate(model_path(model), load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+        checked = own_model.validate(model_path(model), load_config(config))
     except OnboardError as error:
         raise _refused(error) from error
     if json_target is not None:

@@ -34,7 +34,6 @@ ARRIVED, LOST = (20, 90, 200), (220, 110, 0)
 """Colours of drives that arrived, and of other drives."""
 LINE_PX, DOT_M = 2, 0.2
 
-Color = tuple[int, int, int]
 Points = npt.NDArray[np.float64]
 
 

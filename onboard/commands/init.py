@@ -118,7 +118,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
     name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
     footprint: Annotated[
-        str | None, typer.Option(metavar="R|LxW|CORNERS", help="Radius, length x width, or [[x, y], ...], in m.")
+        str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
     ] = None,
     speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
     cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,

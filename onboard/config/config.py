@@ -503,9 +503,8 @@ class Config(Section):
 
 
 def load_config(path: Path | None) -> Config:
-    """Return the checked configuration; defaults when `path` is None. Raises ConfigError with one line."""
-    if path is None:
-        return Config()
+    """Return the checked configuration of a file; None is the default robot. Raises ConfigError with one line."""
+    path = path or DEFAULT_ROBOT / "onboard.toml"
     table = read_toml(path)
     try:
         config = Config.model_validate(table)

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from onboard.config.mounts import Mount
 
-Floats = npt.NDArray[np.float64]
-
 PIXELS = 5000
 """About so many pixels of an image are used."""
 TILT = math.tan(math.radians(8.0))

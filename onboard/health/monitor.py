@@ -11,7 +11,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.counters import Counters
-from onboard.health.gatherer import Gatherer, Part
+from onboard.health.gatherer import Excerpt, Gatherer
 from onboard.health.session import Session
 from onboard.health.verdict import OK, Health
 from onboard.state import TickRecord
@@ -35,7 +35,7 @@ class Monitor:
         self._fault = ""
         self._gatherer = Gatherer(config)
         self._session = Session(config, mounts, plant)
-        self._parts: SimpleQueue[Part | None] = SimpleQueue()
+        self._parts: SimpleQueue[Excerpt | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 

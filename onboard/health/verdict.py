@@ -23,7 +23,7 @@ LIMITS = {
 LEAST_LIMITS = {"tilt_deg": (0.3, 1.0), "height_m": (0.01, 0.03)}
 """Beside a calibration with covariance: 3 and 6 standard deviations, but at least these."""
 SURE = 2.0
-"""A difference counts less so many of its own standard deviations."""
+"""Number of its own standard deviations by which a difference is reduced before the comparison with a limit."""
 
 
 @dataclass(frozen=True, slots=True)

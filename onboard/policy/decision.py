@@ -5,7 +5,8 @@ that is not ready by then is a deadline miss: the set point is halved, and zero 
 row. A pause of the loop as long as a decision's period cancels everything before it.
 
 The recurrent memory is a value: passed into a decision, replaced by its result, reset by `reset_reason`. Time is
-counted in slots, so that a replay of the slots gives the same decisions.
+counted in slots, so that a replay of the slots gives the same decisions. The lower-case names are keys of `rates` in
+`onboard/config/config.py`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import calib.__main__
 import engines.__main__
 import hil.__main__
 import onboard.__main__
@@ -23,6 +24,7 @@ PROGRAMS = {
     "onboard": onboard.__main__.COMMANDS,
     "onboard-hil": hil.__main__.COMMANDS,
     "onboard-engines": engines.__main__.COMMANDS,
+    "onboard-calib": calib.__main__.COMMANDS,
 }
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|sh|service|xml|json|j2))`")
@@ -73,7 +75,7 @@ def commands(document: str) -> Iterator[list[str]]:
     lines = [line.strip() for line in blocks.splitlines()]
     lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
     for line in lines:
-        found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines)?|make) [a-z-].*)", f" {line}")
+        found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines|-calib)?|make) [a-z-].*)", f" {line}")
         if found is None or (line.startswith("onboard ") and line.split()[1:2] == ["is"]):
             continue
         try:

@@ -27,7 +27,8 @@ def bench(
     config: ConfigOption = None,
     json_file: JsonOption = None,
     seconds: Annotated[
-        float, typer.Option("--for", min=0.1, max=600.0, help="Count lateness so long, in s.", callback=finite)
+        float,
+        typer.Option("--for", min=0.1, max=600.0, help="Time for which lateness is measured, in s.", callback=finite),
     ] = 30.0,
 ) -> None:
     """Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget."""

@@ -39,7 +39,7 @@ BUDGETS = {
 }
 """The largest value of each row that is well, in the row's unit."""
 TURN_S = 2.0
-"""Part of the lateness that is measured at once, in turns with the peer [s]."""
+"""Duration of a turn: runtime and peer are measured in turns [s]."""
 HEIGHT, WIDTH, FOCAL_PX = 480, 848, 424.0
 COLOR = (720, 1280, 3)
 DECISIONS = 60
