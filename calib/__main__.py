@@ -20,6 +20,12 @@ COMMANDS = {
         CAMERAS,
         "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
     ),
+    "board": Command(
+        "calib.commands.board:board",
+        "Measure where cameras sit, from a printed board that they see; draw the board.",
+        CAMERAS,
+        "board --squares 7x5 --square-m 0.04 --mounts mounts.toml --camera front=a.png --camera left=b.png",
+    ),
     "intrinsics": Command(
         "calib.commands.intrinsics:intrinsics",
         "Check focal length, depth scale and lens distortion against floor, walls and a measured height.",

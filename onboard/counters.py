@@ -18,9 +18,9 @@ from onboard.policy.decision import Acted
 from onboard.safety import recovery
 from onboard.state import RobotState, TickRecord
 from onboard.values.clock import NS_PER_S, Clock, Histogram, Slot
-from onboard.values.messages import Inputs
+from onboard.values.messages import STOP, Inputs
 
-STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "tell")
+STAGES = ("inbox", "odometry", "scan", "policy", "limits", "hold", "send", "tell")
 """The stages of one tick, in order; each has a histogram of its durations."""
 
 KEPT_DELAYS = 4096
@@ -33,7 +33,8 @@ class Counters:
 
     lateness:     from a slot's deadline to the tick's start
     decision:     from sensing to the policy's answer; above `rates.budget_ms` it counts as over budget
-    sense_to_act: from a decision's sensing to its first command on the wire; `delays_ns` keeps the newest ones
+    sense_to_act: from a decision's sensing to its first command on the wire, unless that is a stop, which goes at once;
+                  `delays_ns` keeps the newest ones
     delay_error:  absolute difference of that from the constant delay of `rates.delay_ticks`
     """
 
@@ -73,6 +74,8 @@ class Counters:
         took_ns = acted.finished_ns - acted.sensed_ns
         self.decision.add(took_ns)
         self.over_budget += took_ns > rates.budget_ms * NS_PER_S / 1e3
+        if record.command == STOP:
+            return
         delay_ns = record.sent_ns - acted.sensed_ns
         self.sense_to_act.add(delay_ns)
         self.delays_ns.append(delay_ns)
@@ -169,6 +172,11 @@ class Journal:
             self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
         if now.lost_ns is not None and was.lost_ns is None:
             self.fault(reason, "the robot stands until it is back")
+        arrives, arrived = now.mission.arrival, was.mission.arrival
+        if arrives.held and not arrived.held:
+            self.note("arrival_waits", confidence=f"{arrives.confidence:.2f}")
+        if arrives.overdue and not arrived.overdue:
+            self.note("arrival_uncertain", confidence=f"{arrives.confidence:.2f}")
         if now.mission.text() != was.mission.text():
             self.note("mission", state=now.mission.text())
         return tuple(self.events)

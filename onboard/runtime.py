@@ -1,6 +1,7 @@
 """The runtime. One `tick` is the whole robot; its stages run in this order:
 
-    take -> integrate -> fuse -> judge goals -> act -> judge the mission -> sense -> recover -> limit -> send -> tell
+    take -> integrate -> fuse -> judge goals -> act -> judge the mission -> sense -> recover -> limit -> hold -> send
+    -> tell
 
 All state between two ticks is one frozen value, `RobotState` (`state.py`). A stage takes and returns the parts that its
 signature names. Devices, time and the policy are objects behind protocols, so simulation and replay run the same code.
@@ -43,6 +44,10 @@ class Listener(Protocol):
         """Receive one tick. Raises DriverError if a link is gone."""
 
 
+LONGEST_HOLD_NS = 15_000_000
+"""A command waits at most this long after its tick's start, also if its decision sensed late."""
+
+
 class Runtime:
     """Drives the robot on a grid of ticks until `stop`. The last command is always zero."""
 
@@ -58,6 +63,7 @@ class Runtime:
         config = robot.config
         self._robot, self._config = robot, config
         self._bounds = limits.bounds_of(config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms)
+        self._period_ns = round(NS_PER_S / config.rates.control_hz)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
         self._clock, self._inbox, self._inference, self._drive = clock, inbox, inference, drive
         self._listeners = tuple(listeners)
@@ -70,11 +76,14 @@ class Runtime:
         """End the run after the current tick. A signal handler of the loop may call this."""
         self._stopping = True
 
-    async def run(self) -> None:
-        """Tick until `stop`. The last command on the wire is zero, also after an error."""
-        period_ns = round(NS_PER_S / self._config.rates.control_hz)
+    async def run(self, lead_ns: int = 0) -> None:
+        """Tick until `stop`. The last command on the wire is zero, also after an error.
+
+        lead_ns: how much earlier a tick begins in which a decision is due, so that its work is done when its command
+                 is due; 0 on the simulated clock, where work takes no time [ns]
+        """
         try:
-            async for slot in grid(self._clock, period_ns):
+            async for slot in grid(self._clock, self._period_ns, lambda number: lead_ns if self._due(number) else 0):
                 if self._stopping:
                     return
                 self.tick(slot)
@@ -100,6 +109,10 @@ class Runtime:
             new_episode = asked.episode != was.mission.episode
             start, located = self._locate(start, wheels, localization, inputs.now_ns)
             deciding, acted = self._act(was.pilot, new_episode, slot)
+            if acted is not None and acted.decision is not None:
+                twist = twist_of(acted.decision)
+                asked, twist = mission.take_effect(asked, twist, start, localization, self._config.goal, inputs.now_ns)
+                deciding = decision.replaced(deciding, twist)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
             judged = self._look_at_goal(judged, sensed, scan)
@@ -113,6 +126,8 @@ class Runtime:
                 was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs
             )
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
+        with journal.timed("hold"):
+            self._hold(acted, limited.twist, slot)
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
@@ -184,8 +199,6 @@ class Runtime:
         inputs: Inputs,
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
-        if acted is not None and acted.decision is not None:
-            judged = mission.note_action(judged, twist_of(acted.decision))
         if located is None:
             return judged
         situation = mission.Situation(
@@ -229,6 +242,7 @@ class Runtime:
             filtered=located.filtered,
             goal_xy_m=goal,
             previous_action=deciding.previous_action,
+            deviations=located.deviations,
         )
         return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
 
@@ -300,6 +314,17 @@ class Runtime:
             obstacle=inputs.obstacle,
         )
         return limits.limit(state, wanted if judged.driving else None, situation, self._bounds)
+
+    def _due(self, number: int) -> bool:
+        pending = self.state.pilot.pending
+        return pending is not None and number >= pending.due_slot
+
+    def _hold(self, acted: Acted | None, command: Twist, slot: Slot) -> None:
+        """Let the first command of a decision wait, so that its delay from sensing is constant. A stop never waits."""
+        if acted is None or acted.decision is None or command == STOP:
+            return
+        due_ns = acted.sensed_ns + self._config.rates.delay_ticks * self._period_ns
+        self._clock.hold_until(min(due_ns, slot.start_ns + LONGEST_HOLD_NS))
 
     def _record(
         self,

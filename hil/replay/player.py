@@ -91,6 +91,9 @@ class RecordedDevices:
     async def sleep_until(self, deadline_ns: int) -> None:
         """Return immediately: the recording has the times of ticks."""
 
+    def hold_until(self, deadline_ns: int) -> None:
+        """Return at once, likewise."""
+
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs of the tick."""
         self.decided = None

@@ -170,7 +170,9 @@ def _delay_ms(told: Sequence[Tick]) -> Floats:
     began = {one.sensed: one.start_ns for one in told if one.sensed}
     return np.array(
         [
-            (one.sent_ns - began[one.acted]) / NS_PER_MS if one.acted in began and one.action >= 0 else np.nan
+            (one.sent_ns - began[one.acted]) / NS_PER_MS
+            if one.acted in began and one.action >= 0 and any(one.command)
+            else np.nan
             for one in told
         ]
     )

@@ -83,7 +83,7 @@ def times_of(timeline: Timeline) -> list[Times]:
     policy = f"the policy, from its observation to its action{_without(timeline)}"
     found = [
         ("a tick began late by", "after its slot in the grid of ticks", timeline.late_ms, None),
-        ("a tick took", "all stages up to the command", timeline.took_ms, period_ms),
+        ("a tick took", "all stages up to the command, without its wait", timeline.took_ms, period_ms),
         ("a decision took", policy, timeline.decision_ms, rates.budget_ms),
         ("from sensing to acting", f"by design constant: {delay_ms:.0f} ms", timeline.delay_ms, None),
     ]  # fmt: skip

@@ -90,8 +90,9 @@ class Timeline:
 
     @property
     def took_ms(self) -> Floats:
-        """Total time of the stages of each tick [ms]."""
-        return np.asarray(np.nansum(self.stage_ms, axis=1))
+        """Total time of the stages of each tick, without the wait of a command for its time [ms]."""
+        works = [name != "hold" for name in self.stages]
+        return np.asarray(np.nansum(self.stage_ms[:, works], axis=1))
 
     @property
     def gap(self) -> Flags:

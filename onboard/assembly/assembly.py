@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,7 +17,7 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
-from onboard.config.config import CamerasSection, Config
+from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import model_path
@@ -44,14 +44,15 @@ from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
-from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memory, note_driven
+from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
 from onboard.state import TickRecord
+from onboard.system import realtime
 from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
-from onboard.values.clock import Clock, MonotonicClock, wall_ns
+from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError
 from onboard.values.geometry import IDENTITY
-from onboard.values.interfaces import ColorCamera, DepthCamera, Drive
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive
 from onboard.values.messages import DepthFrame
 
 log = structlog.get_logger()
@@ -92,6 +93,7 @@ def check_machine(config: Config) -> list[str]:
 
 def _check_equipment(config: Config) -> None:
     """Raise OnboardError for missing keys, libraries or disk space, for which a run does not wait."""
+    realtime.check_core(config.rates.core)
     check_enclave(config.dds.security)
     require_engine(config)
     if camera_sources(load_mounts(config.robot.mounts), config.cameras):
@@ -115,6 +117,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         signals = held.enter_context(Signals())
         notifier = held.enter_context(Notifier())
         _check_equipment(config)
+        refused = realtime.run_first(config.rates.fifo_priority)
+        realtime.leave_core(config.rates.core)
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
@@ -148,21 +152,21 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
-        publisher = TickPublisher(Publisher(outputs), inbox, guard, monitor, recorder, ticks)
+        punctual = realtime.settled(config.rates.core, refused)
+        others = guard.diagnostic, monitor.diagnostic, punctual.diagnostic
+        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
         listeners = (*used, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
-        if notifier.managed:
-            lock_memory()
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
         dds_inputs.drain_states()
         signals.stop_with(runtime.stop)
-        asyncio.run(_until_stopped(runtime, seconds, line, terminal))
+        asyncio.run(_until_stopped(runtime, lead_ns(config.rates), seconds, line, terminal))
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -174,15 +178,20 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     }
 
 
+def lead_ns(rates: RatesSection) -> int:
+    """Return how much earlier a tick begins in which a decision acts [ns]."""
+    return round(min(rates.lead_ms / 1e3, 0.5 / rates.control_hz) * NS_PER_S)
+
+
 async def _until_stopped(
-    runtime: Runtime, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
+    runtime: Runtime, early_ns: int, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
 ) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
     if terminal is None:
-        await runtime.run()
+        await runtime.run(early_ns)
     else:
-        await run_beside(runtime.run(), line.show(terminal))
+        await run_beside(runtime.run(early_ns), line.show(terminal))
 
 
 @contextlib.contextmanager
@@ -217,14 +226,13 @@ class TickPublisher:
         self,
         publisher: Publisher,
         inbox: DeviceInbox,
-        guard: GuardedInbox,
-        monitor: Monitor,
+        others: Sequence[Callable[[], Diagnostic]],
         recorder: Recorder | None,
         ticks: TickRecorder | None,
     ) -> None:
         self._publisher = publisher
         self._inbox = inbox
-        self._others = guard.diagnostic, monitor.diagnostic
+        self._others = tuple(others)
         self._recorder = recorder
         self._ticks = ticks
 

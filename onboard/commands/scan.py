@@ -28,7 +28,7 @@ from onboard.values.messages import BINS, DepthFrame, Scan
 RECORDINGS = (".db3", ".bag")
 DEPTH_MODE = "I;16"
 """Pillow's mode of a 16-bit greyscale PNG."""
-_PNG_ERRORS = (
+PNG_ERRORS = (
     OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
 """Errors of Pillow on damaged files."""
@@ -131,7 +131,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
             if max(image.size) > MAX_SIDE_PX:
                 raise InputError(f"{path}: PNG is {image.width}x{image.height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
             return np.asarray(image).astype(np.uint16)
-    except _PNG_ERRORS as error:
+    except PNG_ERRORS as error:
         raise InputError(f"{path}: PNG image cannot be decoded: {' '.join(str(error).split())}") from error
 
 

@@ -90,6 +90,10 @@ class RatesSection(Section):
     control_hz: ticks and commands a second; a base with a timeout of 0.5 s must hear several in it
     ticks_per_decision: ticks from one decision of the policy to the next
     delay_ticks: ticks from sensing to acting, as the policy was trained
+    lead_ms: a tick in which a decision acts begins this early and sends on time; more than the tick's work takes, and
+             at most half of a tick [ms]
+    fifo_priority: priority of the tick under SCHED_FIFO, if this user may have it; 0 leaves the scheduler as it is
+    core: processor core for the tick alone; all other threads and the camera processes keep off it
     budget_ms: time for sensing, fusing and inferring; longer is counted [ms]
     deadline_misses_to_stop: late decisions in a row after which the command is zero
     """
@@ -97,6 +101,9 @@ class RatesSection(Section):
     control_hz: float = Field(30.0, ge=10.0, le=200.0)
     ticks_per_decision: int = Field(10, ge=1)
     delay_ticks: int = Field(3, ge=1)
+    lead_ms: float = Field(8.0, ge=0.0, le=10.0)
+    fifo_priority: int = Field(40, ge=0, le=98)
+    core: int | None = Field(None, ge=0, examples=[3])
     budget_ms: Positive = 70.0
     deadline_misses_to_stop: int = Field(3, ge=1, le=10)
 
@@ -334,6 +341,9 @@ class GoalSection(Section):
     stop_short_s:   time at rest away from the goal after which the drive ends [s]
     progress_timeout_s: time without getting nearer after which the drive ends [s]
     lost_input_s:   time without odometry or scan after which the drive ends [s]
+    arrival_confidence: the robot stops at a goal if the filter's covariance gives at least this probability of being
+                    within `tolerance_m`; else it turns and waits for a fix, for a bounded time
+                    (`onboard/navigation/arrival.py`). 0 stops at once
     """
 
     tolerance_m: Positive = 0.2
@@ -345,6 +355,12 @@ class GoalSection(Section):
     stop_short_s: Positive = 5.0
     progress_timeout_s: Positive = 60.0
     lost_input_s: Positive = 5.0
+    arrival_confidence: float = Field(0.0, ge=0.0, lt=1.0, allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an arrival rule that is off, so that recordings and results without one stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "arrival_confidence" or value > 0.0}
 
 
 class DdsSection(Section):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.config.config import RatesSection
-from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, twist_of
+from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, nearest_action, twist_of
 from onboard.policy.inference import Inference, Result
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Decision, Memory, Observation, Twist
@@ -102,6 +102,11 @@ def restart(state: DecisionState) -> DecisionState:
     A lost engine stays lost until it returns a decision.
     """
     return replace(hold(state), memory=None, previous_action=NO_ACTION)
+
+
+def replaced(state: DecisionState, twist: Twist) -> DecisionState:
+    """Return the state with another velocity pair in force. The policy is told of it as its previous action."""
+    return state if twist == state.set_point else replace(state, set_point=twist, previous_action=nearest_action(twist))
 
 
 def hold(state: DecisionState) -> DecisionState:

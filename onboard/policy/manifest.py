@@ -338,6 +338,7 @@ def _in_words(error: Any) -> str:
         "pose",
         "odometry",
         "localization",
+        "pose_sd",
         "goal",
         "last_action",
         "parts",

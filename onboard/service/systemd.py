@@ -1,11 +1,10 @@
 """READY, watchdog and status for the service manager, as datagrams of systemd's sd_notify(3).
 
-Without a service manager (no NOTIFY_SOCKET) nothing is sent, goals are accepted at once and no memory is locked.
+Without a service manager (no NOTIFY_SOCKET) nothing is sent and goals are accepted at once.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import socket
@@ -51,8 +50,6 @@ CAMERAS_NS = 20 * NS_PER_S
 
 STATUS_NS = NS_PER_S
 """Period of the status line; READY comes with a status line."""
-
-MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4
 
 
 class Notifier:
@@ -188,16 +185,6 @@ def _reason(error: BaseException | None) -> str:
     if error is None:
         return "stopped"
     return f"stopped: {error}" if str(error) else f"stopped: {type(error).__name__}"
-
-
-def lock_memory() -> None:
-    """Lock pages in memory, so that no tick waits for the disk; log if that is not allowed.
-
-    A page is locked at its first use (MCL_ONFAULT), because libraries map far more memory than they use.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0:
-        log.warning("memory_not_locked", error=os.strerror(ctypes.get_errno()), remedy="LimitMEMLOCK=infinity")
 
 
 def note_driven(config: Config, environment: Mapping[str, str] = os.environ) -> None:

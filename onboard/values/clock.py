@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,6 +62,9 @@ class Clock(Protocol):
     async def sleep_until(self, deadline_ns: int) -> None:
         """Return at or just after an absolute deadline; at once if it has passed. Only one task may sleep."""
 
+    def hold_until(self, deadline_ns: int) -> None:
+        """Stop this thread until an absolute deadline, some milliseconds at most; return at once if it has passed."""
+
     def close(self) -> None:
         """Release the timer. Safe to call twice."""
 
@@ -96,6 +99,11 @@ class MonotonicClock:
             await expired
         finally:
             loop.remove_reader(fd)
+
+    def hold_until(self, deadline_ns: int) -> None:
+        """Stop this thread until CLOCK_MONOTONIC has reached `deadline_ns`. Other threads run."""
+        while (left_ns := deadline_ns - self.now_ns()) > 0:
+            time.sleep(left_ns / NS_PER_S)
 
     def close(self) -> None:
         """Close the timer. Safe to call twice."""
@@ -132,6 +140,10 @@ class SimulatedClock:
     async def sleep_until(self, deadline_ns: int) -> None:
         """Jump to the deadline, after letting the other tasks of the loop run."""
         await asyncio.sleep(0)
+        self.hold_until(deadline_ns)
+
+    def hold_until(self, deadline_ns: int) -> None:
+        """Jump to the deadline."""
         self._now_ns = max(self._now_ns, deadline_ns)
 
     def close(self) -> None:
@@ -143,7 +155,7 @@ class Slot:
     """One tick of the grid.
 
     number:      slot on the grid, ascending, with gaps where slots were missed
-    deadline_ns: planned start
+    deadline_ns: planned start; before its place on the grid where `grid` was told to start earlier
     start_ns:    actual start
     missed:      slots skipped just before this slot
     """
@@ -159,10 +171,16 @@ class Slot:
         return self.start_ns - self.deadline_ns
 
 
-async def grid(clock: Clock, period_ns: int) -> AsyncIterator[Slot]:
+def punctual(number: int) -> int:
+    """Return how much earlier a slot starts [ns]: not at all."""
+    return 0
+
+
+async def grid(clock: Clock, period_ns: int, early_ns: Callable[[int], int] = punctual) -> AsyncIterator[Slot]:
     """Yield one Slot per period, at absolute deadlines start + number * period.
 
     A slot whose successor is due is skipped and counted; there is no burst to catch up. The newest due slot runs late.
+    early_ns: how much earlier a slot starts, by its number; below a period [ns]
     """
     if period_ns <= 0:
         raise ValueError(f"period_ns {period_ns} must be positive")
@@ -171,7 +189,7 @@ async def grid(clock: Clock, period_ns: int) -> AsyncIterator[Slot]:
     while True:
         due = max(number, (clock.now_ns() - origin_ns) // period_ns)
         missed, number = due - number, due
-        deadline_ns = origin_ns + number * period_ns
+        deadline_ns = origin_ns + number * period_ns - early_ns(number)
         await clock.sleep_until(deadline_ns)
         yield Slot(number, deadline_ns, clock.now_ns(), missed)
         number += 1

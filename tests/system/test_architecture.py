@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("onboard", "hil", "engines", "calib")
-VENDORS = {"pyrealsense2", "cyclonedds", "tensorrt", "pycuda", "onnx", "onnxruntime", "serial"}
+VENDORS = {"pyrealsense2", "cyclonedds", "tensorrt", "pycuda", "onnx", "onnxruntime", "serial", "cv2"}
 TOGETHER = ({"tensorrt", "pycuda"}, {"onnx", "onnxruntime"})
 MOST_ENTRIES = 15
 ROW = re.compile(r"^\| `((?:onboard|hil|engines|calib)[\w/.]*)` \| ([^|]+?) \|$", re.MULTILINE)

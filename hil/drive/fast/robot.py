@@ -261,7 +261,7 @@ class FastRobot:
             Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w), covariance=NOT_KEPT
         )
         place = Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw) if s.filtering else None
-        filtered = LocalizationState(place, received=self._filter.received)
+        filtered = LocalizationState(place, (s.scale, s.creep), self._covariance, received=self._filter.received)
         return locate(start, wheels, filtered, self._section, time_ns(self.tick))
 
     def refusal(self) -> str:

@@ -193,6 +193,10 @@ class FaultyClock:
         for planned in self._schedule.active(self._inner.now_ns()):
             self._inner.advance(planned.injection.blocked_ns())
 
+    def hold_until(self, deadline_ns: int) -> None:
+        """Return at the deadline."""
+        self._inner.hold_until(deadline_ns)
+
     def close(self) -> None:
         """Close the wrapped object."""
         self._inner.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import ENGINE_CACHE, Config
 from onboard.config.toml_file import Section
 from onboard.drivers.dds.topics import domain_id
+from onboard.system.realtime import may_lock
 
 UNIT = "onboard.service"
 ASKED = (
@@ -50,7 +50,6 @@ ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
 """Some versions of systemctl print the number, others the name."""
 UNLIMITED = ("infinity", str(2**64 - 1))
-CAP_IPC_LOCK = 14
 RIGHTS_REMEDY = "install the service (`onboard install`), whose unit gives both rights"
 
 
@@ -166,13 +165,6 @@ def may_run_first() -> bool:
     thread.start()
     thread.join()
     return tried == [True]
-
-
-def may_lock() -> bool:
-    """Return whether this user may lock all its memory: no limit, or CAP_IPC_LOCK."""
-    granted = re.search(r"^CapEff:\s*([0-9a-f]+)", text_of(ROOT / "proc/self/status") or "", re.MULTILINE)
-    capable = granted is not None and bool(int(granted[1], 16) >> CAP_IPC_LOCK & 1)
-    return capable or resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
 
 
 def _missing(who: str, fifo: bool, lock: bool) -> list[Problem]:

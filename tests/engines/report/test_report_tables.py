@@ -136,6 +136,11 @@ WRONG = [
     ("evaluate/a.json", json.dumps({"complete": False}), "a: the evaluation was interrupted"),
     ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: is of another model than .*all.json"),
     (
+        "others/z.json",
+        json.dumps(evaluated(arrival_confidence=0.9)),
+        "z.json: driven with goal.arrival_confidence 0.9, .*json with 0: they share no table",
+    ),
+    (
         "evaluate/z.json",
         json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
         "z.json: is of another manifest than .*z.json",

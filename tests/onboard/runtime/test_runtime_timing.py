@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+from onboard.counters import Counters
 from onboard.policy.contract import ACTIONS, NO_ACTION
-from onboard.values.messages import STOP, Decision, Twist
+from onboard.state import TickRecord
+from onboard.values.messages import STOP, Decision, Inputs, Twist
 from tests.rigs.runtime_bench import (
     FORWARD,
     LEFT,
+    MS,
     SLOW,
     Bench,
     Puppet,
@@ -212,6 +217,73 @@ def test_sense_to_act_is_measured_from_the_tick_that_sensed() -> None:
     counters = bench.runtime.counters
     assert counters.sense_to_act.summary_ms()["max"] == pytest.approx(100.0, abs=0.001)
     assert counters.delay_error.max_ns <= 3
+
+
+class Laboured:
+    """Runs the runtime's own loop for some ticks; the work of each takes longer than the work of the tick before."""
+
+    WORK_MS = (1.0, 3.5, 0.4, 6.0, 2.2, 4.9, 0.9)
+
+    def __init__(self, lead_ms: float, ticks: int = 100) -> None:
+        self.ticks: list[TickRecord] = []
+        self.bench = Bench(Puppet(wanting(FORWARD, LEFT, SLOW)), listeners=(self,))
+        self._work_ms, self._most = itertools.cycle(self.WORK_MS), ticks
+        self.bench.alter = self._work
+        self.bench.ask(30.0)
+        asyncio.run(self.bench.runtime.run(round(lead_ms * MS)))
+
+    def delays_ms(self) -> list[float]:
+        return [(tick.sent_ns - tick.acted.sensed_ns) / MS for tick in self.ticks if tick.acted is not None]
+
+    def _work(self, inputs: Inputs) -> Inputs:
+        self.bench.clock.advance(round(next(self._work_ms) * MS))
+        return inputs
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        if len(self.ticks) == self._most:
+            self.bench.runtime.stop()
+
+
+def test_a_tick_that_begins_early_sends_after_exactly_the_same_delay_whatever_its_work_takes() -> None:
+    ahead, behind = Laboured(lead_ms=6.0), Laboured(lead_ms=0.0)
+    assert len(ahead.delays_ms()) == 10
+    assert ahead.delays_ms() == pytest.approx([100.0] * 10, abs=1e-5)
+    assert max(behind.delays_ms()) - min(behind.delays_ms()) > 4.0
+    began = {tick.slot.number: tick.slot.start_ns for tick in ahead.ticks}
+    for tick, other in zip(ahead.ticks, behind.ticks, strict=True):
+        assert began[tick.slot.number] == other.slot.start_ns - (tick.acted is not None) * 6 * MS
+        assert (tick.slot.missed, tick.slot.lateness_ns, tick.command) == (0, 0, other.command)
+
+
+def test_work_that_takes_longer_than_the_lead_is_not_made_longer() -> None:
+    delays_ms = Laboured(lead_ms=3.0).delays_ms()
+    assert min(delays_ms) == pytest.approx(100.0, abs=1e-5)
+    assert max(delays_ms) == pytest.approx(100.0 + max(Laboured.WORK_MS) - 3.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(("sensed_late_ms", "held_ms"), [(0, 0), (4, 4), (14, 14), (25, 15)])
+def test_a_late_sensing_is_made_up_for_by_a_short_wait_that_is_bounded(sensed_late_ms: int, held_ms: int) -> None:
+    bench = Bench()
+    bench.ask()
+    bench.clock.advance(sensed_late_ms * MS)
+    acting = bench.ticks(4)[-1]
+    assert acting.acted is not None
+    assert acting.stage_ns["hold"] == pytest.approx(held_ms * MS, abs=2)
+    assert acting.sent_ns - acting.slot.start_ns == acting.stage_ns["hold"]
+
+
+def test_a_stop_never_waits() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.clock.advance(10 * MS)
+    bench.ticks(3)
+    bench.e_stop = True
+    acting = bench.tick()
+    assert acting.acted is not None
+    assert acting.acted.decision is not None
+    assert (acting.command, acting.stage_ns["hold"], acting.sent_ns) == (STOP, 0, acting.slot.start_ns)
+    assert bench.runtime.counters.delay_error.count == 0
 
 
 #   slots missed   decision pending         keeps the previous decision

@@ -24,7 +24,7 @@ from tests.rigs.runtime_bench import LEFT, Bench, Puppet
 MS = 1_000_000
 START_NS = 5_000 * MS
 NEWEST = {"front": 111, "rear": 222, "color": 333}
-STAGES = {"inbox": MS, "odometry": MS, **dict.fromkeys(("scan", "policy", "limits", "send"), 0)}
+STAGES = {"inbox": MS, "odometry": MS, **dict.fromkeys(("scan", "policy", "limits", "hold", "send"), 0)}
 
 
 @dataclass

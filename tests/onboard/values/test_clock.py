@@ -57,6 +57,34 @@ def test_grid_keeps_absolute_deadlines_and_counts_every_slot(work: list[int]) ->
     assert len(slots) + sum(slot.missed for slot in slots) == slots[-1].number + 1
 
 
+def test_a_slot_that_is_to_start_earlier_does_and_the_next_stays_on_the_grid() -> None:
+    async def drive() -> list[Slot]:
+        clock = SimulatedClock(start_ns=1000)
+        slots = []
+        async for slot in grid(clock, PERIOD_NS, lambda number: 30 * (number == 2)):
+            slots.append(slot)
+            clock.advance(75 if slot.number == 4 else 10)
+            if slot.number == 5:
+                return slots
+        raise AssertionError("the grid never ends")
+
+    slots = asyncio.run(drive())
+    assert [slot.start_ns for slot in slots] == [1000, 1100, 1170, 1300, 1400, 1500]
+    assert [(slot.missed, slot.lateness_ns) for slot in slots] == [(0, 0)] * 6
+
+
+def test_a_clock_holds_a_thread_until_the_deadline_and_not_at_all_after_it() -> None:
+    simulated, real = SimulatedClock(start_ns=1000), MonotonicClock()
+    for deadline_ns, now_ns in ((1500, 1500), (1200, 1500)):
+        simulated.hold_until(deadline_ns)
+        assert simulated.now_ns() == now_ns
+    deadline_ns = real.now_ns() + 2_000_000
+    real.hold_until(deadline_ns)
+    assert real.now_ns() >= deadline_ns
+    real.hold_until(deadline_ns)
+    real.close()
+
+
 def test_monotonic_clock_never_wakes_early_and_does_not_drift() -> None:
     async def drive() -> list[Slot]:
         clock = MonotonicClock()

@@ -94,6 +94,9 @@ class _Tape:
     async def sleep_until(self, deadline_ns: int) -> None:
         """Return at once: the recording gives the times of ticks."""
 
+    def hold_until(self, deadline_ns: int) -> None:
+        """Return at once, likewise."""
+
     def take(self, now_ns: int) -> Inputs:
         """Return the recorded inputs of the tick, with an image for every frame of the tick."""
         inputs = self.now.inputs
