@@ -51,8 +51,8 @@ def initial_weights(name: str) -> PolicyFile:
     training = manifest.extra.get("training", {})
     if not isinstance(training, Mapping):
         raise InputError(f"{path}: its manifest: extra.training: expected a table, found {training!r}")
-    told = {**training, WEIGHTS: manifest.weights} if training else {}
-    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", told)
+    extra = {**training, WEIGHTS: manifest.weights} if training else {}
+    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", extra)
 
 
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:

@@ -59,9 +59,9 @@ def manifest_for(found: Gathered, model: Path) -> Manifest:
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
-            told = one.configuration.get(name, digest)  # older results do not state the manifest
-            if told != digest:
-                raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
+            stated = one.configuration.get(name, digest)  # older results do not state the manifest
+            if stated != digest:
+                raise InputError(f"{one.file}: is not of {file} (digest {stated}, expected {digest})")
     require_demos_of(manifest.policy, found)
     return manifest
 

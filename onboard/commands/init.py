@@ -172,8 +172,8 @@ def init(
     mounts = _mounts(camera or [], from_urdf, serial or [], stated.get("dds", {}).get("base_frame", "base_link"))
     plant = read_toml(DEFAULT_ROBOT / "plant.toml")
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant}
-    told = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
-    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": told})
+    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
+    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": readme})
     if json_file is not None:
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:

@@ -349,12 +349,12 @@ def _in_words(error: Any) -> str:
     if error["type"].startswith("union_tag"):
         key, known = error["ctx"]["discriminator"].strip("'"), error["ctx"].get("expected_tags")
         return f"{where}.{key}: must be {known or 'there'}" + (f" (is {error['ctx']['tag']!r})" if known else "")
-    told = (
+    value = (
         ""
         if error["type"] in ("missing", "value_error") or isinstance(error["input"], (dict, list))
         else (f" (is {error['input']!r})")
     )
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{told}".removeprefix(": ")
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{value}".removeprefix(": ")
 
 
 def paper_manifest(model: Path) -> Manifest:
