@@ -90,11 +90,13 @@ class MapZones:
 class Zone:
     """The zones at the robot's place.
 
+    in_force:  whether the robot's place is known
     edge_m:    (n, 2) in the base frame [m], edge of nearby forbidden ground
     held:      the robot stands in forbidden ground, or must not drive without localisation
     limit_mps: speed limit, inf for none
     """
 
+    in_force: bool = False
     edge_m: Points = field(default_factory=lambda: NOWHERE)
     held: bool = False
     limit_mps: float = math.inf
@@ -128,7 +130,7 @@ def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
         rows, columns = masks.keep_out.window(base, REACH_M)
         edge_m = masks.keep_out.centres_m(base, np.argwhere(masks.edge[rows, columns]), (rows.start, columns.start))
         held = held or bool((masks.keep_out.percent[masks.keep_out.window(base, 0.0)] == OCCUPIED).any())
-    return Zone(edge_m, held, _limit_mps(masks, base))
+    return Zone(True, edge_m, held, _limit_mps(masks, base))
 
 
 def fenced(scan: Scan, zone: Zone) -> Scan:

@@ -179,7 +179,7 @@ def test_fixes_that_contradict_the_wheels_leave_the_zones_where_they_were(tmp_pa
 
 
 def test_the_policy_sees_forbidden_ground_where_a_camera_looks() -> None:
-    zone = Zone(np.array([[1.0, 0.01], [-1.0, 0.01]]))
+    zone = Zone(True, np.array([[1.0, 0.01], [-1.0, 0.01]]))
     seen = scan_of((0.5, 0.51), blind=(170.0, 180.0))
     after = fenced(seen, zone)
     assert after.ranges_m[90] == pytest.approx(1.0, abs=0.001)
@@ -191,7 +191,7 @@ def test_the_policy_sees_forbidden_ground_where_a_camera_looks() -> None:
 def test_recovery_backs_into_no_forbidden_ground() -> None:
     around = Around(scan_of(), NOWHERE)
     assert free_behind_m(around, ELSEWHERE, Footprint(0.3)) == math.inf
-    assert free_behind_m(around, Zone(np.array([[-1.0, 0.0]])), Footprint(0.3)) == pytest.approx(0.7)
+    assert free_behind_m(around, Zone(True, np.array([[-1.0, 0.0]])), Footprint(0.3)) == pytest.approx(0.7)
     assert free_behind_m(around, Zone(held=True), Footprint(0.3)) == 0.0
 
 

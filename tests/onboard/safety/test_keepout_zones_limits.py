@@ -15,9 +15,9 @@ from onboard.safety.limits import Reason
 from onboard.values.messages import STOP, Twist
 from tests.onboard.safety.limits_bench import AHEAD, BOUNDS, FREE, NOW_NS, limited, operator, scan_of
 
-BEFORE = Zone(np.array([[0.6, 0.0], [0.6, 0.05], [0.6, -0.05]]))
-WITHIN = Zone(NOWHERE, held=True)
-SLOW = Zone(limit_mps=0.4)
+BEFORE = Zone(True, np.array([[0.6, 0.0], [0.6, 0.05], [0.6, -0.05]]))
+WITHIN = Zone(True, NOWHERE, held=True)
+SLOW = Zone(True, limit_mps=0.4)
 
 #   who, where, wants                                 speed at most, turn       why
 RULES = [
@@ -53,7 +53,7 @@ def test_r21_r22_commands_in_zones_of_the_map(
 @given(st.floats(0.05, 1.0), st.floats(-2.0, 2.0), st.floats(0.31, 2.0), st.floats(-1.0, 1.0))
 def test_r21_law_forbidden_ground_stops_like_an_obstacle(v_mps: float, w_radps: float, x_m: float, y_m: float) -> None:
     wanted = Twist(v_mps, w_radps)
-    forbidden = limited(wanted, replace(FREE, zone=Zone(np.array([[x_m, y_m]]))))
+    forbidden = limited(wanted, replace(FREE, zone=Zone(True, np.array([[x_m, y_m]]))))
     remembered = limited(wanted, replace(FREE, out_of_view=np.array([[x_m, y_m]])))
     if remembered.twist.v_mps > BOUNDS.creep_mps:
         assert forbidden.twist == remembered.twist
@@ -62,7 +62,7 @@ def test_r21_law_forbidden_ground_stops_like_an_obstacle(v_mps: float, w_radps: 
 
 @given(st.floats(-0.3, 1.0), st.floats(-3.0, 3.0), st.floats(0.01, 1.0))
 def test_r22_law_never_faster_and_never_another_arc(v_mps: float, w_radps: float, limit_mps: float) -> None:
-    out = limited(Twist(v_mps, w_radps), replace(FREE, zone=Zone(limit_mps=limit_mps))).twist
+    out = limited(Twist(v_mps, w_radps), replace(FREE, zone=Zone(True, limit_mps=limit_mps))).twist
     assert abs(out.v_mps) <= limit_mps + 1e-9
     assert out.v_mps * w_radps == pytest.approx(out.w_radps * v_mps, abs=1e-9)
 
