@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "board": Command(
         "calib.commands.board:board",
-        "Measure where cameras sit, from a printed board that they see; draw the board.",
+        "Measure where cameras sit from a printed board that several see at once, or that stands at a measured place.",
         CAMERAS,
         "board --squares 7x5 --square-m 0.04 --mounts mounts.toml --camera front=a.png --camera left=b.png",
     ),

@@ -64,6 +64,7 @@ class AgentsFile(Section):
     recipe:     the training's file, relative to this file's folder
     set, maps, episodes, seed: as of `onboard-hil evaluate`, for all agents; no maps: all maps of the set
     conditions: of agents without their own conditions
+    former:     description of each agent that is trained no more, for a report of its results
     """
 
     recipe: Path
@@ -72,6 +73,7 @@ class AgentsFile(Section):
     episodes: Annotated[int, Field(ge=1)] | None = None
     conditions: list[str]
     seed: Annotated[int, Field(ge=0)] = 1
+    former: dict[str, str] = Field(default_factory=dict)
     agents: Annotated[dict[str, AgentSection], Field(min_length=1)]
 
     @field_validator("agents")

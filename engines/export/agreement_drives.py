@@ -93,8 +93,8 @@ def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
     try:
         if not np.allclose(each, (ticks, delay)):
             raise ValueError("no whole number of ticks")
-        told = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
-        return RatesSection.model_validate({**others.model_dump(), **told})
+        values = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
+        return RatesSection.model_validate({**others.model_dump(), **values})
     except ValueError as error:
         raise InputError(
             f"trained with {manifest.decision_hz:g} decisions a second, in force after "

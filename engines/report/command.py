@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onboard.commands.cli import check_json_target
-from onboard.config.config import model_path
+from onboard.config.pretrained import model_path
 from onboard.values.errors import InputError, OnboardError
 
 if TYPE_CHECKING:

@@ -87,10 +87,10 @@ def soak_command(
         if minutes is None or hours is not None or jobs != 1 or markdown_file is not None:
             raise InputError("soak: --processes takes --minutes, and neither --hours, --jobs nor --markdown")
         given = demo_config(load_config(config), policy)
-        told = soak_processes(console, given, 60.0 * minutes, seed, (maps or MAPS)[0], out)
+        judged = soak_processes(console, given, 60.0 * minutes, seed, (maps or MAPS)[0], out)
         if json_file is not None:
-            write_json(json_file, told)
-        if not passed_live(told):
+            write_json(json_file, judged)
+        if not passed_live(judged):
             raise typer.Exit(FAILED)
         return
     until = Until(None if hours is None else hours * 3600.0 / jobs, None if minutes is None else minutes * 60.0)

@@ -119,16 +119,16 @@ def _watched(viewer: Viewer | None) -> Callable[[], bool]:
 def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
     """Show every message of a recording as fast as the screen allows; none is dropped."""
     shown = Shown(0, {}, 0, "", 0)
-    for heard in recording.heard():
+    for message in recording.heard():
         if not goes_on():
             break
-        if not images and heard.topic.endswith("image"):
+        if not images and message.topic.endswith("image"):
             continue
         try:
-            screen.show(heard)
+            screen.show(message)
             shown = replace(shown, shown=shown.shown + 1)
         except InputError as error:
-            shown = replace(shown, unshowable=shown.unshowable + 1, problem=f"{heard.topic}: {error}")
+            shown = replace(shown, unshowable=shown.unshowable + 1, problem=f"{message.topic}: {error}")
     return shown
 
 

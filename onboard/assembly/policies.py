@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from onboard.config.config import Config, model_path
+from onboard.config.config import Config
 from onboard.config.plant_model import Plant
+from onboard.config.pretrained import model_path
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy

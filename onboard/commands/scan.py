@@ -99,8 +99,8 @@ def scan_table(scan: Scan) -> str:
         sector = slice(first, first + bins)
         right_deg, seen = 360 * first // BINS - 180, int(scan.seen[sector].sum())
         nearest_m = float(scan.ranges_m[sector].min())
-        told = f"{nearest_m:.2f} m" if np.isfinite(nearest_m) else "free" if seen else "blind"
-        lines.append(f"{right_deg + SECTOR_DEG:4d} to {right_deg:4d}  {told:>8}  {seen} of {bins}")
+        text = f"{nearest_m:.2f} m" if np.isfinite(nearest_m) else "free" if seen else "blind"
+        lines.append(f"{right_deg + SECTOR_DEG:4d} to {right_deg:4d}  {text:>8}  {seen} of {bins}")
     return "\n".join(lines) + "\n"
 
 

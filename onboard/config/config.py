@@ -19,37 +19,9 @@ from pydantic import (
 )
 
 from onboard.config.footprint import Corners, Footprint, polygon
+from onboard.config.pretrained import is_name
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
-
-# ---- The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`
-
-MODEL_SUFFIX = ".onnx"
-PRETRAINED = Path(__file__).resolve().parents[2] / "engines" / "pretrained"
-
-
-def pretrained_names() -> list[str]:
-    """Return the names of the policies that ship, sorted."""
-    return sorted(path.stem for path in PRETRAINED.glob(f"*{MODEL_SUFFIX}"))
-
-
-def pretrained(name: str) -> Path:
-    """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
-    if name not in pretrained_names():
-        listed = ", ".join(pretrained_names()) or "none in this release"
-        raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
-    return PRETRAINED / f"{name}{MODEL_SUFFIX}"
-
-
-def is_name(model: str) -> bool:
-    """Return whether a text is a policy's name and no path: it has neither suffix nor separator."""
-    return Path(model).name == model and Path(model).suffix == ""
-
-
-def model_path(model: str) -> Path:
-    """Return the model file of a policy's name or path. Raises InputError for an unknown name."""
-    return pretrained(model) if is_name(model) else Path(model)
-
+from onboard.values.errors import ConfigError
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""

@@ -60,8 +60,8 @@ class Monitor:
         self._parts.put(self._gatherer.rest())
         self._parts.put(None)
         self._thread.join(END_S)
-        told = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
-        log.info("health", verdict=self.health.verdict, **told)
+        values = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
+        log.info("health", verdict=self.health.verdict, **values)
 
     def _run(self) -> None:
         step_down(INFERENCE_BELOW)

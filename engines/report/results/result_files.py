@@ -80,8 +80,8 @@ class Evaluated:
     @property
     def unusual(self) -> dict[str, Any]:
         """Return the options that differ from `ORDINARY_RUN`."""
-        told = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
-        return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
+        settings = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
+        return {name: value for name, value in settings.items() if value != ORDINARY_RUN[name]}
 
     @property
     def episodes(self) -> list[list[Any]]:
@@ -90,11 +90,11 @@ class Evaluated:
 
     def is_driven_as(self, other: Evaluated) -> bool:
         """Return whether both have the same episodes, robot, sensors, condition, noise and loop."""
-        told = ("condition", "condition_values", "loop", "robot", "seed", "color")
+        names = ("condition", "condition_values", "loop", "robot", "seed", "color")
         return (
             self.episodes == other.episodes
             and self.unusual == other.unusual
-            and all(self.configuration.get(name) == other.configuration.get(name) for name in told)
+            and all(self.configuration.get(name) == other.configuration.get(name) for name in names)
         )
 
     def is_of_robot(self, other: Evaluated | None) -> bool:
@@ -198,10 +198,12 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
     for name in ("model", "manifest"):
-        told = [one for one in evaluations if name in one.configuration]  # older results do not state the manifest
-        for one in told[1:]:
-            if one.configuration[name] != told[0].configuration[name]:
-                raise InputError(f"{one.file}: is of another {name} than {told[0].file}: {EVALUATE}/ is of one policy")
+        stating = [one for one in evaluations if name in one.configuration]  # older results do not state the manifest
+        for one in stating[1:]:
+            if one.configuration[name] != stating[0].configuration[name]:
+                raise InputError(
+                    f"{one.file}: is of another {name} than {stating[0].file}: {EVALUATE}/ is of one policy"
+                )
 
 
 def _require_one_arrival(evaluations: tuple[Evaluated, ...]) -> None:

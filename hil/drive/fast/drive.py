@@ -16,7 +16,7 @@ from hil.drive.fast.course import Course, course_of
 from hil.drive.fast.limits_kernel import NONE
 from hil.drive.fast.robot import FastRobot, time_ns
 from hil.drive.fast.sensing import FastEyes, last_image
-from hil.drive.fast.tick_kernels import NEVER
+from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,

@@ -17,16 +17,8 @@ import numpy.typing as npt
 from hil.drive.fast.course import Course
 from hil.drive.fast.ekf_kernel import correct_fast
 from hil.drive.fast.limits_kernel import NONE
-from hil.drive.fast.tick_kernels import (
-    FIRST_TICK,
-    NEVER,
-    TickState,
-    TickTable,
-    note_tick,
-    records_of,
-    run_ticks,
-    state_of,
-)
+from hil.drive.fast.tick_kernels import FIRST_TICK, note_tick, run_ticks
+from hil.drive.fast.tick_state import NEVER, TickState, TickTable, records_of, state_of
 from hil.drive.setting import Setting
 from hil.physics.collision_world import no_room
 from hil.physics.contact import NO_BODIES, Bodies

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.live.demo import demo_config
-from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, is_name
+from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection
+from onboard.config.pretrained import is_name
 from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.domain import LOOPBACK
 from onboard.drivers.dds.topics import domain_id

@@ -20,7 +20,6 @@ from PIL import Image as Picture
 
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image, Vector3
 from onboard.recording.ros_schema import EMPTY_MEMBER
-from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError
 
 # ---- Decompression of ROS images: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
@@ -164,11 +163,6 @@ class Bag:
             BagTopic(name, IMAGE if info.msgtype == COMPRESSED else info.msgtype or "", info.msgcount)
             for name, info in sorted(reader.topics.items())
         )
-
-    @property
-    def duration_s(self) -> float:
-        """Time from the first message to the last."""
-        return (self.end_ns - self.start_ns) / NS_PER_S
 
     def heard(self, topics: Collection[str]) -> Iterator[Arrived]:
         """Yield the messages of some topics in order. Memory does not grow with the bag.

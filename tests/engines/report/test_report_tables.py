@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from engines.report import plots
 from engines.report.results.markdown import hours, summary_of_json, table
 from engines.report.results.result_files import gather
+from engines.report.sections.ablations import ablation_table, descriptions
 from engines.report.sections.differences import pairs_of
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.metrics import paired_rates, summarise
@@ -246,3 +248,23 @@ def test_drives_are_drawn_over_their_map(tmp_path):
     for line in lines:
         assert len(line) > 20
         assert np.abs(line[:, None] - goal[None]).max(axis=2).min() < TOUCHING_PX
+
+
+def test_each_agent_is_described_in_short_sentences():
+    for name, text in descriptions().items():
+        for sentence in re.split(r"[.;:] ", text):
+            assert len(sentence.split()) <= 25, (name, sentence)
+
+
+def test_the_description_of_today_stands_beside_the_figures_of_a_stored_result():
+    stored = {
+        **{"agent": "taught_by_map", "what": "as it was called then", "where": "paper", "delay": "3", "summary": None},
+        **{"within_s": 100.0, "doors": None, "same_domain": False, "paper": None, "paper_office": None, "code": None},
+    }
+    board = {
+        **{"rows": [stored, {**stored, "agent": "mine"}], "training": {}, "encoders": {}},
+        **{"set": "unseen", "seed": 1, "code": ""},
+    }
+    lines = ablation_table(board).splitlines()
+    assert f"* `taught_by_map`: {descriptions()['taught_by_map']}." in lines
+    assert "* `mine`: as it was called then." in lines

@@ -34,7 +34,7 @@ OPTIONS: list[tuple[Any, list[str], str, Callable[..., object], object]] = [
     (hil.__main__.app, ["import", "bag", "--out", "a.mcap", "--laser", "/front", "--commands", "/cmd"],
      "hil.commands.import_bag:import_bag",
      lambda *given, **_: [given[2].roles[role] for role in ("laser", "commands")], ["/front", "/cmd"]),
-    (hil.__main__.app, ["target", "--address", "127.0.0.1", "--target-interface", "eth7"],
+    (hil.__main__.app, ["target", "--target", "127.0.0.1", "--interface", "eth0", "--target-interface", "eth7"],
      "hil.commands.target:check_files", lambda config: config.dds.interface, "eth7"),
     (engines_app, ["build", "onboard-v1", "--cache", "engines-here", "--no-fp16"],
      "engines.export.tensorrt:build_and_check",
