@@ -52,7 +52,7 @@ def odometry_command(
 
     Without --end the localisation in the drives is the reference, else a gyroscope, else the robot's own scans.
 
-    Exit code 0: accepted; 1: refused, with the reason; 2: something could not be read.
+    Exit code 0: accepted, or doubtful; 1: refused, with the reason; 2: something could not be read.
     """
     check_json_target(json_file)
     ends = [_three("--end", text) for text in end or ()]
@@ -74,7 +74,7 @@ def odometry_command(
         write_json(json_file, told)
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_text(told))
-    if not wheels.accepted:
+    if wheels.reasons:
         raise typer.Exit(REFUSED)
 
 
@@ -125,7 +125,9 @@ def _text(told: dict[str, Any]) -> str:
             f"E_d {mark.get('e_d', 'needs --track-m')}, random sd {mark['random_sd_m']} m"
         )
     lines += [f"note: {note}" for note in told["notes"]]
-    if not told["accepted"]:
+    if told["verdict"] == "refused":
         return "\n".join([*lines, f"refused: {told['reason']}"]) + "\n"
+    if told["verdict"] == "doubtful":
+        lines.append(f"doubtful: {told['reason']}")
     numbers = ", ".join(f"{value:.5f}" for value in told["correction"])
     return "\n".join([*lines, "into onboard.toml:", "[odometry]", f"correction = [{numbers}]"]) + "\n"

@@ -13,7 +13,7 @@ from onboard.config.plant_model import Plant
 from onboard.counters import Counters
 from onboard.health.gatherer import Excerpt, Gatherer
 from onboard.health.session import Session
-from onboard.health.verdict import OK, Health
+from onboard.health.verdict import WARNINGS, Health
 from onboard.state import TickRecord
 from onboard.system.threads import INFERENCE_BELOW, step_down
 from onboard.values.interfaces import Diagnostic
@@ -51,7 +51,7 @@ class Monitor:
         if self._fault:
             return "calibration", 1, f"the comparison failed: {self._fault}", {}
         values = {one.name: f"{one.value:+.4g} {one.verdict}" for one in health.checks}
-        return "calibration", int(health.verdict != OK), health.message, values
+        return "calibration", int(health.verdict in WARNINGS), health.message, values
 
     def close(self) -> None:
         """Compare the whole run and log it in one line. For after the last command to the base. Safe to call twice."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-OK, WATCH, RECALIBRATE = "ok", "watch", "recalibrate"
-VERDICTS = (OK, WATCH, RECALIBRATE)
+UNKNOWN, OK, WATCH, RECALIBRATE = "unknown", "ok", "watch", "recalibrate"
+"""`UNKNOWN`: nothing was compared."""
+VERDICTS = (UNKNOWN, OK, WATCH, RECALIBRATE)
+WARNINGS = (WATCH, RECALIBRATE)
 
 #   quantity              watch, recalibrate  from
 LIMITS = {
@@ -57,14 +59,14 @@ class Health:
 
     @property
     def verdict(self) -> str:
-        """Return the worst verdict."""
-        return max((one.verdict for one in self.checks), key=VERDICTS.index, default=OK)
+        """Return the worst verdict; `UNKNOWN` if nothing was compared."""
+        return max((one.verdict for one in self.checks), key=VERDICTS.index, default=UNKNOWN)
 
     @property
     def message(self) -> str:
         """Return the verdict and what it is about."""
-        bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict != OK]
-        nothing = "" if self.checks else ": nothing compared yet"
+        bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict in WARNINGS]
+        nothing = "" if self.checks else ": nothing compared"
         return self.verdict + (f": {'; '.join(bad)}" if bad else nothing)
 
     def plain(self) -> dict[str, Any]:

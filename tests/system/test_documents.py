@@ -28,7 +28,7 @@ PROGRAMS = {
 }
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|sh|service|xml|json|j2))`")
-ROOTS = ("", "onboard", "hil", "engines", "onboard/drivers", "systemd")
+ROOTS = ("", "onboard", "hil", "engines", "calib", "onboard/drivers", "systemd")
 """Folders to which a file name in a document may be relative."""
 MADE = ("out/", "recordings/", "my_", "etc/", "evaluate/drift_3.json", "procthor/", "run/", "fine", "models/", "/")
 """Files that commands write, or that exist only on a robot, in another project or in an older commit."""
@@ -72,7 +72,7 @@ def test_files_that_are_named_are_there(document: str) -> None:
 def commands(document: str) -> Iterator[list[str]]:
     """Yield the words of each of our commands in a document, up to a pipe or a comment."""
     prose, blocks = prose_and_blocks(document)
-    lines = [line.strip() for line in blocks.splitlines()]
+    lines = [line.strip() for line in blocks.replace("\\\n", " ").splitlines()]
     lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
     for line in lines:
         found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines|-calib)?|make) [a-z-].*)", f" {line}")

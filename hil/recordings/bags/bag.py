@@ -41,10 +41,11 @@ class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_
 
 @dataclass
 class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
-    """The gyroscope of an inertial unit; its other fields are not read."""
+    """Gyroscope and accelerometer of an inertial unit; its other fields are not read."""
 
     header: Header = field(default_factory=Header)
     angular_velocity: Vector3 = field(default_factory=Vector3)
+    linear_acceleration: Vector3 = field(default_factory=Vector3)
 
 
 def plain(sample: CompressedImage) -> Image:
