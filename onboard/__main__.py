@@ -18,14 +18,14 @@ COMMANDS = {
         "run --config my_robot/onboard.toml",
     ),
     "goal": Command(
-        "onboard.commands.operator:goal",
+        "onboard.commands.operator.commands:goal",
         "Send a goal to the running robot and print the state that it answers with. Exit 1: refused.",
         DRIVE,
         "goal 3 0 --wait",
         numbers=True,
     ),
     "cancel": Command(
-        "onboard.commands.operator:cancel",
+        "onboard.commands.operator.commands:cancel",
         "End the drive of the running robot and print the state that it answers with.",
         DRIVE,
         "cancel",
@@ -37,10 +37,16 @@ COMMANDS = {
         "mounts --from-urdf robot.urdf --camera front=front_depth_optical_frame",
     ),
     "status": Command(
-        "onboard.commands.operator:status",
+        "onboard.commands.operator.commands:status",
         "Print what the running robot does and how its parts are, on one screen. Exit 1: a part is in error.",
         LOOK,
         "status --json -",
+    ),
+    "top": Command(
+        "onboard.commands.operator.top:top",
+        "Show a running robot live: rates, lateness, time of each stage, ages of the inputs, misses, reasons.",
+        LOOK,
+        "top --config my_robot/onboard.toml",
     ),
     "check-config": Command(
         "onboard.commands.run:check_config",

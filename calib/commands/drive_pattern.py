@@ -15,7 +15,7 @@ import typer
 
 from calib.dynamics.drive_pattern import PATTERNS, PatternDrive, Rectangle, steps
 from onboard.commands.cli import ConfigOption, finite
-from onboard.commands.operator import RunningRobot
+from onboard.commands.operator.robot import RunningRobot
 from onboard.config.config import load_config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist

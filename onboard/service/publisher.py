@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from onboard.counters import Counters
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
@@ -19,6 +20,9 @@ from onboard.values.messages import CameraHealth
 OK, WARNING, ERROR = 0, 1, 2
 LATE_MS = 100
 """Half of the default `odometry.stale_ms`."""
+
+LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
+"""Parts of the names of values, for `onboard top`."""
 
 #   topic           period in ticks (30 Hz)
 EVERY_SCAN = 3
@@ -37,6 +41,7 @@ class Publisher:
         self._outputs = outputs
         self._state = ""
         self._scan_ns = self._limits_scan_ns = NOT_HEARD.stamp_ns
+        self._slowest: dict[str, int] = {}
 
     def publish(
         self,
@@ -57,10 +62,20 @@ class Publisher:
         if record.state != self._state or number % EVERY_STATE == 0:
             self._state = record.state
             self._outputs.state(record.state)
+        self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
-            self._outputs.diagnostics([*rows(record, counters, cameras(), recorder), *others()], stamp_ns)
+            told = rows(record, counters, cameras(), recorder, self._slowest)
+            self._outputs.diagnostics([*told, *others()], stamp_ns)
+            self._slowest = {}
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
+
+    def _note_slowest(self, record: TickRecord) -> None:
+        slowest = self._slowest
+        for name, took_ns in record.stage_ns.items():
+            if took_ns > slowest.get(name, -1):
+                slowest[name] = took_ns
+        slowest[LATENESS] = max(slowest.get(LATENESS, 0), record.slot.lateness_ns)
 
     def _publish_scans(self, record: TickRecord, stamp_ns: int) -> None:
         fused, guarded = record.scan, record.limits_scan
@@ -72,10 +87,17 @@ class Publisher:
 
 
 def rows(
-    record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
+    record: TickRecord,
+    counters: Counters,
+    cameras: Sequence[CameraHealth],
+    recorder: RecorderStats | None,
+    slowest: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics`: runtime, policy, command, odometry, pose, cameras, recorder."""
-    found = [_runtime(record, counters), _policy(counters), _command(record)]
+    """Return the rows of `/diagnostics`: runtime, policy, command, inputs, odometry, pose, cameras, recorder.
+
+    slowest: largest lateness and duration of each stage since the last rows [ns]
+    """
+    found = [_runtime(record, counters, slowest), _policy(counters), _command(record, counters), _inputs(record)]
     if record.after is not None:
         found.append(_odometry(record.after.wheels))
     found.append(_pose(record))
@@ -85,12 +107,16 @@ def rows(
     return found
 
 
-def _runtime(record: TickRecord, counters: Counters) -> Diagnostic:
+def _runtime(record: TickRecord, counters: Counters, slowest: Mapping[str, int]) -> Diagnostic:
+    """Return the row about the ticks: of each stage the median and the 99th percentile of the run, and the slowest."""
+    times = {LATENESS: counters.lateness, **counters.stages}
     values = {
         "ticks": counters.ticks,
         "missed_slots": counters.missed_slots,
-        "lateness_p99_ms": counters.lateness.summary_ms()["p99"],
-        **{f"{name}_p99_ms": histogram.summary_ms()["p99"] for name, histogram in counters.stages.items()},
+        **{f"{name}_p50_ms": round(times[name].quantile_ns(0.5) / NS_PER_MS, 3) for name in times},
+        **{f"{name}_p99_ms": round(times[name].quantile_ns(0.99) / NS_PER_MS, 3) for name in times},
+        **{f"{name}_max_ms": round(took_ns / NS_PER_MS, 3) for name, took_ns in slowest.items()},
+        "delay_error_p99_ms": counters.delay_error.summary_ms()["p99"],
         **{f"fault_{name}": count for name, count in counters.faults.items()},
     }
     return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
@@ -109,7 +135,7 @@ def _policy(counters: Counters) -> Diagnostic:
     return ("policy", WARNING if late else OK, "late decisions" if late else "in time", values)
 
 
-def _command(record: TickRecord) -> Diagnostic:
+def _command(record: TickRecord, counters: Counters) -> Diagnostic:
     values = {
         "v_mps": round(record.command.v_mps, 3),
         "w_radps": round(record.command.w_radps, 3),
@@ -119,8 +145,20 @@ def _command(record: TickRecord) -> Diagnostic:
         "e_stop": record.inputs.e_stop,
         "obstacle": record.inputs.obstacle,
         "speed_limit_mps": record.inputs.speed_limit_mps,
+        **{f"{REASON}{name}": count for name, count in counters.reasons.items()},
     }
     return ("command", OK, record.reason, values)
+
+
+def _inputs(record: TickRecord) -> Diagnostic:
+    """Return the row with the age of each input at the tick's start. The rows about each input judge them."""
+    inputs, after = record.inputs, record.after
+    stamps = {"scan": record.scan.stamp_ns, **{name: frame.stamp_ns for name, frame in inputs.depth.items()}}
+    stamps |= {} if inputs.color is None else {"color": inputs.color.stamp_ns}
+    stamps |= {} if after is None or after.wheels.fresh_ns is None else {"odometry": after.wheels.fresh_ns}
+    heard = {name: stamp_ns for name, stamp_ns in stamps.items() if stamp_ns > NOT_HEARD.stamp_ns}
+    values = {f"{name}{AGE}": round((inputs.now_ns - stamp_ns) / NS_PER_MS, 1) for name, stamp_ns in heard.items()}
+    return ("inputs", OK, f"{len(values)} heard", values)
 
 
 def _odometry(state: OdometryState) -> Diagnostic:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.rigs.machine.processes import Command, done, running, toml
+from tests.rigs.machine.processes import Command, done, environment, running, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
@@ -80,6 +88,34 @@ def test_a_goal_that_cannot_be_driven_to_is_refused(arguments: list[str], code: 
     command = robot.say(*arguments)
     assert command.process.returncode == code
     assert words in command.out + command.err
+
+
+def test_a_drive_is_watched_on_a_terminal(robot: Robot) -> None:
+    """The whole command on a terminal of its own: what it draws, and that one key ends it."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+    command = [sys.executable, "-m", "onboard", "top", "--config", "onboard.toml"]
+    drawn = b""
+    with subprocess.Popen(
+        command, cwd=robot.folder, env=environment(robot.domain) | {"TERM": "xterm-256color"},
+        stdin=there, stdout=there, stderr=there, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(there)
+
+        def shows(*words: bytes) -> bool:
+            nonlocal drawn
+            while select.select([here], [], [], 0.05)[0]:
+                drawn += os.read(here, 1 << 16)
+            assert process.poll() is None, drawn[-500:]
+            return all(word in drawn for word in words)
+
+        try:
+            until(lambda: shows(b"carrier", b"lateness", b"deadline misses", b"camera front_left", b"idle"), 60.0)
+            os.write(here, b"q")
+            assert process.wait(60.0) == 0
+        finally:
+            process.kill()
+            os.close(here)
 
 
 def test_another_robots_configuration_is_noticed(robot: Robot) -> None:

@@ -210,7 +210,7 @@ def test_the_values_are_those_of_the_tick() -> None:
 def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
     bench = Bench()
     found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
-    assert list(found) == ["runtime", "policy", "command", "odometry", "pose"]
+    assert list(found) == ["runtime", "policy", "command", "inputs", "odometry", "pose"]
     assert "goal_distance_m" not in found["pose"]
 
 

@@ -23,13 +23,18 @@ LOOPBACK = {
 }
 
 
+def ros_environment(domain: int) -> dict[str, str]:
+    """Return the environment of a node on a domain of this machine."""
+    return {**os.environ, **LOOPBACK, "ROS_DOMAIN_ID": str(domain)}
+
+
 class Peer:
     """A ROS 2 node on one domain."""
 
     def __init__(self, domain: int) -> None:
         self.process = subprocess.Popen(
             [str(ROS_PYTHON), str(HERE / "ros2" / "peer.py")],
-            env={**os.environ, **LOOPBACK, "ROS_DOMAIN_ID": str(domain)},
+            env=ros_environment(domain),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,0 +1,107 @@
+"""`onboard goal`, `onboard cancel`, `onboard status`: what an operator says to a running robot, and hears of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.commands.operator.robot import LEVELS, Status, running_robot
+from onboard.config.config import Config, load_config
+from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.drivers.dds.ros_types import Empty
+from onboard.navigation.mission import State, drives
+from onboard.values.clock import wall_ns
+from onboard.values.messages import Pose
+
+COLORS = ("green", "yellow", "red")
+REFUSED = "goal refused"
+
+
+class Frame(str, Enum):
+    """A frame of goals: the robot, its odometry, or the map (only while it is localised)."""
+
+    BASE = "base"
+    ODOM = "odom"
+    MAP = "map"
+
+
+FrameOption = Annotated[Frame, typer.Option(help="base: ahead and left of the robot; odom; map, when localised.")]
+
+
+def goal(
+    x: Annotated[float, typer.Argument(metavar="X", help="Forward in the frame, in m.", callback=finite)],
+    y: Annotated[float, typer.Argument(metavar="Y", help="To the left in the frame, in m.", callback=finite)],
+    frame: FrameOption = Frame.BASE,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the drive. Exit code 0: reached.")] = False,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Send a goal to the running robot and print the state that it answers with. Exit 1: refused."""
+    check_json_target(json_file)
+    loaded = load_config(config)
+    named = {Frame.BASE: loaded.dds.base_frame, Frame.ODOM: loaded.dds.odom_frame, Frame.MAP: loaded.dds.map_frame}
+    with running_robot(loaded) as robot:
+        robot.send("goal_pose", ros_goal(wall_ns(), named[frame], Pose(x, y, 0.0)))
+        state = robot.answer(lambda state: drives(state) or REFUSED in state)
+        while wait and drives(state):
+            state = robot.next_state()
+    _tell({"state": state}, f"{state}\n", json_file)
+    if not (state == State.REACHED.value if wait else drives(state) and REFUSED not in state):
+        raise typer.Exit(1)
+
+
+def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
+    """End the drive of the running robot and print the state that it answers with."""
+    check_json_target(json_file)
+    with running_robot(load_config(config)) as robot:
+        robot.send("cancel", Empty())
+        state = robot.answer(lambda state: not drives(state))
+    _tell({"state": state}, f"{state}\n", json_file)
+    if drives(state):
+        raise typer.Exit(1)
+
+
+def status(config: ConfigOption = None, json_file: JsonOption = None) -> None:
+    """Print what the running robot does and how its parts are, on one screen. Exit 1: a part is in error."""
+    check_json_target(json_file)
+    loaded = load_config(config)
+    with running_robot(loaded) as robot:
+        seen = robot.status()
+    if json_file is not None:
+        write_json(json_file, asdict(seen))
+    if json_file != STANDARD_OUTPUT:
+        Console().print(_screen(loaded, seen))
+    if any(part.level == LEVELS[2] for part in seen.parts):
+        raise typer.Exit(1)
+
+
+def _tell(result: dict[str, Any], line: str, json_file: str | None) -> None:
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(line)
+
+
+def _screen(config: Config, seen: Status) -> Table:
+    """Return the screen: state, goal, pose, command, then a row a part."""
+    limit, goal_m = config.limits.v_max_mps, seen.value("goal_distance_m")
+    pose = f"x {seen.value('x_m')} m, y {seen.value('y_m')} m, yaw {seen.value('yaw_rad')} rad"
+    reason = next((part.message for part in seen.parts if part.name == "command"), "-")
+    rows = [
+        ("state", seen.state, ""),
+        ("goal", f"{goal_m} m away" if goal_m != "-" else "none", ""),
+        ("pose", pose, ""),
+        ("command", f"v {seen.value('v_mps')} of {limit:g} m/s, w {seen.value('w_radps')} rad/s; reason: {reason}", ""),
+        *((part.name, part.message, part.level) for part in seen.parts if part.name not in ("pose", "command")),
+    ]
+    table = Table(title=f"{seen.robot}, domain {seen.domain}", box=None, show_header=False, title_justify="left")
+    for name, text, level in rows:
+        table.add_row(name, text, f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
+    return table

@@ -1,0 +1,119 @@
+"""A running robot on the wire, as an operator finds it: its state, its diagnostics, and what is sent to it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from onboard.config.config import Config
+from onboard.drivers.dds.participant import Reader, Wire
+from onboard.values.errors import OnboardError
+
+FOUND_S = 10.0
+"""Timeout for the discovery of the runtime."""
+TAKEN_S = 3.0
+"""Timeout for the answer to a goal or a cancellation: an acknowledgement, then a new state."""
+POLL_S = 0.1
+LEVELS = ("ok", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A row of the diagnostics. level: one of LEVELS."""
+
+    name: str
+    level: str
+    message: str
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a running robot says of itself."""
+
+    robot: str
+    domain: int
+    state: str
+    parts: list[Part] = field(default_factory=list)
+
+    def value(self, name: str) -> str:
+        """Return a value of any part; a dash where none has it."""
+        return next((part.values[name] for part in self.parts if name in part.values), "-")
+
+
+class RunningRobot:
+    """The runtime on the wire: its state, and what is sent to it."""
+
+    def __init__(self, wire: Wire, robot: str) -> None:
+        """Find the runtime. Raises OnboardError if none is heard within FOUND_S."""
+        self._wire = wire
+        self._robot = robot
+        self._states: Reader = wire.reader("state")
+        self._diagnostics: Reader = wire.reader("diagnostics")
+        self._state = ""
+        if not self._heard(FOUND_S):
+            where = f"domain {wire.domain}, interface {wire.section.interface}"
+            raise OnboardError(f"no runtime is heard on {where} within {FOUND_S:g} s; is `onboard run` running?")
+
+    def send(self, topic: str, sample: Any) -> None:
+        """Send a message once; return when the runtime has it. Raises OnboardError if it does not take it."""
+        writer = self._wire.writer(topic)
+        if writer.wait_for_reader(FOUND_S):
+            self._states.take()
+            writer.write(sample)
+            if writer.wait_for_acks(TAKEN_S):
+                return
+        raise OnboardError(f"{topic}: the runtime does not take it")
+
+    def answer(self, expected: Callable[[str], bool]) -> str:
+        """Return the first state that is expected; after TAKEN_S the newest."""
+        deadline_s = time.monotonic() + TAKEN_S
+        while self._heard(max(0.0, deadline_s - time.monotonic())) and not expected(self._state):
+            pass
+        return self._state
+
+    def next_state(self) -> str:
+        """Return the next published state. Raises OnboardError when the runtime falls silent."""
+        if not self._heard(FOUND_S):
+            raise OnboardError(f"the runtime is silent for {FOUND_S:g} s; its last state: {self._state}")
+        return self._state
+
+    def status(self, within_s: float = FOUND_S) -> Status:
+        """Return the newest state and diagnostics. Raises OnboardError without diagnostics within that time."""
+        deadline_s = time.monotonic() + within_s
+        while time.monotonic() < deadline_s:
+            self._diagnostics.wait(POLL_S)
+            rows = [row for message in self._diagnostics.take() for row in message.sample.status]
+            rows = [row for row in rows if row.hardware_id == self._robot]
+            if rows:
+                parts = [
+                    Part(
+                        row.name,
+                        LEVELS[min(row.level, len(LEVELS) - 1)],
+                        row.message,
+                        {pair.key: pair.value for pair in row.values},
+                    )
+                    for row in rows
+                ]
+                self._heard(POLL_S)
+                return Status(self._robot, self._wire.domain, self._state, parts)
+        raise OnboardError(f"robot {self._robot}: no diagnostics within {within_s:g} s; --config names another robot?")
+
+    def _heard(self, timeout_s: float) -> bool:
+        """Return whether a state came within the time; keep the newest."""
+        if not self._states.wait(timeout_s):
+            return False
+        messages = self._states.take()
+        if messages:
+            self._state = messages[-1].sample.data
+        return bool(messages)
+
+
+@contextlib.contextmanager
+def running_robot(config: Config) -> Iterator[RunningRobot]:
+    """Yield the runtime of a configuration. Raises OnboardError if none is heard."""
+    with contextlib.closing(Wire(config.dds)) as wire:
+        yield RunningRobot(wire, config.robot.name)
