@@ -76,7 +76,7 @@ class Plan:
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
         robot = {
             "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
-            "plant": self.robot.plant.model_dump(mode="json"),
+            "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(self.robot.config.robot.mounts),
         }
         return {
