@@ -68,6 +68,24 @@ COMMANDS = {
         DYNAMICS,
         "gap run.mcap --plant plant.toml --picture gap.png",
     ),
+    "collect": Command(
+        "calib.commands.collect:collect",
+        "Drive the simulated base to sampled poses in a safe rectangle, unattended, and log commands and poses.",
+        DYNAMICS,
+        "collect --plant plant.toml --seconds 600 -o drive.csv",
+    ),
+    "learn-dynamics": Command(
+        "calib.commands.learn_dynamics:learn_dynamics",
+        "Learn how the base moves from commands and poses (paper 3), for the simulated base of plant.toml.",
+        DYNAMICS,
+        "learn-dynamics drive.csv --model hybrid-dynamic -o learned.npz",
+    ),
+    "learned-gap": Command(
+        "calib.commands.learned_gap:learned_gap",
+        "Compare learned dynamics with the plant on a robot with hidden effects and on a recorded Husky (paper 3).",
+        DYNAMICS,
+        "learned-gap --husky tests/data/husky-steps --report docs/reality-gap.md",
+    ),
     "completion": Command(
         "onboard.commands.completion:completion",
         "Print what a shell reads to complete commands, options and files.",

@@ -79,7 +79,7 @@ class Plan:
         confidence = self.robot.config.goal.arrival_confidence
         robot = {
             "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
-            "plant": self.robot.plant.model_dump(mode="json"),
+            "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(self.robot.config.robot.mounts),
         }
         return {

@@ -26,6 +26,7 @@ from hil.drive.fast.tick_state import NEVER, Records
 from hil.maps.cell_kernels import circle_overlaps
 from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M
 from hil.physics.contact import nearest_blocked, nearest_body, step_into_body
+from hil.physics.motion.motion_model import SECOND_ORDER, MotionModel, advance_motion
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS
 from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
@@ -93,13 +94,20 @@ def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: 
 @kernel
 def move(
     s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, blocked: Bools, gap: Gaps,
-    bodies: Floats, corners: Floats,
+    bodies: Floats, corners: Floats, motion: MotionModel, memory: Floats,
 ) -> None:  # fmt: skip
-    """Advance the base by one tick, as `Simulation.step` does. Changes `s` in place."""
-    v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
-    w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
-    yaw = turned(s.yaw + SIM_STEP_S * w)
-    x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
+    """Advance the base by one tick, as `Simulation.step` does. Changes `s` and `memory` in place."""
+    if motion.kind == SECOND_ORDER:
+        v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
+        w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
+        yaw = turned(s.yaw + SIM_STEP_S * w)
+        x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
+    else:
+        rates = np.array([s.v, s.w, s.dv, s.dw])
+        ahead, aside, turn = advance_motion(motion, memory, rates, v_command, w_command, SIM_STEP_S)
+        v, w, dv, dw = rates[0], rates[1], rates[2], rates[3]
+        c, n = math.cos(s.yaw), math.sin(s.yaw)
+        x, y, yaw = s.x_m + c * ahead - n * aside, s.y_m + n * ahead + c * aside, turned(s.yaw + turn)
     moved_m = math.hypot(s.x_m - x, s.y_m - y)
     turns = len(corners) > 0 and yaw != s.yaw
     if (moved_m > 0.0 or turns) and _hits(s.x_m, s.y_m, s.yaw, x, y, yaw, k, blocked, gap, bodies, corners):
@@ -256,7 +264,7 @@ FIRST_TICK = 1
 def run_ticks(
     states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
     w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats,
-    ways: Floats, solid: Bools, solid_gap: Gaps,
+    ways: Floats, solid: Bools, solid_gap: Gaps, motion: MotionModel, memory: Floats,
 ) -> int:  # fmt: skip
     """Simulate `ticks` ticks with one command (v, w); return the number of complete ticks.
 
@@ -264,8 +272,10 @@ def run_ticks(
     late:   (n, 2) delayed commands; the base follows these commands in the first n ticks
     judged: whether the recovery itself has judged the last tick
 
-    `states`, `covariance` (5, 5) and `trace` (one row per tick since the goal) are changed in place. The call ends
-    early in these cases:
+    motion, memory: the motion model of the plant and its memory, as `motion_model.advance_motion`
+
+    `states`, `covariance` (5, 5), `trace` (one row per tick since the goal) and `memory` are changed in place. The call
+    ends early in these cases:
 
     owing    the drift needs a sample: put the sample into drift_eps_* and drift_left, and call again for the rest
     halt     by a new scan (`seen_tick`) the limits may bind the command of `ways`, or a contact begins or ends
@@ -278,9 +288,9 @@ def run_ticks(
             if k.driving != NEVER and s.tick >= k.driving:
                 _watch(s, k, i > 0 or not judged)
             if i < len(late):
-                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners)
+                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners, motion, memory)
             else:
-                move(s, k, v, w, linear, angular, blocked, gap, bodies, corners)
+                move(s, k, v, w, linear, angular, blocked, gap, bodies, corners, motion, memory)
             s.tick += 1.0
             if k.driving != NEVER:
                 _note(s, k, blocked, gap, bodies, corners, trace)

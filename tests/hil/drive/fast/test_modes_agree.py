@@ -6,8 +6,10 @@ Minutes of driving: `make test-long ARGS="-s tests/hil/drive/fast/test_modes_agr
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,12 +28,13 @@ from hil.physics.kernels.state_table import StateTable
 from hil.scene.doors import Blocking
 from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config
-from onboard.config.plant_model import Plant
+from onboard.config.plant_model import MotionTable, Plant
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety import recovery
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Observation, Pose, Twist
+from tests.rigs.learned_models import learned_plant
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 
@@ -91,7 +94,13 @@ SHAKING = KernelSet(
 )
 """Kernels that push the robot about, into walls too."""
 
+MODELS_FOLDER = Path(tempfile.mkdtemp())
+HIDDEN = PLANT.model_copy(update={"motion": MotionTable(model="hidden-effects")})
+
 SETTINGS = {
+    "a base with hidden effects": replace(SETTING, true_plant=HIDDEN),
+    "a learned base": replace(SETTING, true_plant=learned_plant(MODELS_FOLDER, "hybrid-dynamic")),
+    "a purely learned base": replace(SETTING, true_plant=learned_plant(MODELS_FOLDER, "mlp")),
     "under kernels": replace(SETTING, kernels=SHAKING),
     "under kernels, delay on the wire": replace(delayed(0.08), kernels=SHAKING),
     "under kernels, noisy scans": replace(SETTING, kernels=SHAKING, senses=Senses(depth_noise=True)),
@@ -182,6 +191,8 @@ def differences(fast: Outcome, whole: Outcome) -> list[str]:
 
 
 PUSHED = (
+    "a base with hidden effects",
+    "a learned base",
     "under kernels",
     "as it is",
     "among others",
