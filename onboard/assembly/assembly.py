@@ -126,14 +126,16 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
-        held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         for name, told in in_effect(config).items():
             log.info("in_effect", **{name: told})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
-        policy = inference.start(POLICY_START_S)
+        inference.begin()
         for rig in filter(None, rigs):
             warm_kernels(rig)
+        policy = inference.start(POLICY_START_S)
+        claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
         monitor = held.enter_context(contextlib.closing(Monitor(config, mounts, plant)))
