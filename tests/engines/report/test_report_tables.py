@@ -45,6 +45,17 @@ def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
     assert row[:3] == ["set `unseen`, fast simulation", "12", "83.3 (55.2 to 95.3)"]
 
 
+def test_json_has_each_evaluation_with_its_figures_and_the_tables_without_files(folder, tmp_path):
+    told = json.loads(run(folder, "--json", "-").stdout)
+    named = {one["name"]: one for one in told["evaluations"]}
+    headline = next(one for one in told["evaluations"] if (one["condition"], one["loop"]) == ("paper", "fast"))
+    assert (headline["all"]["episodes"], round(headline["all"]["success_rate"], 3)) == (12, 0.833)
+    assert sum(one["episodes"] for one in headline["maps"].values()) == 12
+    assert len(named) == len(told["evaluations"]) == 3
+    assert told["missing"]["Ablations"] == "ablations.json"
+    assert run(folder, "--json", str(tmp_path / "none" / "x.json")).exit_code == 2
+
+
 def test_an_empty_folder_names_six_missing_tables(tmp_path):
     assert run(tmp_path).stdout.count("\n* ") == 6
 
