@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 
 from onboard.commands.bench.rows import Row, row
@@ -30,17 +29,12 @@ _LATER = re.compile(r"^# Histogram Overflows:\s*(\d+)", re.MULTILINE)
 _MAX = re.compile(r"^# Max Latencies:\s*(\d+)", re.MULTILINE)
 
 
-class AsyncioClock:
+class AsyncioClock(MonotonicClock):
     """The peer of the runtime's clock: asyncio's own timer."""
 
-    def now_ns(self) -> int:
-        return time.monotonic_ns()
-
     async def sleep_until(self, deadline_ns: int) -> None:
-        await asyncio.sleep(max(0.0, (deadline_ns - time.monotonic_ns()) / NS_PER_S))
-
-    def close(self) -> None:
-        pass
+        """Return after asyncio's timer has ended."""
+        await asyncio.sleep(max(0.0, (deadline_ns - self.now_ns()) / NS_PER_S))
 
 
 async def _count(clock: Clock, period_ns: int, ticks: int, counted: Histogram) -> None:
