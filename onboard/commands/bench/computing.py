@@ -13,9 +13,10 @@ from PIL import Image
 from onboard.assembly.policies import REACTIVE, engine_of, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs
 from onboard.commands.bench.rows import Row, duration_ms, median_ms, quantiles, row
-from onboard.config.config import Config, ScanSection, model_path
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mount, load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.config.pretrained import model_path
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import fuse_plain, planar
 from onboard.perception.scan_fusion import ScanMemory, fuse
