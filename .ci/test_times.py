@@ -20,7 +20,7 @@ ALWAYS = (
     "tests/system/test_architecture.py*",
     "tests/onboard/perception/test_kernels.py*",
     "tests/hil/drive/fast/test_tick_kernels.py::test_they_equal_their_definitions",
-    "tests/hil/replay/test_replay_references.py::test_the_runtime_does_what_was_agreed_on",
+    "tests/hil/replay/test_reference.py::test_the_runtime_does_what_was_agreed_on",
     "tests/onboard/drivers/realsense/test_device.py::test_the_real_recording_holds_real_frames",
     "tests/onboard/drivers/dds/test_end_to_end.py::test_a_real_recording_drives_and_a_ros_node_hears_it",
     "tests/onboard/drivers/dds/test_ros2.py::test_ros_hears_our_commands_and_the_stop",

@@ -2,7 +2,8 @@
 
 In such a drive only the zones around the robot bind a command. There are four exceptions: the footprint is a polygon,
 the limits ramp, the command is too fast, or it leads into a sector that no camera sees. For these `reach_m` is None,
-and the caller must use `onboard.safety.limits.limit`. tests/hil/drive/fast/test_fast_limits.py compares both.
+and the caller must use `onboard.safety.limits.limit`.
+tests/hil/drive/fast/test_limits_kernel_definition.py compares both.
 """
 
 from __future__ import annotations

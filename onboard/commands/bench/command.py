@@ -19,7 +19,7 @@ from onboard.commands.bench.start import starts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.commands.doctor.finding import Finding
 from onboard.commands.doctor.report import console_for
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.system.log import configure
 
 EXIT_OVER_BUDGET = 1
@@ -36,7 +36,7 @@ def bench(
     """Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget."""
     configure()
     check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     found = limits()
     measured = [
         *starts(loaded),

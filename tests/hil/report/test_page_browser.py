@@ -12,7 +12,7 @@ from hil.report import events
 from hil.report.page import render
 from tests.hil.report.browser import chromium
 from tests.hil.report.report_rows import timeline
-from tests.hil.report.test_run_report_page import compared, eventful, found
+from tests.hil.report.test_page import compared, eventful, found
 
 PATIENCE_MS = 60_000
 KINDS = (

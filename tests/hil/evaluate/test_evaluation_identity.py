@@ -23,7 +23,7 @@ from hil.maps.load import load_map
 from hil.physics.free_space import free_space
 from onboard.config.config import DEFAULT_ROBOT, GoalSection
 from onboard.values.errors import ConfigError, InputError
-from tests.hil.evaluate.test_evaluate_sets import BODY, episode_file, vector_map
+from tests.hil.evaluate.test_episode_selection import BODY, episode_file, vector_map
 from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.evaluate_rows import made_up
 
