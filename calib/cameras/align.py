@@ -49,6 +49,8 @@ SCALE_SD = (0.05, 0.05)
 STEP_SD_M, STEP_SD_RAD = 0.002, math.radians(0.15)
 WAY_SD, TURN_SD = 0.01, 0.01
 """Standard deviations of the odometry between two key frames: constant, and in proportion to the motion."""
+MOST_LOOSE = 30.0
+"""The odometry's standard deviations grow by up to this factor, as far as the surfaces contradict it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Aligned:
     residuals_m: (m,) distances of the matched patches from each other along their normals
     normals:    (m, 2) of them in the world
     pairs:      (c, c) matches between cameras
+    loose:      factor on the odometry's standard deviations
     agreeing:   (c,) share of a camera's patches that fall on a patch of another camera, or of the only camera itself
     """
 
@@ -109,6 +112,7 @@ class Aligned:
     normals: Floats
     pairs: npt.NDArray[np.int64]
     agreeing: Floats
+    loose: float
 
 
 def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generator, most: int = MOST_PATCHES) -> Cloud:
@@ -126,14 +130,15 @@ def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generat
 def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequence[float] = RADII_M) -> Aligned:
     """Return where cameras and key frames are, from a guess of the cameras and the odometry of the key frames."""
     found = starting(cameras, odometry)
-    steps = _steps(odometry)
+    steps, loose = _steps(odometry), 1.0
     for number, radius_m in enumerate(radii_m):
         late = number >= len(radii_m) // 2
         matches = _matched(cloud, found, radius_m, COSINES[late])
-        problem = _Problem(cloud, matches, steps, found)
+        problem = _Problem(cloud, matches, steps, found, loose)
         for _ in range(STEPS_A_PASS):
             found = found.at(found.vector() + problem.step(found.vector()))
-    return _judged(cloud, matches, problem, found)
+        loose = float(np.clip(loose * problem.odometry_scatter(found), 1.0, MOST_LOOSE))
+    return _judged(cloud, matches, problem, found, loose)
 
 
 def starting(cameras: Floats, odometry: Sequence[Pose]) -> Placement:
@@ -208,11 +213,11 @@ def _first_few(one: Indices, other: Indices, most: int) -> tuple[Indices, Indice
 class _Problem:
     """Residuals and their sparse Jacobian for fixed matches."""
 
-    def __init__(self, cloud: Cloud, matches: Matches, steps: Floats, like: Placement) -> None:
+    def __init__(self, cloud: Cloud, matches: Matches, steps: Floats, like: Placement, loose: float = 1.0) -> None:
         self._cloud, self._matches, self._steps, self._like = cloud, matches, steps, like
         way = np.hypot(steps[:, 0], steps[:, 1])
         along = STEP_SD_M + WAY_SD * way
-        self._step_sd = np.stack([along, along, STEP_SD_RAD + TURN_SD * np.abs(steps[:, 2])], axis=1)
+        self._step_sd = loose * np.stack([along, along, STEP_SD_RAD + TURN_SD * np.abs(steps[:, 2])], axis=1)
 
     def residuals(self, vector: Floats) -> Floats:
         """Return distances of matches, then errors of the odometry, then of its scales, all by standard deviation."""
@@ -239,6 +244,11 @@ class _Problem:
         weight[len(self._matches.one) :] = 1.0
         weighted = jacobian.multiply(weight[:, None]).tocsr()
         return np.asarray(-_factor(jacobian.T @ weighted).solve(weighted.T @ residuals))
+
+    def odometry_scatter(self, placed: Placement) -> float:
+        """Return by how much the odometry's errors are larger than their standard deviations."""
+        errors = self._odometry_errors(placed)
+        return math.sqrt(float(np.mean(np.square(errors)))) if errors.size else 0.0
 
     def _odometry_errors(self, placed: Placement) -> Floats:
         before, after = placed.frames[:-1], placed.frames[1:]
@@ -311,7 +321,7 @@ def _factor(information: csr_matrix) -> Any:
     return splu((information + DAMPING * identity(information.shape[0])).tocsc())
 
 
-def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement) -> Aligned:
+def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, loose: float) -> Aligned:
     """Return the result with its covariance: from the Jacobian, by the scatter of the residuals.
 
     A patch is in several matches, so matches are not independent: the covariance grows by their number a patch.
@@ -332,4 +342,4 @@ def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement)
         fits &= cloud.camera[matches.one] != cloud.camera[matches.other]
     agreed = np.bincount(cloud.camera[np.unique(matches.one[fits])], minlength=c)
     agreeing = agreed / np.maximum(np.bincount(cloud.camera, minlength=c), 1)
-    return Aligned(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, agreeing)
+    return Aligned(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, agreeing, loose)

@@ -240,7 +240,7 @@ class _Drive:
         self._robot, self._wheels, self._session = robot, wheels, session
         self._ticks = self._stops = 0
         self._driven_m = self._turned_rad = 0.0
-        self._touched = False
+        self._touching = self._touched = False
         self._depth: dict[str, DepthFrame] = {}
 
     def run(self, legs: Sequence[Leg]) -> Rehearsal:
@@ -271,20 +271,21 @@ class _Drive:
         self._stops += 1
 
     def _tick(self, command: Twist, images: bool = False) -> Twist:
+        """Record what was sensed and the command, then drive by it, as the runtime does. Return the new speed."""
+        now_ns, before = NS_PER_S + self._ticks * STEP_NS, self._wheels.motion
+        if images:
+            self._depth = dict(self._frames(now_ns))
+        message = OdometryMessage(now_ns, now_ns, before.pose, before.twist)
+        inputs = Inputs(now_ns, depth=self._depth, odometry=(message,), obstacle=self._touching)
+        self._session.tick(inputs, before, command, images)
         self._robot.command(command)
         sensed = self._robot.step(images=False)
         self._ticks += 1
-        now_ns = NS_PER_S + self._ticks * STEP_NS
-        before = self._wheels.motion.pose
         odometry = self._wheels.step(sensed.odometry.twist)
-        self._driven_m += distance(before, odometry.pose)
+        self._driven_m += distance(before.pose, odometry.pose)
         self._turned_rad += float(abs(odometry.twist.w_radps)) * STEP_S
+        self._touching = sensed.touching
         self._touched |= sensed.touching
-        if images:
-            self._depth = dict(self._frames(now_ns))
-        message = OdometryMessage(now_ns, now_ns, odometry.pose, odometry.twist)
-        inputs = Inputs(now_ns, depth=self._depth, odometry=(message,), obstacle=sensed.touching)
-        self._session.tick(inputs, odometry, command, images)
         return odometry.twist
 
     def _frames(self, now_ns: int) -> Iterator[tuple[str, DepthFrame]]:

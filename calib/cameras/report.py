@@ -42,8 +42,9 @@ def page(found: Calibration, guess: Mounts, title: str) -> str:
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="{"accepted" if found.accepted else "refused"}"><b>{html.escape(verdict)}</b></p>',
         f"<p>{found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven. "
-        f"Matched surfaces are {1000 * found.residual_m:.1f} mm apart (median). Of what the odometry tells, the true "
-        f"distance is {found.odometry_scale[0]:.4f} and the true turning {found.odometry_scale[1]:.4f}.</p>",
+        f"Matched surfaces are {1000 * found.residual_m:.1f} mm apart (median). "
+        f"True over told by the odometry: distance {found.odometry_scale[0]:.4f}, "
+        f"turning {found.odometry_scale[1]:.4f}.</p>",
     ]
     names = list(guess.depth)
     if found.aligned is not None and found.cloud is not None and found.start is not None:

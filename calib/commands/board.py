@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -56,15 +55,14 @@ def board(
 
     The frame of the board: x from its middle to the viewer, y to the right edge, z to the upper edge.
     """
-    check_json_target(json_file)
+    for target in (json_file, out, draw):
+        check_json_target(None if target is None else str(target))
     printed = checked_board(squares, square_m)
     if draw is not None:
         _draw(draw, printed)
         return
     if mounts is None or not camera:
         raise InputError("board: needs --mounts and --camera, or --draw")
-    if out is not None and (out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK)):
-        raise InputError(f"{out}: cannot be written: is a folder, or in none that can be written")
     loaded = load_mounts(mounts)
     known = {**loaded.color, **loaded.depth}
     files = _files(camera, known, mounts)

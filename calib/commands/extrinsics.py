@@ -46,9 +46,8 @@ def extrinsics(
 
     A refused calibration is one line with its reason; then no mounts are written.
     """
-    check_json_target(json_file)
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+    for target in (json_file, out, report):
+        check_json_target(None if target is None else str(target))
     mounts = load_mounts(guess)
     if live:
         _record(recording, config)

@@ -21,7 +21,8 @@ def gap(
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated base with the recorded commands, and print how far it drifts in 1, 5 and 10 s."""
-    check_json_target(json_file)
+    for target in (json_file, picture):
+        check_json_target(None if target is None else str(target))
     loaded, logs = load_plant(plant), read_logs(recording).logs
     gaps = [gap_of(log, loaded) for log in logs]
     table = drift_table(gaps)

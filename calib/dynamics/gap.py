@@ -104,7 +104,9 @@ def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
     draw.text((PAD_PX + 280, 8), "command", COMMAND, font)
     pieces = _restarted(gap)
     points = np.concatenate([gap.measured[:, :2], *pieces])
-    low, span = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), 0.1)
+    span = max(float(np.ptp(points, axis=0).max()), 0.1)
+    low = 0.5 * (points.min(axis=0) + points.max(axis=0)) - 0.5 * span
+    bar_m = 1.0 if span >= 1.0 else 0.1
 
     def placed(path_m: Floats) -> list[tuple[float, float]]:
         at = (path_m[:, :2] - low) / span * SIZE_PX
@@ -113,8 +115,8 @@ def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
     draw.line(placed(gap.measured), MEASURED, 3)
     for piece in pieces:
         draw.line(placed(piece), PLANT, 2)
-    draw.line([(PAD_PX, PAD_PX + SIZE_PX + 6), (PAD_PX + SIZE_PX / span, PAD_PX + SIZE_PX + 6)], INK, 2)
-    draw.text((PAD_PX, PAD_PX + SIZE_PX + 10), "1 m", INK, font)
+    draw.line([(PAD_PX, PAD_PX + SIZE_PX + 6), (PAD_PX + bar_m * SIZE_PX / span, PAD_PX + SIZE_PX + 6)], INK, 2)
+    draw.text((PAD_PX, PAD_PX + SIZE_PX + 10), f"{bar_m:g} m", INK, font)
     rows = (("v [m/s]", log.v_cmd, log.v, gap.speeds[:, 0]), ("w [rad/s]", log.w_cmd, log.w, gap.speeds[:, 1]))
     for number, (title, command, measured, plant) in enumerate(rows):
         top = SIZE_PX + 2 * PAD_PX + number * (STRIP_PX + PAD_PX)

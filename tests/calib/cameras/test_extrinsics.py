@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Mapping
@@ -15,15 +16,19 @@ import yaml
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from calib.cameras.align import Cloud, Matches, Placement, _Problem
-from calib.cameras.extrinsics import Calibration, calibrate
-from calib.cameras.keyframes import Session, read_session
+from calib.cameras.align import Aligned, Cloud, Matches, Placement, _Problem
+from calib.cameras.extrinsics import Calibration, _refusal, calibrate
+from calib.cameras.keyframes import Session, _checked, read_session
 from calib.cameras.mounts_file import mounts_text, placed, replace_file
 from calib.cameras.rehearsal import rehearse
 from calib.commands.extrinsics import extrinsics
+from hil.recordings.recording import open_recording
+from hil.recordings.ticks import ticks_of
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.values.errors import InputError
+from onboard.values.geometry import compose
+from onboard.values.messages import Pose
 
 DEFAULT = DEFAULT_ROBOT / "mounts.toml"
 MAPS = ("home", "gdc1", "lgrc1", "ghc3", "apartment", "ahg1", "willow", "gdc4", "ghc7", "ase1")
@@ -128,6 +133,50 @@ def test_an_answer_far_from_the_guess_is_refused(session: Session, folder: Path)
     assert not found.cameras
 
 
+@pytest.mark.parametrize("names", [("front",), ("front", "rear")])
+def test_one_or_two_cameras_are_enough(session: Session, folder: Path, names: tuple[str, ...]) -> None:
+    guess, true = load_mounts(folder / "guess.toml"), load_mounts(folder / "true.toml")
+    found = calibrate(session.keyframes, replace(guess, depth={name: guess.depth[name] for name in names}))
+    assert found.accepted, found.reason
+    away_m, away_deg = errors(found.cameras, true)
+    assert (max(away_m) < 0.03, max(away_deg) < 1.0) == (True, True), (away_m, away_deg)
+
+
+def test_walls_of_one_direction_are_refused() -> None:
+    normals = np.tile([[1.0, 0.0], [-1.0, 0.02]], (400, 1))
+    pairs = np.array([[500, 50], [50, 200]])
+    placement = Placement(np.zeros((2, 3)), np.zeros((5, 3)), np.ones(2))
+    aligned = Aligned(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), 1.0)
+    assert _refusal(["front", "rear"], aligned, {}, 0.001).startswith("only one wall: 0 % of other directions")
+    crossed = replace(aligned, normals=np.vstack([normals, normals[:, ::-1]]))
+    assert _refusal(["front", "rear"], crossed, {}, 0.001) == ""
+
+
+def test_times_out_of_order_and_poses_that_are_not_finite_are_named(folder: Path) -> None:
+    with open_recording(folder / "drive.mcap") as recording:
+        first, second, third = itertools.islice(ticks_of(recording), 3)
+    lost = replace(second, odometry=replace(second.odometry, pose=Pose(float("nan"), 0.0, 0.0)))
+    for ticks, told in (
+        ((first, third, second), "tick 1: time stamps out of order"),
+        ((first, lost, third), "tick 1: odometry is not finite"),
+    ):
+        with pytest.raises(InputError, match=told):
+            list(_checked(Path("drive.mcap"), ticks))
+
+
+def test_odometry_that_contradicts_the_surfaces_is_not_trusted(session: Session, folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    drifting, away = [], Pose(0.0, 0.0, 0.0)
+    for one in session.keyframes:
+        drifting.append(replace(one, odometry=compose(away, one.odometry)))
+        away = compose(away, Pose(0.0, 0.0, float(rng.normal(0.0, np.radians(3.0)))))
+    found = calibrate(drifting, load_mounts(folder / "guess.toml"))
+    assert found.aligned is None or found.aligned.loose > 3.0
+    if found.accepted:  # what it states of itself must hold
+        away_m, away_deg = errors(found.cameras, load_mounts(folder / "true.toml"))
+        assert (max(away_m) < 0.03, max(away_deg) < 1.5) == (True, True), (away_m, away_deg)
+
+
 def test_turning_alone_is_refused(session: Session, folder: Path) -> None:
     found = calibrate(session.keyframes[:25], load_mounts(folder / "guess.toml"))
     assert found.turned_deg > 270.0
@@ -199,23 +248,27 @@ def test_the_jacobian_is_the_derivative_of_the_residuals() -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("drift", [0.0, 1.0], ids=["usual odometry", "the paper's larger drift"])
 def test_twenty_seeds(tmp_path: Path, drift: float) -> None:
-    away_m, away_deg = [], []
+    away_m, away_deg, refused = [], [], 0
     for seed in range(20):
         true = moved(tmp_path / "true.toml", DEFAULT, seed, 6.0, 0.06)
         guess = load_mounts(moved(tmp_path / "guess.toml", true, 100 + seed, 5.0, 0.05, exact=True))
         rehearse(true, MAPS[seed % len(MAPS)], seed, tmp_path / "drive.mcap", drift=drift, force=True)
         found: Calibration = calibrate(read_session(tmp_path / "drive.mcap", guess).keyframes, guess)
-        assert found.accepted, f"seed {seed}: {found.reason}"
         one_m, one_deg = errors(found.cameras, load_mounts(true))
-        sys.stdout.write(f"seed {seed}: worst {1000 * max(one_m):.2f} mm and {max(one_deg):.3f} deg\n")
+        worst = f"worst {1000 * max(one_m):.2f} mm and {max(one_deg):.3f} deg" if found.accepted else found.reason
+        sys.stdout.write(f"drift {drift:g}, seed {seed}: {worst}\n")
         sys.stdout.flush()
+        refused += not found.accepted
         away_m += one_m
         away_deg += one_deg
-    sys.stdout.write(
-        f"drift {drift:g}, {len(away_m)} cameras: median {1000 * np.median(away_m):.2f} mm and "
-        f"{np.median(away_deg):.3f} deg, worst {1000 * max(away_m):.2f} mm and {max(away_deg):.3f} deg\n"
-    )
-    assert np.median(away_m) < 0.01
-    assert np.median(away_deg) < 0.3
-    assert max(away_m) < 0.03
-    assert max(away_deg) < 1.0
+    sys.stdout.write(f"drift {drift:g}: {refused} of 20 refused\n")
+    if away_m:
+        sys.stdout.write(
+            f"drift {drift:g}, {len(away_m)} cameras: median {1000 * np.median(away_m):.2f} mm and "
+            f"{np.median(away_deg):.3f} deg, worst {1000 * max(away_m):.2f} mm and {max(away_deg):.3f} deg\n"
+        )
+        assert np.median(away_m) < 0.01
+        assert np.median(away_deg) < 0.3
+        assert max(away_m) < 0.03
+        assert max(away_deg) < 1.0
+    assert refused == 0 or drift > 0.0

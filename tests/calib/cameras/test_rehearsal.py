@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calib.cameras.rehearsal import Rehearsal, rehearse
+from calib.commands.verify import assessed
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from onboard.config.config import DEFAULT_ROBOT
@@ -46,6 +47,13 @@ def test_each_stop_has_the_images_of_all_cameras(rehearsed: tuple[Path, Rehearsa
         assert set(tick.inputs.depth) == set(load_mounts(TRUE).depth)
         assert all(np.count_nonzero(frame.depth) > 100 for frame in tick.inputs.depth.values())
         assert abs(tick.odometry.twist.w_radps) < 0.01
+
+
+def test_the_base_answers_as_its_plant_says(rehearsed: tuple[Path, Rehearsal]) -> None:
+    with open_recording(rehearsed[0]) as recording:
+        checks = {one.name: one for one in assessed(recording).checks}
+    for axis in ("linear", "angular"):
+        assert checks[f"{axis} response"].value == pytest.approx(0.0, abs=0.06)
 
 
 def test_the_recorded_mounts_are_not_the_true_ones(rehearsed: tuple[Path, Rehearsal]) -> None:

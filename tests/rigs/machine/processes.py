@@ -26,8 +26,9 @@ class Command:
     """One of our commands while it runs; what it says goes to files."""
 
     def __init__(
-        self, module: str, *arguments: str | Path, folder: Path, domain: int | None = None, prefix: tuple[str, ...] = ()
-    ) -> None:
+        self, module: str, *arguments: str | Path, folder: Path, domain: int | None = None,
+        prefix: tuple[str, ...] = (), stdin: int = subprocess.DEVNULL,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self._out, self._err = (folder / f"{module}-{id(self)}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
@@ -35,7 +36,7 @@ class Command:
                 [*prefix, sys.executable, "-m", module, *map(str, arguments)],
                 cwd=folder,
                 env=environment(domain),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
