@@ -80,8 +80,12 @@ sbom: $(AUDIT_VENV)/.ready ## write out/sbom.cdx.json, the bill of materials (Cy
 	@echo "sbom: out/sbom.cdx.json, $$(grep -c '"type": "library"' out/sbom.cdx.json) components"
 
 .PHONY: bench
-bench: $(VENV)/.dev ## compare speeds with plain definitions in the same run
-	@$(BIN)/pytest -q -s tests/benchmarks $(ARGS)
+bench: $(VENV)/.dev ## compare speeds with peers in the same run, and with the accepted table (ACCEPT=1 writes it)
+	@BENCH=1 ACCEPT=$(ACCEPT) $(BIN)/pytest -q -s tests/benchmarks $(ARGS)
+
+.PHONY: performance
+performance: $(VENV)/.dev ## measure this machine and write docs/performance.md
+	@PYTHONPATH=. $(BIN)/python -m tests.benchmarks.performance docs/performance.md $(ARGS)
 
 .PHONY: mutants
 mutants: $(VENV)/.dev ## change the safety code line by line and count what the tests notice (goes on where it was)

@@ -52,9 +52,15 @@ COMMANDS = {
     ),
     "build": Command(
         "engines.export.command:build",
-        "On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's.",
+        "On the robot: build the TensorRT engine; install it if it decides as ONNX Runtime does. Exit 1: it does not.",
         DRIVE,
         "build onboard-v1",
+    ),
+    "check": Command(
+        "engines.export.command:check",
+        "On the robot: compare the installed TensorRT engine with ONNX Runtime on recordings. Exit 1: it is removed.",
+        DRIVE,
+        "check onboard-v1 recordings/robot_1.mcap",
     ),
     "completion": Command(
         "onboard.commands.completion:completion",

@@ -1,4 +1,4 @@
-"""`onboard-engines export` writes the network as ONNX; `onboard-engines build` makes a TensorRT engine of it."""
+"""`onboard-engines export` writes the network as ONNX; `build` and `check` are for a TensorRT engine of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
@@ -22,6 +22,7 @@ from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 
 if TYPE_CHECKING:
+    from engines.export.engine_check import Checked
     from engines.network.network import PolicyNetwork
 
 JsonTarget = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")]
@@ -87,26 +88,70 @@ def export(
         raise _refused(error) from error
 
 
+CacheOption = Annotated[
+    Path | None,
+    typer.Option("--cache", help="Folder of engines, as policy.engine_cache. Without it: the default robot's."),
+]
+HalfOption = Annotated[bool, typer.Option("--fp16/--no-fp16", help="Half precision where the manifest allows it.")]
+RandomOption = Annotated[int, typer.Option("--sequences", help="Random sequences without a recording.", min=1)]
+RANDOM = 20
+
+
 def build(
     model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
-    cache: Annotated[Path, typer.Option(help="Folder of engines, as policy.engine_cache in onboard.toml.")] = Path(
-        "engine-cache"
-    ),
-    fp16: Annotated[bool, typer.Option(help="Use half precision where the manifest allows it.")] = True,
-    sequences: Annotated[int, typer.Option(help="Number of random sequences of 30 decisions to compare.")] = 20,
+    cache: CacheOption = None,
+    fp16: HalfOption = True,
+    sequences: RandomOption = RANDOM,
+    recording: Annotated[
+        list[Path] | None, typer.Option(help="Compare on what this recording shows; once for each file.")
+    ] = None,
     json_target: JsonTarget = None,
 ) -> None:
-    """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
+    """On the robot: build the TensorRT engine; install it if it decides as ONNX Runtime does. Exit 1: it does not."""
     from engines.export.tensorrt import build_and_check
 
+    _judge(build_and_check, model, cache, fp16, recording or [], sequences, json_target)
+
+
+def check(
+    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
+    recordings: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RECORDING]...", help="Drives; without one, random sequences.")
+    ] = None,
+    cache: CacheOption = None,
+    fp16: HalfOption = True,
+    sequences: RandomOption = RANDOM,
+    json_target: JsonTarget = None,
+) -> None:
+    """On the robot: compare the installed TensorRT engine with ONNX Runtime on recordings. Exit 1: it is removed."""
+    from engines.export.tensorrt import check_installed
+
+    _judge(check_installed, model, cache, fp16, recordings or [], sequences, json_target)
+
+
+def _judge(
+    judge: Callable[..., Checked],
+    model: str,
+    cache: Path | None,
+    fp16: bool,
+    recordings: Sequence[Path],
+    random: int,
+    json_target: str | None,
+) -> None:
+    from onboard.config.config import Config
+
     try:
-        require_range("--sequences", sequences, 1)
         check_json_target(json_target)
-        result = build_and_check(model_path(model), cache, fp16=fp16, sequences=sequences)
+        for file in recordings:
+            if not file.is_file():
+                raise InputError(f"{file}: no such recording")
+        where = cache or Config().policy.engine_cache
+        found = judge(model_path(model), where, fp16=fp16, recordings=recordings, random=random)
     except OnboardError as error:
         raise _refused(error) from error
-    _report(result, json_target)
-    if not result["agrees"]:
+    _report(found.plain(), json_target)
+    typer.echo(found.line(), err=True)
+    if not found.agrees:
         raise typer.Exit(DISAGREES)
 
 

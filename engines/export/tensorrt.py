@@ -1,56 +1,66 @@
-"""On the robot: build the TensorRT engine and see whether it decides as ONNX Runtime does, and how fast."""
+"""On the robot: build the TensorRT engine, check it, and install it only if it decides as ONNX Runtime does."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from engines.export.engine_check import Checked, check, observed
 from onboard.drivers.engines.onnx_engine import OnnxEngine
-from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
-from onboard.policy.manifest import ModelManifest, check_engine, load_manifest
-from onboard.policy.parity import PARITY_STEPS, compare, random_inputs, zero_memory
-from onboard.values.interfaces import Engine
+from onboard.drivers.engines.tensorrt_build import refusal_of
+from onboard.drivers.engines.tensorrt_engine import TensorRtEngine, cached_engine
+from onboard.policy.manifest import check_engine, load_manifest
+from onboard.values.errors import EngineError
 
-MIN_AGREEMENT = 0.99
-"""Least share of decisions with the same action; near ties flip with the precision."""
-TIMED_DECISIONS = 200
+UNCHECKED = "unchecked"
+"""Folder in the cache of an engine that is being checked; the runtime does not look there."""
 
 
-def build_and_check(model: Path, cache: Path, *, fp16: bool, sequences: int) -> dict[str, Any]:
-    """Return the engine's name, its agreement with ONNX Runtime over random sequences, and decision times [ms].
+def build_and_check(model: Path, cache: Path, *, fp16: bool, recordings: Sequence[Path], random: int) -> Checked:
+    """Build an engine, compare it with ONNX Runtime, and install it in the cache if it agrees.
 
-    Raises MissingExtraError without TensorRT, pycuda or onnxruntime, EngineError and ConfigError as the engines do.
+    An engine that disagrees is deleted, and `refusal_of` says why; so is one that was installed before.
+    Raises MissingExtraError without TensorRT, pycuda or onnxruntime, InputError as `observed`, EngineError and
+    ConfigError as the engines do.
     """
+    _, target = cached_engine(load_manifest(model), cache, fp16=fp16)
+    installed = target.exists() and not refusal_of(target).exists()
+    found = _checked(model, cache if installed else cache / UNCHECKED, fp16=fp16, recordings=recordings, random=random)
+    built = target if installed else cache / UNCHECKED / target.name
+    try:
+        if found.agrees:
+            os.replace(built, target)
+            refusal_of(target).unlink(missing_ok=True)
+        else:
+            refusal_of(target).write_text(found.line() + "\n", encoding="utf-8")
+            built.unlink()
+    except OSError as error:
+        raise EngineError(f"{target}: cannot be changed: {error.strerror}") from error
+    return found
+
+
+def check_installed(model: Path, cache: Path, *, fp16: bool, recordings: Sequence[Path], random: int) -> Checked:
+    """Compare the installed engine with ONNX Runtime; delete it if it disagrees. Raises as `build_and_check`.
+
+    Raises EngineError too if none is installed.
+    """
+    name, target = cached_engine(load_manifest(model), cache, fp16=fp16)
+    if not target.exists():
+        raise EngineError(f"no engine for {name} in {cache}: `onboard-engines build` makes one")
+    return build_and_check(model, cache, fp16=fp16, recordings=recordings, random=random)
+
+
+def _checked(model: Path, cache: Path, *, fp16: bool, recordings: Sequence[Path], random: int) -> Checked:
     manifest = load_manifest(model)
+    shown = observed(model, manifest, recordings, random)
     engine = TensorRtEngine(model, manifest, cache, fp16=fp16)
     try:
         check_engine(model, manifest, engine.inputs, engine.outputs)
         engine.warm_up()
         reference = OnnxEngine(model)
-        parity = compare(engine, reference, manifest, steps=PARITY_STEPS, sequences=sequences)
+        found = check(engine, reference, manifest, shown)
         reference.close()
-        return {
-            "engine": engine.name,
-            "agrees": parity.agreement >= MIN_AGREEMENT,
-            "agreement": parity.agreement,
-            "parity": asdict(parity),
-            "decision_ms": decision_ms(engine, manifest),
-        }
+        return found
     finally:
         engine.close()
-
-
-def decision_ms(engine: Engine, manifest: ModelManifest, decisions: int = TIMED_DECISIONS) -> dict[str, float]:
-    """Return p50 and p99 of a warm engine's run time, copies in and out included [ms]."""
-    inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
-    times_ns = []
-    for _ in range(decisions):
-        begun_ns = time.perf_counter_ns()
-        engine.run(inputs)
-        times_ns.append(time.perf_counter_ns() - begun_ns)
-    p50, p99 = np.percentile(np.asarray(times_ns) / 1e6, [50, 99])
-    return {"p50": round(float(p50), 2), "p99": round(float(p99), 2)}

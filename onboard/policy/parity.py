@@ -1,12 +1,12 @@
-"""Parity of two engines of one model: both run random sequences, each with its own recurrent memory.
+"""Parity of two engines of one model: both run the same sequences, each with its own recurrent memory.
 
 Used after an export (PyTorch against ONNX Runtime) and on the robot (TensorRT against ONNX Runtime). Drift of a
-recurrent state shows only over many steps.
+recurrent state shows only over many steps, so a sequence lasts from one memory reset to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,13 @@ import numpy.typing as npt
 from onboard.policy.contract import twist_of
 from onboard.policy.encode import ActionFeed, ColorFeed, ScanFeed
 from onboard.policy.manifest import ModelManifest
-from onboard.values.errors import EngineError
+from onboard.values.errors import EngineError, InputError
 from onboard.values.interfaces import Engine
 
 PARITY_STEPS = 30
 """Decisions between two memory resets (10 s)."""
+Inputs = Mapping[str, npt.NDArray[Any]]
+"""Inputs of a decision by name; a memory in them is not used."""
 SPREAD_M = 5.0
 """Standard deviation of the random poses and goals [m]."""
 
@@ -68,6 +70,15 @@ def random_inputs(manifest: ModelManifest, rng: np.random.Generator) -> dict[str
     return inputs
 
 
+def random_sequences(
+    manifest: ModelManifest, *, steps: int = PARITY_STEPS, sequences: int = 1, seed: int = 0
+) -> Iterator[Iterator[Inputs]]:
+    """Yield sequences of random inputs; take each before the next."""
+    rng = np.random.default_rng(seed)
+    for _ in range(sequences):
+        yield (random_inputs(manifest, rng) for _ in range(steps))
+
+
 def compare(
     engine: Engine,
     reference: Engine,
@@ -77,16 +88,23 @@ def compare(
     sequences: int = 1,
     seed: int = 0,
 ) -> Parity:
+    """Return the agreement over random sequences. Raises as `compare_on`."""
+    given = random_sequences(manifest, steps=steps, sequences=sequences, seed=seed)
+    return compare_on(engine, reference, manifest, given)
+
+
+def compare_on(
+    engine: Engine, reference: Engine, manifest: ModelManifest, sequences: Iterable[Iterable[Inputs]]
+) -> Parity:
     """Return the agreement of `engine` with `reference` over sequences that start with a memory of zeros.
 
-    Raises EngineError when an engine fails or returns values that are not finite.
+    Raises EngineError when an engine fails or returns values that are not finite, InputError without a decision.
     """
-    rng, output = np.random.default_rng(seed), manifest.action.output
-    same, logit_differences, memory_differences, spreads = 0, [0.0], [0.0], [0.0]
-    for _ in range(sequences):
+    output = manifest.action.output
+    same, logit_differences, memory_differences, spreads = 0, [0.0], [0.0], list[float]()
+    for sequence in sequences:
         memories = [dict(zero_memory(manifest)) for _ in range(2)]
-        for _ in range(steps):
-            inputs = random_inputs(manifest, rng)
+        for inputs in sequence:
             outputs = [run.run({**inputs, **memory}) for run, memory in zip((engine, reference), memories, strict=True)]
             mine, theirs = (_finite(found[output]).reshape(-1) for found in outputs)
             same += int(_same(manifest, mine, theirs))
@@ -95,7 +113,9 @@ def compare(
             states = [{one.input: _finite(found[one.output]) for one in manifest.memory} for found in outputs]
             memory_differences += [float(np.abs(states[0][name] - states[1][name]).max()) for name in states[0]]
             memories = list(states)
-    return Parity(steps * sequences, same, max(logit_differences), max(memory_differences), float(np.mean(spreads[1:])))
+    if not spreads:
+        raise InputError("there is no decision on which two engines can be compared")
+    return Parity(len(spreads), same, max(logit_differences), max(memory_differences), float(np.mean(spreads)))
 
 
 def zero_memory(manifest: ModelManifest) -> Mapping[str, npt.NDArray[Any]]:

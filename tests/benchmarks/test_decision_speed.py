@@ -1,21 +1,29 @@
-"""Decisions of the full network on ONNX Runtime: threads that sleep against threads that spin, and half weights."""
+"""Decisions of the full network on ONNX Runtime: beside PyTorch, sleeping beside spinning threads, half weights."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from engines.export.export import export, untrained_network
-from engines.export.tensorrt import decision_ms
+from engines.export.engine_check import decision_ms
+from engines.export.export import TorchEngine, export, untrained_network
+from engines.export.restore import restored
 from engines.network.network import PAPER
+from onboard.config.config import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.inference import blank_observation
+from onboard.policy.manifest import load_manifest
 from onboard.policy.network_policy import load_policy
+from onboard.policy.parity import random_inputs, zero_memory
+from onboard.values.interfaces import Engine
 from onboard.values.messages import ColorFrame
+from tests.benchmarks.conftest import Ratios
 
 DECISIONS = 60
 ROUNDS = 2
@@ -56,6 +64,29 @@ def test_sleeping_threads_cost_the_robot_less(tmp_path):
         print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, processor {cpu_ms:.1f} ms a decision")
     print(f"processor time, spinning over sleeping: {costs[True] / costs[False]:.2f}")
     assert costs[False] < costs[True]
+
+
+def test_the_engine_is_faster_than_pytorch(ratios: Ratios) -> None:
+    """The shipped network, each on one thread."""
+    model = model_path("onboard-v1")
+    manifest, engine, peer = (
+        load_manifest(model),
+        OnnxEngine(model, threads=1),
+        TorchEngine(restored(model, load_manifest(model))),
+    )
+    torch.set_num_threads(1)
+    inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
+    ratios.check("engine of onboard-v1, one thread: PyTorch", lambda: _best_ms(peer, inputs) / _best_ms(engine, inputs))
+    engine.close()
+
+
+def _best_ms(engine: Engine, inputs: Mapping[str, np.ndarray]) -> float:
+    def run() -> float:
+        begun = time.thread_time_ns()
+        engine.run(inputs)
+        return (time.thread_time_ns() - begun) / 1e6
+
+    return min(run() for _ in range(HALF_DECISIONS))
 
 
 HALF_ROUNDS, HALF_DECISIONS = 4, 40

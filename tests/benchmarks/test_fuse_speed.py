@@ -21,6 +21,7 @@ from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import fuse_plain, planar
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS
+from tests.benchmarks.conftest import Ratios
 from tests.benchmarks.test_record_cost import real_images
 from tests.rigs.fusion.plain_fusion import by_angle, pixel_by_pixel
 
@@ -109,40 +110,42 @@ def best_ms(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
     return times
 
 
+PEERS = {
+    "the former kernel": (pixel_by_pixel, 4.0, ROUNDS),  # 5.4 alone, 4.7 beside three that sort
+    "a loop with arctan2": (by_angle, 7.0, ROUNDS),
+    "numpy": (fuse_plain, 40.0, 3),  # 97 to 115 alone, 54 beside the other tests
+}
+"""Peers by name, how many times as long they must take on the real images, and rounds."""
+
+
 @pytest.mark.parametrize("name", scenes())
-def test_kernel_against_plain_loops(name: str) -> None:
+def test_kernel_against_plain_loops(name: str, ratios: Ratios) -> None:
     images, mounts = scenes()[name]
     kernel = prepared(images, mounts)
-    plain = [
-        lambda fusion=fusion: fuse_all(fusion, images, mounts) for fusion in (fuse_plain, pixel_by_pixel, by_angle)
-    ]
-    assert np.array_equal(kernel(), plain[0]())
-    kernel_ms, former_ms, angle_ms = best_ms(kernel, *plain[1:])
-    (definition_ms,) = best_ms(plain[0], rounds=3)
-    print(f"\nfuse 4 x 848x480, {name}: kernel {kernel_ms:.2f} ms")
-    peers = {
-        "the former kernel": (former_ms, 4.0),  # 5.4 alone, 4.7 beside three processes that sort
-        "a loop with arctan2": (angle_ms, 7.0),
-        "numpy": (definition_ms, 40.0),  # 97 to 115 alone, 54 beside the other tests
-    }
-    for peer, (peer_ms, least) in peers.items():
-        print(f"  {peer}: {peer_ms:.1f} ms, {peer_ms / kernel_ms:.1f} times as long")
-        if name.startswith("real"):
-            assert peer_ms / kernel_ms > (least if name == "real images" else 1.0), peer
-    assert kernel_ms < min(former_ms, angle_ms)
+    assert np.array_equal(kernel(), fuse_all(fuse_plain, images, mounts))
+    for peer, (fusion, least, rounds) in PEERS.items():
+
+        def measure(fusion: Fusion = fusion, rounds: int = rounds) -> float:
+            kernel_ms, peer_ms = best_ms(kernel, lambda: fuse_all(fusion, images, mounts), rounds=rounds)
+            return peer_ms / kernel_ms
+
+        ratios.check(f"fusion, {name}: {peer}", measure, least if name == "real images" else 1.0)
 
 
-def test_growth_with_pixels() -> None:
+def test_growth_with_pixels(ratios: Ratios) -> None:
     images, mounts = scenes()["real images"]
     twice = [np.repeat(image, 2, axis=0) for image in images]
     lens = (LENS[0], 2 * LENS[1], LENS[2], 2 * LENS[3] + 0.5, LENS[4])
-    single_ms, double_ms = best_ms(prepared(images, mounts), prepared(twice, mounts, lens))
-    print(f"\nfuse 4 x 848x960: {double_ms:.2f} ms, {double_ms / single_ms:.2f} times 4 x 848x480")
-    assert double_ms / single_ms < 2.1
+
+    def measure() -> float:
+        single_ms, double_ms = best_ms(prepared(images, mounts), prepared(twice, mounts, lens))
+        return 2.0 * single_ms / double_ms
+
+    ratios.check("fusion, real images: twice the pixels in one image, for each", measure, 2.0 / 2.1)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ to build the peer")
-def test_kernel_against_pointcloud_to_laserscan(tmp_path: Path) -> None:
+def test_kernel_against_pointcloud_to_laserscan(tmp_path: Path, ratios: Ratios) -> None:
     subprocess.run(["g++", "-O3", "-shared", "-fPIC", "-o", tmp_path / "peers.so", CPP], check=True)
     peer = ctypes.CDLL(str(tmp_path / "peers.so"))
     images, mounts = scenes()["real images"]
@@ -168,16 +171,15 @@ def test_kernel_against_pointcloud_to_laserscan(tmp_path: Path) -> None:
 
     kernel = prepared(images, mounts)
     assert_alike(whole(), kernel())
-    kernel_ms, whole_ms, convert_ms = best_ms(kernel, whole, convert, rounds=15)
-    loop_ms = whole_ms - convert_ms
-    print(
-        f"\npointcloud_to_laserscan's loop in C++: {loop_ms:.1f} ms, {loop_ms / kernel_ms:.1f} times the kernel's "
-        f"{kernel_ms:.2f} ms; with the conversion {whole_ms:.1f} ms, {whole_ms / kernel_ms:.1f} times"
-    )
-    assert kernel_ms < loop_ms
+
+    def loop_alone() -> float:
+        kernel_ms, whole_ms, convert_ms = best_ms(kernel, whole, convert, rounds=15)
+        return (whole_ms - convert_ms) / kernel_ms
+
+    ratios.check("fusion, real images: pointcloud_to_laserscan's loop, C++", loop_alone)
 
 
-def test_kernel_against_realsense_pointcloud(tmp_path: Path) -> None:
+def test_kernel_against_realsense_pointcloud(tmp_path: Path, ratios: Ratios) -> None:
     pytest.importorskip("pyrealsense2", reason="the peer is librealsense's pointcloud")
     images, mounts = scenes()["real images"]
     np.savez(tmp_path / "images.npz", images=images, transforms=mounts, lens=LENS)
@@ -186,12 +188,7 @@ def test_kernel_against_realsense_pointcloud(tmp_path: Path) -> None:
     peer = json.loads(run.stdout.splitlines()[-1])
     kernel = prepared(images, mounts)
     assert_alike(np.array(peer["ranges_m"]), kernel())
-    (kernel_ms,) = best_ms(kernel)
-    print(
-        f"\nlibrealsense and numpy: {peer['ms']:.1f} ms, "
-        f"{peer['ms'] / kernel_ms:.0f} times the kernel's {kernel_ms:.2f} ms"
-    )
-    assert kernel_ms < peer["ms"]
+    ratios.check("fusion, real images: librealsense's pointcloud, numpy", lambda: peer["ms"] / best_ms(kernel)[0])
 
 
 def assert_alike(peer_m: np.ndarray, ours_m: np.ndarray) -> None:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from onboard.commands.bench.lateness import AsyncioClock
+from onboard.commands.bench.lateness import AsyncioClock, count
 from onboard.values.clock import Histogram, MonotonicClock
+from tests.benchmarks.conftest import Ratios
 
 PERIOD_NS = 5_000_000
-TICKS = 300
+TICKS, TURNS = 60, 5
 
 
-async def lateness(clock: MonotonicClock) -> Histogram:
-    histogram = Histogram()
-    deadline_ns = clock.now_ns()
-    for _ in range(TICKS):
-        deadline_ns += PERIOD_NS
-        await clock.sleep_until(deadline_ns)
-        histogram.add(abs(clock.now_ns() - deadline_ns))
-    clock.close()
-    return histogram
+def test_timerfd_is_more_punctual_than_asyncio(ratios: Ratios) -> None:
+    def measure() -> float:
+        ours, peer = Histogram(), Histogram()
+        for _ in range(TURNS):
+            asyncio.run(count(MonotonicClock(), PERIOD_NS, TICKS, ours))
+            asyncio.run(count(AsyncioClock(), PERIOD_NS, TICKS, peer))
+        return peer.quantile_ns(0.5) / ours.quantile_ns(0.5)
 
-
-def test_timerfd_is_more_punctual_than_asyncio() -> None:
-    ours = asyncio.run(lateness(MonotonicClock()))
-    peer = asyncio.run(lateness(AsyncioClock()))
-    ratio = peer.quantile_ns(0.5) / ours.quantile_ns(0.5)
-    print(f"\nlateness ms: timerfd {ours.summary_ms()}, asyncio {peer.summary_ms()}, median ratio {ratio:.1f}")
-    assert ratio > 1.0
+    ratios.check("median lateness of a tick: asyncio.sleep", measure)

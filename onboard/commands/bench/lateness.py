@@ -37,7 +37,7 @@ class AsyncioClock(MonotonicClock):
         await asyncio.sleep(max(0.0, (deadline_ns - self.now_ns()) / NS_PER_S))
 
 
-async def _count(clock: Clock, period_ns: int, ticks: int, counted: Histogram) -> None:
+async def count(clock: Clock, period_ns: int, ticks: int, counted: Histogram) -> None:
     """Add the lateness of each tick to a histogram; a tick that asyncio starts early counts with its distance."""
     deadline_ns = clock.now_ns()
     for _ in range(ticks):
@@ -56,8 +56,8 @@ def lateness(control_hz: float, seconds: float) -> Iterator[Row]:
     period_ns, ticks = round(NS_PER_S / control_hz), max(1, round(min(seconds, TURN_S) * control_hz))
     with _first() as fifo:
         for _ in range(max(1, round(seconds * control_hz / ticks))):
-            asyncio.run(_count(MonotonicClock(), period_ns, ticks, ours))
-            asyncio.run(_count(AsyncioClock(), period_ns, ticks, peer))
+            asyncio.run(count(MonotonicClock(), period_ns, ticks, ours))
+            asyncio.run(count(AsyncioClock(), period_ns, ticks, peer))
             cyclictest(period_ns, ticks, fifo, kernel)
     told = f"{ours.count} ticks each, {f'FIFO {FIFO_PRIORITY}' if fifo else 'normal scheduler'}"
     for name, fraction in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)):

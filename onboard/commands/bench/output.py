@@ -133,8 +133,8 @@ def recording(config: Config) -> Iterator[Row]:
     rng, rates = np.random.default_rng(0), config.rates
     images = [room(rng, one.height, one.width) for one in load_mounts(config.robot.mounts).depth.values()]
     color = rng.integers(0, 256, (POLICY_HEIGHT, POLICY_WIDTH, 3), dtype=np.uint8)
-    messages = [_image(f"/{i}/depth/image", "16UC1", image) for i, image in enumerate(images)]
-    messages.append(_image("/color/image", "rgb8", color))
+    messages = [image_message(f"/{i}/depth/image", "16UC1", image) for i, image in enumerate(images)]
+    messages.append(image_message("/color/image", "rgb8", color))
     decisions = round(RECORDED_S * rates.control_hz / rates.ticks_per_decision)
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=nearest(config.record.directory)) as folder:
         peer_ms = duration_ms(lambda: _write(Path(folder) / "plain", [*images, color], decisions))
@@ -144,7 +144,8 @@ def recording(config: Config) -> Iterator[Row]:
     yield row("recording of a second", took_ms / RECORDED_S, "ms", peer_ms / RECORDED_S, told)
 
 
-def _image(topic: str, encoding: str, image: np.ndarray) -> Message:
+def image_message(topic: str, encoding: str, image: np.ndarray) -> Message:
+    """Return an image as the recorder takes it."""
     make = partial(ros_image, 0, "camera", encoding, image)
     return Message(topic, message_type(ros.Image), lambda: ros.to_cdr(make()))
 

@@ -17,6 +17,7 @@ from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.drivers.engines.tensorrt_build import refusal_of
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import ModelManifest, check_engine, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine
@@ -94,6 +95,9 @@ def _tensorrt(config: Config, manifest: ModelManifest, named: str, values: dict[
     built = file.exists()
     remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
     problems = [] if built else [Problem(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
+    if (refused := refusal_of(file)).exists():
+        why = refused.read_text(encoding="utf-8").strip()
+        problems = [Problem(Level.RED, f"the engine for {engine} was refused: {why}", 'policy.engine = "onnxruntime"')]
     return combined("policy", f"{named}; {engine}", problems, **values, file=str(file), built=built)
 
 

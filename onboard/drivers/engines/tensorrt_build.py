@@ -55,6 +55,11 @@ def engine_path(cache: Path, key: EngineKey) -> Path:
     return cache / f"{device}-trt{key.tensorrt}-{precision}-{digest[:16]}.engine"
 
 
+def refusal_of(engine: Path) -> Path:
+    """Return the file that says in one line why an engine was refused, whether it exists or not."""
+    return engine.with_suffix(".refused")
+
+
 def tensorrt_version() -> str:
     """Return TensorRT's version. Raises MissingExtraError when it is not installed."""
     require_tensorrt()

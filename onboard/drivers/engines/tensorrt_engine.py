@@ -21,6 +21,7 @@ from onboard.drivers.engines.tensorrt_build import (
     EngineKey,
     build_engine,
     engine_path,
+    refusal_of,
     require_tensorrt,
     tensorrt_version,
 )
@@ -59,8 +60,8 @@ class TensorRtEngine:
     def __init__(self, model: Path, manifest: ModelManifest, cache: Path, *, fp16: bool = True) -> None:
         """Take the engine from the cache, or build it there first, which takes minutes.
 
-        Raises MissingExtraError without tensorrt or pycuda, EngineError in one line when the engine cannot be built,
-        loaded or fitted with buffers.
+        Raises MissingExtraError without tensorrt or pycuda, EngineError in one line when the engine was refused, or
+        cannot be built, loaded or fitted with buffers.
         """
         require_libraries()
         self._thread = threading.get_ident()
@@ -90,6 +91,8 @@ class TensorRtEngine:
     def _load(self, model: Path, path: Path, key: EngineKey, weights: Weights) -> None:
         """Make execution context, stream and buffers."""
         runtime = trt.Runtime(trt.Logger(trt.Logger.WARNING))
+        if refusal_of(path).exists():
+            raise EngineError(f"{refusal_of(path)}: {refusal_of(path).read_text(encoding='utf-8').strip()}")
         engine = _deserialized(runtime, path) if path.exists() else None
         if engine is None:
             build_engine(model, path, key.half_precision_nodes, weights)

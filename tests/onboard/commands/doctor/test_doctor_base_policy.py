@@ -16,6 +16,7 @@ from onboard.commands.doctor.finding import Level
 from onboard.config.config import Config, PolicySection
 from onboard.config.pretrained import model_path
 from onboard.drivers.engines import tensorrt_build, tensorrt_engine
+from onboard.drivers.engines.tensorrt_build import refusal_of
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import EngineError
@@ -120,6 +121,10 @@ def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatc
     file.touch()
     assert engine.policy(config, driving=True).found.endswith(name)
     assert engine.policy(config, driving=True).level is GREEN
+    refusal_of(file).write_text("chooses as ONNX Runtime in 3 of 60 decisions\n")
+    refused = engine.policy(config, driving=True)
+    assert refused.level is RED
+    assert "3 of 60 decisions" in refused.found
 
 
 def test_tensorrt_on_a_machine_without_it_is_red() -> None:

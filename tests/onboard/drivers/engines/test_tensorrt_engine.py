@@ -20,7 +20,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engines.export.tensorrt import build_and_check
+from engines.export import engine_check
+from engines.export.tensorrt import build_and_check, check_installed
 from onboard.drivers.engines import tensorrt_build, tensorrt_engine
 from onboard.drivers.engines.tensorrt_build import EngineKey, build_engine, engine_path, may_be_half
 from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
@@ -269,16 +270,39 @@ def test_an_inference_that_does_not_start_is_an_engine_error(machine, engine):
         engine.run(inputs())
 
 
-def test_the_robots_check_tells_an_engine_that_decides_otherwise(machine, model, tmp_path):
+def test_an_engine_that_decides_otherwise_is_not_installed(machine, model, tmp_path):
     """The fake's logits are all equal, the model's largest is the last; both count in their memory."""
     machine.layers = list(network_layers().values())
-    report = build_and_check(model, tmp_path / "cache", fp16=True, sequences=2)
-    assert (report["agrees"], report["agreement"]) == (False, 0.0)
-    assert report["parity"]["steps"] == 60
-    assert report["parity"]["max_memory_difference"] == 0.0
-    assert report["engine"] == "tensorrt 10.3.0 on Orin (nvgpu)"
-    assert 0.0 < report["decision_ms"]["p50"] <= report["decision_ms"]["p99"]
+    cache = tmp_path / "cache"
+    found = build_and_check(model, cache, fp16=True, recordings=(), random=2)
+    assert (found.agrees, found.parity.agreement) == (False, 0.0)
+    assert found.parity.steps == 60
+    assert found.parity.max_memory_difference == 0.0
+    assert found.engine == "tensorrt 10.3.0 on Orin (nvgpu)"
+    assert 0.0 < found.decision_ms["p50"] <= found.decision_ms["p99"]
     assert machine.log[-1] == "detach"
+    assert list(cache.rglob("*.engine")) == []
+    with pytest.raises(EngineError, match=r"\.refused: tensorrt .* in 0 of 60 decisions"):
+        TensorRtEngine(model, load_manifest(model), cache)
+
+
+def test_an_engine_that_agrees_is_installed_and_checked_again(machine, monkeypatch, model, tmp_path):
+    machine.layers = list(network_layers().values())
+    cache = tmp_path / "cache"
+    build_and_check(model, cache, fp16=True, recordings=(), random=1)
+    (refused,) = cache.glob("*.refused")
+    with pytest.raises(EngineError, match="no engine for tensorrt"):
+        check_installed(model, cache, fp16=True, recordings=(), random=1)
+    monkeypatch.setattr(engine_check, "RANDOM_AGREEMENT", 0.0)
+    assert build_and_check(model, cache, fp16=True, recordings=(), random=1).agrees
+    (installed,) = cache.rglob("*.engine")
+    assert installed.parent == cache
+    assert not refused.exists()
+    TensorRtEngine(model, load_manifest(model), cache).close()
+    monkeypatch.setattr(engine_check, "RANDOM_AGREEMENT", 0.5)
+    assert not check_installed(model, cache, fp16=True, recordings=(), random=1).agrees
+    assert not installed.exists()
+    assert refused.exists()
 
 
 def test_without_tensorrt_jetpack_and_the_extra_are_named(monkeypatch, model, tmp_path):

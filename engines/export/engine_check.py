@@ -1,0 +1,102 @@
+"""Whether an engine decides as a reference does: on recorded drives or on random sequences, and how fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.export.fp16 import MIN_AGREEMENT, Listener
+from hil.replay.replay import replay
+from onboard.config.config import Config
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.encode import tensors
+from onboard.policy.manifest import ModelManifest
+from onboard.policy.parity import Inputs, Parity, compare_on, random_inputs, random_sequences, zero_memory
+from onboard.values.interfaces import Engine
+
+RANDOM_AGREEMENT = 0.99
+"""Least share of random decisions with the same action: there near ties are frequent, and flip with the precision."""
+TIMED_DECISIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Sequences of inputs, each from one memory reset to the next.
+
+    least: share of decisions that must have the same action
+    """
+
+    sequences: Iterable[Iterable[Inputs]]
+    source: str
+    least: float
+
+
+def observed(model: Path, manifest: ModelManifest, recordings: Sequence[Path], random: int) -> Observed:
+    """Return what recorded drives show to a model, with its memory resets; without recordings, random sequences.
+
+    The recorded policy may be another one. Raises InputError or ConfigError for a file that cannot be replayed.
+    """
+    if not recordings:
+        sequences = random_sequences(manifest, sequences=random)
+        return Observed(sequences, f"{random} random sequences", RANDOM_AGREEMENT)
+    shown: list[list[Inputs]] = []
+    for recording in recordings:
+        listener = Listener(OnnxEngine(model, threads=1), manifest, Config().policy.memory_reset_s)
+        replay(recording, policy=listener)
+        memory = listener.initial_memory()
+        shown += [[tensors(one, memory, manifest) for one in sequence] for sequence in listener.sequences]
+    return Observed(shown, ", ".join(str(recording) for recording in recordings), MIN_AGREEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found about an engine.
+
+    source:      decisions that were compared
+    decision_ms: p50 and p99 of a run, copies in and out included [ms]
+    """
+
+    engine: str
+    reference: str
+    source: str
+    agrees: bool
+    least: float
+    parity: Parity
+    decision_ms: dict[str, float]
+
+    def line(self) -> str:
+        """Return the result in one line."""
+        parity = self.parity
+        return (
+            f"{self.engine} chooses as {self.reference} in {parity.same_action} of {parity.steps} decisions "
+            f"({parity.agreement:.2%}) of {self.source}, must be {self.least:.1%}"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the result as plain values."""
+        return {**asdict(self), "agreement": self.parity.agreement}
+
+
+def check(engine: Engine, reference: Engine, manifest: ModelManifest, shown: Observed) -> Checked:
+    """Return how an engine compares with a reference. Raises as `compare_on`."""
+    parity = compare_on(engine, reference, manifest, shown.sequences)
+    agrees = parity.agreement >= shown.least
+    times = decision_ms(engine, manifest)
+    return Checked(engine.name, reference.name, shown.source, agrees, shown.least, parity, times)
+
+
+def decision_ms(engine: Engine, manifest: ModelManifest, decisions: int = TIMED_DECISIONS) -> dict[str, float]:
+    """Return p50 and p99 of a warm engine's run time, copies in and out included [ms]."""
+    inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
+    times_ns = []
+    for _ in range(decisions):
+        begun_ns = time.perf_counter_ns()
+        engine.run(inputs)
+        times_ns.append(time.perf_counter_ns() - begun_ns)
+    p50, p99 = np.percentile(np.asarray(times_ns) / 1e6, [50, 99])
+    return {"p50": round(float(p50), 2), "p99": round(float(p99), 2)}

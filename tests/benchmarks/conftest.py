@@ -1,0 +1,82 @@
+"""The table of ratios: how much longer a peer takes, row by row, against the last accepted table in `ratios.toml`.
+
+`make bench` fails if a row is more than a fifth below the accepted one. `make bench ACCEPT=1` writes what it measured.
+In other runs of the tests only the limit of each row holds, because other tests run beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from onboard.config.toml_file import read_toml
+from onboard.config.toml_text import toml_key
+
+ACCEPTED = Path(__file__).parent / "ratios.toml"
+HEAD = "# How many times as long the peer takes. `make bench` fails a fifth below; `make bench ACCEPT=1` writes it.\n"
+ALLOWED = 0.8
+"""A regression above 20 % fails."""
+TRIES = 3
+"""A row is measured again while it is too low, since other programs of a shared machine disturb it."""
+
+
+class Ratios:
+    """Ratios of this run beside the accepted ones."""
+
+    def __init__(self, file: Path = ACCEPTED, *, compares: bool) -> None:
+        self.accepted: dict[str, float] = read_toml(file) if file.exists() else {}
+        self.measured: dict[str, float] = {}
+        self._file, self._compares = file, compares
+
+    def check(self, name: str, measure: Callable[[], float], least: float = 1.0) -> None:
+        """Measure a row, at most TRIES times, and fail if its best is below `least` or the accepted table."""
+        wanted = max(least, ALLOWED * self.accepted.get(name, 0.0) if self._compares else 0.0)
+        for _ in range(TRIES):
+            self.measured[name] = max(measure(), self.measured.get(name, 0.0))
+            if self.measured[name] >= wanted:
+                break
+        found, before = self.measured[name], self.accepted.get(name)
+        assert found >= wanted, f"{name}: {found:.2f}, must be {wanted:.2f} (limit {least:g}, accepted {before})"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table."""
+        for name, found in self.measured.items():
+            before = self.accepted.get(name)
+            yield f"{name:<60} {found:8.2f}  {'new' if before is None else f'accepted {before:.2f}'}"
+
+    def save(self) -> None:
+        """Write the accepted table, with the rows of this run in place of the old ones."""
+        rows = {**self.accepted, **{name: round(found, 2) for name, found in self.measured.items()}}
+        text = HEAD + "".join(f"{toml_key(name)} = {rows[name]}\n" for name in sorted(rows))
+        self._file.write_text(text, encoding="utf-8")
+
+
+TABLE = pytest.StashKey[Ratios]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the table."""
+    config.stash[TABLE] = Ratios(compares="BENCH" in os.environ and not accepting())
+
+
+def accepting() -> bool:
+    """Return whether this run writes the table."""
+    return bool(os.environ.get("ACCEPT"))
+
+
+@pytest.fixture
+def ratios(pytestconfig: pytest.Config) -> Ratios:
+    """The table of this run."""
+    return pytestconfig.stash[TABLE]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the table, and write it if it is accepted."""
+    table = config.stash[TABLE]
+    for line in table.lines():
+        terminalreporter.write_line(line)
+    if accepting() and table.measured:
+        table.save()
