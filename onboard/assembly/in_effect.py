@@ -28,6 +28,7 @@ def in_effect(config: Config) -> dict[str, str]:
         "wire": _wire(config),
         "limits": f"{limits.v_min_mps:g} to {limits.v_max_mps:g} m/s, {limits.w_max_radps:g} rad/s, "
         f"{_footprint(config)}, {limits.stop_margin_m:g} m to obstacles; goals within {goal.tolerance_m:g} m"
+        f"{f' with confidence {goal.arrival_confidence:g}' if goal.arrival_confidence else ''}"
         f"{_blind(config)}",
         "off": "; ".join(_off(config)) or "nothing",
     }

@@ -24,6 +24,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("dds", "stamped_cmd_vel", True, "wire", "as TwistStamped"),
     ("dds", "namespace", "robot1", "wire", "/robot1/goal_pose"),
     ("dds", "domain", 7, "wire", "domain 7 on lo"),
+    ("goal", "arrival_confidence", 0.9, "limits", "goals within 0.2 m with confidence 0.9"),
     ("odometry", "input", "serial", "wire", "base on /dev/base"),
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
     ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),

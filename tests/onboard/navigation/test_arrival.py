@@ -92,6 +92,10 @@ def test_the_turn_is_an_action_of_the_paper() -> None:
     assert arrival.TURN in ACTIONS
 
 
+def test_a_filter_above_9_cm_never_fits_the_default_tolerance_with_0_9() -> None:
+    assert within((0.0, 0.0), covariance(0.094), 0.2) < CONFIDENCE < within((0.0, 0.0), covariance(0.09), 0.2)
+
+
 @given(off_m=st.floats(0.0, 1.0), sd_m=st.floats(1e-3, 10.0), radius_m=st.floats(0.02, 2.0), turn=st.floats(-4.0, 4.0))
 def test_equal_deviations_give_the_noncentral_chi_square(
     off_m: float, sd_m: float, radius_m: float, turn: float
