@@ -23,7 +23,7 @@ from onboard.policy.dwa.cost_to_go import CostField, sample
 from onboard.policy.dwa.distance_field import rim_of
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
 from onboard.values.kernel import kernel
-from onboard.values.messages import Decision, Memory, Motion, Scan
+from onboard.values.messages import Decision, Memory, Motion, Scan, Twist
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
@@ -31,6 +31,7 @@ Flags = npt.NDArray[np.bool_]
 
 TURN_RADPS = 1.0
 """A polygon turns in place at most this fast: the limits slow it in narrow places and beside blind sectors (R25)."""
+LEFT, RIGHT = (ACTIONS.index(Twist(0.0, w_radps)) for w_radps in (TURN_RADPS, -TURN_RADPS))
 TAIL_S = 0.43
 """Duration of a sequel."""
 STILL_MPS = 0.02
@@ -73,6 +74,8 @@ UNSAFE = -1e6
 """A score below any remaining time."""
 STAND = 10.0
 """The score of a forced stop; all other scores are below 0."""
+HELD = 0.0
+"""The score of the turn of a polygon that no action brings on."""
 RATE_MATCH = (0.15, 0.6)
 """Predicted accelerations are used while measured and predicted speeds [m/s, rad/s] differ by less than this."""
 
@@ -127,7 +130,7 @@ class DynamicWindow:
         radius_m = footprint.radius_m
         self._margins = Margins(radius_m + KEEP_M, radius_m + REMEMBERED_KEEP_M, radius_m + COMFORT_M)
         spins = [not footprint.is_round and one.v_mps == 0.0 and abs(one.w_radps) > TURN_RADPS for one in ACTIONS]
-        self._allowed = ~np.array(spins)
+        self._allowed, self._round, self._tolerance_m = ~np.array(spins), footprint.is_round, goal.tolerance_m
         scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
         self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
 
@@ -173,7 +176,8 @@ class DynamicWindow:
         """Return the best action and the course for the next decision. Logits are about minus the remaining seconds.
 
         Actions that cannot stop clear have twice UNSAFE, actions without a clear sequel UNSAFE. The stop action has
-        STAND at the goal, or with `wait`.
+        STAND at the goal, or with `wait`. A polygon that no action brings on asks for the turn to its path, with HELD:
+        the limits hold it, and the recovery backs off the way it came.
         """
         x, y = goal_xy_m
         away_m = math.hypot(fan.places_m[0, 0] - x, fan.places_m[0, 1] - y)
@@ -187,6 +191,9 @@ class DynamicWindow:
         if arrived or wait:
             action = STOP_ACTION
             scores[action] = STAND
+        elif action == STOP_ACTION and not self._round and away_m > self._tolerance_m:
+            action = _turn_towards(field, fan.places_m[0], motion.pose.yaw_rad)
+            scores[action] = HELD
         v, w, dv, dw = fan.predicted[action].tolist()
         return Decision(action, scores), Course(arrived, (v, w, dv, dw))
 
@@ -203,6 +210,13 @@ class DynamicWindow:
             return bool(stopping_m <= self._leave_m)
         near_m = self._settle_m if abs(v_mps) < REST_MPS else self._arrive_m
         return bool(stopping_m <= min(near_m, best_m + NEARER_M))
+
+
+def _turn_towards(field: CostField, place_m: Floats, yaw_rad: float) -> int:
+    """Return the action that turns in place towards the path, at the rate that a polygon may have."""
+    i, j = ((place_m[axis] - field.corner_xy_m[axis]) / field.cell_m - 0.5 for axis in (0, 1))
+    _, di, dj = sample(field.cost, i, j, field.most_m)
+    return LEFT if math.sin(math.atan2(-dj, -di) - yaw_rad) > 0.0 else RIGHT
 
 
 def _present(motion: Motion, course: Course) -> Floats:

@@ -282,3 +282,33 @@ def test_packed_and_unpacked_it_is_the_same(known, course):
     again, same = unpack(memory)
     np.testing.assert_array_equal(again.cells, known.cells)
     assert same == course
+
+
+LONG = RobotSection(footprint_m=((0.6, 0.25), (-0.6, 0.25), (-0.6, -0.25), (0.6, -0.25)))
+FRONT_AND_REAR = np.abs(np.abs(BIN_CENTERS_RAD) - math.pi / 2) > math.radians(46.0)
+
+
+@pytest.mark.parametrize(("goal", "w_radps"), [((0.0, 4.0), 1.0), ((0.0, -4.0), -1.0)])
+def test_a_polygon_between_walls_asks_for_the_turn_that_it_cannot_make(
+    goal: tuple[float, float], w_radps: float
+) -> None:
+    """So the recovery sees that it is held, and backs off; a stop away from the goal would end the drive."""
+    policy = ReactivePolicy(PLANT, LONG)
+    ranges_m = np.full(BINS, 9.0, np.float32)
+    for x in np.arange(-0.6, 0.61, 0.02):
+        for y in (0.32, -0.32):
+            ranges_m[int((math.degrees(math.atan2(y, x)) + 180.0) // 2.0) % BINS] = math.hypot(x, y)
+    ranges_m[np.abs(BIN_CENTERS_RAD) < 0.4] = 0.68
+    observation = observe(Scan(0, ranges_m, np.ones(BINS, np.bool_)), goal)
+    decision, _ = policy.decide(observation, policy.initial_memory())
+    assert (ACTIONS[decision.action], int(np.argmax(decision.logits))) == (Twist(0.0, w_radps), decision.action)
+
+
+@pytest.mark.parametrize("robot", [None, LONG], ids=["circle", "polygon"])
+def test_with_cameras_front_and_rear_it_chooses_no_arc_into_the_blind_flanks(robot: RobotSection | None) -> None:
+    policy = ReactivePolicy(PLANT, robot)
+    for goal in [(4.0, 0.0), (4.0, 0.6), (4.0, -2.0), (1.0, 3.0)]:
+        observation = observe(Scan(0, np.full(BINS, np.inf, np.float32), FRONT_AND_REAR), goal)
+        twist = ACTIONS[policy.decide(observation, policy.initial_memory())[0].action]
+        assert twist.v_mps == 0.0 or twist.w_radps == 0.0, goal
+        assert twist != STOP
