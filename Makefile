@@ -24,7 +24,7 @@ SOAK_TESTS := tests/onboard/safety/invariants/test_safety_machine.py \
     tests/onboard/service/test_systemd_systemd.py \
     tests/onboard/commands/install/test_install_service.py \
     tests/onboard/commands/install/test_install_killed.py \
-    tests/system/test_config_reload.py
+    tests/onboard/service/test_systemd_reload.py
 
 .PHONY: help
 help:

@@ -21,7 +21,8 @@ import onnx
 import torch
 
 from onboard.commands.bench.output import image_message
-from onboard.config.config import RecordSection, model_path
+from onboard.config.config import RecordSection
+from onboard.config.pretrained import model_path
 from onboard.config.toml_file import read_toml
 from onboard.drivers.engines.onnx_engine import OnnxEngine, widened_model
 from onboard.perception.fusion_kernel import lower_ranges, projection_of

@@ -15,7 +15,7 @@ from engines.export.engine_check import decision_ms
 from engines.export.export import TorchEngine, export, untrained_network
 from engines.export.restore import restored
 from engines.network.network import PAPER
-from onboard.config.config import model_path
+from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import load_manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from fnmatch import fnmatch
 
 import pytest
@@ -33,3 +34,9 @@ def test_what_is_slow_is_there() -> None:
         file, _, test = line.partition("::")
         text = (ROOT / file).read_text(encoding="utf-8")
         assert not test or f"def {test.rpartition('::')[2]}(" in text, line
+
+
+def test_the_files_that_the_makefile_names_are_there() -> None:
+    named = re.findall(r"tests/[\w/]+\.py", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
