@@ -164,7 +164,7 @@ class _Problem:
 
 def _moved(pose: Floats, move: Floats) -> Floats:
     """Return a pose moved [m] along and turned [rad] about the axes of the base."""
-    new = pose.copy()
+    new: Floats = pose.copy()
     new[:3, :3] = Rotation.from_rotvec(move[3:]).as_matrix() @ pose[:3, :3]
     new[:3, 3] += move[:3]
     return new
