@@ -56,7 +56,7 @@ def by_scans(run: Run) -> Reference:
         links += _closures(points, poses, now)
     if lost > len(keys) // 4:
         raise InputError(
-            f"{run.name}: {lost} of {len(keys) - 1} scans do not match the one before; too empty a room, or wrong mounts"
+            f"{run.name}: {lost} of {len(keys) - 1} scans do not match the one before; too empty a room or wrong mounts"
         )
     start = Fixes(t_s[:1], np.zeros((1, 3)), np.full((1, 3), LEAST_SD))
     return Reference(run, t_s, start, tuple(links))
