@@ -55,7 +55,9 @@ def by_scans(run: Run) -> Reference:
         poses = np.vstack([poses, guess])
         links += _closures(points, poses, now)
     if lost > len(keys) // 4:
-        raise InputError(f"{run.name}: {lost} of {len(keys) - 1} scans do not match the one before; too empty a room")
+        raise InputError(
+            f"{run.name}: {lost} of {len(keys) - 1} scans do not match the one before; too empty a room or wrong mounts"
+        )
     start = Fixes(t_s[:1], np.zeros((1, 3)), np.full((1, 3), LEAST_SD))
     return Reference(run, t_s, start, tuple(links))
 

@@ -244,6 +244,28 @@ def test_the_jacobian_is_the_derivative_of_the_residuals() -> None:
     np.testing.assert_allclose(problem.jacobian(at).toarray(), by_hand.T, atol=1e-5)
 
 
+LARGE = {"width = 80": "width = 640", "height = 60": "height = 480", "fx = 40.0": "fx = 320.0"}
+LARGE |= {"fy = 40.0": "fy = 320.0", "cx = 39.5": "cx = 319.5", "cy = 29.5": "cy = 239.5"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_one_camera_may_have_many_more_pixels(tmp_path: Path) -> None:
+    before, front, after = DEFAULT.read_text().partition("[cameras.front]")
+    table, right, rest = after.partition("[cameras.front_right]")
+    for small, large in LARGE.items():
+        table = table.replace(small, large)
+    (tmp_path / "large.toml").write_text(before + front + table + right + rest)
+    true = moved(tmp_path / "true.toml", tmp_path / "large.toml", 1, 6.0, 0.06)
+    guess = load_mounts(moved(tmp_path / "guess.toml", true, 2, 5.0, 0.05, exact=True))
+    assert [mount.width for mount in guess.depth.values()] == [80, 640, 80, 80]
+    rehearse(true, "home", 5, tmp_path / "drive.mcap")
+    found = calibrate(read_session(tmp_path / "drive.mcap", guess).keyframes, guess)
+    assert found.accepted, found.reason
+    away_m, away_deg = errors(found.cameras, load_mounts(true))
+    assert (max(away_m) < 0.01, max(away_deg) < 0.3) == (True, True), (away_m, away_deg)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("drift", [0.0, 1.0], ids=["usual odometry", "the paper's larger drift"])
