@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from onboard.policy.manifest import Manifest
+from onboard.policy.manifest import ModelManifest
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Engine, Policy
@@ -70,7 +70,7 @@ class Listener(NetworkPolicy):
     A new sequence begins with each initial memory, thus at each goal and each reset.
     """
 
-    def __init__(self, engine: Engine, manifest: Manifest, memory_reset_s: float | None = None) -> None:
+    def __init__(self, engine: Engine, manifest: ModelManifest, memory_reset_s: float | None = None) -> None:
         super().__init__(engine, manifest, memory_reset_s)
         self.sequences: list[list[Observation]] = []
 

@@ -219,7 +219,10 @@ def machine() -> str:
 
 PAGE = """# Performance
 
-Written by `make performance` on {date}, code {commit}. The machine: {machine}.
+Written by `make performance` on {date}, code {commit}.
+
+The machine: {machine}.
+
 A load above the number of cores means that other programs ran. They slow the figures of `onboard bench`, which count
 real time. All other tables count the processor time of one thread.
 
