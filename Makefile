@@ -99,6 +99,7 @@ reality-gap: $(VENV)/$(if $(TRAIN),.dev,.runtime) ## drive the experiments of pa
 	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
 	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
 	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md
+	@$(BIN)/onboard-calib drive-gap --report docs/reality-gap.md
 
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing

@@ -80,6 +80,12 @@ COMMANDS = {
         DYNAMICS,
         "learned-gap --husky tests/data/husky-steps --report docs/reality-gap.md",
     ),
+    "drive-gap": Command(
+        "calib.commands.drive_gap:drive_gap",
+        'Drive `reactive` in a "real" office and in five simulators of it, and compare what they say.',
+        DYNAMICS,
+        "drive-gap --report docs/reality-gap.md",
+    ),
 }
 
 app = commands_app("onboard-calib", COMMANDS, "Measure this robot: cameras, wheels, dynamics.", version_line())
