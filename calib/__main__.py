@@ -86,6 +86,12 @@ COMMANDS = {
         DYNAMICS,
         "learned-gap --husky tests/data/husky-steps --report docs/reality-gap.md",
     ),
+    "drive-gap": Command(
+        "calib.commands.drive_gap:drive_gap",
+        'Drive `reactive` in a "real" office and in five simulators of it, and compare what they say.',
+        DYNAMICS,
+        "drive-gap --report docs/reality-gap.md",
+    ),
     "completion": Command(
         "onboard.commands.completion:completion",
         "Print what a shell reads to complete commands, options and files.",

@@ -103,8 +103,8 @@ class Collector:
             if tick % POSE_HZ == 0:
                 yield tick / POSE_HZ
         poses = rows[:, 5:] + self._rng.normal(0.0, POSE_SD, (ticks, 3))
-        columns = [np.ascontiguousarray(column) for column in rows[:, :5].T]
-        yield Collected(MotionLog("collected", *columns, poses), reached, stuck)
+        t_s, v_cmd, w_cmd, v, w = (np.ascontiguousarray(column) for column in rows[:, :5].T)
+        yield Collected(MotionLog("collected", t_s, v_cmd, w_cmd, v, w, poses), reached, stuck)
 
     def _leg(self, state: SimState, tick: int) -> Leg:
         """Sample a free pose and how to drive there. Every fourth leg drives backward."""

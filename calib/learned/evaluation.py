@@ -50,7 +50,8 @@ def path_of(motion: Floats) -> Floats:
 def _starts(spans: Ints, length: int) -> Ints:
     starts = starts_in(spans, length)
     most = max(min(MOST_WINDOWS, MOST_ROWS // length), 1)
-    return starts[np.unique(np.linspace(0, len(starts) - 1, min(most, len(starts))).round().astype(np.int64))]
+    chosen = np.linspace(0, len(starts) - 1, min(most, len(starts))).round().astype(np.int64)
+    return np.asarray(starts[np.unique(chosen)])
 
 
 def rmse_m(series: Series, motion: Floats, spans: Ints, lengths: Sequence[int]) -> dict[int, float]:

@@ -18,7 +18,7 @@ POINTS = 64
 def offsets_of(loss: str, length: int, gap: int | None) -> Ints:
     """Return the steps of a window that count: all for "mse", else each `gap`; None for about `POINTS` of them."""
     step = 1 if loss == "mse" else max(length // POINTS, 1) if gap is None else min(gap, length)
-    return np.arange(length, 0, -step)[::-1].copy()
+    return np.asarray(np.arange(length, 0, -step)[::-1].copy())
 
 
 def loss_of(loss: str, predicted: Tensor, measured: Tensor, alpha: float, neighbours: int) -> Tensor:

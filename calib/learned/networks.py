@@ -65,6 +65,9 @@ class Dynamics(nn.Module):
     def __init__(self, model: str, transform: str, material: Material, rows: Ints) -> None:
         """rows: rows of the material that the scales are taken from"""
         super().__init__()
+        self.mean: Tensor
+        self.spread: Tensor
+        self.scale: Tensor
         self.model, self.transform = model, transform
         inputs = material.features(model)[rows]
         self.period_s, self.lags = material.series.period_s, lags_of(material.series.period_s)
@@ -102,7 +105,7 @@ class Dynamics(nn.Module):
 
 def _scale(model: str, material: Material, rows: Ints) -> Floats:
     if model == "hybrid-dynamic":
-        return np.maximum(material.series.commands[rows].std(axis=0), LEAST_SPREAD)
+        return np.asarray(np.maximum(material.series.commands[rows].std(axis=0), LEAST_SPREAD))
     speeds = material.seen.nominal[rows, :2].std(axis=0)
     way, turn = np.maximum(speeds * material.series.period_s, LEAST_SPREAD * material.series.period_s)
     return np.array([way, way, turn])

@@ -20,6 +20,8 @@ Ints = npt.NDArray[np.int64]
 WINDOW_S = 0.2
 """The command window of paper 3."""
 LEAST_ROWS = 3
+WHOLE_RATE = 5e-3
+"""Rounded stamps make a rate differ from a whole number by less than this share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +69,14 @@ def longest_in(spans: Ints) -> int:
 
 
 def series_of(logs: Sequence[MotionLog], period_s: float | None = None) -> Series:
-    """Return logs of any rates as one series. period_s: None for the median time between rows of the first log
+    """Return logs of any rates as one series. period_s: None for that of the first log's rows
 
     Poses are interpolated, commands held. Raises InputError for logs without pose, or too short.
     """
     for log in logs:
         if log.pose is None:
             raise InputError(f"{log.name}: no pose: needed are x_m, y_m and yaw_rad beside the commands")
-    period = float(np.median(np.diff(logs[0].t_s))) if period_s is None else period_s
+    period = _period_s(logs[0]) if period_s is None else period_s
     commands, poses, twists, first = [], [], [], [0]
     for log in logs:
         assert log.pose is not None
@@ -88,6 +90,13 @@ def series_of(logs: Sequence[MotionLog], period_s: float | None = None) -> Serie
         twists.append((log.v[0], log.w[0]))
         first.append(first[-1] + len(t_s))
     return Series(period, np.concatenate(commands), np.concatenate(poses), np.array(twists), np.array(first))
+
+
+def _period_s(log: MotionLog) -> float:
+    """Return the median time between rows; where the rate is nearly a whole number, that of the whole number."""
+    period = float(np.median(np.diff(log.t_s)))
+    rate = round(1.0 / period)
+    return 1.0 / rate if rate and abs(1.0 / period - rate) < WHOLE_RATE * rate else period
 
 
 # ---- What a model sees in each row

@@ -141,7 +141,7 @@ class Training:
         self.dynamics.train()
         loss = self._loss(chosen, length)
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.dynamics.parameters(), GREATEST_GRADIENT)
         for group in self._optimizer.param_groups:
             group["lr"] = recipe.learning_rate * recipe.decay**self.steps_done
