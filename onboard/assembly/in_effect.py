@@ -45,24 +45,21 @@ def _blind(config: Config) -> str:
     rig, limits, footprint = own_rig or policy_rig, config.limits, config.robot.footprint
     if rig.section.topic or rig.looks.all():
         return ""
-    told = ""
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
     view = collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
     slow_mps = limits.slow_fraction * limits.v_max_mps
+    told = []
     if view is not collision.Look.SEEN:
         slow = view is collision.Look.FLANK_BLIND
         speed, side = (
             (f"at most {slow_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
         )
         side_deg = math.degrees(side)
-        told += f"; ahead {speed}: no camera sees {sectors} deg, and it needs {-side_deg:.0f} to {side_deg:.0f}"
+        told.append(f"ahead {speed}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
         turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
-        told += (
-            f"; turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before: "
-            f"no camera sees {sectors} deg"
-        )
-    return told
+        told.append(f"turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before")
+    return f"; no camera sees {sectors} deg: {'; '.join(told)}" if told else ""
 
 
 def _footprint(config: Config) -> str:

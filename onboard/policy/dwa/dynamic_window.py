@@ -142,7 +142,8 @@ class DynamicWindow:
     def allowed(self, scan: Scan) -> Flags:
         """Return (28,) bool, the actions without a blind sector ahead: the limits take the way from others (R12)."""
         blind = [collision.look(scan, one, self.reach_m) is collision.Look.AHEAD_BLIND for one in ACTIONS]
-        return self._allowed & ~np.array(blind)
+        seen: Flags = self._allowed & ~np.array(blind)
+        return seen
 
     def look_ahead(
         self,

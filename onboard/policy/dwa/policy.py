@@ -5,6 +5,9 @@ the scan are unsafe. The others are ranked by the time to the goal after their b
 24 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
 free, and the policy turns back when that proves wrong.
 
+A polygon chooses only actions that lead where a camera looks, as the limits leave the turn of others (R12), and the
+corners of a polygon need room to turn. Where it can only stand, it asks for the turn to its path.
+
 Limits: the policy has no map, does not explore, sees no colour and does not learn. It may wander if the path leads away
 from the goal for long, or if a dead end is larger than the window. It treats moving obstacles as static. It takes the
 scan as current: the clearances cover 70 ms of age.
@@ -61,6 +64,7 @@ class ReactivePolicy:
     ) -> None:
         self._window = DynamicWindow(plant, robot, rates, goal)
         self._way = WayFinder(self._window.inner_m)
+        self._is_round = robot is None or robot.footprint.is_round
 
     def initial_memory(self) -> Memory:
         """Return an empty memory."""
@@ -73,7 +77,7 @@ class ReactivePolicy:
         past, course = unpack(memory)
         known = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
-        allowed = window.allowed(scan)
+        allowed = None if self._is_round else window.allowed(scan)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
