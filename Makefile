@@ -95,9 +95,10 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 	@$(BIN)/python .ci/branches.py out/coverage.json 95
 
 .PHONY: reality-gap
-reality-gap: $(VENV)/.runtime ## drive the experiments of paper 2 and write docs/reality-gap.md
+reality-gap: $(VENV)/$(if $(TRAIN),.dev,.runtime) ## drive the experiments of papers 2 and 3 and write docs/reality-gap.md; TRAIN=1 trains first
 	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
 	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
+	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md
 
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing

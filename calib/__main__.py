@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onboard.commands.cli import Command, commands_app, run_app, version_line
+from onboard.commands.cli import DEVELOP, Command, commands_app, run_app, version_line
 
 CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessions"
 """Headings in the list of commands."""
@@ -10,57 +10,87 @@ CAMERAS, WHEELS, DYNAMICS, LATER = "Cameras", "Wheels", "Dynamics", "Later sessi
 COMMANDS = {
     "floor": Command(
         "calib.commands.floor:floor",
-        "Measure roll, pitch and height of cameras from the floor in one image.",
+        "Measure roll, pitch and height of each camera from the floor that it sees.",
         CAMERAS,
         "floor --mounts mounts.toml --camera front=depth.png",
     ),
     "extrinsics": Command(
         "calib.commands.extrinsics:extrinsics",
-        "Measure where the depth cameras sit, from the robot's own motion.",
+        "Measure where the depth cameras sit, from the floor and from the robot's own motion.",
         CAMERAS,
         "extrinsics drive.mcap --guess mounts.toml -o mounts.toml",
     ),
+    "board": Command(
+        "calib.commands.board:board",
+        "Measure where cameras sit from a printed board that several see at once, or that stands at a measured place.",
+        CAMERAS,
+        "board --squares 7x5 --square-m 0.04 --mounts mounts.toml --camera front=a.png --camera left=b.png",
+    ),
     "intrinsics": Command(
         "calib.commands.intrinsics:intrinsics",
-        "Check focal length and depth scale against floor, walls and a tape.",
+        "Check focal length, depth scale and lens distortion against floor, walls and a measured height.",
         CAMERAS,
         "intrinsics drive.mcap --mounts mounts.toml --height front=0.61",
     ),
     "rehearse": Command(
         "calib.commands.rehearse:rehearse_command",
-        "Practise a calibration in simulation, and record it.",
+        "Practise a calibration in simulation: turn and drive arcs in a furnished room, and record it.",
         CAMERAS,
         "rehearse --true true_mounts.toml --map gdc1 --seed 1 -o rehearsal.mcap",
     ),
     "odometry": Command(
         "calib.commands.odometry:odometry_command",
-        "Measure wheel radii and track from loops against localisation, a tape measure, a gyroscope or the own scans.",
+        "Measure what the wheels of a base really do: speed, turning, and the turn of a straight way.",
         WHEELS,
         "odometry cw.mcap ccw.mcap --track-m 0.55",
     ),
     "verify": Command(
         "calib.commands.verify:verify_command",
-        "Compare a session with the calibration. Exit 1: recalibrate.",
+        "Compare a session with the calibration: floor and overlap of cameras, wheels, response of the base.",
         LATER,
         "verify recordings/robot_1.mcap",
     ),
     "dynamics": Command(
         "calib.commands.dynamics:dynamics",
-        "Identify how the base answers commands, from logs of driving, and write plant.toml.",
+        "Identify how the base answers commands (paper 1, Appendix A, and a fit by roll-outs), and write plant.toml.",
         DYNAMICS,
         "dynamics run.mcap --out plant.toml",
     ),
     "drive-pattern": Command(
         "calib.commands.drive_pattern:drive_pattern",
-        "Drive command steps on free floor through the running runtime, for a log of its dynamics; any key stops.",
+        "Drive command steps on free floor through the running runtime, whose limits watch; any key stops.",
         DYNAMICS,
         "drive-pattern --ahead 3 --behind 1 --left 1.5 --right 1.5",
     ),
     "gap": Command(
         "calib.commands.gap:gap",
-        "Replay recorded commands through a plant, and print how far it drifts from the recorded drive.",
+        "Drive the simulated base with the recorded commands, and print how far it drifts in 1, 5 and 10 s.",
         DYNAMICS,
         "gap run.mcap --plant plant.toml --picture gap.png",
+    ),
+    "collect": Command(
+        "calib.commands.collect:collect",
+        "Drive the simulated base to sampled poses in a safe rectangle, unattended, and log commands and poses.",
+        DYNAMICS,
+        "collect --plant plant.toml --seconds 600 -o drive.csv",
+    ),
+    "learn-dynamics": Command(
+        "calib.commands.learn_dynamics:learn_dynamics",
+        "Learn how the base moves from commands and poses (paper 3), for the simulated base of plant.toml.",
+        DYNAMICS,
+        "learn-dynamics drive.csv --model hybrid-dynamic -o learned.npz",
+    ),
+    "learned-gap": Command(
+        "calib.commands.learned_gap:learned_gap",
+        "Compare learned dynamics with the plant on a robot with hidden effects and on a recorded Husky (paper 3).",
+        DYNAMICS,
+        "learned-gap --husky tests/data/husky-steps --report docs/reality-gap.md",
+    ),
+    "completion": Command(
+        "onboard.commands.completion:completion",
+        "Print what a shell reads to complete commands, options and files.",
+        DEVELOP,
+        "completion bash > ~/.local/share/bash-completion/completions/onboard-calib",
     ),
 }
 

@@ -30,7 +30,7 @@ COMMANDS = {
         "engines.report.command:report",
         "Print the tables in Markdown. The end names tables without files.",
         JUDGE,
-        "report docs/results/*.json",
+        "report docs/results/onboard-v1 --json figures.json",
     ),
     "export": Command(
         "engines.export.command:export",

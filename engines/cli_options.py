@@ -89,5 +89,5 @@ def is_out_of_memory(error: Exception) -> bool:
     """Return whether an error of Python, NumPy, PyTorch or the system means that memory ran out."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    told = type(error).__name__ == CUDA_REFUSES or any(text in str(error) for text in TELLING)
-    return isinstance(error, MemoryError) or told
+    is_of_cuda = type(error).__name__ == CUDA_REFUSES or any(text in str(error) for text in TELLING)
+    return isinstance(error, MemoryError) or is_of_cuda

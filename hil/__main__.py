@@ -19,13 +19,13 @@ COMMANDS = {
     ),
     "twin": Command(
         "hil.commands.twin:twin",
-        "Be the twin of a real robot: follow its odometry through a virtual building, and publish what is sensed there.",
+        "Simulate the twin of a real robot: follow its odometry through a building, and publish what is sensed there.",
         DRIVE,
         "twin --map gdc1 --episode 3",
     ),
     "twin-robot": Command(
         "hil.commands.twin:twin_robot",
-        "Be the real robot of a twin, where there is none: the plant in an empty room, on the real robot's topics.",
+        "Simulate the real robot of a twin: the plant in an empty room, on the real robot's topics.",
         DRIVE,
         "twin-robot --drift 1",
     ),
@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "faults": Command(
         "hil.commands.faults:faults_command",
-        "Do named faults to the robot, one at a time, and judge what it does.",
+        "Inject named faults, one at a time, and judge what the robot does.",
         JUDGE,
         "faults --list",
     ),
@@ -103,7 +103,7 @@ COMMANDS = {
     ),
     "target": Command(
         "hil.commands.target:target",
-        "Be world and base for `onboard run` on another machine, and measure the round trips. Exit 0: all, and at rest.",
+        "Simulate world and base for `onboard run` on another machine; measure round trips. Exit 0: all, and at rest.",
         JUDGE,
         "target --write-config target.toml",
     ),

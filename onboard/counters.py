@@ -172,6 +172,11 @@ class Journal:
             self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
         if now.lost_ns is not None and was.lost_ns is None:
             self.fault(reason, "the robot stands until it is back")
+        arrives, arrived = now.mission.arrival, was.mission.arrival
+        if arrives.held and not arrived.held:
+            self.note("arrival_waits", confidence=f"{arrives.confidence:.2f}")
+        if arrives.overdue and not arrived.overdue:
+            self.note("arrival_uncertain", confidence=f"{arrives.confidence:.2f}")
         if now.mission.text() != was.mission.text():
             self.note("mission", state=now.mission.text())
         return tuple(self.events)

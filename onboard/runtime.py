@@ -109,6 +109,10 @@ class Runtime:
             new_episode = asked.episode != was.mission.episode
             start, located = self._locate(start, wheels, localization, inputs.now_ns)
             deciding, acted = self._act(was.pilot, new_episode, slot)
+            if acted is not None and acted.decision is not None:
+                twist = twist_of(acted.decision)
+                asked, twist = mission.take_effect(asked, twist, start, localization, self._config.goal, inputs.now_ns)
+                deciding = decision.replaced(deciding, twist)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
             judged = self._look_at_goal(judged, sensed, scan)
@@ -195,8 +199,6 @@ class Runtime:
         inputs: Inputs,
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
-        if acted is not None and acted.decision is not None:
-            judged = mission.note_action(judged, twist_of(acted.decision))
         if located is None:
             return judged
         situation = mission.Situation(
@@ -240,6 +242,7 @@ class Runtime:
             filtered=located.filtered,
             goal_xy_m=goal,
             previous_action=deciding.previous_action,
+            deviations=located.deviations,
         )
         return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
 

@@ -173,7 +173,7 @@ def _solved(
         cloud=cloud,
     )
     cameras = _extrinsics(names, {name: one.floor for name, one in seen.items()}, aligned)
-    reason = _refusal(names, aligned, cameras, told.residual_m) or _too_far(guess, cameras, limits)
+    reason = _refusal(names, aligned, cameras, told.residual_m) or too_far(guess.depth, cameras, limits)
     return replace(told, reason=reason, cameras={} if reason else cameras)
 
 
@@ -282,10 +282,10 @@ def _refusal(names: Sequence[str], aligned: Aligned, cameras: Mapping[str, Extri
     return ""
 
 
-def _too_far(guess: Mounts, cameras: Mapping[str, Extrinsics], limits: tuple[float, float]) -> str:
-    """Return which camera is farther from its guess than the limits, "" if none."""
+def too_far(guess: Mapping[str, Mount], cameras: Mapping[str, Extrinsics], limits: tuple[float, float]) -> str:
+    """Return which camera is farther from its guess than the limits [m, deg], "" if none."""
     for name, one in cameras.items():
-        before = guess.depth[name].base_from_camera
+        before = guess[name].base_from_camera
         away_m = float(np.linalg.norm(one.base_from_camera[:3, 3] - before[:3, 3]))
         turned = Rotation.from_matrix(one.base_from_camera[:3, :3] @ before[:3, :3].T)
         away_deg = math.degrees(float(turned.magnitude()))

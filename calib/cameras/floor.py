@@ -3,6 +3,8 @@
 A plane is linear in 1/depth: with the ray r = ((u - cx) / fx, (v - cy) / fy, 1), points d r of the plane n . p = -h
 have 1/d = -(n / h) . r. The noise of a stereo camera is nearly the same at all depths in 1/depth, so RANSAC and least
 squares both work there.
+
+The mount may be wrong by 30 degrees, so this searches; `onboard/health/floor.py` only checks a mount, beside the loop.
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ def placed(base_from_camera: npt.NDArray[np.float64]) -> dict[str, list[float]]:
 
 
 def mounts_text(source: Path, changed: Mapping[str, Mapping[str, Any]], head: str) -> str:
-    """Return the text of a mounts file in which depth cameras have other values.
+    """Return the text of a mounts file in which cameras have other values.
 
-    changed: camera -> keys and values that replace the file's; a new pose replaces the rotation, however it was stated
+    changed: camera -> keys and values that replace the file's; a new pose replaces the rotation, however it was stated;
+             None takes a key out
     head:    comment lines before the tables
     Raises ConfigError for a source that is no mounts file.
     """
@@ -46,10 +47,12 @@ def mounts_text(source: Path, changed: Mapping[str, Mapping[str, Any]], head: st
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
     for kind, cameras in table.model_dump(mode="json", exclude_unset=True).items():
         for name, row in cameras.items():
-            new = changed.get(name, {}) if kind == "cameras" else {}
+            new = changed.get(name, {}) if kind == "cameras" or name not in table.cameras else {}
             kept = {key: value for key, value in row.items() if key not in ROTATIONS or "rotation_xyzw" not in new}
             lines += ["", f"[{kind}.{toml_key(name)}]"]
             for key, value in (kept | dict(new)).items():
+                if value is None:
+                    continue
                 lines.append(f"{key} = {value if key == 'calibrated' else toml_value(value)}")
     return "\n".join(lines) + "\n"
 

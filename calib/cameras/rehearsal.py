@@ -27,7 +27,7 @@ from hil.physics.free_space import indoor_cells
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from hil.scene.furniture import furnish
 from hil.sensors.camera import cast_scan
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.navigation.odometry import integrate
@@ -201,7 +201,7 @@ def rehearse(
     drift:    times the paper's odometry drift, on top of the imperfect wheels
     Raises InputError, ConfigError.
     """
-    config = config or load_config(DEFAULT_ROBOT / "onboard.toml")
+    config = config or load_config(None)
     mounts, rng = load_mounts(true), np.random.default_rng((seed, 21))
     with tempfile.TemporaryDirectory() as folder:
         belief = Path(folder) / "mounts.toml"

@@ -16,7 +16,7 @@ import typer
 from calib.dynamics.drive_pattern import PATTERNS, PatternDrive, Rectangle, steps
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.robot import RunningRobot
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist
 from onboard.system.signals import Signals
@@ -47,7 +47,7 @@ def drive_pattern(
 
     The runtime records the drive; `onboard-calib dynamics` takes the recording.
     """
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     limits = loaded.limits
     todo = steps(min(speed, limits.v_max_mps), min(speed, -limits.v_min_mps), min(turn, limits.w_max_radps))
     if dry_run:

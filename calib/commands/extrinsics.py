@@ -20,7 +20,7 @@ from calib.cameras.report import write_report
 from calib.cameras.session import recorded_session
 from onboard.assembly.assembly import listening
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError
 
@@ -69,7 +69,7 @@ def extrinsics(
 
 def _record(recording: Path, config: Path | None) -> None:
     """Record a session on the robot. Raises OnboardError."""
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     loaded = loaded.model_copy(update={"policy": loaded.policy.model_copy(update={"model": "reactive"})})
     bar = TextColumn("{task.fields[step]}"), BarColumn(), TextColumn("{task.description}")
     with (

@@ -39,12 +39,12 @@ def odometry_command(
     ],
     end: Annotated[
         list[str] | None,
-        typer.Option(help="x,y,yaw: where a drive ended, seen from its start [m, m, deg]; once for each drive."),
+        typer.Option(help=r"x,y,yaw: where a drive ended, seen from its start \[m, m, deg]; once for each drive."),
     ] = None,
-    end_sd: Annotated[str, typer.Option(help="Standard deviations of --end [m, m, deg].")] = "0.01,0.01,1",
+    end_sd: Annotated[str, typer.Option(help=r"Standard deviations of --end \[m, m, deg].")] = "0.01,0.01,1",
     reference: Annotated[Kind, typer.Option(help="What the wheels are compared with, without --end.")] = Kind.AUTO,
     track_m: Annotated[
-        float | None, typer.Option(min=0.05, max=5.0, help="Track that the base believes in [m].", callback=finite)
+        float | None, typer.Option(min=0.05, max=5.0, help=r"Track that the base believes in \[m].", callback=finite)
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -52,7 +52,7 @@ def odometry_command(
 
     Without --end the localisation in the drives is the reference, else a gyroscope, else the robot's own scans.
 
-    Exit code 0: accepted; 1: refused, with the reason; 2: something could not be read.
+    Exit code 0: accepted, or doubtful; 1: refused, with the reason; 2: something could not be read.
     """
     check_json_target(json_file)
     ends = [_three("--end", text) for text in end or ()]
@@ -74,7 +74,7 @@ def odometry_command(
         write_json(json_file, told)
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_text(told))
-    if not wheels.accepted:
+    if wheels.reasons:
         raise typer.Exit(REFUSED)
 
 
@@ -125,7 +125,9 @@ def _text(told: dict[str, Any]) -> str:
             f"E_d {mark.get('e_d', 'needs --track-m')}, random sd {mark['random_sd_m']} m"
         )
     lines += [f"note: {note}" for note in told["notes"]]
-    if not told["accepted"]:
+    if told["verdict"] == "refused":
         return "\n".join([*lines, f"refused: {told['reason']}"]) + "\n"
+    if told["verdict"] == "doubtful":
+        lines.append(f"doubtful: {told['reason']}")
     numbers = ", ".join(f"{value:.5f}" for value in told["correction"])
     return "\n".join([*lines, "into onboard.toml:", "[odometry]", f"correction = [{numbers}]"]) + "\n"

@@ -18,9 +18,9 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.health.gatherer import Gatherer
 from onboard.health.session import Session
-from onboard.health.verdict import RECALIBRATE, Health
+from onboard.health.verdict import RECALIBRATE, UNKNOWN, Health
 
-CHANGED = 1
+CODES = {RECALIBRATE: 1, UNKNOWN: 3}
 LOOK_S = 0.5
 """Between two sets of images."""
 
@@ -35,7 +35,7 @@ def verify_command(
 ) -> None:
     """Compare a session with the calibration: floor and overlap of cameras, wheels, response of the base.
 
-    Exit code 0: verdict `ok` or `watch`; 1: `recalibrate`; 2: something could not be read.
+    Exit code 0: verdict `ok` or `watch`; 1: `recalibrate`; 2: something could not be read; 3: nothing was compared.
     """
     check_json_target(json_file)
     with contextlib.ExitStack() as held:
@@ -45,8 +45,8 @@ def verify_command(
         write_json(json_file, health.plain())
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_text(health))
-    if health.verdict == RECALIBRATE:
-        raise typer.Exit(CHANGED)
+    if health.verdict in CODES:
+        raise typer.Exit(CODES[health.verdict])
 
 
 def assessed(recording: Recording, mounts: Path | None = None, plant: Path | None = None) -> Health:

@@ -19,13 +19,15 @@ from calib.wheels.runs import Floats, Run, yaw_of
 from onboard.values.errors import InputError
 
 NAMES = ("speed", "turning", "turn_per_m")
-MOST_SD = (0.005, 0.005, 0.003)
-"""A factor with a larger standard deviation is not measured: 5 cm in 10 m, 2 deg a turn, 2 deg in 10 m."""
+GOOD_SD = (0.005, 0.005, 0.003)
+"""A factor with a larger standard deviation is doubtful: 5 cm in 10 m, 2 deg a turn, 2 deg in 10 m."""
+MOST_SD = (0.02, 0.02, 0.01)
+"""A factor with a larger standard deviation is not measured: the differences that `verify` watches for are smaller."""
 FACTOR_WITHIN = (0.5, 2.0)
 """The limits of `odometry.correction`."""
 LEAST_WAY_M = 8.0
-LEAST_TURN_RAD = 1.9 * math.pi
-"""To the left, and to the right: a whole turn, less what wheels may be wrong by."""
+GOOD_TURN_RAD, LEAST_TURN_RAD = 1.9 * math.pi, math.pi
+"""To the left, and to the right: a whole turn, less what wheels may be wrong by; with half a turn it is doubtful."""
 MOST_NOISE = 10.0
 """Random errors beyond so many times the usual ones: reference and wheels do not belong together, or the base slips."""
 SWAY_RAD = 0.1
@@ -36,7 +38,8 @@ NEUTRAL = np.array([1.0, 1.0, 0.0])
 class Wheels:
     """What the wheels are by some drives.
 
-    reasons:  why the result is refused; empty if it is accepted
+    reasons:  why the result is refused; empty if it is not
+    doubts:   why it is less certain than it should be
     notes:    what was not measured, and why
     umbmark:  errors of UMBmark; empty without loops in both directions
     """
@@ -46,13 +49,14 @@ class Wheels:
     left_rad: float
     right_rad: float
     reasons: tuple[str, ...]
+    doubts: tuple[str, ...]
     notes: tuple[str, ...]
     umbmark: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def accepted(self) -> bool:
-        """Whether a robot may use it."""
-        return not self.reasons
+    def verdict(self) -> str:
+        """Return "accepted", "doubtful" or "refused"; a robot may use the first two."""
+        return "refused" if self.reasons else "doubtful" if self.doubts else "accepted"
 
     @property
     def correction(self) -> tuple[float, float, float]:
@@ -62,7 +66,7 @@ class Wheels:
 
 
 def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheels:
-    """Return the wheels by some drives. track_m: the track that the base believes in, for the radii.
+    """Return the wheel factors that the drives show. track_m: the track that the base believes in, for the radii.
 
     Raises InputError for data that cannot be of one robot: a swapped sign, degrees, another drive's reference.
     """
@@ -74,8 +78,7 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
         raise InputError(f"{drives[0].run.name}: {error}") from error
     way_m = sum(float(np.abs(one.run.way_m).sum()) for one in drives)
     left, right = (sum(sides) for sides in zip(*(_turned(one.run) for one in drives), strict=True))
-    reasons, notes = _refusals(fitted, way_m, left, right)
-    return Wheels(fitted, way_m, left, right, reasons, notes, _umbmark(drives, fitted, track_m))
+    return Wheels(fitted, way_m, left, right, *_judged(fitted, way_m, left, right), _umbmark(drives, fitted, track_m))
 
 
 def result(wheels: Wheels, track_m: float | None = None) -> dict[str, Any]:
@@ -83,10 +86,11 @@ def result(wheels: Wheels, track_m: float | None = None) -> dict[str, Any]:
     fitted = wheels.fitted
     known = fitted.sd <= MOST_SD
     return {
-        "accepted": wheels.accepted,
-        "reason": "; ".join(wheels.reasons),
+        "accepted": wheels.verdict == "accepted",
+        "verdict": wheels.verdict,
+        "reason": "; ".join(wheels.reasons or wheels.doubts),
         "notes": list(wheels.notes),
-        "correction": list(wheels.correction) if wheels.accepted else None,
+        "correction": None if wheels.reasons else list(wheels.correction),
         **{name: _number(value, ok) for name, value, ok in zip(NAMES, fitted.factors, known, strict=True)},
         "sd": {name: _number(value, np.isfinite(value)) for name, value in zip(NAMES, fitted.sd, strict=True)},
         "track_ratio": _number(fitted.factors[0] / fitted.factors[1], known[0] and known[1]),
@@ -128,33 +132,41 @@ def _turned(run: Run) -> tuple[float, float]:
     return turned[1], turned[-1]
 
 
-def _refusals(fitted: Fitted, way_m: float, left: float, right: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return why a fit is refused, and what it leaves open."""
-    reasons, notes = [], []
+def _judged(
+    fitted: Fitted, way_m: float, left: float, right: float
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return why a fit is refused, why it is doubtful, and what it leaves open."""
+    reasons, doubts, notes = list[str](), list[str](), list[str]()
     if way_m < LEAST_WAY_M:
         reasons.append(f"only {way_m:.1f} m driven, needed are {LEAST_WAY_M:g} m")
     for side, turned in (("left", left), ("right", right)):
-        if turned < LEAST_TURN_RAD:
-            turns = turned / (2 * math.pi)
-            reasons.append(f"only {turns:.2f} turns to the {side}, needed is a whole one to either side")
+        if turned < GOOD_TURN_RAD:
+            turns = f"only {turned / (2 * math.pi):.2f} turns to the {side}"
+            if turned < LEAST_TURN_RAD:
+                reasons.append(f"{turns}, needed is a whole one to either side")
+            else:
+                doubts.append(f"{turns}, a whole one is better")
     if fitted.noise > MOST_NOISE:
         reasons.append(
             f"wheels and reference differ by {fitted.noise:.0f} times what wheels do: slip, or not the same drive"
         )
-    for name, value, sd, most in zip(NAMES, fitted.factors, fitted.sd, MOST_SD, strict=True):
-        if sd > most:
-            scatter = "nothing observes it" if math.isinf(sd) else f"its standard deviation is {sd:.4f}, limit {most:g}"
-            if name == "speed":
-                notes.append(f"speed not measured: {scatter}; drive a straight way of known length")
-            else:
-                reasons.append(f"{name} not measured: {scatter}")
+    for name, value, sd, good, most in zip(NAMES, fitted.factors, fitted.sd, GOOD_SD, MOST_SD, strict=True):
+        scatter = "nothing observes it" if math.isinf(sd) else f"its standard deviation is {sd:.4f}, limit {most:g}"
+        if sd > most and name == "speed":
+            notes.append(f"speed not measured: {scatter}; drive a straight way of known length")
+        elif sd > most:
+            reasons.append(f"{name} not measured: {scatter}")
         elif name != "turn_per_m" and not FACTOR_WITHIN[0] <= value <= FACTOR_WITHIN[1]:
             reasons.append(f"{name} is {value:.3f}, outside {FACTOR_WITHIN[0]:g} to {FACTOR_WITHIN[1]:g}")
-    return tuple(reasons), tuple(notes)
+        elif sd > good:
+            doubts.append(f"the standard deviation of {name} is {sd:.4f}, {good:g} is good: drive more loops")
+    return tuple(reasons), tuple(doubts), tuple(notes)
 
 
 # ---- Data of a wrong unit or sign
 
+LEAST_FOLLOWED = 0.3
+"""A gyroscope whose turns correlate less with those of the wheels measures something else."""
 LEAST_AGREED = 0.6
 """A correlation beyond this tells a sign or a unit."""
 DEGREE = math.pi / 180.0
@@ -176,6 +188,11 @@ def _check_signs(drive: Reference) -> None:
         if len(ours) < 10 or np.std(theirs) == 0.0 or np.std(ours) == 0.0:
             continue
         agreed = float(np.corrcoef(theirs, ours)[0, 1])
+        if source == "the gyroscope" and abs(agreed) < LEAST_FOLLOWED:
+            raise InputError(
+                f"{run.name}: the gyroscope does not turn as the wheels do (correlation {agreed:.2f}); is its vertical "
+                "axis the one that is read, and is it on this robot?"
+            )
         if agreed < -LEAST_AGREED:
             raise InputError(f"{run.name}: w has the wrong sign: it turns against {source}")
         ratio = float(np.std(ours) / np.std(theirs))

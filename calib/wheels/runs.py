@@ -31,6 +31,7 @@ MOST_GAP_S = 0.5
 """A longer silence of the wheels hides motion, so the drive ends there."""
 FIX_SD = OdometrySection().localization_sd
 """Of poses that state none; only their ratio matters, because the fit finds the size."""
+GRAVITY_MPS2 = 9.81
 COLUMNS = ("t_s", "v", "w")
 MORE_COLUMNS = ("v_cmd", "w_cmd", "x", "y", "yaw", "imu_w")
 
@@ -114,19 +115,33 @@ def _from_bag(path: Path) -> Run:
         if odometry is None:
             raise InputError(f"{path}: no topic of type nav_msgs/msg/Odometry")
         imu = next((topic.name for topic in bag.topics if topic.kind == IMU), None)
-        heard, fixes, gyro = [], [], []
+        heard, fixes, gyro = [], [], list[tuple[float, ...]]()
         for one in bag.heard({name for name in (odometry, localization, imu) if name}):
             if one.topic == odometry:
                 heard.append(odometry_from_ros(one.sample, one.time_ns))
             elif one.topic == localization:
                 fixes.append(fix_from_ros(one.sample, one.time_ns))
             else:
-                gyro.append((ns_from_time(one.sample.header.stamp), one.sample.angular_velocity.z))
+                rate, force = one.sample.angular_velocity, one.sample.linear_acceleration
+                at_ns = ns_from_time(one.sample.header.stamp)
+                gyro.append((at_ns / NS_PER_S, rate.x, rate.y, rate.z, force.x, force.y, force.z))
     run = _run(path, heard, fixes, FIX_SD, use_pose=False)
     if not gyro:
         return run
-    t_s, w = (np.array(column, np.float64) for column in zip(*gyro, strict=True))
-    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, _turned(path, t_s / NS_PER_S, w, run.t_s))
+    table = np.array(gyro)
+    w_radps = about_vertical(table[:, 1:4], table[:, 4:])
+    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, _turned(path, table[:, 0], w_radps, run.t_s))
+
+
+def about_vertical(rates_radps: Floats, forces_mps2: Floats) -> Floats:
+    """Return (n,) the turn rate about the vertical of an IMU that is mounted in any way.
+
+    rates_radps, forces_mps2: (n, 3); the median force points up. Without an accelerometer z is up.
+    """
+    up = np.median(forces_mps2, axis=0)
+    size = float(np.linalg.norm(up))
+    upright = abs(size - GRAVITY_MPS2) > 0.3 * GRAVITY_MPS2
+    return np.asarray(rates_radps[:, 2] if upright else rates_radps @ (up / size))
 
 
 def _from_csv(path: Path) -> Run:

@@ -18,7 +18,7 @@ from hil.drive.episode_sets import SETS
 from hil.evaluate.episode import RobotFiles, robot_files
 from hil.evaluate.episode_selection import find_sets
 from hil.physics.collision_world import Body
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.config.plant_model import load_plant
 from onboard.config.toml_file import Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
@@ -64,6 +64,7 @@ class AgentsFile(Section):
     recipe:     the training's file, relative to this file's folder
     set, maps, episodes, seed: as of `onboard-hil evaluate`, for all agents; no maps: all maps of the set
     conditions: of agents without their own conditions
+    former:     description of each agent that is trained no more, for a report of its results
     """
 
     recipe: Path
@@ -72,6 +73,7 @@ class AgentsFile(Section):
     episodes: Annotated[int, Field(ge=1)] | None = None
     conditions: list[str]
     seed: Annotated[int, Field(ge=0)] = 1
+    former: dict[str, str] = Field(default_factory=dict)
     agents: Annotated[dict[str, AgentSection], Field(min_length=1)]
 
     @field_validator("agents")
@@ -164,7 +166,7 @@ class Agent:
 
     def robot(self) -> RobotFiles:
         """Return the robot on which all agents are compared."""
-        return robot_files(load_config(self.config.robot.config or DEFAULT_ROBOT / "onboard.toml"))
+        return robot_files(load_config(self.config.robot.config))
 
     def own_robot(self) -> RobotFiles | None:
         """Return the robot of its training, None if it equals `robot`.

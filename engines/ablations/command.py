@@ -73,8 +73,8 @@ def _encoder(agent: Agent, folder: Path) -> str | None:
     """Return the digest of an agent's colour encoder; None without colour, or without a model."""
     if not is_made(agent, folder):
         return None
-    told = load_manifest(folder / MODEL).extra.get(ENCODER)
-    return None if told is None else str(told)
+    digest = load_manifest(folder / MODEL).extra.get(ENCODER)
+    return None if digest is None else str(digest)
 
 
 def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
@@ -86,7 +86,7 @@ def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
 
 def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
     doors = None if result is None else result.get(DOORS)
-    told = result if doors is None else doors["summary"]
+    figures = result if doors is None else doors["summary"]
     return {
         "agent": agent.name,
         "what": agent.section.what,
@@ -96,7 +96,7 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | 
         "same_domain": place.where == agent.own_condition and agent.own_robot() is None,
         "paper": agent.quoted_in(place),
         "paper_office": agent.quoted_of_office(place),
-        "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
+        "summary": None if figures is None else {name: figures[name] for name in Summary.__slots__},
         "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
         "code": code,
     }

@@ -78,10 +78,10 @@ def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
     if is_made(agent, folder, encoder):
         return model
     trained = load_policy_file(_train(agent, folder / TRAINING, encoder))
-    told = {**told_by(trained), DELAY_TICKS: agent.delay_ticks}
+    extra = {**told_by(trained), DELAY_TICKS: agent.delay_ticks}
     if agent.sees_colour and encoder is not None:
-        told[ENCODER] = sha256_of(encoder)
-    export(model, trained.network, agent.config.name, told)
+        extra[ENCODER] = sha256_of(encoder)
+    export(model, trained.network, agent.config.name, extra)
     return model
 
 
@@ -105,8 +105,8 @@ def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
     extra = load_manifest(model).extra
     if agent.sees_colour and encoder is not None and extra.get(ENCODER) != sha256_of(encoder):
         return False
-    told = extra.get("training", {})
-    return isinstance(told, Mapping) and told.get("digest") == agent.config.digest(STAGE)
+    training = extra.get("training", {})
+    return isinstance(training, Mapping) and training.get("digest") == agent.config.digest(STAGE)
 
 
 def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:

@@ -18,7 +18,7 @@ from hil.drive.robot import TICK_HZ
 from hil.drive.setting import Setting
 from hil.maps.materials import draw_look
 from hil.physics.collision_world import body_of
-from onboard.config.config import DEFAULT_ROBOT, Config, RatesSection, load_config
+from onboard.config.config import Config, RatesSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.manifest import Manifest
@@ -64,7 +64,7 @@ def trained_robot(manifest: Manifest) -> Config:
     """
     files = _told_files(manifest)
     try:
-        robot = load_config(Path(files["config"] or DEFAULT_ROBOT / "onboard.toml"))
+        robot = load_config(Path(files["config"]) if files["config"] else None)
         plant = Path(files["plant"] or robot.robot.plant)
         load_plant(plant)
     except ConfigError as error:
@@ -93,8 +93,8 @@ def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
     try:
         if not np.allclose(each, (ticks, delay)):
             raise ValueError("no whole number of ticks")
-        told = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
-        return RatesSection.model_validate({**others.model_dump(), **told})
+        values = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
+        return RatesSection.model_validate({**others.model_dump(), **values})
     except ValueError as error:
         raise InputError(
             f"trained with {manifest.decision_hz:g} decisions a second, in force after "

@@ -17,7 +17,7 @@ import typer
 
 from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import Weights, manifest_path
 from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 
@@ -166,9 +166,9 @@ def validate(
         check_json_target(json_target)
         _require_onnx()
         from engines.export import own_model
-        from onboard.config.config import DEFAULT_ROBOT, load_config
+        from onboard.config.config import load_config
 
-        checked = own_model.validate(model_path(model), load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+        checked = own_model.validate(model_path(model), load_config(config))
     except OnboardError as error:
         raise _refused(error) from error
     if json_target is not None:
@@ -252,14 +252,14 @@ def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetw
 
 
 def _export(
-    out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
+    out: Path, source: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
 ) -> dict[str, Any]:
     """Export and return the report. Raises InputError, DisagreementError."""
     from engines.export import export as exporting
     from engines.export.agreement_drives import recorded_drives
     from engines.network.network import parameter_count
 
-    network, extra = told
+    network, extra = source
     judged_by = drives if weights == "float16" else 0
     if judged_by:
         typer.echo(f"comparing fp16 with fp32 on {judged_by} drives", err=True)

@@ -202,7 +202,7 @@ def manifest_of(
     rates = RatesSection()
     decision_hz = rates.control_hz / rates.ticks_per_decision
     usual = {DELAY_TICKS: rates.delay_ticks, CONTROL_HZ: rates.control_hz, DECISION_HZ: decision_hz}
-    said = {**usual, MEMORY_RESET_S: None, **extra}
+    stated = {**usual, MEMORY_RESET_S: None, **extra}
     types = tensor_types(network)
 
     def entries(names: tuple[str, ...]) -> tuple[TensorEntry, ...]:
@@ -216,11 +216,11 @@ def manifest_of(
             policy=policy,
             inputs=entries(network.inputs),
             outputs=entries(OUTPUT_NAMES),
-            **{name: said.pop(name) for name in MANIFEST_FIELDS},
+            **{name: stated.pop(name) for name in MANIFEST_FIELDS},
             memory_shape=network.memory_shape,
             weights=weights,
             half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
-            extra={**said, **network_says},
+            extra={**stated, **network_says},
         )
     except ValidationError as error:
         raise InputError(validation_lines(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
@@ -267,8 +267,8 @@ def export(
         manifest = paper_manifest(part)
         parity, found = _checked(part, manifest, network, recorded, steps)
         if weights == "float16":
-            told = {**asdict(found), "drives": drives if recorded else 0}
-            manifest = manifest.model_copy(update={"extra": {**manifest.extra, AGREEMENT: told}})
+            agreement = {**asdict(found), "drives": drives if recorded else 0}
+            manifest = manifest.model_copy(update={"extra": {**manifest.extra, AGREEMENT: agreement}})
             save_manifest(part, manifest)
         return Exported(manifest, parity, found)
 

@@ -39,9 +39,9 @@ from onboard.policy.manifest import (
     read_manifest,
     save_manifest,
     sha256_of,
-    weight_types,
 )
 from onboard.policy.network_policy import NetworkPolicy
+from onboard.policy.onnx_weights import weight_types
 from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError
 
 # ---- The model with a batch of 1 and all weights in one file
@@ -69,8 +69,10 @@ def copied(model: Path, target: Path) -> bool:
             if size.HasField("dim_value"):
                 continue
             if axis and size.dim_param not in names:
-                told = size.dim_param or "?"
-                raise InputError(f"{model}: tensor {one.name}: axis {axis} ({told}) has no fixed size; export it fixed")
+                shown = size.dim_param or "?"
+                raise InputError(
+                    f"{model}: tensor {one.name}: axis {axis} ({shown}) has no fixed size; export it fixed"
+                )
             size.dim_value, fixed = BATCH, True
     del proto.graph.value_info[:]
     try:
@@ -152,8 +154,8 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     if copied(model, target):
         proposal.guesses.append("the batch was variable: the copy has a batch of 1")
     if manifest_path(target).exists():
-        if told := _kept(target):
-            proposal.guesses.append(told)
+        if guess := _kept(target):
+            proposal.guesses.append(guess)
             return target, proposal
         old = manifest_path(target).with_suffix(".old")
         manifest_path(target).replace(old)
@@ -222,10 +224,10 @@ def _inputs(engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions,
             feed = {"feed": UNKNOWN}
         made = {"name": name, "shape": list(kind.shape), "dtype": kind.dtype, **feed}
         proposal.table["inputs"].append(made)
-        told = ", ".join(f"{key} {value}" for key, value in feed.items() if key != "feed")
+        details = ", ".join(f"{key} {value}" for key, value in feed.items() if key != "feed")
         if feed["feed"] == UNKNOWN:
             continue
-        proposal.guesses.append(f"input {name}: {feed['feed']}{f', {told}' if told else ''}")
+        proposal.guesses.append(f"input {name}: {feed['feed']}{f', {details}' if details else ''}")
 
 
 def _guessed(name: str, kind: TensorType, options: WrapOptions) -> dict[str, Any] | None:
@@ -269,15 +271,15 @@ def _action(
         if len(options.twists) != values:
             proposal.missing.append(f"output {output}: {values} values, --twist was given {len(options.twists)} times")
         action |= {"kind": "table", "twists": [list(one) for one in options.twists]}
-        told = f"the largest of its {values} values chooses a row of the table"
+        text = f"the largest of its {values} values chooses a row of the table"
     elif values in (2, 4):
         last = next((node.op_type for node in onnx.load(model).graph.node if output in node.output), "")
         squash = SQUASHED.get(last, "none")
         v_mps, w_radps = options.v_mps or RANGES[0], options.w_radps or RANGES[1]
         action |= {"kind": "continuous", "v_mps": list(v_mps), "w_radps": list(w_radps), "squash": squash}
         action |= {"distribution": "gaussian"} if values == 4 else {}
-        told = f"v {v_mps[0]:g} to {v_mps[1]:g} m/s, w {w_radps[0]:g} to {w_radps[1]:g} rad/s, squash {squash}"
-        told += ", the two means of a Gaussian first" if values == 4 else ""
+        text = f"v {v_mps[0]:g} to {v_mps[1]:g} m/s, w {w_radps[0]:g} to {w_radps[1]:g} rad/s, squash {squash}"
+        text += ", the two means of a Gaussian first" if values == 4 else ""
         if any(feed["feed"] == "goal" for feed in proposal.table["inputs"]):
             action["stop_within_m"] = STOP_WITHIN_M
             proposal.guesses.append(
@@ -285,7 +287,7 @@ def _action(
             )
     elif values == len(ACTIONS):
         action |= {"kind": "table", "twists": [[one.v_mps, one.w_radps] for one in ACTIONS]}
-        told = "the paper's 28 actions"
+        text = "the paper's 28 actions"
     else:
         proposal.missing.append(
             f"output {output}: {values} values: neither v and w nor the paper's 28 actions; say the table, one "
@@ -294,7 +296,7 @@ def _action(
         proposal.table["action"] = action | {"kind": "table", "twists": []}
         return
     proposal.table["action"] = action
-    proposal.guesses.append(f"output {output}: {told}")
+    proposal.guesses.append(f"output {output}: {text}")
 
 
 # ---- The check
@@ -347,11 +349,11 @@ def _fed(manifest: ModelManifest) -> Iterator[str]:
     action = manifest.action
     if isinstance(action, ContinuousAction):
         (v, v_most), (w, w_most) = action.v_mps, action.w_radps
-        told = f"v {v:g} to {v_most:g} m/s, w {w:g} to {w_most:g} rad/s, squash {action.squash}"
-        told += f", mode of a {action.distribution} distribution" if action.distribution else ""
+        text = f"v {v:g} to {v_most:g} m/s, w {w:g} to {w_most:g} rad/s, squash {action.squash}"
+        text += f", mode of a {action.distribution} distribution" if action.distribution else ""
     else:
-        told = f"the largest of {len(action.table)} values chooses a row of the table"
-    yield f"output {action.output}: {told}"
+        text = f"the largest of {len(action.table)} values chooses a row of the table"
+    yield f"output {action.output}: {text}"
 
 
 def _words(feed: OneFeed) -> str:

@@ -22,7 +22,7 @@ from engines.export.export import TorchEngine
 from engines.network.network import BasicBlock, PolicyNetwork, ResNet18, Variant, Widths, untrained
 from engines.network.policy_checkpoint import PolicyFile, load_policy_file
 from engines.runs.torch_file import require_finite
-from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine, widen
 from onboard.policy.manifest import Manifest, check_engine, paper_manifest
 from onboard.policy.parity import compare
@@ -51,8 +51,8 @@ def initial_weights(name: str) -> PolicyFile:
     training = manifest.extra.get("training", {})
     if not isinstance(training, Mapping):
         raise InputError(f"{path}: its manifest: extra.training: expected a table, found {training!r}")
-    told = {**training, WEIGHTS: manifest.weights} if training else {}
-    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", told)
+    extra = {**training, WEIGHTS: manifest.weights} if training else {}
+    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", extra)
 
 
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:

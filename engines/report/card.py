@@ -18,7 +18,7 @@ from engines.report.sections.robustness import weak_conditions
 from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
 from hil.jobs.code_digest import file_digest
-from onboard.config.config import model_path, pretrained_names
+from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
 from onboard.policy.manifest import Manifest, manifest_path, paper_manifest
 from onboard.values.errors import InputError, MissingExtraError
@@ -59,9 +59,9 @@ def manifest_for(found: Gathered, model: Path) -> Manifest:
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
-            told = one.configuration.get(name, digest)  # older results do not state the manifest
-            if told != digest:
-                raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
+            stated = one.configuration.get(name, digest)  # older results do not state the manifest
+            if stated != digest:
+                raise InputError(f"{one.file}: is not of {file} (digest {stated}, expected {digest})")
     require_demos_of(manifest.policy, found)
     return manifest
 

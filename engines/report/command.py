@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onboard.commands.cli import check_json_target
-from onboard.config.config import model_path
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.config.pretrained import model_path
 from onboard.values.errors import InputError, OnboardError
 
 if TYPE_CHECKING:
@@ -44,10 +44,15 @@ def report(
         str | None, typer.Option(metavar="NAME|FILE", help="Policy of the card: a shipped one, or an .onnx.")
     ] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Compress the results into columns, in place.")] = False,
+    json_file: JsonOption = None,
 ) -> None:
-    """Print the tables in Markdown. The end names tables without files."""
+    """Print the tables in Markdown. The end names tables without files.
+
+    `--json`: each evaluation with its figures, and the tables without files. With `-` no Markdown is printed.
+    """
     try:
-        text = _report(folder, pictures, drive, map_name, card, model)
+        check_json_target(json_file)
+        text, found = _report(folder, pictures, drive, map_name, card, model)
         if pack:
             from engines.report.results.columns import pack as into_columns
 
@@ -55,15 +60,19 @@ def report(
     except OnboardError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
-    sys.stdout.write(text)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    if json_file is not None:
+        write_json(json_file, found)
 
 
 def _report(
     folder: Path, pictures: Path | None, drive: str | None, map_name: str, card: Path | None, model: str | None
-) -> str:
+) -> tuple[str, dict[str, Any]]:
+    """Write what is asked for. Return the tables in Markdown, and the figures for JSON."""
     from engines.report.card import make_card, tables_file
     from engines.report.results.result_files import TRAJECTORIES, gather
-    from engines.report.tables import tables_text
+    from engines.report.tables import figures_json, tables_text
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
@@ -83,7 +92,7 @@ def _report(
         written = make_card(found, model_path(model), tables_file(card).name)
         _write(card, written.card)
         _write(tables_file(card), written.tables)
-    return text
+    return text, figures_json(found)
 
 
 def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str | None) -> None:

@@ -23,7 +23,7 @@ from hil.evaluate.episode_selection import Source, find_sets, load_set
 from hil.jobs.code_digest import file_digest
 from hil.jobs.work import in_this_process
 from hil.maps.world_grid import WALL_HEIGHT_M, World
-from onboard.config.config import is_name
+from onboard.config.pretrained import is_name
 from onboard.policy.contract import ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply
@@ -34,7 +34,6 @@ ARRIVED, LOST = (20, 90, 200), (220, 110, 0)
 """Colours of drives that arrived, and of other drives."""
 LINE_PX, DOT_M = 2, 0.2
 
-Color = tuple[int, int, int]
 Points = npt.NDArray[np.float64]
 
 
@@ -145,22 +144,22 @@ def driver_of(policy: str) -> dict[str, str | None]:
     }
 
 
-def require_drives_of(headline: Evaluated | None, told: Mapping[str, Any], where: str) -> None:
+def require_drives_of(headline: Evaluated | None, driver: Mapping[str, Any], where: str) -> None:
     """Raise InputError if the drives are known to be of another policy than the headline.
 
-    told: as of `driver_of`; older files lack the model. where: file or option, for the message
+    driver: as of `driver_of`; older files lack the model. where: file or option, for the message
     """
     if headline is None:
         return
     ours, name = headline.configuration, headline.configuration.get("policy")
-    if "model" in told and "model" in ours:
-        alike = (told["model"] or told["policy"]) == (ours["model"] or name)
+    if "model" in driver and "model" in ours:
+        alike = (driver["model"] or driver["policy"]) == (ours["model"] or name)
     else:  # the name of a file is not the name of its policy
-        named = [str(one) for one in (name, told["policy"]) if one is not None and is_name(str(one))]
+        named = [str(one) for one in (name, driver["policy"]) if one is not None and is_name(str(one))]
         alike = len({*named}) < 2
     if not alike:
         of_ours = _named(headline.driver, ours.get("model"))
-        raise InputError(f"{where}: by {_named(told['policy'], told.get('model'))}, the report is about {of_ours}")
+        raise InputError(f"{where}: by {_named(driver['policy'], driver.get('model'))}, the report is about {of_ours}")
 
 
 def _named(policy: str, model: str | None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from engines.report.results.checks import shaped
-from engines.report.results.result_files import ABLATIONS, CEILING, DEMOS, EVALUATE, Gathered
+from engines.report.results.result_files import ABLATIONS, CEILING, DEMOS, EVALUATE, Evaluated, Gathered
 from engines.report.results.section import Part
 from engines.report.sections.ablations import ablation_table
 from engines.report.sections.differences import paired_differences
@@ -49,3 +50,16 @@ def tables_text(found: Gathered) -> str:
     if missing:
         texts.append("\n".join([f"## Not measured yet, as far as {found.folder} tells", "", *missing, ""]))
     return "\n".join(texts)
+
+
+def figures_json(found: Gathered) -> dict[str, Any]:
+    """Return the figures of all evaluations by the folder that holds them, and the tables without files, for JSON."""
+    kinds = ("evaluations", "seeds", "validation", "fine", "others")
+    missing = {part.title: part.missing for part in all_tables(found) if part.missing}
+    return {kind: [_figures_of(one) for one in getattr(found, kind)] for kind in kinds} | {"missing": missing}
+
+
+def _figures_of(one: Evaluated) -> dict[str, Any]:
+    told = {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, "color": one.color}
+    per_map = {name: summary.as_json() for name, summary in one.per_map.items()}
+    return told | one.unusual | {"all": one.summary.as_json(), "maps": per_map}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hil.maps.load import files_of
-from onboard.config.config import DEFAULT_ROBOT, load_config, model_path
+from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.pretrained import model_path
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import InputError
 

@@ -188,12 +188,12 @@ def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -
     return "\n".join(_by_options(path, options, *one) for one in zip(fields, lines, strict=False))
 
 
-def _by_options(path: Path, options: Mapping[str, str], field: list[str], told: str) -> str:
+def _by_options(path: Path, options: Mapping[str, str], field: list[str], text: str) -> str:
     given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
     if not field or not given:
-        return told
-    told, source = told.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)
-    return f"{source}: {told.removeprefix('.'.join(field) + ': ') if given == ['.'.join(field)] else told}"
+        return text
+    text, source = text.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)
+    return f"{source}: {text.removeprefix('.'.join(field) + ': ') if given == ['.'.join(field)] else text}"
 
 
 def _from_folder(table: dict[str, Any], folder: Path) -> None:

@@ -212,7 +212,7 @@ def learning_rate(section: ImitationSection, update: int) -> float:
     return section.rate * (LAST_RATE + (1.0 - LAST_RATE) * left)
 
 
-def compass_error(told: Tensor, truth: Tensor) -> Tensor:
+def compass_error(predicted: Tensor, truth: Tensor) -> Tensor:
     """Return the mean error of a goal compass (N, 3), distance and direction together."""
-    scale = told.new_tensor([1.0 / RHO_SCALE_M, 1.0, 1.0])
-    return torch.nn.functional.smooth_l1_loss(told * scale, truth * scale)
+    scale = predicted.new_tensor([1.0 / RHO_SCALE_M, 1.0, 1.0])
+    return torch.nn.functional.smooth_l1_loss(predicted * scale, truth * scale)

@@ -97,9 +97,9 @@ class Reinforce:
         before = self._validated(drives)
         put_weights(self._network, learned)
         self.kept = better(before, after)
-        told = {f"{name}_{BEFORE}": value for name, value in before.items()}
-        told |= {f"{name}_{AFTER}": value for name, value in after.items()}
-        self._tell(journal, {**told, "kept_after": float(self.kept == AFTER)})
+        numbers = {f"{name}_{BEFORE}": value for name, value in before.items()}
+        numbers |= {f"{name}_{AFTER}": value for name, value in after.items()}
+        self._tell(journal, {**numbers, "kept_after": float(self.kept == AFTER)})
         self._save()
         if self.kept == BEFORE:
             put_weights(self._network, self._began)
@@ -107,8 +107,8 @@ class Reinforce:
     def _tell(self, journal: Journal, numbers: Mapping[str, float]) -> None:
         """Write the validation of a chapter to the journal, at the chapter's last round."""
         if numbers:
-            told = {"chapter": float(self.chapter), **numbers}
-            journal.note(self.chapter * self._section.rounds, told, say=True)
+            values = {"chapter": float(self.chapter), **numbers}
+            journal.note(self.chapter * self._section.rounds, values, say=True)
 
     def _validated(self, drives: int) -> dict[str, float]:
         return validated(plain_robot(self._rules()), self._network, drives, self._config.seed)

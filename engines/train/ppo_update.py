@@ -164,8 +164,8 @@ class Learner:
         if not self._too_far(float(terms.moved)):
             self._optimizer.param_groups[0]["lr"] = learning_rate(section, step)
             self._step(terms.loss(section) + value + auxiliary * compass, batch, where)
-        told = (value, terms.policy, terms.entropy, terms.imitation, terms.moved, terms.clipped, compass)
-        return Update(*(float(one.detach()) for one in told))
+        values = (value, terms.policy, terms.entropy, terms.imitation, terms.moved, terms.clipped, compass)
+        return Update(*(float(one.detach()) for one in values))
 
     def _too_far(self, moved: float) -> bool:
         return moved > PATIENCE * self._section.target_kl

@@ -22,7 +22,7 @@ from engines.train.ppo import Reinforce
 from engines.train.rollout.places import check_place
 from engines.train.training_log import Journal
 from hil.drive.episode_sets import building_of, split_of
-from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import ConfigError, InputError
 

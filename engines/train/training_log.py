@@ -70,8 +70,8 @@ class Journal:
 
     def show(self, step: int, total: int, numbers: Mapping[str, float]) -> None:
         """Set the bar to a step and show its numbers."""
-        told = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
-        self._bar.update(self._task, completed=step, total=total, note=told)
+        text = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+        self._bar.update(self._task, completed=step, total=total, note=text)
 
     def note(self, step: int, numbers: Mapping[str, float], *, say: bool = False) -> None:
         """Write the numbers of a step by name. say: also print them.
@@ -89,8 +89,8 @@ class Journal:
             for name, value in numbers.items():
                 self._curves.add_scalar(f"{self._stage}/{name}", value, step)
         if say:
-            told = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
-            self._console.print(f"{self._stage} {step}: {told}", highlight=False)
+            text = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+            self._console.print(f"{self._stage} {step}: {text}", highlight=False)
 
     def _take_up(self, step: int) -> None:
         """Open rows and curves. Each stage has its folder of curves, because TensorBoard hides steps by folder."""
@@ -100,11 +100,11 @@ class Journal:
             self._call = 1 + _last_call(self._folder / ROWS)
             self._curves = self._open(str(self._folder / CURVES / self._stage), purge_step=hidden)
 
-    def _died(self, told: threading.ExceptHookArgs) -> None:
+    def _died(self, hook: threading.ExceptHookArgs) -> None:
         """Suppress the traceback of TensorBoard's thread on a failed write; `_writing` reports the same error."""
-        writes = type(told.thread).__module__.startswith("tensorboard")
-        if not (writes and isinstance(told.exc_value, OSError)):
-            self._hook(told)
+        writes = type(hook.thread).__module__.startswith("tensorboard")
+        if not (writes and isinstance(hook.exc_value, OSError)):
+            self._hook(hook)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ from hil.live.dashboard import preparing
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.values.errors import InputError
 
 # ---- Evaluations of a command: a partial file for each condition
@@ -161,7 +161,7 @@ def evaluate_command(
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
     check_workers(jobs, ray)
-    given = load_config(config or DEFAULT_ROBOT / "onboard.toml").policy.model if policy is None else policy
+    given = load_config(config).policy.model if policy is None else policy
     run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None:
@@ -198,7 +198,7 @@ def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
     config: path of the configuration; None for the default robot
     plant:  path of a plant.toml; None for the plant file that the configuration names
     """
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     if plant is not None:
         loaded = loaded.model_copy(update={"robot": loaded.robot.model_copy(update={"plant": plant.resolve()})})
     return robot_files(loaded)

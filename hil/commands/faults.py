@@ -38,7 +38,7 @@ from onboard.commands.cli import (
     write_json,
     write_text,
 )
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError
@@ -97,7 +97,7 @@ def faults_command(
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Do named faults to the robot, one at a time, and judge what it does.
+    """Inject named faults, one at a time, and judge what the robot does.
 
     Under every fault each command must be finite and within the limits, and zero within 2 ticks of the cause of a stop.
     A fault shows nothing if the robot stood when it began, or drives the same without it.
@@ -107,7 +107,7 @@ def faults_command(
     faults = _chosen(only)
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
     if listed:
-        list_faults(console, faults, load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+        list_faults(console, faults, load_config(config))
         return
     if sim == (recording is not None):
         raise InputError("faults: name a recording, or --sim")
@@ -116,7 +116,7 @@ def faults_command(
         judged_by, verdicts = _over_recording(console, faults, recording, from_s, seed, model, force)
     else:
         source = f"simulation of {map_name}, episode {episode}, seed {seed}"
-        given = demo_config(_named(load_config(config or DEFAULT_ROBOT / "onboard.toml")), policy)
+        given = demo_config(_named(load_config(config)), policy)
         place = _Place(map_name, episode, seed)
         judged_by, verdicts = given, _over_simulation(console, faults, given, processes, place)
     print_verdicts(console, verdicts, judged_by)

@@ -17,7 +17,7 @@ from hil.physics.simulated_base import ON_THE_WAY_S, Rolled, most_rolled
 from hil.reliability.kills.trial import Kill, Trial, run_trial
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import promised_commands
 
@@ -41,7 +41,7 @@ def kills_command(
     Exit code 0: never farther than the bound that the base's command time-out gives.
     """
     check_json_target(json_file)
-    given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    given = load_config(config)
     check_files(given)
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
     bound = stated_bound(given, stop_on_liveliness_lost)

@@ -41,7 +41,7 @@ def report_command(
     check_json_target(json_file)
     takes = takes_of(found_in(recordings))
     written: list[str] = []
-    said, wrong = (
+    console, wrong = (
         Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False),
         Console(stderr=True, soft_wrap=True, highlight=False),
     )
@@ -54,7 +54,7 @@ def report_command(
                     write_page(page, timeline)
                     written.append(str(page))
                     size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
-                    said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
+                    console.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:
                 failed.append(error)
     if json_file is not None:
@@ -76,10 +76,10 @@ def timelines_of(take: Take) -> tuple[list[Timeline], bool]:
         try:
             return read_timelines(whole), whole != copies
         except InputError as error:
-            said = str(error)
+            message = str(error)
             for source, path in zip(take.sources, whole, strict=True):
-                said = said.replace(str(path), source)
-            raise InputError(said) from error
+                message = message.replace(str(path), source)
+            raise InputError(message) from error
 
 
 class Pages:

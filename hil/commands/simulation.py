@@ -32,7 +32,7 @@ from onboard.commands.cli import (
     finite,
     write_json,
 )
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import domain_id
@@ -96,7 +96,7 @@ def sim(
 ) -> None:
     """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
     check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     mounts = load_mounts(loaded.robot.mounts)
     body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)

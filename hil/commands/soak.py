@@ -34,7 +34,7 @@ from onboard.commands.cli import (
     write_json,
     write_text,
 )
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.counters import Counters
@@ -86,11 +86,11 @@ def soak_command(
     if processes:
         if minutes is None or hours is not None or jobs != 1 or markdown_file is not None:
             raise InputError("soak: --processes takes --minutes, and neither --hours, --jobs nor --markdown")
-        given = demo_config(load_config(config or DEFAULT_ROBOT / "onboard.toml"), policy)
-        told = soak_processes(console, given, 60.0 * minutes, seed, (maps or MAPS)[0], out)
+        given = demo_config(load_config(config), policy)
+        judged = soak_processes(console, given, 60.0 * minutes, seed, (maps or MAPS)[0], out)
         if json_file is not None:
-            write_json(json_file, told)
-        if not passed_live(told):
+            write_json(json_file, judged)
+        if not passed_live(judged):
             raise typer.Exit(FAILED)
         return
     until = Until(None if hours is None else hours * 3600.0 / jobs, None if minutes is None else minutes * 60.0)
@@ -113,7 +113,7 @@ def soak_command(
 
 def _configured(path: Path | None, policy: str | None) -> Config:
     """Return the configuration of a robot without cameras: the simulation provides its scans. Raises OnboardError."""
-    config = demo_config(load_config(path or DEFAULT_ROBOT / "onboard.toml"), policy)
+    config = demo_config(load_config(path), policy)
     named = config.model_copy(update={"robot": config.robot.model_copy(update={"name": NAME})})
     ready = changed(without_cameras(named), RECORD)
     check_files(named)

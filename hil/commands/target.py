@@ -22,7 +22,7 @@ from hil.live.target.target_config import Network, desktop_section, run_line, ta
 from hil.physics.collision_world import body_of
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire
@@ -46,15 +46,14 @@ def target(
         str | None,
         typer.Option(help="reactive, a shipped policy, or an .onnx with its manifest. Without it: as configured."),
     ] = None,
-    depth_noise: Annotated[bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise of real images.")] = True,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Be world and base for `onboard run` on another machine, and measure the round trips. Exit 0: all, and at rest."""
+    """Simulate world and base for `onboard run` on another machine; measure round trips. Exit 0: all, and at rest."""
     check_json_target(json_file)
-    given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    given = load_config(config)
     network = Network(address, interface, target_interface)
-    theirs = target_config(given, policy, network, depth_noise=depth_noise)
+    theirs = target_config(given, policy, network)
     check_files(theirs)
     with contextlib.closing(Wire(desktop_section(given.dds, network))) as wire:
         file = write_target(theirs, write_config)
@@ -63,7 +62,7 @@ def target(
             f"domain {wire.domain}, interface {wire.section.interface}; Ctrl-C ends\n"
         )
         sys.stderr.flush()
-        mounts, place, robot = _world(given, map_name, seed, depth_noise)
+        mounts, place, robot = _world(given, map_name, seed)
         with _showing(count) as tell:
             result = run_target(wire, robot, mounts, place, count, given.rates, tell)
     if json_file is not None:
@@ -74,13 +73,13 @@ def target(
         raise typer.Exit(1)
 
 
-def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[Mounts, Place, SimulatedRobot]:
+def _world(given: Config, map_name: str, seed: int) -> tuple[Mounts, Place, SimulatedRobot]:
     """Return the robot's mounts, the place, and the simulated robot at its start. Raises InputError, ConfigError."""
     mounts = load_mounts(given.robot.mounts)
     body = body_of(given.robot)
     with preparing(f"map {map_name}"):
         place = choose_place(map_name, seed, body)
-        senses = Senses(seed=seed, depth_noise=depth_noise)
+        senses = Senses(seed=seed)
         plant = load_plant(given.robot.plant)
         return mounts, place, SimulatedRobot(place.world, plant, body, mounts, place.episodes[0].start, senses)
 

@@ -92,7 +92,7 @@ def twin(
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Be the twin of a real robot: follow its odometry through a virtual building, and publish what is sensed there."""
+    """Simulate the twin of a real robot: follow its odometry through a building, and publish what is sensed there."""
     check_json_target(json_file)
     loaded = robot_config(config)
     mounts = load_mounts(mounts_file or loaded.robot.mounts)
@@ -132,7 +132,7 @@ def twin_robot(
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Be the real robot of a twin, where there is none: the plant in an empty room, on the real robot's topics."""
+    """Simulate the real robot of a twin: the plant in an empty room, on the real robot's topics."""
     check_json_target(json_file)
     loaded = robot_config(config)
     say = saying("robot")

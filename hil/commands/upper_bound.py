@@ -45,11 +45,11 @@ def upper_bound(
         raise InputError(f"--draws {draws}: must be at least 1")
     robot = load_robot(config)
     sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body, set_name)
-    told = _told(sources, draws, seed)  # takes the digest of the code before the first drive
+    result = _told(sources, draws, seed)  # takes the digest of the code before the first drive
     ends = _ends(robot, sources, draws, seed)
     ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
     if json_file is not None:
-        write_json(json_file, told | _as_json(ceilings, ends, sources))
+        write_json(json_file, result | _as_json(ceilings, ends, sources))
     console = Console(stderr=json_file == STANDARD_OUTPUT)
     if not console.is_terminal:
         console = Console(stderr=json_file == STANDARD_OUTPUT, width=WIDTH)
@@ -109,8 +109,8 @@ def _table(ceilings: Mapping[str, Ceiling], episodes: int, draws: int) -> Table:
 
 def _percent(share: float, interval: Interval | None) -> str:
     """Return a share in per cent, followed by its 95 % interval if there is an interval."""
-    told = f"{100.0 * share:.1f}"
-    return told if interval is None else f"{told} ({100.0 * interval[0]:.1f} to {100.0 * interval[1]:.1f})"
+    text = f"{100.0 * share:.1f}"
+    return text if interval is None else f"{text} ({100.0 * interval[0]:.1f} to {100.0 * interval[1]:.1f})"
 
 
 def _cm(metres: float) -> str:

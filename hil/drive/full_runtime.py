@@ -1,15 +1,13 @@
 """The whole runtime and a simulated robot in the same process, on the simulated clock. No wire, no wait, repeatable.
 
 `drive_runtime` drives an episode and judges the drive by the true state, like `drive_fast` without the runtime.
-`InProcess` drives to a goal and keeps every tick.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +25,6 @@ from hil.drive.sensing import (
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    SETTLE_S,
     KnowsMap,
     Outcome,
     Setting,
@@ -42,18 +39,14 @@ from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
 from onboard.assembly.robot import build_rigs, robot_of, zones_of
-from onboard.config.config import Config
-from onboard.config.mounts import Mounts
-from onboard.config.plant_model import Plant
-from onboard.navigation.mission import drives
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference, Result
-from onboard.runtime import Listener, Runtime
+from onboard.runtime import Runtime
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
-from onboard.values.messages import GoalRequest, Memory, Observation, Pose
+from onboard.values.messages import Memory, Observation
 
 
 def drive_runtime(
@@ -177,66 +170,3 @@ class _Judge:
         self._rows.append((ticks * STEP_NS / NS_PER_S, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps))
         if record.acted is not None and record.acted.decision is not None:
             self._actions[record.acted.decision.action] += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Drive:
-    """A finished drive: the runtime's state text, time from goal request to end [s], and every tick."""
-
-    state: str
-    time_s: float
-    ticks: Sequence[TickRecord]
-
-
-class InProcess:
-    """A whole runtime on the simulated clock that drives a simulated robot. For a single drive."""
-
-    def __init__(
-        self,
-        config: Config,
-        mounts: Mounts,
-        plant: Plant,
-        robot: SimulatedRobot,
-        policy: Policy,
-        listeners: Sequence[Listener] = (),
-    ) -> None:
-        self._clock = SimulatedClock()
-        self.inbox = SimulatedInbox(robot, self._clock.now_ns())
-        self._script = _Script(self.inbox)
-        inference = InlineInference(policy, self._clock.now_ns)
-        described = robot_of(config, build_rigs(config, mounts), plant, policy, zones_of(config))
-        self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
-
-    def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:
-        """Stand for `SETTLE_S`, request a goal, and run until the drive ends, at most `limit_s` after the goal."""
-        self._script.begin(self.runtime, goal, frame_id, limit_s)
-        asyncio.run(self.runtime.run())
-        ticks = tuple(self._script.ticks)
-        return Drive(self.runtime.state.mission.text(), self._script.driven_s, ticks)
-
-
-class _Script:
-    """A listener that keeps every tick, requests the goal after `SETTLE_S`, and stops the runtime at the end."""
-
-    def __init__(self, inbox: SimulatedInbox) -> None:
-        self._inbox = inbox
-        self.ticks: list[TickRecord] = []
-        self.driven_s = 0.0
-
-    def begin(self, runtime: Runtime, goal: Pose, frame_id: str, limit_s: float) -> None:
-        self._runtime, self._goal, self._frame_id, self._limit_s = runtime, goal, frame_id, limit_s
-        self._asked_ns: int | None = None
-
-    def tick(self, record: TickRecord, counters: object) -> None:
-        """Keep the tick. Request the goal after `SETTLE_S`, and stop the runtime at the end of the drive."""
-        self.ticks.append(record)
-        now_ns = record.slot.start_ns
-        if self._asked_ns is None:
-            if now_ns - self.ticks[0].slot.start_ns >= SETTLE_S * NS_PER_S:
-                self._asked_ns = now_ns
-                self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
-            return
-        self.driven_s = (now_ns - self._asked_ns) / NS_PER_S
-        ended = not drives(record.state)
-        if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
-            self._runtime.stop()

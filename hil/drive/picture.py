@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from hil.drive.setting import REACHED_M
 from hil.maps.world_grid import WALL_HEIGHT_M, World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
@@ -23,7 +24,6 @@ LARGEST_PX = 1200
 """Longer side of the map in the picture, before rounding to whole pixels per cell."""
 OVERSAMPLE = 3
 """Lines are drawn larger by this factor, then averaged down."""
-TOLERANCE_M = 0.2
 FOOTER_PX = 64
 TITLE_PX, TITLE_FONT_PX = 64, 20
 LINE_PX, FONT_PX, PAD_PX = 3, 16, 14
@@ -154,7 +154,7 @@ def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> No
     draw.line([view.px(point) for point in drawing.path], DRIVEN, width, "curve")
     start = drawing.episode.start
     for goal in drawing.targets:
-        _circle(draw, view, goal, TOLERANCE_M, GOAL, filled=True)
+        _circle(draw, view, goal, REACHED_M, GOAL, filled=True)
     _pose(draw, view, start, drawing.body, START)
     _pose(draw, view, drawing.end, drawing.body, BODY)
     for moment, color in zip(drawing.moments, MOMENTS, strict=False):

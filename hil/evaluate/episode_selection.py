@@ -64,12 +64,12 @@ class Source:
 
         Not as usual: the density of furniture; then the draw and the number of noise seeds.
         """
-        told: list[Any] = [self.name, self.count, self.digest, self.seed, self.set]
+        values: list[Any] = [self.name, self.count, self.digest, self.seed, self.set]
         if self.furniture != DENSITY:
-            told.append(self.furniture)
+            values.append(self.furniture)
         if (self.draw, self.noise_seeds) != (ORDINARY_DRAW, 1):
-            told.append({"draw": self.draw, "noise_seeds": self.noise_seeds})
-        return told
+            values.append({"draw": self.draw, "noise_seeds": self.noise_seeds})
+        return values
 
     @property
     def drives(self) -> int:

@@ -31,6 +31,8 @@ INTERRUPTED = KILLED_BY + signal.SIGINT
 """Exit code of a command that Ctrl-C ended."""
 PARTIAL_FOLDER = Path("out/evaluate")
 PARTIAL_SUFFIX = ".partial.jsonl"
+ARRIVAL = "arrival_confidence"
+"""Key of a result that was driven with the rules of `onboard/navigation/arrival.py`."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
@@ -74,9 +76,10 @@ class Plan:
     def configuration(self) -> dict[str, Any]:
         """Return everything that a row depends on, as plain values."""
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
+        confidence = self.robot.config.goal.arrival_confidence
         robot = {
             "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
-            "plant": self.robot.plant.model_dump(mode="json"),
+            "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(self.robot.config.robot.mounts),
         }
         return {
@@ -87,6 +90,7 @@ class Plan:
             "model": None if model is None else file_digest(model),
             "manifest": None if model is None else file_digest(manifest_path(model)),
             "robot": _digest(robot),
+            **({ARRIVAL: confidence} if confidence > 0.0 else {}),
             "seed": self.seed,
             "sets": [source.told for source in self.sources],
             **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),

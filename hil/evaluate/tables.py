@@ -95,8 +95,8 @@ def rich_table(evaluation: Evaluation) -> Table:
     title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
     title += "" if run.color else ", no colour"
     doors = evaluation.doors()
-    told = caption(evaluation) + ("" if doors is None else f"; {doors}")
-    table = Table(title=title, caption=told, box=SIMPLE, pad_edge=False)
+    text = caption(evaluation) + ("" if doors is None else f"; {doors}")
+    table = Table(title=title, caption=text, box=SIMPLE, pad_edge=False)
     table.add_column("map", no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)

@@ -114,11 +114,11 @@ def interrupts_unheard() -> Iterator[None]:
     """Block SIGINT in processes started in this context: a terminal sends Ctrl-C to all, but the pool ends workers."""
     # Start the resource tracker first: multiprocessing starts it with the first process, and that unblocks the signal.
     resource_tracker.ensure_running()
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _answer(worker: _Worker) -> Any:

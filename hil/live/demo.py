@@ -26,7 +26,8 @@ from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
-from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
+from onboard.config.config import Config, load_config
+from onboard.config.pretrained import is_name
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import drives
@@ -113,7 +114,7 @@ class DemoOptions:
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
     with (
-        contextlib.closing(Interpreter("hil.commands.simulation")) as sim,
+        contextlib.closing(Interpreter("hil.live.simulator")) as sim,
         contextlib.closing(Interpreter("onboard.commands.run")) as run,
     ):
         return _run_demo(options, sim, run)
@@ -156,7 +157,7 @@ def _given(path: Path | None) -> Config:
     """Return the configuration from `path`. For None, return the default robot with the demo's name."""
     if path is not None:
         return load_config(path)
-    default = load_config(DEFAULT_ROBOT / "onboard.toml")
+    default = load_config(None)
     return default.model_copy(update={"robot": default.robot.model_copy(update={"name": DEMO_ROBOT})})
 
 
@@ -199,12 +200,12 @@ def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
 def _wait_for_view(view: Child) -> None:
     """Wait until the view listens. Without a display, tell the address of its page and open it in a browser."""
     deadline_s = time.monotonic() + VIEW_S
-    while LISTENING not in (said := view.said()):
+    while LISTENING not in (output := view.said()):
         view.check()
         if time.monotonic() > deadline_s:
             raise OnboardError(f"the view did not open within {VIEW_S:g} s")
         time.sleep(POLL_S)
-    page = PAGE.search(said)
+    page = PAGE.search(output)
     if page is not None:
         sys.stderr.write(f"view       {page[1]}\n")
         webbrowser.open(page[1])

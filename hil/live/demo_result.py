@@ -144,12 +144,12 @@ def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64],
 def told(file: Path) -> dict[str, Any]:
     """Return the JSON result that a process wrote at its exit. Raises OnboardError if it is missing or invalid."""
     try:
-        told: dict[str, Any] = json.loads(file.read_text())
+        values: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise OnboardError(
             f"{file}: not written: the process did not end within {END_S:g} s, see {file.with_suffix('.log').name}"
         ) from error
-    return told
+    return values
 
 
 def summary(result: dict[str, Any]) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
+from hil.physics.motion.motion_model import advance_motion, memory_of, motion_of
 from onboard.config.config import LimitsSection
 from onboard.config.plant_model import Axis, MotionState, Plant, step, step_axis
 from onboard.values.messages import STOP, Pose, Twist
@@ -25,12 +29,14 @@ class BaseState:
     pending:  (due [ns], command) of commands in transit, oldest first
     command:  command that the base's controller follows
     heard_ns: time at which the last command took effect; None before the first command
+    memory:   of the plant's motion model (`motion_model.memory_of`); None before its first step
     """
 
     motion: MotionState
     pending: tuple[tuple[int, Twist], ...] = ()
     command: Twist = STOP
     heard_ns: int | None = None
+    memory: npt.NDArray[np.float64] | None = None
 
 
 def base_at(pose: Pose) -> BaseState:
@@ -38,23 +44,44 @@ def base_at(pose: Pose) -> BaseState:
     return BaseState(MotionState(pose))
 
 
+def latency_ns(plant: Plant) -> int:
+    """Return the latency of a command on its way to the motion model; the models of `Plant.motion` have their own."""
+    return 0 if plant.motion is not None else round(plant.base.command_delay_s * NS)
+
+
 def send_command(state: BaseState, command: Twist, now_ns: int, plant: Plant) -> BaseState:
-    """Return the state with a command in transit; the command takes effect after `command_delay_s`."""
-    due_ns = now_ns + round(plant.base.command_delay_s * NS)
+    """Return the state with a command in transit; the command takes effect after `latency_ns`."""
+    due_ns = now_ns + latency_ns(plant)
     return replace(state, pending=(*state.pending, (due_ns, command)))
 
 
 def step_base(state: BaseState, now_ns: int, plant: Plant, dt_s: float = STEP_S) -> BaseState:
     """Return the state one step after `now_ns`.
 
-    The base follows the newest due command. It stops if that command is older than `command_timeout_s`.
+    The base follows the newest due command. It stops if that command is older than `command_timeout_s`. Raises
+    InputError if the file of the plant's motion model does not fit.
     """
     due = [entry for entry in state.pending if entry[0] <= now_ns]
     pending = tuple(entry for entry in state.pending if entry[0] > now_ns)
     heard_ns, command = due[-1] if due else (state.heard_ns, state.command)
     if heard_ns is None or now_ns - heard_ns > plant.base.command_timeout_s * NS:
         command = STOP
-    return BaseState(step(state.motion, command, plant, dt_s), pending, command, heard_ns)
+    if plant.motion is None:
+        return BaseState(step(state.motion, command, plant, dt_s), pending, command, heard_ns)
+    memory = memory_of(plant) if state.memory is None else state.memory.copy()
+    return BaseState(_moved(state.motion, command, plant, memory, dt_s), pending, command, heard_ns, memory)
+
+
+def _moved(
+    motion: MotionState, command: Twist, plant: Plant, memory: npt.NDArray[np.float64], dt_s: float
+) -> MotionState:
+    """Return the motion after a step of the plant's motion model. Changes `memory`."""
+    rates = np.array([motion.twist.v_mps, motion.twist.w_radps, motion.dv_mps2, motion.dw_radps2])
+    dx, dy, turned = advance_motion(motion_of(plant), memory, rates, command.v_mps, command.w_radps, dt_s)
+    pose, (v, w, dv, dw) = motion.pose, rates.tolist()
+    c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
+    yaw = math.remainder(pose.yaw_rad + turned, 2.0 * math.pi)
+    return MotionState(Pose(pose.x_m + c * dx - s * dy, pose.y_m + s * dx + c * dy, yaw), Twist(v, w), dv, dw)
 
 
 ON_THE_WAY_S = 0.1

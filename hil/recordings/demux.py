@@ -24,25 +24,25 @@ def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[
     Raises InputError as `Recording.heard`, and if two sessions have the same difference.
     """
     if len(recording.sessions) == 1:
-        for heard in recording.heard(only):
-            yield recording.sessions[0], heard
+        for message in recording.heard(only):
+            yield recording.sessions[0], message
         return
     by_offset = _by_offset(recording)
     ahead: OrderedDict[int, list[TopicMessage]] = OrderedDict()
     ticked: OrderedDict[int, Session] = OrderedDict()
-    for heard in recording.heard(only):
-        if heard.topic == TICK:
-            before = ahead.pop(heard.time_ns, [])
-            session = by_offset.get(heard.time_ns - heard.sample.start_ns)
+    for message in recording.heard(only):
+        if message.topic == TICK:
+            before = ahead.pop(message.time_ns, [])
+            session = by_offset.get(message.time_ns - message.sample.start_ns)
             if session is not None:
-                _keep(ticked, heard.time_ns, session)
-                for one in (*before, heard):
+                _keep(ticked, message.time_ns, session)
+                for one in (*before, message):
                     yield session, one
-        elif heard.topic == KEYFRAME:
-            if heard.time_ns in ticked:
-                yield ticked[heard.time_ns], heard
+        elif message.topic == KEYFRAME:
+            if message.time_ns in ticked:
+                yield ticked[message.time_ns], message
         else:
-            _keep(ahead, heard.time_ns, [*ahead.get(heard.time_ns, []), heard])
+            _keep(ahead, message.time_ns, [*ahead.get(message.time_ns, []), message])
 
 
 def _by_offset(recording: Recording) -> dict[int, Session]:

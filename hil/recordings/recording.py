@@ -75,7 +75,7 @@ class TopicMessage:
 class Screen(Protocol):
     """Shows messages; may be slow."""
 
-    def show(self, heard: TopicMessage) -> None:
+    def show(self, message: TopicMessage) -> None:
         """Show one message. Raises InputError if it cannot be shown."""
 
     def close(self) -> None:
@@ -122,17 +122,17 @@ def _content(stream: BinaryIO, index: ChunkIndex) -> bytes:
     chunk = Chunk.read(ReadDataStream(BytesIO(body)))
     if chunk.compression not in COMPRESSIONS:
         raise ValueError(f"a chunk compressed with {chunk.compression!r}, must be {ZSTD}")
-    told = max(chunk.uncompressed_size, _frame_bytes(chunk.data) if chunk.compression == ZSTD else 0)
-    if told > MOST_BYTES:
-        raise ValueError(f"a chunk claims {told} bytes, the limit is {MOST_BYTES}")
+    size = max(chunk.uncompressed_size, _frame_bytes(chunk.data) if chunk.compression == ZSTD else 0)
+    if size > MOST_BYTES:
+        raise ValueError(f"a chunk claims {size} bytes, the limit is {MOST_BYTES}")
     content, length = get_chunk_data_stream(chunk, validate_crc=True)
     return content.read(length)
 
 
 def _frame_bytes(data: bytes) -> int:
     """Return the content size in the header of a zstd frame, 0 if unknown: the chunk's own size is then the bound."""
-    told: int = zstandard.get_frame_parameters(data).content_size
-    return 0 if told in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) else told
+    size: int = zstandard.get_frame_parameters(data).content_size
+    return 0 if size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) else size
 
 
 def _record(stream: BinaryIO, offset: int, length: int, opcode: int) -> bytes:
@@ -333,8 +333,8 @@ def _as_recorded(configuration: str) -> Any:
     table = json.loads(configuration)
     if isinstance(table, dict):
         for section, key, value in THEN:
-            if isinstance(told := table.setdefault(section, {}), dict):
-                told.setdefault(key, value)
+            if isinstance(keys := table.setdefault(section, {}), dict):
+                keys.setdefault(key, value)
     return table
 
 
@@ -343,8 +343,8 @@ def _session(path: Path, record: Mapping[str, str]) -> Session:
     missing = [name for name in ("configuration", "mounts") if name not in record]
     if missing:
         raise InputError(f"{path}: not a recording of onboard: its session has no {missing[0]}")
-    told = record.get("format", "unknown")
-    version = "" if told == FORMAT else f" (format {told}, this version's is {FORMAT})"
+    found = record.get("format", "unknown")
+    version = "" if found == FORMAT else f" (format {found}, this version's is {FORMAT})"
     try:
         config = Config.model_validate(_as_recorded(record["configuration"]))
     except json.JSONDecodeError as error:

@@ -43,55 +43,55 @@ class TickReader:
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
 
-    def take(self, heard: TopicMessage) -> TickRecord | None:
+    def take(self, message: TopicMessage) -> TickRecord | None:
         """Take the next message; return the tick that it completes.
 
         Raises InputError or ValueError for inconsistent messages.
         """
-        if self._waiting is not None and heard.topic == KEYFRAME:
-            self._keyframe = heard.sample.data
+        if self._waiting is not None and message.topic == KEYFRAME:
+            self._keyframe = message.sample.data
             return None
         whole = self.last()
-        if heard.topic == TICK:
-            self._waiting = heard.sample
-        elif heard.topic == DECISION:
-            self._own = twist_from_ros(heard.sample)
-        elif heard.topic.endswith(DEPTH):
-            self._images[heard.topic.removesuffix(DEPTH)] = heard.sample
-        elif heard.topic == COLOR_TOPIC:
-            self._images[COLOR] = heard.sample
-        elif heard.topic in (*SCANS, *self._scan_names.values()):
-            self._scans[heard.topic] = heard.sample
+        if message.topic == TICK:
+            self._waiting = message.sample
+        elif message.topic == DECISION:
+            self._own = twist_from_ros(message.sample)
+        elif message.topic.endswith(DEPTH):
+            self._images[message.topic.removesuffix(DEPTH)] = message.sample
+        elif message.topic == COLOR_TOPIC:
+            self._images[COLOR] = message.sample
+        elif message.topic in (*SCANS, *self._scan_names.values()):
+            self._scans[message.topic] = message.sample
         return whole
 
     def last(self) -> TickRecord | None:
         """Return the waiting tick, None without one or if it is incomplete. Raises as `take`."""
-        told, keyframe = self._waiting, self._keyframe
+        tick, keyframe = self._waiting, self._keyframe
         self._waiting, self._keyframe = None, ""
-        return None if told is None else self._tick(told, keyframe)
+        return None if tick is None else self._tick(tick, keyframe)
 
-    def _tick(self, told: Tick, keyframe: str) -> TickRecord | None:
+    def _tick(self, tick: Tick, keyframe: str) -> TickRecord | None:
         """Return the tick, None if one of its scans was lost, and clear the gathered messages."""
-        strangers = set() if self._cameras is None else set(told.cameras) - self._cameras - {COLOR}
+        strangers = set() if self._cameras is None else set(tick.cameras) - self._cameras - {COLOR}
         if strangers:
             raise InputError(
-                f"tick {told.slot}: camera {min(strangers)} is not in the recorded mounts, which have "
+                f"tick {tick.slot}: camera {min(strangers)} is not in the recorded mounts, which have "
                 f"{', '.join(self._cameras or ())}"
             )
         came, images, own = self._scans, self._images, self._own
         self._scans, self._images, self._own = {}, {}, None
-        self._ready_made |= {name: self._scan(came[name], name, told) for name in told.scans if name in came}
-        if not {"scan", *told.scans} <= came.keys():
+        self._ready_made |= {name: self._scan(came[name], name, tick) for name in tick.scans if name in came}
+        if not {"scan", *tick.scans} <= came.keys():
             return None
-        scan = limits_scan = scan_of(came["scan"], told.scan_stamp_ns)
+        scan = limits_scan = scan_of(came["scan"], tick.scan_stamp_ns)
         if "limits_scan" in came:
-            limits_scan = scan_of(came["limits_scan"], told.limits_scan_stamp_ns)
-        return tick_record(told, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
+            limits_scan = scan_of(came["limits_scan"], tick.limits_scan_stamp_ns)
+        return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
 
-    def _scan(self, message: ros.LaserScan, name: str, told: Tick) -> Scan:
+    def _scan(self, message: ros.LaserScan, name: str, tick: Tick) -> Scan:
         """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
-        stamp_ns = told.scan_stamp_ns if name == self._scan_names.get("scan") else told.limits_scan_stamp_ns
-        return replace(scan_of(message, stamp_ns), arrival_ns=told.start_ns)
+        stamp_ns = tick.scan_stamp_ns if name == self._scan_names.get("scan") else tick.limits_scan_stamp_ns
+        return replace(scan_of(message, stamp_ns), arrival_ns=tick.start_ns)
 
 
 def topics_of(config: Config, mounts: Mounts) -> set[str]:
@@ -107,8 +107,8 @@ def ticks_of(recording: Recording) -> Iterator[TickRecord]:
     """
     reader = TickReader(recording.config, recording.mounts)
     with naming(recording.path):
-        for heard in recording.heard(topics_of(recording.config, recording.mounts)):
-            if (tick := reader.take(heard)) is not None:
+        for message in recording.heard(topics_of(recording.config, recording.mounts)):
+            if (tick := reader.take(message)) is not None:
                 yield tick
         if (tick := reader.last()) is not None:
             yield tick

@@ -9,8 +9,9 @@ from pathlib import Path
 from hil.recordings.recording import Session
 from hil.replay.tolerances import ENGINE
 from onboard.assembly.policies import REACTIVE, policy_maker
-from onboard.config.config import MODEL_SUFFIX, Config, model_path
+from onboard.config.config import Config
 from onboard.config.plant_model import Plant, load_plant
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import load_manifest
 from onboard.safety.keepout_zones import MapZones, decode
 from onboard.values.errors import ConfigError, InputError

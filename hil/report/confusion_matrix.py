@@ -96,8 +96,8 @@ def parted(pairs: Pairs) -> str:
     ways = {"faster": 0, "slower": 0, "as fast but turning otherwise": 0, "with no action in one of the two": 0}
     for way, count in _ways(pairs):
         ways[way] += count
-    said = [f"{count:,} {way}" for way, count in ways.items() if count]
-    return f"Of the {plural(sum(ways.values()), 'other')}: {', '.join(said)}." if said else ""
+    parts = [f"{count:,} {way}" for way, count in ways.items() if count]
+    return f"Of the {plural(sum(ways.values()), 'other')}: {', '.join(parts)}." if parts else ""
 
 
 def _ways(pairs: Pairs) -> Iterator[tuple[str, int]]:

@@ -75,18 +75,18 @@ def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
 def _rows(recording: Recording) -> Iterator[tuple[str, Row]]:
     """Yield the session name of each tick, and the tick with its scan."""
     newest: dict[str, LaserScan] = {}
-    for session, heard in messages_by_session(recording, {TICK, SCAN}):
-        if heard.topic != TICK:
-            newest[session.name] = heard.sample
+    for session, recorded in messages_by_session(recording, {TICK, SCAN}):
+        if recorded.topic != TICK:
+            newest[session.name] = recorded.sample
             continue
-        told: Tick = heard.sample
+        tick: Tick = recorded.sample
         message = newest.pop(session.name, None)
         if message is None:
             continue
         try:
-            yield session.name, (told, scan_of(message, told.scan_stamp_ns))
+            yield session.name, (tick, scan_of(message, tick.scan_stamp_ns))
         except (InputError, ValueError) as error:
-            raise InputError(f"{recording.path}: tick {told.slot}: {error}") from error
+            raise InputError(f"{recording.path}: tick {tick.slot}: {error}") from error
 
 
 def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
@@ -98,15 +98,15 @@ def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
 
 def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
     files, rows, session = tuple(gathered.files), gathered.rows, gathered.session
-    told = [row[0] for row in rows]
-    starts = np.array([one.start_ns for one in told], np.int64)
+    ticks = [row[0] for row in rows]
+    starts = np.array([one.start_ns for one in ticks], np.int64)
     backward = np.flatnonzero(np.diff(starts) <= 0)
     if len(backward):
-        raise InputError(f"{files[0]}: tick {told[int(backward[0]) + 1].slot} begins before the one before it")
+        raise InputError(f"{files[0]}: tick {ticks[int(backward[0]) + 1].slot} begins before the one before it")
     if (starts[-1] - starts[0]) / NS_PER_S > LONGEST_S:
         raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
-    stages = tuple(dict.fromkeys(name for one in told for name in one.stages))
-    names = dict.fromkeys(name for one in told for name in one.cameras)
+    stages = tuple(dict.fromkeys(name for one in ticks for name in one.stages))
+    names = dict.fromkeys(name for one in ticks for name in one.cameras)
     return Timeline(
         files=files,
         session=session.record,
@@ -115,44 +115,44 @@ def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
         sessions=sessions,
         began_ns=int(starts[0]),
         t_s=(starts - starts[0]) / NS_PER_S,
-        late_ms=np.array([one.start_ns - one.deadline_ns for one in told]) / NS_PER_MS,
-        slot=_ints(told, "slot"),
-        missed=_ints(told, "missed"),
-        odometry=_floats(told, "odometry", 5),
-        correction=_floats(told, "map_from_odom", 3),
-        wanted=_floats(told, "wanted", 2),
-        command=_floats(told, "command", 2),
-        reason=[shown(one.reason) for one in told],
-        state=[shown(one.state) for one in told],
-        recovery=[shown(one.recovery) for one in told],
-        e_stop=_ints(told, "e_stop"),
-        obstacle=_ints(told, "obstacle"),
-        episode=_ints(told, "episode"),
-        goal_m=_floats(told, "goal_distance_m", 1)[:, 0],
-        sensed=_ints(told, "sensed"),
-        acted=_ints(told, "acted"),
-        action=_ints(told, "action"),
-        decision_ms=_decision_ms(told),
-        delay_ms=_delay_ms(told),
+        late_ms=np.array([one.start_ns - one.deadline_ns for one in ticks]) / NS_PER_MS,
+        slot=_ints(ticks, "slot"),
+        missed=_ints(ticks, "missed"),
+        odometry=_floats(ticks, "odometry", 5),
+        correction=_floats(ticks, "map_from_odom", 3),
+        wanted=_floats(ticks, "wanted", 2),
+        command=_floats(ticks, "command", 2),
+        reason=[shown(one.reason) for one in ticks],
+        state=[shown(one.state) for one in ticks],
+        recovery=[shown(one.recovery) for one in ticks],
+        e_stop=_ints(ticks, "e_stop"),
+        obstacle=_ints(ticks, "obstacle"),
+        episode=_ints(ticks, "episode"),
+        goal_m=_floats(ticks, "goal_distance_m", 1)[:, 0],
+        sensed=_ints(ticks, "sensed"),
+        acted=_ints(ticks, "acted"),
+        action=_ints(ticks, "action"),
+        decision_ms=_decision_ms(ticks),
+        delay_ms=_delay_ms(ticks),
         stages=stages,
-        stage_ms=_stage_ms(told, stages),
-        cameras={name: np.array([name in one.cameras for one in told]) for name in names},
+        stage_ms=_stage_ms(ticks, stages),
+        cameras={name: np.array([name in one.cameras for one in ticks]) for name in names},
         scans=_ranges([scan for _, scan in rows]),
-        resets={row: shown(one.memory_reset) for row, one in enumerate(told) if one.sensed and one.memory_reset},
-        faults={row: shown(one.fault) for row, one in enumerate(told) if one.fault},
-        events={row: tuple(map(shown, one.events)) for row, one in enumerate(told) if one.events},
-        goals={row: tuple(one.goal_inputs) for row, one in enumerate(told) if one.goal_inputs},
+        resets={row: shown(one.memory_reset) for row, one in enumerate(ticks) if one.sensed and one.memory_reset},
+        faults={row: shown(one.fault) for row, one in enumerate(ticks) if one.fault},
+        events={row: tuple(map(shown, one.events)) for row, one in enumerate(ticks) if one.events},
+        goals={row: tuple(one.goal_inputs) for row, one in enumerate(ticks) if one.goal_inputs},
     )
 
 
-def _ints(told: Sequence[Tick], name: str) -> Ints:
-    return np.array([getattr(one, name) for one in told], np.int64)
+def _ints(ticks: Sequence[Tick], name: str) -> Ints:
+    return np.array([getattr(one, name) for one in ticks], np.int64)
 
 
-def _floats(told: Sequence[Tick], name: str, width: int) -> Floats:
+def _floats(ticks: Sequence[Tick], name: str, width: int) -> Floats:
     """Return (n, width), NaN where a tick has no value. Raises ValueError for another length."""
-    found = np.full((len(told), width), np.nan)
-    for row, one in enumerate(told):
+    found = np.full((len(ticks), width), np.nan)
+    for row, one in enumerate(ticks):
         values = getattr(one, name)
         if len(values) not in (0, width):
             raise ValueError(f"tick {one.slot}: {name} has {len(values)} values, must be {width}")
@@ -162,26 +162,26 @@ def _floats(told: Sequence[Tick], name: str, width: int) -> Floats:
     return found
 
 
-def _decision_ms(told: Sequence[Tick]) -> Floats:
-    return np.array([one.decision_elapsed_ns / NS_PER_MS if one.acted and one.action >= 0 else np.nan for one in told])
+def _decision_ms(ticks: Sequence[Tick]) -> Floats:
+    return np.array([one.decision_elapsed_ns / NS_PER_MS if one.acted and one.action >= 0 else np.nan for one in ticks])
 
 
-def _delay_ms(told: Sequence[Tick]) -> Floats:
-    began = {one.sensed: one.start_ns for one in told if one.sensed}
+def _delay_ms(ticks: Sequence[Tick]) -> Floats:
+    began = {one.sensed: one.start_ns for one in ticks if one.sensed}
     return np.array(
         [
             (one.sent_ns - began[one.acted]) / NS_PER_MS
             if one.acted in began and one.action >= 0 and any(one.command)
             else np.nan
-            for one in told
+            for one in ticks
         ]
     )
 
 
-def _stage_ms(told: Sequence[Tick], stages: Sequence[str]) -> Floats:
+def _stage_ms(ticks: Sequence[Tick], stages: Sequence[str]) -> Floats:
     place = {name: column for column, name in enumerate(stages)}
-    found = np.zeros((len(told), len(stages)))
-    for row, one in enumerate(told):
+    found = np.zeros((len(ticks), len(stages)))
+    for row, one in enumerate(ticks):
         for name, took_ns in zip(one.stages, one.stage_ns, strict=True):
             found[row, place[name]] += took_ns / NS_PER_MS
     return found

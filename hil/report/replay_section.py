@@ -78,11 +78,11 @@ def verdict_of(outcome: Compared | Opinion) -> Verdict:
 
 
 def _of_compared(found: Compared) -> Verdict:
-    said, weight = OUTCOMES.get(found.outcome, (found.outcome, "bad"))
+    outcome, weight = OUTCOMES.get(found.outcome, (found.outcome, "bad"))
     detail = ", ".join(_amounts(found))
     if found.first is None:
         of_all = f" of {found.ticks + found.skipped:,}" if found.skipped else ""
-        return Verdict(f"Replay: {said}, {found.ticks:,}{of_all} {_ticks(found)}", detail, weight)
+        return Verdict(f"Replay: {outcome}, {found.ticks:,}{of_all} {_ticks(found)}", detail, weight)
     one = found.first.difference
     mark = Mark(
         found.first.tick, found.first.t_s, f"stage {one.stage}, field {one.field}{one.place}", _value(one.recorded),
@@ -95,7 +95,7 @@ def _of_compared(found: Compared) -> Verdict:
     )
     detail = f"{plural(found.ticks, 'tick')}, {detail}; {found.same:,} of {found.decisions:,} actions the same"
     first = f"first at tick {mark.tick:,} ({mark.t_s:.3f} s) in {one.stage}, {one.field}{one.place}"
-    return Verdict(f"Replay {said}, {first}", detail, weight, mark, fields)
+    return Verdict(f"Replay {outcome}, {first}", detail, weight, mark, fields)
 
 
 def _ticks(found: Compared) -> str:

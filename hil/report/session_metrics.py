@@ -136,23 +136,23 @@ def endings(drives: Sequence[Drive]) -> str:
 def _counts(timeline: Timeline) -> list[str]:
     kinds = np.array([row_of(reason).kind for reason in timeline.reason])
     missed = int(missed_decisions(timeline).sum())
-    said = [f"{plural(int((kinds == ZONE).sum()), 'command')} cut by collision zones", plural(missed, "deadline miss")]
+    texts = [f"{plural(int((kinds == ZONE).sum()), 'command')} cut by collision zones", plural(missed, "deadline miss")]
     if timeline.faults:
-        said.append(plural(len(timeline.faults), "engine fault"))
+        texts.append(plural(len(timeline.faults), "engine fault"))
     if presses := sum(bool(value) for _, _, value in runs((timeline.e_stop == 1).tolist())):
-        said.append(plural(presses, "e-stop"))
+        texts.append(plural(presses, "e-stop"))
     if tries := sum(bool(value) for _, _, value in runs(timeline.recovery)):
-        said.append(plural(tries, "recovery"))
+        texts.append(plural(tries, "recovery"))
     if (kinds == OPERATOR).any():
-        said.append(f"an operator drove for {(kinds == OPERATOR).sum() * timeline.period_s:.1f} s")
+        texts.append(f"an operator drove for {(kinds == OPERATOR).sum() * timeline.period_s:.1f} s")
     lost = [name for name in timeline.cameras if lost_spans(timeline, name)] + never_seen(timeline)
     if lost:
-        said.append(f"lost: {', '.join(lost)}")
+        texts.append(f"lost: {', '.join(lost)}")
     if skipped := int(timeline.missed.sum()):
-        said.append(f"{plural(skipped, 'tick')} skipped")
+        texts.append(f"{plural(skipped, 'tick')} skipped")
     if gaps := int(timeline.gap.sum()):
-        said.append(f"{plural(gaps, 'gap')} in the recording")
-    return said
+        texts.append(f"{plural(gaps, 'gap')} in the recording")
+    return texts
 
 
 def plural(count: int, word: str) -> str:

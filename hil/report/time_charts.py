@@ -224,14 +224,14 @@ def line_path(x: Floats, y: Floats, gap: Flags) -> str:
     """
     rows = np.flatnonzero(np.isfinite(y))
     piece = np.cumsum(np.r_[False, np.diff(rows) > 1]) + np.cumsum(gap)[rows] if len(rows) else rows
-    said = []
+    parts = []
     for begin, end in _groups(np.floor(x[rows]), piece):
         part = y[rows[begin:end]]
         starts = begin == 0 or piece[begin] != piece[begin - 1]
         kept = sorted({0, int(part.argmin()), int(part.argmax()), len(part) - 1})
         points = [f"{_px(x[rows[begin + one]])} {_px(part[one])}" for one in kept]
-        said.append(f"M{points[0]}h0L{' '.join(points)}" if starts else f" {' '.join(points)}")
-    return "".join(said)
+        parts.append(f"M{points[0]}h0L{' '.join(points)}" if starts else f" {' '.join(points)}")
+    return "".join(parts)
 
 
 def dots_path(x: Floats, y: Floats) -> str:

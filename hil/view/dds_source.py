@@ -89,7 +89,7 @@ def listen(
     deadline_s = None if seconds is None else time.monotonic() + seconds
     while not over.is_set() and watched():
         source.wait()
-        for heard in source.take():
-            queue.put(heard)
+        for message in source.take():
+            queue.put(message)
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return

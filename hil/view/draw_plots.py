@@ -130,7 +130,7 @@ class FigurePainter:
         if self._summary.get(name) == value:
             return
         self._summary[name] = value
-        text = markdown_table(("", ""), [(f"**{key}**", said) for key, said in self._summary.items()], words=2)
+        text = markdown_table(("", ""), [(f"**{key}**", shown) for key, shown in self._summary.items()], words=2)
         self._recording.log(SUMMARY, rr.TextDocument(text, media_type=rr.MediaType.MARKDOWN))
 
 

@@ -52,17 +52,17 @@ class ScreenQueue:
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
         self._thread.start()
 
-    def put(self, heard: TopicMessage) -> bool:
+    def put(self, message: TopicMessage) -> bool:
         """Queue one message. Returns False if the queue is full: the message is dropped and counted."""
         self._check()
-        size = heard.size_bytes
+        size = message.size_bytes
         waiting, waiting_bytes = self._put - self._taken, self._put_bytes - self._taken_bytes
         if self._closed or waiting >= self._most_messages or waiting_bytes + size > self._most_bytes:
-            self._dropped[heard.topic] += 1
+            self._dropped[message.topic] += 1
             return False
         self._put += 1
         self._put_bytes += size
-        self._queue.put(heard)
+        self._queue.put(message)
         return True
 
     def stats(self) -> Shown:
@@ -85,20 +85,20 @@ class ScreenQueue:
 
     def _run(self) -> None:
         try:
-            while (heard := self._queue.get()) is not None:
-                self._show(heard)
+            while (message := self._queue.get()) is not None:
+                self._show(message)
         except OnboardError as error:
             self._error = error
         except BaseException as error:
             self._error = error
             raise
 
-    def _show(self, heard: TopicMessage) -> None:
+    def _show(self, message: TopicMessage) -> None:
         try:
-            self._screen.show(heard)
+            self._screen.show(message)
         except InputError as error:
             self._unshowable += 1
-            self._problem = f"{heard.topic}: {error}"
+            self._problem = f"{message.topic}: {error}"
         finally:
             self._taken += 1
-            self._taken_bytes += heard.size_bytes
+            self._taken_bytes += message.size_bytes

@@ -63,14 +63,14 @@ class RerunScreen:
         self._figures = FigurePainter(recording)
         self._twin: TwinScreen | None = None
 
-    def show(self, heard: TopicMessage) -> None:
+    def show(self, message: TopicMessage) -> None:
         """Draw one message at its time; other topics are ignored. Raises InputError for a bad image."""
-        self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
-        if heard.topic.startswith(TWIN_PREFIX):
+        self._recording.set_time(TIMELINE, timestamp=np.datetime64(message.time_ns, "ns"))
+        if message.topic.startswith(TWIN_PREFIX):
             self._twin = self._twin or TwinScreen(self._recording, self._scene, self._figures)
-            self._twin.show(heard.topic.removeprefix(TWIN_PREFIX), heard.sample)
-        elif not show_sensed(self._senses, heard.topic, heard.sample):
-            self._show_told(heard.topic, heard.sample)
+            self._twin.show(message.topic.removeprefix(TWIN_PREFIX), message.sample)
+        elif not show_sensed(self._senses, message.topic, message.sample):
+            self._show_told(message.topic, message.sample)
 
     def close(self) -> None:
         """Flush the stream. Raises DriverError on a timeout. Safe to call twice."""

@@ -21,7 +21,7 @@ from hil.recordings.recording import Recording, Screen, open_recording
 from hil.view.dds_source import DdsSource, listen
 from hil.view.queue import ScreenQueue, Shown
 from hil.view.viewer_process import Outlet, Viewer, choose_outlet
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.drivers.dds.participant import Wire
 from onboard.system.signals import Signals
@@ -76,7 +76,7 @@ def run_view(options: ViewOptions) -> Shown:
 def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
     from hil.view.rerun import screen_at
 
-    config = load_config(options.config or DEFAULT_ROBOT / "onboard.toml")
+    config = load_config(options.config)
     scene = _scene(options, config, load_mounts(config.robot.mounts))
     over = threading.Event()
     os.nice(options.niceness)
@@ -119,16 +119,16 @@ def _watched(viewer: Viewer | None) -> Callable[[], bool]:
 def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
     """Show every message of a recording as fast as the screen allows; none is dropped."""
     shown = Shown(0, {}, 0, "", 0)
-    for heard in recording.heard():
+    for message in recording.heard():
         if not goes_on():
             break
-        if not images and heard.topic.endswith("image"):
+        if not images and message.topic.endswith("image"):
             continue
         try:
-            screen.show(heard)
+            screen.show(message)
             shown = replace(shown, shown=shown.shown + 1)
         except InputError as error:
-            shown = replace(shown, unshowable=shown.unshowable + 1, problem=f"{heard.topic}: {error}")
+            shown = replace(shown, unshowable=shown.unshowable + 1, problem=f"{message.topic}: {error}")
     return shown
 
 

@@ -17,9 +17,10 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
-from onboard.config.config import CamerasSection, Config, RatesSection, model_path
+from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.config.pretrained import model_path
 from onboard.counters import Counters
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.discovery import GuardedInbox, Peers
@@ -125,14 +126,16 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
-        held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         for name, told in in_effect(config).items():
             log.info("in_effect", **{name: told})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
-        policy = inference.start(POLICY_START_S)
+        inference.begin()
         for rig in filter(None, rigs):
             warm_kernels(rig)
+        policy = inference.start(POLICY_START_S)
+        claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
         monitor = held.enter_context(contextlib.closing(Monitor(config, mounts, plant)))

@@ -28,7 +28,7 @@ def in_effect(config: Config) -> dict[str, str]:
         "wire": _wire(config),
         "limits": f"{limits.v_min_mps:g} to {limits.v_max_mps:g} m/s, {limits.w_max_radps:g} rad/s, "
         f"{_footprint(config)}, {limits.stop_margin_m:g} m to obstacles; goals within {goal.tolerance_m:g} m"
-        f"{_ahead(config)}",
+        f"{_blind(config)}",
         "off": "; ".join(_off(config)) or "nothing",
     }
 
@@ -38,22 +38,30 @@ def in_effect_text(config: Config) -> str:
     return "".join(f"{name:8} {line}\n" for name, line in in_effect(config).items())
 
 
-def _ahead(config: Config) -> str:
-    """Return how blind sectors slow the robot ahead, empty if they do not (R12 of `onboard/safety/limits.py`)."""
+def _blind(config: Config) -> str:
+    """Return how blind sectors slow the robot ahead (R12 of `onboard/safety/limits.py`) and a polygon's turn (R26)."""
     policy_rig, own_rig = build_rigs(config, load_mounts(config.robot.mounts))
-    rig = own_rig or policy_rig
-    if rig.section.topic:
+    rig, limits, footprint = own_rig or policy_rig, config.limits, config.robot.footprint
+    if rig.section.topic or rig.looks.all():
         return ""
-    scan = Scan(0, np.full(BINS, np.inf, np.float32), rig.looks)
-    view = collision.look(scan, Twist(1.0, 0.0), 0.0)
-    if view is collision.Look.SEEN:
-        return ""
-    v_mps = config.limits.slow_fraction * config.limits.v_max_mps
-    slow = view is collision.Look.FLANK_BLIND
-    speed, side_rad = (f"at most {v_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
+    told = ""
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
-    side_deg = math.degrees(side_rad)
-    return f"; ahead {speed}: no camera sees {sectors} deg, and it needs {-side_deg:.0f} to {side_deg:.0f}"
+    view = collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
+    slow_mps = limits.slow_fraction * limits.v_max_mps
+    if view is not collision.Look.SEEN:
+        slow = view is collision.Look.FLANK_BLIND
+        speed, side = (
+            (f"at most {slow_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
+        )
+        side_deg = math.degrees(side)
+        told += f"; ahead {speed}: no camera sees {sectors} deg, and it needs {-side_deg:.0f} to {side_deg:.0f}"
+    if not footprint.is_round:
+        turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
+        told += (
+            f"; turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before: "
+            f"no camera sees {sectors} deg"
+        )
+    return told
 
 
 def _footprint(config: Config) -> str:

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from onboard.config.config import Config, model_path
+from onboard.config.config import Config
 from onboard.config.plant_model import Plant
+from onboard.config.pretrained import model_path
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
@@ -23,7 +24,7 @@ def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
         return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
     model = model_path(config.policy.model)
     check_timing(config, load_manifest(model))
-    engine = functools.partial(_make_engine, config)
+    engine = functools.partial(engine_of, config)
     return functools.partial(load_policy, model, engine, config.policy.memory_reset_s, config.limits)
 
 
@@ -49,7 +50,8 @@ def check_timing(config: Config, manifest: ModelManifest) -> None:
         raise ConfigError(f"{config.policy.model}: {complaint}")
 
 
-def _make_engine(config: Config, model: Path, manifest: ModelManifest) -> ModelEngine:
+def engine_of(config: Config, model: Path, manifest: ModelManifest) -> ModelEngine:
+    """Return the configured engine of a model. Raises OnboardError."""
     if config.policy.engine == "tensorrt":
         from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
 

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 
 from onboard.assembly.policies import REACTIVE
-from onboard.config.config import Config, ScanSection, model_path
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
+from onboard.config.pretrained import model_path
 from onboard.perception import cliff, obstacle_memory
 from onboard.perception.collision import braking_m, stoppable_mps
 from onboard.perception.min_range import with_min_distance

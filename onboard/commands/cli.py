@@ -109,7 +109,7 @@ SPELLINGS = {"--maps": "--map", "--save": "--out", "--write": "--out"}
 
 def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
     """Return a command and its arguments with current names; warn about each old name on standard error."""
-    told = []
+    current = []
     for place, argument in enumerate(args):
         name, equals, value = argument.partition("=")
         name = SPELLINGS.get(name, name)
@@ -118,8 +118,8 @@ def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]
                 f"warning: {name} is now called {renamed[name]}; the old name goes with the next release\n"
             )
             name = renamed[name]
-        told.append(f"{name}{equals}{value}")
-    return told
+        current.append(f"{name}{equals}{value}")
+    return current
 
 
 def command_of(row: Command, name: str, program: str = "") -> Any:

@@ -17,9 +17,10 @@ from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.commands.mounts import placed_camera, read_joints
-from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config, pretrained_names
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
 from onboard.config.plant_model import Plant
+from onboard.config.pretrained import is_name, pretrained_names
 from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
 from onboard.config.toml_text import template
 from onboard.values.errors import InputError, OnboardError
@@ -118,7 +119,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
     name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
     footprint: Annotated[
-        str | None, typer.Option(metavar="R|LxW|CORNERS", help="Radius, length x width, or [[x, y], ...], in m.")
+        str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
     ] = None,
     speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
     cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,
@@ -171,8 +172,8 @@ def init(
     mounts = _mounts(camera or [], from_urdf, serial or [], stated.get("dds", {}).get("base_frame", "base_link"))
     plant = read_toml(DEFAULT_ROBOT / "plant.toml")
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant}
-    told = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
-    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": told})
+    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
+    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": readme})
     if json_file is not None:
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:

@@ -10,7 +10,7 @@ import typer
 from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.assembly.in_effect import in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
 from onboard.system.log import configure
 
@@ -31,7 +31,7 @@ def run(
     stream = configure(json_lines=log_json)
     check_json_target(json_file)
     terminal = stream if status and sys.stderr.isatty() else None
-    result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, terminal)
+    result = run_robot(load_config(config), seconds, terminal)
     if json_file is not None:
         write_json(json_file, result)
 
@@ -49,7 +49,7 @@ def check_config(
     That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
     """
     check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     check_files(loaded)
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:

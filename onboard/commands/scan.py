@@ -28,7 +28,7 @@ from onboard.values.messages import BINS, DepthFrame, Scan
 RECORDINGS = (".db3", ".bag")
 DEPTH_MODE = "I;16"
 """Pillow's mode of a 16-bit greyscale PNG."""
-_PNG_ERRORS = (
+PNG_ERRORS = (
     OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
 """Errors of Pillow on damaged files."""
@@ -99,8 +99,8 @@ def scan_table(scan: Scan) -> str:
         sector = slice(first, first + bins)
         right_deg, seen = 360 * first // BINS - 180, int(scan.seen[sector].sum())
         nearest_m = float(scan.ranges_m[sector].min())
-        told = f"{nearest_m:.2f} m" if np.isfinite(nearest_m) else "free" if seen else "blind"
-        lines.append(f"{right_deg + SECTOR_DEG:4d} to {right_deg:4d}  {told:>8}  {seen} of {bins}")
+        text = f"{nearest_m:.2f} m" if np.isfinite(nearest_m) else "free" if seen else "blind"
+        lines.append(f"{right_deg + SECTOR_DEG:4d} to {right_deg:4d}  {text:>8}  {seen} of {bins}")
     return "\n".join(lines) + "\n"
 
 
@@ -131,7 +131,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
             if max(image.size) > MAX_SIDE_PX:
                 raise InputError(f"{path}: PNG is {image.width}x{image.height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
             return np.asarray(image).astype(np.uint16)
-    except _PNG_ERRORS as error:
+    except PNG_ERRORS as error:
         raise InputError(f"{path}: PNG image cannot be decoded: {' '.join(str(error).split())}") from error
 
 

@@ -19,37 +19,9 @@ from pydantic import (
 )
 
 from onboard.config.footprint import Corners, Footprint, polygon
+from onboard.config.pretrained import is_name
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
-
-# ---- The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`
-
-MODEL_SUFFIX = ".onnx"
-PRETRAINED = Path(__file__).resolve().parents[2] / "engines" / "pretrained"
-
-
-def pretrained_names() -> list[str]:
-    """Return the names of the policies that ship, sorted."""
-    return sorted(path.stem for path in PRETRAINED.glob(f"*{MODEL_SUFFIX}"))
-
-
-def pretrained(name: str) -> Path:
-    """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
-    if name not in pretrained_names():
-        listed = ", ".join(pretrained_names()) or "none in this release"
-        raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
-    return PRETRAINED / f"{name}{MODEL_SUFFIX}"
-
-
-def is_name(model: str) -> bool:
-    """Return whether a text is a policy's name and no path: it has neither suffix nor separator."""
-    return Path(model).name == model and Path(model).suffix == ""
-
-
-def model_path(model: str) -> Path:
-    """Return the model file of a policy's name or path. Raises InputError for an unknown name."""
-    return pretrained(model) if is_name(model) else Path(model)
-
+from onboard.values.errors import ConfigError
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
@@ -369,6 +341,9 @@ class GoalSection(Section):
     stop_short_s:   time at rest away from the goal after which the drive ends [s]
     progress_timeout_s: time without getting nearer after which the drive ends [s]
     lost_input_s:   time without odometry or scan after which the drive ends [s]
+    arrival_confidence: the robot stops at a goal if the filter's covariance gives at least this probability of being
+                    within `tolerance_m`; else it turns and waits for a fix, for a bounded time
+                    (`onboard/navigation/arrival.py`). 0 stops at once
     """
 
     tolerance_m: Positive = 0.2
@@ -380,6 +355,12 @@ class GoalSection(Section):
     stop_short_s: Positive = 5.0
     progress_timeout_s: Positive = 60.0
     lost_input_s: Positive = 5.0
+    arrival_confidence: float = Field(0.0, ge=0.0, lt=1.0, allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an arrival rule that is off, so that recordings and results without one stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "arrival_confidence" or value > 0.0}
 
 
 class DdsSection(Section):
@@ -494,9 +475,8 @@ class Config(Section):
 
 
 def load_config(path: Path | None) -> Config:
-    """Return the checked configuration; defaults when `path` is None. Raises ConfigError with one line."""
-    if path is None:
-        return Config()
+    """Return the checked configuration of a file; None is the default robot. Raises ConfigError with one line."""
+    path = path or DEFAULT_ROBOT / "onboard.toml"
     table = read_toml(path)
     try:
         config = Config.model_validate(table)

@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
@@ -77,12 +78,34 @@ class BaseTable(Section):
     command_timeout_s: Positive = 0.5
 
 
+HIDDEN_EFFECTS = "hidden-effects"
+
+
+class MotionTable(Section):
+    """How the simulated base moves, if not by the axes. The runtime on the robot does not read it.
+
+    model: what `onboard-calib learn-dynamics` learned; "hidden-effects" is the simulated "real" robot of
+           docs/reality-gap.md
+    file:  weights of a learned model, or the table of hidden effects; a relative path starts at plant.toml
+    """
+
+    model: Annotated[
+        Literal["linear", "mlp", "hybrid-dynamic", "hybrid-kinematic", "hidden-effects"],
+        Field(examples=["hybrid-dynamic"]),
+    ]
+    file: str = ""
+
+
 class Plant(Section):
-    """How one base answers a velocity command (`onboard/config/robots/default/plant.toml`)."""
+    """How one base answers a velocity command (`onboard/config/robots/default/plant.toml`).
+
+    motion: how the simulated base moves instead, for `onboard-hil`
+    """
 
     linear: Axis
     angular: Axis
     base: BaseTable = BaseTable()
+    motion: MotionTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +121,13 @@ class MotionState:
 def load_plant(path: Path) -> Plant:
     """Return the plant in a file. Raises ConfigError naming file, field and limit."""
     try:
-        return Plant.model_validate(read_toml(path))
+        plant = Plant.model_validate(read_toml(path))
     except ValidationError as error:
         raise ConfigError(validation_lines(path, error)) from error
+    if plant.motion is None or not plant.motion.file:
+        return plant
+    file = str((path.parent / plant.motion.file).resolve())
+    return plant.model_copy(update={"motion": plant.motion.model_copy(update={"file": file})})
 
 
 @kernel

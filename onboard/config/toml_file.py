@@ -90,9 +90,9 @@ def toml_or_text(text: str) -> Any:
 
 def validation_lines(source: object, error: ValidationError) -> str:
     """Return a line for each of pydantic's errors: source (a file), field, value, limit; the nearest known key."""
-    told = [f"{source}: {_mistake(error.title, dict(one))}" for one in error.errors(include_url=False)]
-    more = len(told) - MOST_MISTAKES
-    return "\n".join([*told[:MOST_MISTAKES], *([f"{source}: {more} more mistakes"] if more > 0 else [])])
+    lines = [f"{source}: {_mistake(error.title, dict(one))}" for one in error.errors(include_url=False)]
+    more = len(lines) - MOST_MISTAKES
+    return "\n".join([*lines[:MOST_MISTAKES], *([f"{source}: {more} more mistakes"] if more > 0 else [])])
 
 
 def _mistake(section: str, found: dict[str, Any]) -> str:

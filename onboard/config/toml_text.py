@@ -72,7 +72,7 @@ def _tables(defs: Mapping[str, Any], name: str, field: Mapping[str, Any], stated
     if "additionalProperties" in field:
         table = defs[_reference(field["additionalProperties"])]
         return [
-            _table(table, f"{name}.{toml_key(one)}", values, told=number == 0)
+            _table(table, f"{name}.{toml_key(one)}", values, commented=number == 0)
             for number, (one, values) in enumerate((stated or {}).items())
         ]
     table = defs[_reference(field)]
@@ -87,15 +87,15 @@ def _reference(field: Mapping[str, Any]) -> str:
     return next(str(one["$ref"]) for one in kinds if "$ref" in one).rpartition("/")[2]
 
 
-def _table(table: Mapping[str, Any], name: str, stated: Mapping[str, Any], *, told: bool = True) -> str:
-    lines = [*_comment(table["description"]), ""] if told else []
+def _table(table: Mapping[str, Any], name: str, stated: Mapping[str, Any], *, commented: bool = True) -> str:
+    lines = [*_comment(table["description"]), ""] if commented else []
     lines.append(f"[{name}]")
     for key, field in table["properties"].items():
-        if told:
+        if commented:
             lines += _comment(_said(field))
         if key in stated:
             lines.append(f"{toml_key(key)} = {toml_value(stated[key])}")
-        elif told:
+        elif commented:
             lines.append(f"#{toml_key(key)} = {_default(field)}")
     return "\n".join(lines) + "\n"
 

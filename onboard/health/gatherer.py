@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from onboard.config.config import Config
 from onboard.navigation import odometry
@@ -16,8 +15,6 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import wrap
 from onboard.values.messages import DepthFrame, Pose
-
-Floats = npt.NDArray[np.float64]
 
 LOOK_S = 2.0
 """Between two sets of images on the robot."""
@@ -30,8 +27,8 @@ Place = tuple[float, float, Pose, Pose, float, float]
 
 
 @dataclass(slots=True)
-class Part:
-    """What some ticks gave.
+class Excerpt:
+    """What the checks need of some ticks.
 
     motions: (time [s], commanded v, w, measured v, w) of each tick
     places:  of each fix
@@ -49,11 +46,11 @@ class Gatherer:
     def __init__(self, config: Config, look_s: float = LOOK_S) -> None:
         self._section, self._look_ns = config.odometry, look_s * NS_PER_S
         self._wheels = OdometryState()
-        self._part = Part()
+        self._part = Excerpt()
         self._looked_ns = 0
         self._yaw: tuple[float, float] | None = None
 
-    def take(self, record: TickRecord) -> Part | None:
+    def take(self, record: TickRecord) -> Excerpt | None:
         """Take a tick; return what was gathered whenever images are due. Recorded images are in some ticks only."""
         wheels = self._followed(record)
         command, measured, now_ns = record.command, record.odometry.twist, record.slot.start_ns
@@ -68,9 +65,9 @@ class Gatherer:
         self._looked_ns = now_ns
         return self.rest(frames)
 
-    def rest(self, frames: Mapping[str, DepthFrame] | None = None) -> Part:
+    def rest(self, frames: Mapping[str, DepthFrame] | None = None) -> Excerpt:
         """Return what was gathered since the last part."""
-        part, self._part = self._part, Part()
+        part, self._part = self._part, Excerpt()
         part.frames = frames or {}
         return part
 

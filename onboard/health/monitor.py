@@ -11,9 +11,9 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.counters import Counters
-from onboard.health.gatherer import Gatherer, Part
+from onboard.health.gatherer import Excerpt, Gatherer
 from onboard.health.session import Session
-from onboard.health.verdict import OK, Health
+from onboard.health.verdict import WARNINGS, Health
 from onboard.state import TickRecord
 from onboard.system.threads import INFERENCE_BELOW, step_down
 from onboard.values.interfaces import Diagnostic
@@ -35,7 +35,7 @@ class Monitor:
         self._fault = ""
         self._gatherer = Gatherer(config)
         self._session = Session(config, mounts, plant)
-        self._parts: SimpleQueue[Part | None] = SimpleQueue()
+        self._parts: SimpleQueue[Excerpt | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 
@@ -51,7 +51,7 @@ class Monitor:
         if self._fault:
             return "calibration", 1, f"the comparison failed: {self._fault}", {}
         values = {one.name: f"{one.value:+.4g} {one.verdict}" for one in health.checks}
-        return "calibration", int(health.verdict != OK), health.message, values
+        return "calibration", int(health.verdict in WARNINGS), health.message, values
 
     def close(self) -> None:
         """Compare the whole run and log it in one line. For after the last command to the base. Safe to call twice."""
@@ -60,8 +60,8 @@ class Monitor:
         self._parts.put(self._gatherer.rest())
         self._parts.put(None)
         self._thread.join(END_S)
-        told = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
-        log.info("health", verdict=self.health.verdict, **told)
+        values = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
+        log.info("health", verdict=self.health.verdict, **values)
 
     def _run(self) -> None:
         step_down(INFERENCE_BELOW)

@@ -26,10 +26,10 @@ _VECTOR = types.float64[::1]
 
 
 @kernel(signature=types.float64(_VECTOR, _VECTOR, _VECTOR, _VECTOR, types.float64))
-def missed(
+def squared_error(
     commands: Floats, speeds: Floats, dt_s: Floats, axis: Floats, ratio: float
 ) -> float:  # pragma: no cover - compiled
-    """Return the sum of squares by which a plant with `ratio` times its frequencies misses the speeds.
+    """Return the sum of squares of the speed errors of a plant with `ratio` times its frequencies.
 
     commands, speeds, dt_s: (n,) of ticks; the command of a tick acts until the next, dt_s later
     """
@@ -63,7 +63,7 @@ def response(
             if len(window) > 20 and np.ptp(given[window]) > least:
                 dt_s, table = np.diff(t_s[window]), axis.as_array()
                 ways = given[window].astype(np.float64), speeds[window].astype(np.float64)
-                errors.append([missed(*ways, dt_s, table, ratio) for ratio in RATIOS])
+                errors.append([squared_error(*ways, dt_s, table, ratio) for ratio in RATIOS])
     if len(errors) < LEAST_WINDOWS:
         return None
     table = np.array(errors)

@@ -15,7 +15,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.health.floor import floor
-from onboard.health.gatherer import Part, Place
+from onboard.health.gatherer import Excerpt, Place
 from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
 from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
@@ -66,7 +66,7 @@ class Session:
         self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
         self._apart = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
 
-    def take(self, part: Part) -> None:
+    def take(self, part: Excerpt) -> None:
         """Take what some ticks gave. The images take some milliseconds."""
         self._rows.extend(part.motions)
         self._places.extend(part.places)
@@ -173,7 +173,7 @@ class Session:
 
 
 Compared = tuple[Sequence[Check], str, str]
-"""Checks, what they are about, and why there are none."""
+"""Checks, their label, and the reason if there are no checks."""
 
 
 def _spread(table: Floats) -> Floats:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-OK, WATCH, RECALIBRATE = "ok", "watch", "recalibrate"
-VERDICTS = (OK, WATCH, RECALIBRATE)
+UNKNOWN, OK, WATCH, RECALIBRATE = "unknown", "ok", "watch", "recalibrate"
+"""`UNKNOWN`: nothing was compared."""
+VERDICTS = (UNKNOWN, OK, WATCH, RECALIBRATE)
+WARNINGS = (WATCH, RECALIBRATE)
 
 #   quantity              watch, recalibrate  from
 LIMITS = {
@@ -23,7 +25,7 @@ LIMITS = {
 LEAST_LIMITS = {"tilt_deg": (0.3, 1.0), "height_m": (0.01, 0.03)}
 """Beside a calibration with covariance: 3 and 6 standard deviations, but at least these."""
 SURE = 2.0
-"""A difference counts less so many of its own standard deviations."""
+"""Number of its own standard deviations by which a difference is reduced before the comparison with a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,14 @@ class Health:
 
     @property
     def verdict(self) -> str:
-        """Return the worst verdict."""
-        return max((one.verdict for one in self.checks), key=VERDICTS.index, default=OK)
+        """Return the worst verdict; `UNKNOWN` if nothing was compared."""
+        return max((one.verdict for one in self.checks), key=VERDICTS.index, default=UNKNOWN)
 
     @property
     def message(self) -> str:
         """Return the verdict and what it is about."""
-        bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict != OK]
-        nothing = "" if self.checks else ": nothing compared yet"
+        bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict in WARNINGS]
+        nothing = "" if self.checks else ": nothing compared"
         return self.verdict + (f": {'; '.join(bad)}" if bad else nothing)
 
     def plain(self) -> dict[str, Any]:

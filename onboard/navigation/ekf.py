@@ -169,6 +169,26 @@ def tracked(state: LocalizationState) -> bool:
     return _is_certain(state.covariance)
 
 
+def deviations(state: LocalizationState) -> tuple[float, float] | None:
+    """Return the standard deviations of the position, in its worst direction [m], and of yaw [rad].
+
+    None before the first fix.
+    """
+    if state.map_from_base is None or state.covariance is None:
+        return None
+    return math.sqrt(principal_axes(state.covariance)[0]), math.sqrt(max(0.0, float(state.covariance[2, 2])))
+
+
+def principal_axes(covariance: Covariance) -> tuple[float, float, float]:
+    """Return the larger and the smaller variance of x and y [m^2], and the direction of the larger one [rad].
+
+    covariance: of x and y in its first two rows and columns
+    """
+    a, b, c = float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])
+    mean, half = 0.5 * (a + c), math.hypot(0.5 * (a - c), b)
+    return max(0.0, mean + half), max(0.0, mean - half), 0.5 * math.atan2(2.0 * b, a - c)
+
+
 def map_from_odom(state: LocalizationState) -> Pose | None:
     """Return map_from_odom (for `/tf`), None before the first fix."""
     if state.map_from_base is None:

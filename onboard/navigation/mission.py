@@ -24,6 +24,10 @@ from enum import Enum
 import numpy as np
 
 from onboard.config.config import GoalSection
+from onboard.navigation import arrival
+from onboard.navigation.arrival import NO_ARRIVAL, Arrival
+from onboard.navigation.ekf import LocalizationState
+from onboard.navigation.start_frame import Start
 from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import apply, distance, inverse
@@ -96,6 +100,7 @@ class Mission:
     stopped_since_ns: time when the robot came to rest by its own stop; None before
     told_ns:     time since when the refusal of another goal is shown
     occupied_s:  time of the decisions whose scan shows the goal occupied, since a scan showed it free
+    arrival:     the policy's stops at the goal
     """
 
     state: State = State.IDLE
@@ -108,6 +113,7 @@ class Mission:
     stopped_since_ns: int | None = None
     told_ns: int | None = None
     occupied_s: float = 0.0
+    arrival: Arrival = NO_ARRIVAL
 
     @property
     def driving(self) -> bool:
@@ -181,6 +187,22 @@ def recovering(mission: Mission, active: bool) -> Mission:
 def note_action(mission: Mission, wanted: Twist) -> Mission:
     """Return the mission after a decision took effect, with stop actions (both velocities zero) in a row counted."""
     return replace(mission, stops=mission.stops + 1 if wanted == STOP else 0)
+
+
+def take_effect(
+    mission: Mission,
+    wanted: Twist,
+    start: Start | None,
+    localization: LocalizationState,
+    section: GoalSection,
+    now_ns: int,
+) -> tuple[Mission, Twist]:
+    """Return the mission after a decision took effect, and its velocity pair: a turn in place of a held stop (A5)."""
+    if wanted == STOP and mission.driving and mission.goal_xy_m is not None and start is not None:
+        arrived = arrival.judge(mission.arrival, mission.goal_xy_m, start, localization, section, now_ns)
+        mission = replace(mission, arrival=arrived)
+        wanted = arrival.TURN if arrived.held else wanted
+    return note_action(mission, wanted), wanted
 
 
 def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from onboard.config.config import DdsSection, GoalSection, OdometrySection
-from onboard.navigation.ekf import LocalizationState, localised
+from onboard.navigation.ekf import LocalizationState, deviations, localised
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
@@ -34,12 +34,14 @@ class Located:
                 when it is older than `localization_max_age_s` (absent in the contract's sense)
     fix_age_ns: its age; None when absent
     filtered:   by the EKF; odometry alone until the start frame is known in the map
+    deviations: `ekf.deviations` of `filtered`; None while it is odometry alone
     """
 
     raw: Motion
     fix: Motion | None
     fix_age_ns: int | None
     filtered: Motion
+    deviations: tuple[float, float] | None = None
 
 
 def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
@@ -67,12 +69,13 @@ def locate(
     if start_from_map is None or localization.map_from_base is None:
         return Located(raw, None, None, raw)
     filtered = Motion(compose(start_from_map, localization.map_from_base), wheels.twist)
+    sd = deviations(localization)
     if received is None:
-        return Located(raw, None, None, filtered)
+        return Located(raw, None, None, filtered, sd)
     age_ns = max(0, now_ns - received.taken_ns)
     if age_ns > section.localization_max_age_s * NS_PER_S:
-        return Located(raw, None, None, filtered)
-    return Located(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered)
+        return Located(raw, None, None, filtered, sd)
+    return Located(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered, sd)
 
 
 def goal_in_start(

@@ -11,6 +11,7 @@ At such a short range a camera cannot see that a place is free, so only good evi
     a single pixel                    never
 
 Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
+The time is `limits.remember_s` in `onboard/config/config.py`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ that is not ready by then is a deadline miss: the set point is halved, and zero 
 row. A pause of the loop as long as a decision's period cancels everything before it.
 
 The recurrent memory is a value: passed into a decision, replaced by its result, reset by `reset_reason`. Time is
-counted in slots, so that a replay of the slots gives the same decisions.
+counted in slots, so that a replay of the slots gives the same decisions. The lower-case names are keys of `rates` in
+`onboard/config/config.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.config.config import RatesSection
-from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, twist_of
+from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, nearest_action, twist_of
 from onboard.policy.inference import Inference, Result
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Decision, Memory, Observation, Twist
@@ -101,6 +102,11 @@ def restart(state: DecisionState) -> DecisionState:
     A lost engine stays lost until it returns a decision.
     """
     return replace(hold(state), memory=None, previous_action=NO_ACTION)
+
+
+def replaced(state: DecisionState, twist: Twist) -> DecisionState:
+    """Return the state with another velocity pair in force. The policy is told of it as its previous action."""
+    return state if twist == state.set_point else replace(state, set_point=twist, previous_action=nearest_action(twist))
 
 
 def hold(state: DecisionState) -> DecisionState:

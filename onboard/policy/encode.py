@@ -236,6 +236,31 @@ class MotionFeed(Feed):
         return np.array([known[field] for field in self.fields])
 
 
+class DeviationFeed(Feed):
+    """Standard deviations of the runtime's filter. absent: values of a step without a covariance; None: zeros.
+
+    position: in its worst direction
+    """
+
+    feed: Literal["pose_sd"]
+    fields: tuple[Literal["position", "yaw"], ...] = ("position",)
+    absent: tuple[Finite, ...] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> DeviationFeed:
+        self._require(len(self.fields), "fields has")
+        if self.absent is not None and len(self.absent) != len(self.fields):
+            raise ValueError(f"absent has {len(self.absent)} values, fields has {len(self.fields)}")
+        return self
+
+    def values(self, observation: Observation, actions: Sequence[Twist]) -> Array:
+        """Return the fields in their order [m, rad]."""
+        if observation.deviations is None:
+            return np.array(self.absent or (0.0,) * len(self.fields))
+        known = dict(zip(("position", "yaw"), observation.deviations, strict=True))
+        return np.array([known[field] for field in self.fields])
+
+
 class GoalFeed(Feed):
     """The goal. frame: "start", where it never moves, or "robot", by the pose of the runtime's filter."""
 
@@ -292,7 +317,7 @@ def _index_of(observation: Observation, actions: Sequence[Twist]) -> int:
     return actions.index(observation.set_point) if known else len(actions)
 
 
-Part = Annotated[ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed, Field(discriminator="feed")]
+Part = Annotated[ColorFeed | ScanFeed | MotionFeed | DeviationFeed | GoalFeed | ActionFeed, Field(discriminator="feed")]
 
 
 class PartsFeed(Feed):
@@ -313,7 +338,7 @@ class PartsFeed(Feed):
         return np.concatenate([part.values(observation, actions) for part in self.parts])
 
 
-OneFeed = ColorFeed | ScanFeed | MotionFeed | GoalFeed | ActionFeed | PartsFeed
+OneFeed = ColorFeed | ScanFeed | MotionFeed | DeviationFeed | GoalFeed | ActionFeed | PartsFeed
 AnyFeed = Annotated[OneFeed, Field(discriminator="feed")]
 
 

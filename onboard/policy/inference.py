@@ -115,13 +115,18 @@ class InferenceThread:
         # A daemon thread: an inference that hangs in the driver must not block the end of the process.
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
 
+    def begin(self) -> None:
+        """Begin to create and warm the policy, without waiting; `start` waits for it. Safe to call twice."""
+        if self._thread.ident is None:
+            self._thread.start()
+
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Policy:
         """Create and warm the policy; return it for its name and `initial_memory`, which any thread may use.
 
         Raises EngineError when the policy fails or is not ready in time. A first TensorRT build takes minutes: run
         `onboard-engines build` before.
         """
-        self._thread.start()
+        self.begin()
         if not self._ready.wait(timeout_s):
             self.close(timeout_s=0.0)
             raise EngineError(f"the policy was not ready within {timeout_s:g} s")

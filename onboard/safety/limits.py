@@ -36,7 +36,9 @@
     R24  turn under a notice: while it is on, the turn rate is at most NOTICE_RADPS, also in place. An operator, who
          watches, is not limited. R16 of `recovery.py` bounds how long this lasts
     R25  a polygon's corners sweep new ground in a turn in place. R9 to R11, R20 and R21 then hold for the angle and the
-         yaw rate, with slow_fraction of w_max_radps as the slow rate. It also holds if some sector is out of view
+         yaw rate, with slow_fraction of w_max_radps as the slow rate
+    R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
+         at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -71,6 +73,7 @@ class Bounds:
     swept:        footprint and stop margin; slow: footprint and slow margin
     braking_mps2, braking_radps2: deceleration of the base
     slow_mps, slow_radps: speeds in the slow zone
+    unseen, unseen_radps: footprint and yaw rate of a turn in place over ground that no camera sees now (R26)
     ramp_mps2, ramp_radps2: None where the base's own loop is slower
     """
 
@@ -87,6 +90,8 @@ class Bounds:
     slow: Footprint
     slow_mps: float
     slow_radps: float
+    unseen: Footprint
+    unseen_radps: float
     creep_mps: float
     time_to_contact_s: float
     dead_man_ns: int
@@ -113,6 +118,8 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         slow=footprint.grown(section.slow_margin_m),
         slow_mps=section.slow_fraction * section.v_max_mps,
         slow_radps=section.slow_fraction * section.w_max_radps,
+        unseen=footprint.grown(section.stop_margin_m + MEMORY_M),
+        unseen_radps=section.slow_fraction * min(section.w_max_radps, section.v_max_mps / footprint.reach_m),
         creep_mps=section.creep_mps,
         time_to_contact_s=section.time_to_contact_s,
         dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
@@ -124,6 +131,8 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
 
 NOTICE_RADPS = 0.5
 """Turn rate while a notice is on: 5 s of it turn the robot away from what it touches (R24)."""
+MEMORY_M = 0.15
+"""A remembered obstacle may lie this much beside its true place: the wheels drift after the image (R26)."""
 RAMP_S = 0.1
 """Longest time step of a ramp: after a pause the set point does not jump."""
 
@@ -386,16 +395,20 @@ def _caps(
 def _turn_caps(
     twist: Twist, scan: Scan, out_of_view: collision.Points, zone: Zone, bounds: Bounds
 ) -> list[tuple[float, Reason]]:
-    """Return the highest allowed yaw rates of a turn in place with their reasons (R25)."""
+    """Return the highest allowed yaw rates of a turn in place with their reasons (R25, R26)."""
     points, w = collision.obstacles(scan), twist.w_radps
     brake = bounds.braking_radps2, bounds.reaction_s
     slow = collision.turn_rad(points, w, bounds.slow) <= collision.braking_m(abs(w), *brake)
     blind = not collision.looked(scan).all()
-    stops = [(points, Reason.ZONE_STOP), (out_of_view, Reason.REMEMBERED), (zone.edge_m, Reason.KEEP_OUT)]
+    stops = [
+        (points, bounds.swept, Reason.ZONE_STOP),
+        (out_of_view, bounds.unseen, Reason.REMEMBERED),
+        (zone.edge_m, bounds.swept, Reason.KEEP_OUT),
+    ]
     return [
-        *((collision.stoppable_mps(collision.turn_rad(met, w, bounds.swept), *brake), why) for met, why in stops),
+        *((collision.stoppable_mps(collision.turn_rad(met, w, by), *brake), why) for met, by, why in stops),
         (bounds.slow_radps if slow else math.inf, Reason.ZONE_SLOW),
-        (bounds.slow_radps if blind else math.inf, Reason.BLIND_FLANK),
+        (bounds.unseen_radps if blind else math.inf, Reason.BLIND_FLANK),
         (
             _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
             Reason.TIME_TO_CONTACT,

@@ -26,6 +26,8 @@ R17  turning on the spot: a robot that stays within PLACE_M of its place for HEL
      blocked as in R2. A robot that rests and wants nothing restarts this time, as do the events of R18
 R18  the place and its time restart where the robot has left the place, when a notice comes or goes, at R10, R12 and a
      try, refused or not
+
+The lower-case names are keys of `recovery` in `onboard/config/config.py`, the upper-case names are constants here.
 """
 
 from __future__ import annotations

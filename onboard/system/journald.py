@@ -84,9 +84,9 @@ def entry(_logger: object, method: str, event: MutableMapping[str, Any]) -> byte
     name = str(event.pop("event", ""))
     if event.get("exc_info"):
         event = structlog.processors.format_exc_info(None, method, event)
-    told = " ".join(f"{key}={value}" for key, value in event.items() if key != "exception")
+    text = " ".join(f"{key}={value}" for key, value in event.items() if key != "exception")
     fields = {
-        "MESSAGE": f"{name} {told}".rstrip(),
+        "MESSAGE": f"{name} {text}".rstrip(),
         "PRIORITY": str(PRIORITIES.get(level, NOTICE)),
         "SYSLOG_IDENTIFIER": IDENTIFIER,
         **{_field(key): str(value) for key, value in event.items()},

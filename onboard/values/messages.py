@@ -182,6 +182,8 @@ class Observation:
     filtered:            EKF of both, for policies that transform the goal into the robot's frame
     previous_action:     index of the last action, contract.NO_ACTION at the start, after recovery and override
     set_point:           velocity pair in force; not recorded, as a replay makes it again
+    deviations:          standard deviations of `filtered`: position in its worst direction [m], yaw [rad]; None without
+                         a covariance; not recorded either
     """
 
     stamp_ns: int
@@ -194,6 +196,7 @@ class Observation:
     goal_xy_m: tuple[float, float]
     previous_action: int
     set_point: Twist = STOP
+    deviations: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
+from onboard.commands.bench.lateness import AsyncioClock
 from onboard.values.clock import Histogram, MonotonicClock
 
 PERIOD_NS = 5_000_000
 TICKS = 300
 
 
-class AsyncioClock:
-    """The peer: asyncio's own timer."""
-
-    def now_ns(self) -> int:
-        return time.monotonic_ns()
-
-    async def sleep_until(self, deadline_ns: int) -> None:
-        await asyncio.sleep((deadline_ns - time.monotonic_ns()) / 1e9)
-
-    def close(self) -> None:
-        pass
-
-
-async def lateness(clock: AsyncioClock | MonotonicClock) -> Histogram:
+async def lateness(clock: MonotonicClock) -> Histogram:
     histogram = Histogram()
     deadline_ns = clock.now_ns()
     for _ in range(TICKS):

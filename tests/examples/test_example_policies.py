@@ -26,7 +26,8 @@ from hil.reliability.faults.run.simulated import in_simulation
 from hil.reliability.faults.verdict import Status
 from hil.replay.replay import replay
 from onboard.assembly.policies import policy_maker
-from onboard.config.config import Config, PolicySection, pretrained
+from onboard.config.config import Config, PolicySection
+from onboard.config.pretrained import pretrained
 from onboard.values.messages import Pose
 from tests.hil.reliability.faults.faults_rig import BY_NAME, site
 from tests.rigs.recordings.replay_rig import recorded

@@ -37,7 +37,8 @@ from onboard.config.footprint import Footprint
 from onboard.config.mounts import calibration_dates, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.navigation.ekf import LocalizationState
-from onboard.policy.manifest import load_manifest, manifest_path, weight_types
+from onboard.policy.manifest import load_manifest, manifest_path
+from onboard.policy.onnx_weights import weight_types
 from onboard.safety.keepout_zones import load_zones, zone_of
 from onboard.values.messages import Pose
 from tests.fuzz.fuzz_bytes import damaged, fixed

@@ -105,7 +105,7 @@ def judge(sample: Any) -> None:
 @cache
 def default_robot() -> tuple[Config, Mounts]:
     """Return the robot whose runtime `told_by_a_runtime` speaks of."""
-    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    config = load_config(None)
     return config, load_mounts(config.robot.mounts)
 
 

@@ -210,9 +210,9 @@ class Bench:
         now_ns = self.clock.now_ns()
         self._goals.append(GoalRequest(now_ns, now_ns, frame, Pose(x_m, y_m, 0.0)))
 
-    def fix(self, pose: Pose) -> None:
+    def fix(self, pose: Pose, covariance: np.ndarray | None = None) -> None:
         """Let a localisation arrive with the next tick."""
-        self._fixes.append(Fix(self._next_ns, self._next_ns, pose))
+        self._fixes.append(Fix(self._next_ns, self._next_ns, pose, covariance))
 
     def cancel(self) -> None:
         """Let a cancel arrive with the next tick."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import calib.__main__
 import engines.__main__
 import hil.__main__
 import onboard.__main__
@@ -23,10 +24,11 @@ PROGRAMS = {
     "onboard": onboard.__main__.COMMANDS,
     "onboard-hil": hil.__main__.COMMANDS,
     "onboard-engines": engines.__main__.COMMANDS,
+    "onboard-calib": calib.__main__.COMMANDS,
 }
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|sh|service|xml|json|j2))`")
-ROOTS = ("", "onboard", "hil", "engines", "onboard/drivers", "systemd")
+ROOTS = ("", "onboard", "hil", "engines", "calib", "onboard/drivers", "systemd")
 """Folders to which a file name in a document may be relative."""
 MADE = ("out/", "recordings/", "my_", "etc/", "evaluate/drift_3.json", "procthor/", "run/", "fine", "models/", "/")
 """Files that commands write, or that exist only on a robot, in another project or in an older commit."""
@@ -70,10 +72,10 @@ def test_files_that_are_named_are_there(document: str) -> None:
 def commands(document: str) -> Iterator[list[str]]:
     """Yield the words of each of our commands in a document, up to a pipe or a comment."""
     prose, blocks = prose_and_blocks(document)
-    lines = [line.strip() for line in blocks.splitlines()]
+    lines = [line.strip() for line in blocks.replace("\\\n", " ").splitlines()]
     lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
     for line in lines:
-        found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines)?|make) [a-z-].*)", f" {line}")
+        found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines|-calib)?|make) [a-z-].*)", f" {line}")
         if found is None or (line.startswith("onboard ") and line.split()[1:2] == ["is"]):
             continue
         try:

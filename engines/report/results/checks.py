@@ -35,6 +35,6 @@ def require_of_episodes(file: Path, name: str, summary: Summary, rows: Sequence[
         raise InputError(f"{file}: {name}: states {summary.episodes} episodes, tells {len(rows)}")
     for figure, of_episode in MEANS.items() if rows else ():
         stated = getattr(summary, figure)
-        told = math.fsum(float(getattr(row, of_episode)) for row in rows) / len(rows)
-        if stated is None or not math.isclose(stated, told, rel_tol=ROUNDING, abs_tol=ROUNDING):
-            raise InputError(f"{file}: {name}: states {figure} {stated}, its {len(rows)} episodes have {told:.6g}")
+        mean = math.fsum(float(getattr(row, of_episode)) for row in rows) / len(rows)
+        if stated is None or not math.isclose(stated, mean, rel_tol=ROUNDING, abs_tol=ROUNDING):
+            raise InputError(f"{file}: {name}: states {figure} {stated}, its {len(rows)} episodes have {mean:.6g}")

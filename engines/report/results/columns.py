@@ -17,7 +17,7 @@ from typing import Any
 
 from engines.report.results.checks import shaped
 from hil.evaluate.result import Row
-from onboard.config.config import MODEL_SUFFIX
+from onboard.config.pretrained import MODEL_SUFFIX
 from onboard.policy.manifest import MANIFEST_SUFFIX
 from onboard.values.errors import InputError
 
@@ -52,11 +52,11 @@ def results_in(folder: Path) -> list[tuple[Path, str, Table]]:
     if packed.exists():
         rows = _rows(folder / EPISODES) if is_there(folder / EPISODES) else {}
         with shaped(packed, NO_RESULT):
-            for name, told in read_table(packed).items():
+            for name, values in read_table(packed).items():
                 found[name] = (
                     folder / f"{name}.json",
                     name,
-                    {**told, **({PER_EPISODE: rows[name]} if name in rows else {})},
+                    {**values, **({PER_EPISODE: rows[name]} if name in rows else {})},
                 )
     for file in sorted({*folder.glob("*.json")} - {*folder.glob(MANIFESTS), packed}):
         with shaped(file, NO_RESULT):
@@ -96,10 +96,10 @@ def compressed(file: Path) -> Path:
 def pack(folder: Path) -> None:
     """Pack all results in a folder and its subfolders, in place. Raises InputError."""
     for below in sorted(path for path in folder.iterdir() if path.is_dir()):
-        told = results_in(below)
-        if told:
-            _pack(below, {name: table for _, name, table in told})
-            for file, _, _ in told:
+        results = results_in(below)
+        if results:
+            _pack(below, {name: table for _, name, table in results})
+            for file, _, _ in results:
                 file.unlink(missing_ok=True)
     for file in sorted([*folder.glob("*.json"), *folder.rglob("*.jsonl")]):
         _write(compressed(file), file.read_bytes())

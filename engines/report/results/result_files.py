@@ -29,6 +29,7 @@ from engines.report.results.checks import require_of_episodes, shaped
 from engines.report.results.columns import NO_RESULT, is_there, read_table, results_in
 from engines.report.results.markdown import summary_of_json
 from engines.report.results.training_history import ROWS, training_of
+from hil.evaluate.evaluation import ARRIVAL
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.values.errors import InputError
@@ -79,8 +80,8 @@ class Evaluated:
     @property
     def unusual(self) -> dict[str, Any]:
         """Return the options that differ from `ORDINARY_RUN`."""
-        told = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
-        return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
+        settings = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
+        return {name: value for name, value in settings.items() if value != ORDINARY_RUN[name]}
 
     @property
     def episodes(self) -> list[list[Any]]:
@@ -89,11 +90,11 @@ class Evaluated:
 
     def is_driven_as(self, other: Evaluated) -> bool:
         """Return whether both have the same episodes, robot, sensors, condition, noise and loop."""
-        told = ("condition", "condition_values", "loop", "robot", "seed", "color")
+        names = ("condition", "condition_values", "loop", "robot", "seed", "color")
         return (
             self.episodes == other.episodes
             and self.unusual == other.unusual
-            and all(self.configuration.get(name) == other.configuration.get(name) for name in told)
+            and all(self.configuration.get(name) == other.configuration.get(name) for name in names)
         )
 
     def is_of_robot(self, other: Evaluated | None) -> bool:
@@ -161,13 +162,15 @@ def gather(folder: Path) -> Gathered:
         raise InputError(f"{folder}: no such folder")
     evaluations = _evaluations(folder / EVALUATE)
     _require_one_model(evaluations)
+    seeds, validation, fine, others = (_evaluations(folder / name) for name in (SEEDS, VALIDATION, FINE, OTHERS))
+    _require_one_arrival((*evaluations, *seeds, *validation, *fine, *others))
     return Gathered(
         folder=folder,
         evaluations=evaluations,
-        seeds=_evaluations(folder / SEEDS),
-        validation=_evaluations(folder / VALIDATION),
-        fine=_evaluations(folder / FINE),
-        others=_evaluations(folder / OTHERS),
+        seeds=seeds,
+        validation=validation,
+        fine=fine,
+        others=others,
         demos={name: table for _, name, table in results_in(folder / DEMOS)},
         ceiling=_table(folder / CEILING, "ends"),
         ablations=_table(folder / ABLATIONS, "rows"),
@@ -195,10 +198,20 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
     for name in ("model", "manifest"):
-        told = [one for one in evaluations if name in one.configuration]  # older results do not state the manifest
-        for one in told[1:]:
-            if one.configuration[name] != told[0].configuration[name]:
-                raise InputError(f"{one.file}: is of another {name} than {told[0].file}: {EVALUATE}/ is of one policy")
+        stating = [one for one in evaluations if name in one.configuration]  # older results do not state the manifest
+        for one in stating[1:]:
+            if one.configuration[name] != stating[0].configuration[name]:
+                raise InputError(
+                    f"{one.file}: is of another {name} than {stating[0].file}: {EVALUATE}/ is of one policy"
+                )
+
+
+def _require_one_arrival(evaluations: tuple[Evaluated, ...]) -> None:
+    rules = [float(one.configuration.get(ARRIVAL, 0.0)) for one in evaluations]
+    for one, rule in zip(evaluations, rules, strict=True):
+        if rule != rules[0]:
+            first = f"{evaluations[0].file} with {rules[0]:g}"
+            raise InputError(f"{one.file}: driven with goal.{ARRIVAL} {rule:g}, {first}: they share no table")
 
 
 def _table(file: Path, key: str) -> dict[str, Any] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from engines.report.results.markdown import FIGURE_HEADINGS, figures, hours, quoted, summary_of_json, table
 from hil.drive.setting import MAX_S
 from hil.evaluate.metrics import NOTE
 from hil.evaluate.tables import NOTHING
+from onboard.config.toml_file import read_toml
 
 OWN = "own"
 NAMES = {OWN: "its own training domain"}
@@ -16,6 +18,8 @@ AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper
                   "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
 """The paper's building; its Table 3 has a success rate for each kind of goal."""
+AGENTS_FILE = Path(__file__).parents[2] / "ablations" / "agents.toml"
+"""The agents with their descriptions of today. A result file holds the description of its own time."""
 
 
 def ablation_table(board: Mapping[str, Any]) -> str:
@@ -28,6 +32,12 @@ def ablation_table(board: Mapping[str, Any]) -> str:
         cells = [*figures(summary), _quoted(row), *amounts, hours(training.get("hours"))]
         rows.append([f"`{row['agent']}`", _where(row), row["delay"], *cells])
     return "\n".join([table(AGENT_HEADINGS, rows, words=2), *_notes(board)]) + "\n"
+
+
+def descriptions() -> dict[str, str]:
+    """Return today's description of each agent by its name. Raises ConfigError."""
+    table = read_toml(AGENTS_FILE)
+    return {**table["former"], **{name: agent["what"] for name, agent in table["agents"].items()}}
 
 
 def _quoted(row: Mapping[str, Any]) -> str:
@@ -53,7 +63,8 @@ def _place(row: Mapping[str, Any]) -> str:
 
 
 def _notes(board: Mapping[str, Any]) -> list[str]:
-    words = {row["agent"]: row["what"] for row in board["rows"]}
+    today = descriptions()
+    words = {row["agent"]: today.get(row["agent"], row["what"]) for row in board["rows"]}
     count = {row["summary"]["episodes"] for row in board["rows"] if row["summary"] is not None and not row["doors"]}
     episodes = " or ".join(str(number) for number in sorted(count)) or "no"
     notes = [*(f"* `{name}`: {what}." for name, what in words.items()), ""]

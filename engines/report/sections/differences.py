@@ -65,13 +65,6 @@ def main_differences(found: Gathered) -> str:
     return table(HEADINGS, rows) if rows else ""
 
 
-def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
-    """Return the difference in each figure; empty if both were not driven alike."""
-    pairs = pairs_of(one, other) if one.is_driven_as(other) else []
-    told = {figure: _difference(name, pairs) for name, figure in FIGURE_NAMES.items()}
-    return {figure: difference for figure, difference in told.items() if difference is not None}
-
-
 def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
     """Return pairs of rows of the same episodes, under any conditions."""
     theirs_of = {place[0]: same_set(place) for place in other.episodes}

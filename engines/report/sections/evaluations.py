@@ -41,7 +41,7 @@ def main_rows(found: Gathered) -> list[list[str]]:
     own.sort(key=lambda one: one is not found.headline)
     rows = [_row(OURS, one) for one in own]
     rows += [_row(one.driver, one) for one in found.others if one.condition == REFERENCE]
-    return rows + [["paper's agent (quoted)", where, *told, NOTHING] for where, told in PAPER.items()]
+    return rows + [["paper's agent (quoted)", where, *values, NOTHING] for where, values in PAPER.items()]
 
 
 def _part_rows(one: Evaluated | None) -> list[list[str]]:

@@ -9,7 +9,7 @@ from engines.report.results.checks import shaped
 from engines.report.results.markdown import table
 from engines.report.results.result_files import DEMOS, Gathered
 from engines.report.results.section import Part
-from onboard.config.config import is_name
+from onboard.config.pretrained import is_name
 from onboard.values.errors import InputError
 
 HEADINGS = ("map", "seeds", "reached without contact", "decisions", "median decision time ms",
@@ -51,14 +51,14 @@ def real_time(found: Gathered) -> Part:
 def demos_of(found: Gathered) -> list[Demo]:
     """Return the drives by map and seed. Raises InputError for a malformed file, and for drives of two policies."""
     demos = []
-    for name, told in found.demos.items():
+    for name, result in found.demos.items():
         file = found.folder / DEMOS / f"{name}.json"
         with shaped(file, "not the result of onboard-hil demo, named MAP-SEED.json"):
             place, seed = name.rsplit("-", 1)
-            times = told["decision_ms"]
-            demos.append(Demo(place, int(seed), str(told["policy"]), told["reached"] and not told["contacts"],
-                              told["decisions"], times["p50"], times["p99"], told["deadline_misses"],
-                              told["missed_slots"]))  # fmt: skip
+            times = result["decision_ms"]
+            demos.append(Demo(place, int(seed), str(result["policy"]), result["reached"] and not result["contacts"],
+                              result["decisions"], times["p50"], times["p99"], result["deadline_misses"],
+                              result["missed_slots"]))  # fmt: skip
     for demo in demos:
         if demo.policy != demos[0].policy:
             raise InputError(f"{found.folder / DEMOS}: by {demos[0].policy} and {demo.policy}: must be of one policy")

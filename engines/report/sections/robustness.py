@@ -55,11 +55,11 @@ class InCondition:
     @property
     def name(self) -> str:
         """Return the first cell: the condition, and unusual settings."""
-        told = f"`{self.one.condition}`" + (f", {self.driver}" if self.driver else "")
+        text = f"`{self.one.condition}`" + (f", {self.driver}" if self.driver else "")
         if self.one.sets != [REFERENCE_SET]:
-            return f"{told}, {whole(self.one)}"
+            return f"{text}, {whole(self.one)}"
         plain = self.one.loop == FAST and self.one.color and not self.one.unusual
-        return told if plain else f"{told}, {driven(self.one)}"
+        return text if plain else f"{text}, {driven(self.one)}"
 
     @property
     def what(self) -> str:
@@ -94,10 +94,12 @@ def weak_conditions(found: Gathered) -> list[list[str]]:
 def in_conditions(found: Gathered) -> list[InCondition]:
     """Return all evaluations by condition, the headline first; within a condition the policy before others."""
     conditions = {one.condition for one in found.evaluations} - {REFERENCE}
-    told = [(one, "") for one in found.evaluations]
-    told += [(one, one.driver) for one in found.others if one.condition in conditions]
-    told.sort(key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition, pair[0] is not found.headline))
-    return [_in_condition(one, driver, found) for one, driver in told]
+    evaluations = [(one, "") for one in found.evaluations]
+    evaluations += [(one, one.driver) for one in found.others if one.condition in conditions]
+    evaluations.sort(
+        key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition, pair[0] is not found.headline)
+    )
+    return [_in_condition(one, driver, found) for one, driver in evaluations]
 
 
 def _in_condition(one: Evaluated, driver: str, found: Gathered) -> InCondition:

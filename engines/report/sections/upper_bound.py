@@ -29,27 +29,27 @@ NOTE = (
 
 def upper_bound(found: Gathered) -> Part:
     """Return a row for each condition of `onboard-hil upper-bound`. Raises InputError for a damaged file."""
-    told = found.ceiling or {"conditions": {}}
-    rows = [_row(found, told, name) for name in told["conditions"]]
+    result = found.ceiling or {"conditions": {}}
+    rows = [_row(found, result, name) for name in result["conditions"]]
     return Part("Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)
 
 
-def _row(found: Gathered, told: Mapping[str, Any], condition: str) -> list[str]:
-    ends = ends_of_json(told, condition, found.folder / CEILING)
-    rows, code = driven_as(condition, found, told)
+def _row(found: Gathered, values: Mapping[str, Any], condition: str) -> list[str]:
+    ends = ends_of_json(values, condition, found.folder / CEILING)
+    rows, code = driven_as(condition, found, values)
     same = [ends[row.map, row.index] for row in rows] or list(ends.values())
     of = asdict(ceiling_of(same))
     far = [end.own_m > FAR_M for draws in same for end in draws]
-    mark = OTHER_CODE if rows and told.get("code") != code else ""
+    mark = OTHER_CODE if rows and values.get("code") != code else ""
     shares = {name: share(of[name], of[f"{name}_ci95"]) for name in ("ideal", "waited", "own")}
     return [f"`{condition}`", str(len(same)), shares["ideal"], number(of["ideal_median_m"], 1, 100.0), shares["waited"],
             shares["own"], percent(sum(far) / len(far)),
             rate(sum(row.success for row in rows), len(rows)) + mark if rows else NOTHING]  # fmt: skip
 
 
-def driven_as(condition: str, found: Gathered, told: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
+def driven_as(condition: str, found: Gathered, values: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
     """Return rows and code of the plain evaluation with most of the upper bound's episodes."""
-    numbers: dict[Hashable, Sequence[int]] = {same_set(one): told["episodes"][one[0]] for one in episodes_of(told)}
+    numbers: dict[Hashable, Sequence[int]] = {same_set(one): values["episodes"][one[0]] for one in episodes_of(values)}
     plain = [one for one in found.evaluations if one.condition == condition and one.is_plain]
     of_robot = [one for one in plain if one.is_of_robot(found.headline)]
     rows = []

@@ -28,7 +28,7 @@ from hil.drive.fast.drive import drive_fast
 from hil.drive.setting import Setting
 from hil.evaluate.episode import robot_files
 from hil.physics.free_space import Episode
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.policy.manifest import OwnManifest, save_manifest, sha256_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
@@ -95,7 +95,7 @@ class TorchEngine:
 
 def places(maps: tuple[str, ...]) -> list[tuple[Setting, tuple[Episode, ...]]]:
     """Return the default robot in each building, with the building's committed starts."""
-    robot = robot_files(load_config(DEFAULT_ROBOT / "onboard.toml"))
+    robot = robot_files(load_config(None))
     sets = [load_episodes(name) for name in maps]
     return [(Setting(one.world, robot.plant, robot.body, robot.mounts, robot.config), one.episodes) for one in sets]
 

@@ -13,6 +13,7 @@ from hil.drive.setting import Setting
 from hil.maps.cell_kernels import chessboard_distance
 from hil.physics.collision_world import blocked_cells
 from hil.physics.contact import solid_between
+from hil.physics.motion.motion_model import MotionModel, motion_of
 from hil.sensors.direct_scan import DirectScan, direct_scan, looked_at
 from onboard.safety.limits import Bounds, bounds_of
 from onboard.values.errors import InputError
@@ -29,6 +30,7 @@ class Course:
     blocked:          (rows, columns) bool; cells where the body cannot be, as in `collision_world.Simulation`
     gap:              (rows, columns) chessboard distance to the nearest blocked cell [cells]
     linear, angular:  (7,) the axes of the plant
+    motion:           the motion model of the plant
     scan:             the policy's scan; limits_scan: the scan of the limits
     limits:           compiled limits; None if the limits are not in force
     solid:            (rows, columns) bool; cells that the scan of the limits can see
@@ -40,6 +42,7 @@ class Course:
     gap: npt.NDArray[np.uint8]
     linear: npt.NDArray[np.float64]
     angular: npt.NDArray[np.float64]
+    motion: MotionModel
     scan: DirectScan
     limits_scan: DirectScan
     bounds: Bounds
@@ -64,6 +67,7 @@ def make_course(setting: Setting) -> Course:
         gap=chessboard_distance(blocked),
         linear=setting.base_plant.linear.as_array(),
         angular=setting.base_plant.angular.as_array(),
+        motion=motion_of(setting.base_plant),
         scan=seen,
         limits_scan=guarded,
         bounds=bounds,
@@ -95,6 +99,7 @@ def varied(course: Course, setting: Setting) -> Course:
         course,
         linear=setting.base_plant.linear.as_array(),
         angular=setting.base_plant.angular.as_array(),
+        motion=motion_of(setting.base_plant),
         scan=scan,
         limits_scan=scan,
         bounds=bounds,

@@ -16,7 +16,7 @@ from hil.drive.fast.course import Course, course_of
 from hil.drive.fast.limits_kernel import NONE
 from hil.drive.fast.robot import FastRobot, time_ns
 from hil.drive.fast.sensing import FastEyes, last_image
-from hil.drive.fast.tick_kernels import NEVER
+from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
@@ -237,7 +237,11 @@ class FastDrive:
         if acted.fault:
             self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
         elif acted.decision is not None:
-            self._mission = mission.note_action(self._mission, twist_of(acted.decision))
+            filtered, goal, now_ns = self._robot.localization(), self._config.goal, time_ns(self._robot.tick)
+            self._mission, twist = mission.take_effect(
+                self._mission, twist_of(acted.decision), self._start, filtered, goal, now_ns
+            )
+            self._deciding = decision.replaced(self._deciding, twist)
             self._actions[acted.decision.action] += 1
 
     def _judge_mission(self) -> None:
@@ -275,6 +279,7 @@ class FastDrive:
             filtered=located.filtered,
             goal_xy_m=goal_xy_m,
             previous_action=self._deciding.previous_action,
+            deviations=located.deviations,
         )
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 @kernel
 def correct_fast(states: Any, covariance: Floats, x: float, y: float, yaw: float, variance: Floats) -> bool:
-    """Correct the filter in `tick_kernels.TickState` by a fix; return False, and change nothing, for an outlier.
+    """Correct the filter in `tick_state.TickState` by a fix; return False, and change nothing, for an outlier.
 
     x, y, yaw: pose of the fix in the map frame
     covariance: (5, 5) of the filter, changed in place

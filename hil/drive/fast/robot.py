@@ -17,22 +17,15 @@ import numpy.typing as npt
 from hil.drive.fast.course import Course
 from hil.drive.fast.ekf_kernel import correct_fast
 from hil.drive.fast.limits_kernel import NONE
-from hil.drive.fast.tick_kernels import (
-    FIRST_TICK,
-    NEVER,
-    TickState,
-    TickTable,
-    note_tick,
-    records_of,
-    run_ticks,
-    state_of,
-)
+from hil.drive.fast.tick_kernels import FIRST_TICK, note_tick, run_ticks
+from hil.drive.fast.tick_state import NEVER, TickState, TickTable, records_of, state_of
 from hil.drive.setting import Setting
 from hil.physics.collision_world import no_room
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.kernel_effects import BaseKernels
+from hil.physics.motion.motion_model import memory_of
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
-from hil.physics.simulated_base import NS, STEP_NS, STEP_S
+from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
 from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import STATES, LocalizationState, Received
@@ -127,7 +120,8 @@ class FastRobot:
         self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
         self._fix_tick = 1 if setting.senses.localization else None
         self._coming: deque[tuple[int, Fix, Sample]] = deque()
-        self._delay = math.ceil(round(setting.base_plant.base.command_delay_s * NS) / STEP_NS)
+        self._delay = math.ceil(latency_ns(setting.base_plant) / STEP_NS)
+        self._memory = memory_of(setting.base_plant)
         self._late = np.zeros((self._delay, 2))
         self._states = records_of(TickState(x_m=start.x_m, y_m=start.y_m, yaw=start.yaw_rad))
         self._table = records_of(table_of(setting))
@@ -261,7 +255,7 @@ class FastRobot:
             Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w), covariance=NOT_KEPT
         )
         place = Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw) if s.filtering else None
-        filtered = LocalizationState(place, received=self._filter.received)
+        filtered = LocalizationState(place, (s.scale, s.creep), self._covariance, received=self._filter.received)
         return locate(start, wheels, filtered, self._section, time_ns(self.tick))
 
     def refusal(self) -> str:
@@ -284,7 +278,7 @@ class FastRobot:
             left -= run_ticks(
                 self._states, self._covariance, self._table, course.linear, course.angular, left, command.v_mps,
                 command.w_radps, late[ticks - left :], self._judged, course.blocked, course.gap, self.bodies,
-                self._corners, self._trace, self._ways, course.solid, course.solid_gap,
+                self._corners, self._trace, self._ways, course.solid, course.solid_gap, course.motion, self._memory,
             )  # fmt: skip
             if not self._states["owing"][0]:
                 break

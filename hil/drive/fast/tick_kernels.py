@@ -16,15 +16,17 @@ tests/hil/drive/fast/test_tick_kernels.py compares the kernels with the definiti
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hil.drive.fast.limits_kernel import cells_may_bind
+from hil.drive.fast.tick_state import NEVER, Records
 from hil.maps.cell_kernels import circle_overlaps
 from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M
 from hil.physics.contact import nearest_blocked, nearest_body, step_into_body
+from hil.physics.motion.motion_model import SECOND_ORDER, MotionModel, advance_motion
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS
 from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
@@ -38,7 +40,7 @@ from onboard.safety.recovery import PLACE_M
 from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import kernel
 
-# ---- Stages of a compiled tick; they read and change `TickState` (s) and read `TickTable` (k)
+# ---- Stages of a compiled tick; they change `TickState` (s) and read `TickTable` (k) of `tick_state.py`
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -92,13 +94,20 @@ def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: 
 @kernel
 def move(
     s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, blocked: Bools, gap: Gaps,
-    bodies: Floats, corners: Floats,
+    bodies: Floats, corners: Floats, motion: MotionModel, memory: Floats,
 ) -> None:  # fmt: skip
-    """Advance the base by one tick, as `Simulation.step` does. Changes `s` in place."""
-    v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
-    w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
-    yaw = turned(s.yaw + SIM_STEP_S * w)
-    x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
+    """Advance the base by one tick, as `Simulation.step` does. Changes `s` and `memory` in place."""
+    if motion.kind == SECOND_ORDER:
+        v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
+        w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
+        yaw = turned(s.yaw + SIM_STEP_S * w)
+        x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
+    else:
+        rates = np.array([s.v, s.w, s.dv, s.dw])
+        ahead, aside, turn = advance_motion(motion, memory, rates, v_command, w_command, SIM_STEP_S)
+        v, w, dv, dw = rates[0], rates[1], rates[2], rates[3]
+        c, n = math.cos(s.yaw), math.sin(s.yaw)
+        x, y, yaw = s.x_m + c * ahead - n * aside, s.y_m + n * ahead + c * aside, turned(s.yaw + turn)
     moved_m = math.hypot(s.x_m - x, s.y_m - y)
     turns = len(corners) > 0 and yaw != s.yaw
     if (moved_m > 0.0 or turns) and _hits(s.x_m, s.y_m, s.yaw, x, y, yaw, k, blocked, gap, bodies, corners):
@@ -244,158 +253,18 @@ def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], movin
             covariance[row, column] = covariance[column, row]
 
 
-Records = npt.NDArray[np.void]
-
 LOOKED_AHEAD_M = 0.2
 """The clearance search goes this much farther than the least clearance so far. Then the next ticks need no search."""
 ROUNDING_M = 1e-9
 FIRST_TICK = 1
 """The cameras take the first images in this tick."""
-NEVER = -1.0
-"""Value of a tick that has not come yet."""
-
-
-class TickState(NamedTuple):
-    """Values that change from tick to tick. Counts and flags are whole numbers; `NEVER` is a tick that has not come.
-
-    tick:       number of the newest tick
-    x_m .. dw:  the base in the map frame: pose, twist, rates
-    path_m, contacts, bumps, bumping: as in `SimState`
-    touching:   whether a contact lasts; the contact began at the pose touch_*
-    drift_*:    `odometry_noise.Drift`
-    owing:      whether the tick has reached the drift stage and waits for the next drift sample
-    wheel_*:    `OdometryState`: pose, twist; likewise travelled_m, moving_s
-    heard:      whether a wheel message has come yet
-    filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
-    filtering:  whether a fix has come yet
-    blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
-    place:      tick since which the robot is at its place (`RecoveryState.place_ns`), at (place_x_m, place_y_m)
-    best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
-    seen_*:     tick and true pose of the newest scan
-    halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
-    told:       `touching` as of the last tick
-    clear_m:    least clearance so far
-    near_m:     lower bound of the clearance to the building when the path was near_path_m long
-    refused:    whether a wheel message exceeded max_v or max_w of `TickTable`
-    """
-
-    tick: float = 0.0
-    x_m: float = 0.0
-    y_m: float = 0.0
-    yaw: float = 0.0
-    v: float = 0.0
-    w: float = 0.0
-    dv: float = 0.0
-    dw: float = 0.0
-    path_m: float = 0.0
-    contacts: float = 0.0
-    touching: float = 0.0
-    touch_x_m: float = 0.0
-    touch_y_m: float = 0.0
-    touch_yaw: float = 0.0
-    bumps: float = 0.0
-    bumping: float = 0.0
-    drift_x_m: float = 0.0
-    drift_y_m: float = 0.0
-    drift_yaw: float = 0.0
-    drift_eps_m: float = 0.0
-    drift_eps_rad: float = 0.0
-    drift_left: float = 0.0
-    owing: float = 0.0
-    heard: float = 0.0
-    wheel_x_m: float = 0.0
-    wheel_y_m: float = 0.0
-    wheel_yaw: float = 0.0
-    wheel_v: float = 0.0
-    wheel_w: float = 0.0
-    travelled_m: float = 0.0
-    moving_s: float = 0.0
-    filtering: float = 0.0
-    filter_x_m: float = 0.0
-    filter_y_m: float = 0.0
-    filter_yaw: float = 0.0
-    scale: float = 0.0
-    creep: float = 0.0
-    blocked: float = NEVER
-    place: float = NEVER
-    place_x_m: float = 0.0
-    place_y_m: float = 0.0
-    best_m: float = math.inf
-    best: float = NEVER
-    clear_m: float = math.inf
-    near_m: float = NEVER
-    near_path_m: float = 0.0
-    refused: float = 0.0
-    seen_tick: float = 0.0
-    seen_x_m: float = 0.0
-    seen_y_m: float = 0.0
-    seen_yaw: float = 0.0
-    halt: float = 0.0
-    told: float = 0.0
-
-
-class TickTable(NamedTuple):
-    """Constants of a drive, and values that Python changes between two calls.
-
-    grid_*:     pose of the map in the grid frame
-    cell_m:     cell size of the world; radius_m, height_m: size of the body
-    driven_s:   time for which odometry integrates the twist of one wheel message
-    own_pose:   whether odometry uses the base's own pose instead of the twist
-    corrects:   whether odometry corrects the wheels, by speed_factor, turn_factor and turn_per_m
-    max_v, max_w: the wheels are not believed above these speeds
-    moving_*, commanded_*: thresholds of `config.RecoverySection`
-    depth_every: ticks between two scans
-    wanted_*:   the policy's set point in force
-    goal_*:     goal in the start frame
-    start_*:    `Start.start_from_map` if anchored, otherwise `Start.start_from_odom`
-    driving:    tick of the goal, `NEVER` before; clearance, progress and blocks count from this tick on
-    """
-
-    grid_x_m: float
-    grid_y_m: float
-    grid_yaw: float
-    cell_m: float
-    radius_m: float
-    height_m: float
-    driven_s: float
-    own_pose: float
-    corrects: float
-    speed_factor: float
-    turn_factor: float
-    turn_per_m: float
-    max_v: float
-    max_w: float
-    moving_mps: float
-    moving_radps: float
-    commanded_mps: float
-    commanded_radps: float
-    depth_every: float
-    wanted_v: float = 0.0
-    wanted_w: float = 0.0
-    goal_x_m: float = 0.0
-    goal_y_m: float = 0.0
-    start_x_m: float = 0.0
-    start_y_m: float = 0.0
-    start_yaw: float = 0.0
-    anchored: float = 0.0
-    driving: float = NEVER
-
-
-def records_of(values: TickState | TickTable) -> Records:
-    """Return the values as a (1,) record array for the kernels."""
-    return np.array([tuple(values)], np.dtype([(name, np.float64) for name in values._fields]))
-
-
-def state_of(records: Records) -> TickState:
-    """Return the values of a (1,) record array."""
-    return TickState._make(records[0].item())
 
 
 @kernel
 def run_ticks(
     states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
     w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats,
-    ways: Floats, solid: Bools, solid_gap: Gaps,
+    ways: Floats, solid: Bools, solid_gap: Gaps, motion: MotionModel, memory: Floats,
 ) -> int:  # fmt: skip
     """Simulate `ticks` ticks with one command (v, w); return the number of complete ticks.
 
@@ -403,8 +272,10 @@ def run_ticks(
     late:   (n, 2) delayed commands; the base follows these commands in the first n ticks
     judged: whether the recovery itself has judged the last tick
 
-    `states`, `covariance` (5, 5) and `trace` (one row per tick since the goal) are changed in place. The call ends
-    early in these cases:
+    motion, memory: the motion model of the plant and its memory, as `motion_model.advance_motion`
+
+    `states`, `covariance` (5, 5), `trace` (one row per tick since the goal) and `memory` are changed in place. The call
+    ends early in these cases:
 
     owing    the drift needs a sample: put the sample into drift_eps_* and drift_left, and call again for the rest
     halt     by a new scan (`seen_tick`) the limits may bind the command of `ways`, or a contact begins or ends
@@ -417,9 +288,9 @@ def run_ticks(
             if k.driving != NEVER and s.tick >= k.driving:
                 _watch(s, k, i > 0 or not judged)
             if i < len(late):
-                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners)
+                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners, motion, memory)
             else:
-                move(s, k, v, w, linear, angular, blocked, gap, bodies, corners)
+                move(s, k, v, w, linear, angular, blocked, gap, bodies, corners, motion, memory)
             s.tick += 1.0
             if k.driving != NEVER:
                 _note(s, k, blocked, gap, bodies, corners, trace)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode
 from onboard.assembly.policies import check_timing
-from onboard.config.config import MODEL_SUFFIX, Config, pretrained, pretrained_names
+from onboard.config.config import Config
+from onboard.config.pretrained import MODEL_SUFFIX, pretrained, pretrained_names
 from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError

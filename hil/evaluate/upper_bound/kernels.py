@@ -7,7 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hil.drive.fast.tick_kernels import Records, report, roll_on, wrapped
+from hil.drive.fast.tick_kernels import report, roll_on, wrapped
+from hil.drive.fast.tick_state import Records
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS, TICKS_PER_ENVIRONMENT_STEP
 from hil.physics.simulated_base import STEP_S
 from onboard.values.kernel import kernel

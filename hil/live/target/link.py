@@ -76,11 +76,11 @@ class EventReaders:
         self._events, self._over = events, Event()
         command = topic("cmd_vel")
         every_one = Topic(command.name, command.wire, command.kind, LOG, command.stamped_kind)
-        heard: dict[Callable[[Received, int], None], Reader] = {
+        readers: dict[Callable[[Received, int], None], Reader] = {
             self._command: wire.reader(every_one),
             self._used: wire.reader("used"),
         }
-        self._threads = [Thread(target=self._listen, args=one, daemon=True) for one in heard.items()]
+        self._threads = [Thread(target=self._listen, args=one, daemon=True) for one in readers.items()]
         for thread in self._threads:
             thread.start()
 

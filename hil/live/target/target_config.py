@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.live.demo import demo_config
-from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, is_name
+from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection
+from onboard.config.pretrained import is_name
 from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.domain import LOOPBACK
 from onboard.drivers.dds.topics import domain_id
@@ -50,15 +51,15 @@ def desktop_section(dds: DdsSection, network: Network) -> DdsSection:
     return dds.model_copy(update=changes)
 
 
-def target_config(given: Config, model: str | None, network: Network, *, depth_noise: bool = True) -> Config:
+def target_config(given: Config, model: str | None, network: Network) -> Config:
     """Return the target's configuration: the given robot, with cameras and base on this machine. Raises InputError.
 
-    model, depth_noise: as for `demo_config`
+    model: as for `demo_config`
     """
     ours = desktop_section(given.dds, network)
     peers = [LOCAL] if ours.interface == LOOPBACK else [address_towards(peer) for peer in ours.peers]
     theirs = {"interface": network.target_interface or ours.interface, "peers": peers, "publish_used": True}
-    return demo_config(given, model, depth_noise=depth_noise).model_copy(update={"dds": ours.model_copy(update=theirs)})
+    return demo_config(given, model).model_copy(update={"dds": ours.model_copy(update=theirs)})
 
 
 def address_towards(other: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hil.drive.setting import REACHED_M
 from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, preparing
 from hil.live.demo import DriveLink, demo_config
@@ -37,7 +38,6 @@ from onboard.values.clock import wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
-TOLERANCE_M = 0.2
 FREE_M = 2.0
 """Free distance ahead that ends a turn of the guard. It is below the default because the room is small."""
 REST_MPS, REST_RADPS = 0.02, 0.05
@@ -45,8 +45,6 @@ START_S = 900.0
 """Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for minutes."""
 LOCALIZE_S = 4.0
 """Wait after the first localisation fix, so that the filter receives a few more fixes."""
-LAST_LOOK_S = 1.2
-POLL_S = 0.1
 IMAGE_EVERY = 5
 """Period of images, in poses of the robot: images come at 6 Hz. The policy decides at 3 Hz."""
 
@@ -128,7 +126,7 @@ def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, An
     away_m = math.hypot(twin["pose"][0] - goal[0], twin["pose"][1] - goal[1])
     resting = abs(robot["twist"][0]) <= REST_MPS and abs(robot["twist"][1]) <= REST_RADPS
     return {
-        "reached": state == State.REACHED.value and resting and away_m <= TOLERANCE_M and twin["lives"] == 1,
+        "reached": state == State.REACHED.value and resting and away_m <= REACHED_M and twin["lives"] == 1,
         "state": state,
         "distance_to_goal_m": round(away_m, 3),
         "time_s": round(time_s, 2),

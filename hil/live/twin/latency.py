@@ -121,9 +121,9 @@ class RoundTrips:
         Raises OnboardError after `START_S` seconds, or if the twin's process has ended.
         """
         deadline_s = time.monotonic() + START_S
-        heard = 0
-        while heard < WARM_UP:
-            heard = heard + 1 if np.isfinite(self.one()) else 0
+        received = 0
+        while received < WARM_UP:
+            received = received + 1 if np.isfinite(self.one()) else 0
             child.check()
             if time.monotonic() > deadline_s:
                 raise OnboardError(f"the twin was not heard within {START_S:g} s")

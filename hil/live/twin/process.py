@@ -112,14 +112,14 @@ class TwinProcess:
         if self._limit_mps:
             self._link.tell_speed_limit(0.0)
 
-    def turn(self, heard: NewMessages) -> None:
+    def turn(self, messages: NewMessages) -> None:
         """Process the messages of one wait: move the twin, obey the requests, publish.
 
         The twin publishes a contact before a reset or a request ends the contact.
         """
         began_ns = self._clock.now_ns()
         newest: OdometryMessage | None = None
-        for message in heard.odometry:
+        for message in messages.odometry:
             newest = message
             self.twin = hear(self.twin, message, self._life, self._section)
             if self.twin.contact:
@@ -129,13 +129,13 @@ class TwinProcess:
             self.twin = watch(self.twin, began_ns)
             if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
                 self._reset("the robot was heard", first=True)
-            self._ask(heard)
+            self._ask(messages)
         if newest is not None and self.twin.robot is not None:
             self._tell(newest)
             self.log.busy.add(self._clock.now_ns() - began_ns)
         if touched:
             self._touched()
-            self._ask(replace(heard, reset=False))
+            self._ask(replace(messages, reset=False))
         self._tell_state()
 
     def _touched(self) -> None:
@@ -145,16 +145,16 @@ class TwinProcess:
         if refused:
             self.twin = stick(self.twin, refused)
 
-    def _ask(self, heard: NewMessages) -> None:
+    def _ask(self, messages: NewMessages) -> None:
         """Obey the requests, in the order reset, resume, pause. If several came together, pause takes effect last."""
-        if heard.reset:
+        if messages.reset:
             self._reset("asked to")
-        if heard.resume:
+        if messages.resume:
             try:
                 self.twin = resume(self.twin, self._clock.now_ns())
             except InputError as error:
                 log.warning("not_resumed", reason=str(error))
-        if heard.pause:
+        if messages.pause:
             self.twin = pause(self.twin)
 
     def _reset(self, why: str, first: bool = False) -> str:

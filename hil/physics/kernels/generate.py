@@ -61,8 +61,8 @@ def generate(simulated: Log, physical: Log, table: StateTable) -> Generated:
             found.setdefault(*diverged)
     if not found:
         raise InputError(
-            f"rollouts: none of {table.rollouts} roll-outs from {len(common)} common states diverged; either the "
-            "simulator is as the real runs, or raise rollouts or lower least_difference and eps_c"
+            f"rollouts: none of {table.rollouts} roll-outs from {len(common)} common states diverged: the simulator "
+            "agrees with the real runs; otherwise raise rollouts, or lower least_difference and eps_c"
         )
     fitted = [(state, physical_p, *fit(merged, state, table)) for state, physical_p in found.items()]
     kept = [(state, p, known, maps) for state, p, known, maps in fitted if known.any()]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from hil.physics.kernels.state_table import Array, StateTable
-from hil.physics.kernels.transitions import apart, difference
+from hil.physics.kernels.transitions import difference, state_distance
 from onboard.config.toml_file import validation_lines
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
@@ -52,7 +52,7 @@ def first_active(state: Array, action: int, kernels: KernelArrays) -> int:
     """Return the first kernel that is active at a state and has a map for the action, -1 without one."""
     for number in range(len(kernels.centers)):
         if kernels.known[number, action]:
-            c = apart(state, kernels.centers[number], kernels.weights, kernels.circular)
+            c = state_distance(state, kernels.centers[number], kernels.weights, kernels.circular)
             if c < kernels.reach:
                 return number
     return -1

@@ -71,7 +71,7 @@ def difference(s: Array, other: Array, circular: npt.NDArray[np.bool_], out: Arr
 
 
 @kernel
-def apart(s: Array, other: Array, weights: Array, circular: npt.NDArray[np.bool_]) -> float:
+def state_distance(s: Array, other: Array, weights: Array, circular: npt.NDArray[np.bool_]) -> float:
     """Return c(s, s') = sum_i w_i |s_i - s'_i| (paper 2)."""
     c = 0.0
     for i in range(len(s)):
@@ -83,7 +83,7 @@ def apart(s: Array, other: Array, weights: Array, circular: npt.NDArray[np.bool_
 
 
 def distances(s: Array, others: Array, table: StateTable) -> Array:
-    """Return (n,) the distances c of one state to others, (n, d): the plain definition of `apart`."""
+    """Return (n,) the distances c of one state to others, (n, d): the plain definition of `state_distance`."""
     away = others - s
     turned = away - TURN * np.round(away / TURN)
     return np.asarray(np.abs(np.where(table.circular, turned, away)) @ table.weights)
@@ -98,7 +98,7 @@ def _merged(states: Array, weights: Array, circular: npt.NDArray[np.bool_], eps_
     for row in range(len(states)):
         nearest, least = -1, eps_c
         for number in range(count):
-            c = apart(states[row], states[leaders[number]], weights, circular)
+            c = state_distance(states[row], states[leaders[number]], weights, circular)
             if c <= least:
                 nearest, least = number, c
         if nearest < 0:

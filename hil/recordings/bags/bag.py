@@ -20,7 +20,6 @@ from PIL import Image as Picture
 
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image, Vector3
 from onboard.recording.ros_schema import EMPTY_MEMBER
-from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError
 
 # ---- Decompression of ROS images: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
@@ -42,10 +41,11 @@ class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_
 
 @dataclass
 class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
-    """The gyroscope of an inertial unit; its other fields are not read."""
+    """Gyroscope and accelerometer of an inertial unit; its other fields are not read."""
 
     header: Header = field(default_factory=Header)
     angular_velocity: Vector3 = field(default_factory=Vector3)
+    linear_acceleration: Vector3 = field(default_factory=Vector3)
 
 
 def plain(sample: CompressedImage) -> Image:
@@ -164,11 +164,6 @@ class Bag:
             BagTopic(name, IMAGE if info.msgtype == COMPRESSED else info.msgtype or "", info.msgcount)
             for name, info in sorted(reader.topics.items())
         )
-
-    @property
-    def duration_s(self) -> float:
-        """Time from the first message to the last."""
-        return (self.end_ns - self.start_ns) / NS_PER_S
 
     def heard(self, topics: Collection[str]) -> Iterator[Arrived]:
         """Yield the messages of some topics in order. Memory does not grow with the bag.

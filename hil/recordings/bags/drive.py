@@ -179,8 +179,8 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     wire = BagWire(config.dds, _arrived(plan, bag))
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
     color = DdsColorCamera(wire, config.cameras)
-    heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
-    inbox = BagInbox(wire, DeviceInbox(heard, depth, color, unchanged_m=config.cameras.unchanged_m))
+    inputs = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+    inbox = BagInbox(wire, DeviceInbox(inputs, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))

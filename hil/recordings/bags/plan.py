@@ -12,7 +12,7 @@ from hil.recordings.bags.bag import Arrived, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
 from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, Transform
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.ros_convert import header
 from onboard.drivers.dds.ros_types import Point, Pose, PoseStamped
@@ -85,7 +85,7 @@ def planned(bag: Bag, options: ImportOptions, folder: Path) -> Plan:
 
 def _default() -> Config:
     """Return the default configuration without drop detection, which needs an exact camera tilt."""
-    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    config = load_config(None)
     return config.model_copy(update={"scan": config.scan.model_copy(update={"drop_m": 0.0})})
 
 

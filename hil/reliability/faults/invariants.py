@@ -98,18 +98,18 @@ class Monitor:
 
     def _touches(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
         """Check the motion during an obstacle notice. No grace ticks: the tick itself holds the notice."""
-        told, v = tick.inputs.obstacle is True, tick.command.v_mps
+        touched, v = tick.inputs.obstacle is True, tick.command.v_mps
         operator = operated(tick.inputs.teleop, tick.slot.start_ns, self._config)
         allowed_mps = self._config.limits.creep_mps if operator else 0.0
-        if told and v > allowed_mps + ROUNDING:
+        if touched and v > allowed_mps + ROUNDING:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
-        if told and not operator and abs(tick.command.w_radps) > TURN_RADPS + ROUNDING:
+        if touched and not operator and abs(tick.command.w_radps) > TURN_RADPS + ROUNDING:
             yield "turn at an obstacle", f"it turns at {tick.command.w_radps:.2f} rad/s while one is told"
-        begins = told and not self._told
-        self._backed_into = told and (self._backed_into or (begins and self._rolls_back(tick)))
+        begins = touched and not self._told
+        self._backed_into = touched and (self._backed_into or (begins and self._rolls_back(tick)))
         if self._backed_into and tick.recovery and v < 0.0:
             yield "backed into", "it backs off although it has backed into something"
-        self._told, self._backed = told, bool(tick.recovery)
+        self._told, self._backed = touched, bool(tick.recovery)
         self._backed_ns = tick.slot.start_ns if tick.recovery else self._backed_ns
 
     def _rolls_back(self, tick: TickRecord) -> bool:

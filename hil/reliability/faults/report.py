@@ -72,9 +72,9 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config
     for one in verdicts:
         must = Text(one.fault.must.text(one.within))
         where = "" if one.status is Status.NOT_RUN else one.mode.value
-        told = Text("\n".join([one.happened, *one.problems]))
+        text = Text("\n".join([one.happened, *one.problems]))
         status = Text(one.status.value, STYLES[one.status])
-        table.add_row(one.fault.name, *([where] if apart else []), must, told, status)
+        table.add_row(one.fault.name, *([where] if apart else []), must, text, status)
     console.print(table)
     counts = Counter(one.status for one in verdicts)
     console.print(", ".join(f"{counts[status]} {status.value}" for status in Status), markup=False)

@@ -191,8 +191,8 @@ def _weighed(
         return [], "without the fault it reaches its goal meanwhile"
     same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
     left = [problem for problem in found if problem.kind not in same]
-    told = [same[problem.kind] for problem in found if problem.kind in same]
-    return left, f"without the fault it is the same: {told[0]}" if told else ""
+    weighed = [same[problem.kind] for problem in found if problem.kind in same]
+    return left, f"without the fault it is the same: {weighed[0]}" if weighed else ""
 
 
 def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
@@ -201,8 +201,8 @@ def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
 
 
 def _told(broken: list[Violation]) -> list[str]:
-    told = [f"{one.rule}: {one.what} (slot {one.slot})" for one in broken[:MOST_SHOWN]]
-    return told + ([f"and {len(broken) - MOST_SHOWN} more broken rules"] if len(broken) > MOST_SHOWN else [])
+    lines = [f"{one.rule}: {one.what} (slot {one.slot})" for one in broken[:MOST_SHOWN]]
+    return lines + ([f"and {len(broken) - MOST_SHOWN} more broken rules"] if len(broken) > MOST_SHOWN else [])
 
 
 def _happened(fault: Fault, run: Run, config: Config) -> str:

@@ -278,9 +278,9 @@ class _Hall:
         """Wait up to `POLL_S` for odometry and keep it. Raises OnboardError if a process has ended."""
         self._odometry.wait(POLL_S)
         for message in self._odometry.take():
-            told = odometry_from_ros(message.sample, 0)
-            if told.pose is not None:
-                self._rows.append(Row(told.stamp_ns, told.pose, told.twist))
+            odometry = odometry_from_ros(message.sample, 0)
+            if odometry.pose is not None:
+                self._rows.append(Row(odometry.stamp_ns, odometry.pose, odometry.twist))
         if self._base is not None:
             self._base.check()
         if runtime is not None and runtime.exitcode is not None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker
-from onboard.config.config import Config, model_path
+from onboard.config.config import Config
 from onboard.config.plant_model import Plant
+from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.contract import INPUTS
 from onboard.policy.manifest import Manifest, load_manifest

@@ -92,8 +92,8 @@ class LiveSoak:
             stand.set_off()
             self._soak(stand, until_s, tell)
         finally:
-            told = stand.end()
-        if not told:
+            result = stand.end()
+        if not result:
             raise OnboardError(f"{self._folder}: the runtime left no word at its end")
 
     def _soak(self, stand: Stand, until_s: float, tell: Callable[[LiveSoak], None]) -> None:
@@ -120,9 +120,9 @@ class LiveSoak:
 
     def _judge(self, stand: Stand) -> None:
         """Check the values of the commands since the last call, and drop these commands."""
-        heard, stand.ticks = stand.ticks, []
-        self.commands += len(heard)
-        for tick in heard:
+        ticks, stand.ticks = stand.ticks, []
+        self.commands += len(ticks)
+        for tick in ticks:
             for violation in self._monitor.watch(tick):
                 self.rules[violation.rule] += 1
                 self.broken.append(f"at {tick.slot.start_ns / NS_PER_S:.2f} s: {violation.rule}: {violation.what}")

@@ -133,11 +133,11 @@ class Records:
         if self._recorder is None:
             return
         self._recorder.close()
-        told = self._recorder.stats()
-        stopped = told.stopped
+        stats = self._recorder.stats()
+        stopped = stats.stopped
         self._recorder = self._ticks = None
-        if stopped and told.file is not None:
-            self._complete(told.file)
+        if stopped and stats.file is not None:
+            self._complete(stats.file)
         self._read_finished()
         if whole and (stopped or self._found != self._put):
             self.problems.append((INCOMPLETE, stopped or f"{self._found} of {self._put} ticks are in it"))

@@ -30,14 +30,14 @@ def measure_by_opening(config: Config, mounts: Mounts, seconds: float) -> list[C
     Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
     """
     with contextlib.ExitStack() as held:
-        heard = _over_dds(config, mounts, held)
+        received = _over_dds(config, mounts, held)
         depth, color = open_cameras(mounts, config.cameras)
         cameras: list[tuple[Camera, str]] = [(one, REALSENSE) for one in depth]
         if color is not None:
             cameras.append((color, REALSENSE))
         for one, _ in cameras:
             held.callback(one.close)
-        cameras += [(one, DDS) for one in heard]
+        cameras += [(one, DDS) for one in received]
         _wait_for_all(cameras)
         watched = [_Watched(one, kind) for one, kind in cameras]
         began_s = time.monotonic()
@@ -123,7 +123,7 @@ class _Watched:
 
 def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> CameraMeasurement:
     health = one.camera.health()
-    told = health.detail.get("device")
+    device = health.detail.get("device")
     mount = mounts.depth.get(health.camera)
     return CameraMeasurement(
         health.camera,
@@ -134,6 +134,6 @@ def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> C
         reason=one.reason,
         frames=health.frames,
         restarts=health.restarts,
-        device=Device(**told) if isinstance(told, dict) else None,
+        device=Device(**device) if isinstance(device, dict) else None,
         lens=tuple(lens(mount, health.detail)) if mount is not None else (),
     )

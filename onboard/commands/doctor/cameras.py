@@ -24,20 +24,20 @@ MEASURE = "measure the mounts again and write `calibrated = YYYY-MM-DD` into the
 def age(mounts: Path, today: date) -> Finding:
     """Return the age of the calibration, by the dates in the mounts file. Raises ConfigError."""
     dates = calibration_dates(mounts)
-    told = {name: day for name, day in dates.items() if day is not None}
+    dated = {name: day for name, day in dates.items() if day is not None}
     changed = datetime.fromtimestamp(mounts.stat().st_mtime, tz=timezone.utc).date()
     problems = []
-    undated = sorted(set(dates) - set(told))
+    undated = sorted(set(dates) - set(dated))
     if undated:
-        said = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
-        problems.append(Problem(Level.AMBER, said, MEASURE))
-    for name, day in sorted(told.items()):
+        text = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
+        problems.append(Problem(Level.AMBER, text, MEASURE))
+    for name, day in sorted(dated.items()):
         days = (today - day).days
         if days < 0:
             problems.append(Problem(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date"))
         elif days > OLD_DAYS:
             problems.append(Problem(Level.AMBER, f"{name} is {days} days old", MEASURE))
-    oldest = min(told.values(), default=None)
+    oldest = min(dated.values(), default=None)
     summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
     days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
     return combined("calibration", summary, problems, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
@@ -51,8 +51,8 @@ def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
     silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
     if not silent:
         return []
-    said = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
-    return [amber("least distance", said, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
+    text = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
+    return [amber("least distance", text, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
 
 
 def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
@@ -119,8 +119,8 @@ def camera(one: CameraMeasurement) -> Finding:
     """Return the finding about one camera."""
     problems = [*_images(one), *one.lens]
     if one.restarts:
-        said = f"started again {one.restarts} times"
-        problems.append(Problem(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
+        text = f"started again {one.restarts} times"
+        problems.append(Problem(Level.AMBER, text, "see the log (`camera_down`); another cable, or a powered hub"))
     if one.device is not None:
         problems += _device(one.device)
     rate = "" if one.rate_hz is None else f"{one.rate_hz:.1f} of {one.wanted_hz:g} images/s"
@@ -147,15 +147,15 @@ def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Fin
         remedy = "write the serial number into the mounts, or unplug it: it takes part of the bus"
         found.append(amber("bus", f"not in the mounts: {who}", remedy, strangers=[asdict(one) for one in strangers]))
     if len(devices) > OWN_BACKEND_LIMIT and not all(is_native(one) for one in devices):
-        said = f"{len(devices)} cameras on librealsense's own USB driver"
+        text = f"{len(devices)} cameras on librealsense's own USB driver"
         remedy = "build librealsense with its native backend (FORCE_RSUSB_BACKEND=OFF), see systemd/install.md"
-        found.append(amber("backend", said, remedy))
+        found.append(amber("backend", text, remedy))
     firmwares = Counter((one.name, one.firmware) for one in devices)
     for model in sorted({name for name, _ in firmwares}):
         versions = sorted(firmware for name, firmware in firmwares if name == model)
         if len(versions) > 1:
-            said = f"{model} with {' and '.join(versions)}"
-            found.append(amber("firmware", said, "give all the same firmware (rs-fw-update)"))
+            text = f"{model} with {' and '.join(versions)}"
+            found.append(amber("firmware", text, "give all the same firmware (rs-fw-update)"))
     return found
 
 
@@ -167,8 +167,8 @@ def is_native(device: Device) -> bool:
 def told_device(values: Mapping[str, str]) -> Device | None:
     """Return the device from a runtime's diagnostics (`device`: a mapping as text); None if unreadable."""
     text = values.get("device", "")
-    told = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}
-    return Device(**told) if told["serial"] else None
+    fields = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}
+    return Device(**fields) if fields["serial"] else None
 
 
 def _between(text: str, before: str, after: str) -> str:
@@ -198,11 +198,11 @@ def _images(one: CameraMeasurement) -> list[Problem]:
 def _device(device: Device) -> list[Problem]:
     found = []
     if device.usb_type.startswith(USB_2):
-        said = f"plugged in by USB {device.usb_type}"
-        found.append(Problem(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
+        text = f"plugged in by USB {device.usb_type}"
+        found.append(Problem(Level.AMBER, text, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
     if device.recommended and device.firmware != device.recommended:
-        said = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
-        found.append(Problem(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
+        text = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
+        found.append(Problem(Level.AMBER, text, "rs-fw-update, when images are missing or wrong"))
     return found
 
 

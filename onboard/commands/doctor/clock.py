@@ -45,7 +45,7 @@ def clock(state: KernelClock | None, stamp_ahead_s: float | None, *, localised: 
         "synchronised": None if state is None else state.synchronised,
         "odometry_ahead_s": None if stamp_ahead_s is None else round(stamp_ahead_s, 3),
     }
-    said = "" if stamp_ahead_s is None else f"; odometry is stamped {stamp_ahead_s * 1e3:+.0f} ms off it"
+    offset = "" if stamp_ahead_s is None else f"; odometry is stamped {stamp_ahead_s * 1e3:+.0f} ms off it"
     if stamp_ahead_s is not None and abs(stamp_ahead_s) > MAX_OFFSET_S and localised:
         return amber(
             "clock",
@@ -54,12 +54,12 @@ def clock(state: KernelClock | None, stamp_ahead_s: float | None, *, localised: 
             **values,
         )
     if state is None:
-        return amber("clock", f"the kernel's clock state cannot be read{said}", "see `timedatectl`", **values)
+        return amber("clock", f"the kernel's clock state cannot be read{offset}", "see `timedatectl`", **values)
     if not state.synchronised:
         return amber(
             "clock",
-            f"not synchronised{said}",
+            f"not synchronised{offset}",
             "`timedatectl set-ntp true`; chrony needs `rtcsync` to say so to the kernel. Recordings are named by it",
             **values,
         )
-    return green("clock", f"synchronised, off by {state.max_error_s * 1e3:.0f} ms at the most{said}", **values)
+    return green("clock", f"synchronised, off by {state.max_error_s * 1e3:.0f} ms at the most{offset}", **values)

@@ -20,7 +20,7 @@ def doctor(
     ] = None,
     json_file: JsonOption = None,
     seconds: Annotated[
-        float, typer.Option("--for", min=0.5, max=60.0, help="Listen and measure so long, in s.", callback=finite)
+        float, typer.Option("--for", min=0.5, max=60.0, help="Time for listening and measuring, in s.", callback=finite)
     ] = 3.0,
 ) -> None:
     """Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red."""

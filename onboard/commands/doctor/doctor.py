@@ -167,8 +167,8 @@ def _cameras(
     if driving:
         if not statuses:
             return []
-        told = measure_by_diagnostics(config, mounts, statuses)
-        return [cameras.camera(one) for one in told]
+        health = measure_by_diagnostics(config, mounts, statuses)
+        return [cameras.camera(one) for one in health]
     measured = measure_by_opening(config, mounts, seconds)
     if not measured:
         return [green("cameras", "the configuration has none")]

@@ -14,7 +14,8 @@ from onboard import __version__
 from onboard.assembly.policies import REACTIVE, require_engine
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
-from onboard.config.config import Config, model_path
+from onboard.config.config import Config
+from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import ModelManifest, check_engine, delay_complaint, load_manifest
@@ -108,9 +109,9 @@ def _onnxruntime(config: Config, model: Path, manifest: ModelManifest, named: st
     slowest_ms = max(took_ms)
     problems = []
     if slowest_ms > config.rates.budget_ms:
-        said = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
+        text = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
         remedy = "end what else runs here, or take a smaller policy"
-        problems.append(Problem(Level.AMBER, said, remedy))
+        problems.append(Problem(Level.AMBER, text, remedy))
     summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"
     return combined("policy", summary, problems, **values, decision_ms=[round(one, 2) for one in took_ms])
 

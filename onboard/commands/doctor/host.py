@@ -119,11 +119,11 @@ def thermal(root: Path = ROOT) -> Finding:
 def _heat(zone: Zone) -> list[Problem]:
     ends = HOT_RED_C if zone.ends_c is None else zone.ends_c - NEAR_CRITICAL_C
     slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
-    said = f"{zone.name} has {zone.at_c:.0f} degC"
+    text = f"{zone.name} has {zone.at_c:.0f} degC"
     if zone.at_c >= ends:
-        return [Problem(Level.RED, f"{said} and is about to be switched off", "let it cool down; check fan and vents")]
+        return [Problem(Level.RED, f"{text} and is about to be switched off", "let it cool down; check fan and vents")]
     if zone.at_c >= slows:
-        return [Problem(Level.AMBER, f"{said} and is slowed down", "check fan and vents, or take a lower power mode")]
+        return [Problem(Level.AMBER, f"{text} and is slowed down", "check fan and vents, or take a lower power mode")]
     return []
 
 

@@ -28,11 +28,11 @@ def over_dds(config: Config, rate_hz: float, publishers: Sequence[str]) -> Findi
     elif rate_hz == 0.0:
         problems.append(Problem(Level.RED, "odometry is announced and none comes", "restart the base's driver"))
     elif rate_hz < needed_hz:
-        said = f"slower than odometry.stale_ms = {config.odometry.stale_ms:g} allows"
-        problems.append(Problem(Level.RED, said, f"have it sent more than {needed_hz:g} times a second"))
+        text = f"slower than odometry.stale_ms = {config.odometry.stale_ms:g} allows"
+        problems.append(Problem(Level.RED, text, f"have it sent more than {needed_hz:g} times a second"))
     elif rate_hz < ENOUGH * config.rates.control_hz:
-        said = f"fewer than one a tick ({config.rates.control_hz:g} Hz)"
-        problems.append(Problem(Level.AMBER, said, "raise the rate of the base's driver"))
+        text = f"fewer than one a tick ({config.rates.control_hz:g} Hz)"
+        problems.append(Problem(Level.AMBER, text, "raise the rate of the base's driver"))
     if len(publishers) > 1:
         problems.append(Problem(Level.RED, "several publish odometry", "end all but one"))
     summary = f"{rate_hz:.1f} odometry messages/s from {', '.join(publishers)}" if publishers else ""
@@ -62,15 +62,15 @@ def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
 
 
 def _talk(base: SerialBase, port: str, seconds: float) -> Finding:
-    heard = 0
+    received = 0
 
     def take() -> bool:
-        nonlocal heard
-        heard += len(base.take(time.monotonic_ns()).odometry)
+        nonlocal received
+        received += len(base.take(time.monotonic_ns()).odometry)
         return False
 
     wait_until(take, seconds)
-    rate_hz = heard / seconds
-    if not heard:
+    rate_hz = received / seconds
+    if not received:
         return red("base", f"{port} opens and says nothing", "switch the base on; is it a Kobuki?", port=port)
     return green("base", f"{rate_hz:.1f} packets/s on {port}", port=port, odometry_hz=round(rate_hz, 1))

@@ -28,8 +28,8 @@ def peers(section: DdsSection, graph: Graph) -> Finding:
     """Return the participants of the domain, and whether the interface is open to other machines."""
     domain = domain_id(section)
     where = f"domain {domain} on {section.interface}"
-    told = sorted(map(str, graph.members.values()))
-    summary = f"{where}: {', '.join(told) if told else 'nobody else'}"
+    members = sorted(map(str, graph.members.values()))
+    summary = f"{where}: {', '.join(members) if members else 'nobody else'}"
     exposed = section.interface != LOOPBACK
     problems = [Problem(Level.AMBER, f"{section.interface} is open to its network", OPEN_NETWORK)] if exposed else []
     return combined("dds", summary, problems, domain=domain, members=[asdict(one) for one in graph.members.values()])
@@ -43,9 +43,9 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
     foreign = [key for key in drivers if key not in runtimes]
     problems = []
     if foreign:
-        said = f"{_words(graph, foreign)} publishes {name}{' too' if runtimes else ''}"
+        text = f"{_words(graph, foreign)} publishes {name}{' too' if runtimes else ''}"
         level = Level.RED if runtimes else Level.AMBER
-        problems.append(Problem(level, said, "end it before the robot drives: a base obeys whoever spoke last"))
+        problems.append(Problem(level, text, "end it before the robot drives: a base obeys whoever spoke last"))
     if len(runtimes) > 1:
         who = _words(graph, runtimes)
         problems.append(Problem(Level.RED, f"{len(runtimes)} runtimes: {who}", "end all but one"))
@@ -58,8 +58,8 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
             )
         )
     sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime sends commands now"
-    heard = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
-    summary = f"{name}: {', '.join(filter(None, [sent, heard]))}"
+    receivers = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
+    summary = f"{name}: {', '.join(filter(None, [sent, receivers]))}"
     return combined("command", summary, problems, publishers=drivers, listeners=listeners, runtimes=runtimes)
 
 
@@ -120,8 +120,8 @@ def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]
                 continue
             reasons = [qos_mismatch(writer.offer, one.offer) for one in readers if one.member == member]
             if all(reasons):
-                said = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
-                found.append(Problem(Level.RED, said, "change the QoS of one of the two ends"))
+                text = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
+                found.append(Problem(Level.RED, text, "change the QoS of one of the two ends"))
     return found
 
 

@@ -68,10 +68,10 @@ def show(report: Report, console: Console) -> None:
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
     for one in sorted(report.findings, key=lambda one: -one.level):
-        said = Text(one.found)
+        text = Text(one.found)
         if one.remedy:
-            said.append(f"\n-> {one.remedy}", style="bold")
-        rows.add_row(Text(word(one.level), style=COLORS[one.level]), Text(one.part), said)
+            text.append(f"\n-> {one.remedy}", style="bold")
+        rows.add_row(Text(word(one.level), style=COLORS[one.level]), Text(one.part), text)
     console.print(rows)
     if report.topics:
         console.print(_topics(report.topics))
@@ -81,8 +81,8 @@ def show(report: Report, console: Console) -> None:
 def summary(report: Report) -> str:
     """Return the last line."""
     counts = {level: sum(one.level is level for one in report.findings) for level in reversed(Level)}
-    told = ", ".join(f"{count} {word(level)}" for level, count in counts.items())
-    return f"{report.robot}: {told}"
+    text = ", ".join(f"{count} {word(level)}" for level, count in counts.items())
+    return f"{report.robot}: {text}"
 
 
 def console_for(stream: Any) -> Console:

@@ -119,13 +119,13 @@ def service(state: Mapping[str, str]) -> Finding:
     restarts = int(state.get("NRestarts") or 0)
     found = f"{active} ({state.get('SubState', '')}), {restarts} restarts"
     if active == "failed":
-        said = f"{found}, ended by {result} with status {state.get('ExecMainStatus', '?')}"
-        return red("service", said, f"`journalctl -u {UNIT} -b` tells why; `systemctl reset-failed {UNIT}`", **state)
+        status = f"{found}, ended by {result} with status {state.get('ExecMainStatus', '?')}"
+        return red("service", status, f"`journalctl -u {UNIT} -b` tells why; `systemctl reset-failed {UNIT}`", **state)
     if active not in ("active", "activating", "reloading"):
         return amber("service", found, f"`systemctl start {UNIT}`", **state)
-    said = state.get("StatusText", "")
-    if active == "activating" and said.startswith(WAITS):
-        return amber("service", f"{found}, {said}", "it goes on by itself once that is there", **state)
+    status = state.get("StatusText", "")
+    if active == "activating" and status.startswith(WAITS):
+        return amber("service", f"{found}, {status}", "it goes on by itself once that is there", **state)
     if restarts or state.get("SubState", "").startswith(AGAIN):
         return amber("service", found, f"`journalctl -u {UNIT} -b` tells why it was restarted", **state)
     return green("service", found, **state)

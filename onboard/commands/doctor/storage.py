@@ -56,20 +56,20 @@ class Sandbox:
     passing: tuple[str, ...] = ()
 
 
-def sandbox(told: Mapping[str, str]) -> Sandbox:
-    """Return a unit's sandbox. told: the properties `ASKED`, as `systemctl show` prints them."""
-    home = told.get("ProtectHome", "no")
-    own = (f"{above}/{name}" for key, above in OWN_FOLDERS.items() for name in told.get(key, "").split())
+def sandbox(properties: Mapping[str, str]) -> Sandbox:
+    """Return a unit's sandbox. properties: `ASKED`, as `systemctl show` prints them."""
+    home = properties.get("ProtectHome", "no")
+    own = (f"{above}/{name}" for key, above in OWN_FOLDERS.items() for name in properties.get(key, "").split())
     return Sandbox(
-        writable=(*_paths(told, "ReadWritePaths"), *_bound(told, "BindPaths"), *own),
+        writable=(*_paths(properties, "ReadWritePaths"), *_bound(properties, "BindPaths"), *own),
         read_only=(
-            *_paths(told, "ReadOnlyPaths"),
-            *_bound(told, "BindReadOnlyPaths"),
-            *SYSTEM_FOLDERS.get(told.get("ProtectSystem", "no"), ()),
+            *_paths(properties, "ReadOnlyPaths"),
+            *_bound(properties, "BindReadOnlyPaths"),
+            *SYSTEM_FOLDERS.get(properties.get("ProtectSystem", "no"), ()),
             *(HOMES if home == "read-only" else ()),
         ),
-        hidden=(*_paths(told, "InaccessiblePaths"), *(HOMES if home in ("yes", "tmpfs") else ())),
-        passing=PASSING if told.get("PrivateTmp") == "yes" else (),
+        hidden=(*_paths(properties, "InaccessiblePaths"), *(HOMES if home in ("yes", "tmpfs") else ())),
+        passing=PASSING if properties.get("PrivateTmp") == "yes" else (),
     )
 
 
@@ -94,14 +94,14 @@ def sandbox_problem(box: Sandbox, directory: Path) -> Problem | None:
     return None
 
 
-def _paths(told: Mapping[str, str], key: str) -> tuple[str, ...]:
+def _paths(properties: Mapping[str, str], key: str) -> tuple[str, ...]:
     """Return paths without systemd's prefixes "-" (may be missing) and "+" (below the unit's root)."""
-    return tuple(word.lstrip("-+") for word in told.get(key, "").split())
+    return tuple(word.lstrip("-+") for word in properties.get(key, "").split())
 
 
-def _bound(told: Mapping[str, str], key: str) -> tuple[str, ...]:
+def _bound(properties: Mapping[str, str], key: str) -> tuple[str, ...]:
     """Return the bound folders as the service sees them: "from:to:rbind", or one path for both."""
-    return tuple(path.split(":")[1] if ":" in path else path for path in _paths(told, key))
+    return tuple(path.split(":")[1] if ":" in path else path for path in _paths(properties, key))
 
 
 def _nearest(folder: Path, among: Iterable[str]) -> Path | None:
@@ -235,16 +235,16 @@ def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[P
     file_bytes, least_bytes = section.max_file_mb * MB, section.min_free_mb * MB
     verdict = judge(held, Budget(section.max_files, section.max_total_mb * MB, file_bytes, least_bytes), free_bytes)
     if verdict.full:
-        said = f"the disk is full: record.min_free_mb = {section.min_free_mb:g} cannot be kept, so nothing is recorded"
-        return [Problem(Level.RED, said, MOVE_OUT)]
+        text = f"the disk is full: record.min_free_mb = {section.min_free_mb:g} cannot be kept, so nothing is recorded"
+        return [Problem(Level.RED, text, MOVE_OUT)]
     if verdict.over_bytes > 0.0:
-        said = f"marked recordings leave no room within record.max_total_mb = {section.max_total_mb:g}"
-        return [Problem(Level.AMBER, said, MOVE_OUT)]
+        text = f"marked recordings leave no room within record.max_total_mb = {section.max_total_mb:g}"
+        return [Problem(Level.AMBER, text, MOVE_OUT)]
     if free_bytes < least_bytes + file_bytes:
-        said = f"the disk is nearly full: a file of record.max_file_mb = {section.max_file_mb:g} has no room any more"
-        return [Problem(Level.AMBER, said, f"{MOVE_OUT}, or lower record.max_file_mb")]
+        text = f"the disk is nearly full: a file of record.max_file_mb = {section.max_file_mb:g} has no room any more"
+        return [Problem(Level.AMBER, text, f"{MOVE_OUT}, or lower record.max_file_mb")]
     grow_mb = max(min(section.max_file_mb * section.max_files, section.max_total_mb) - _megabytes(held), 0.0)
     if free_bytes < grow_mb * MB + least_bytes:
-        said = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, for which there is no room"
-        return [Problem(Level.AMBER, said, "lower record.max_total_mb, or make room")]
+        text = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, for which there is no room"
+        return [Problem(Level.AMBER, text, "lower record.max_total_mb, or make room")]
     return []

@@ -82,14 +82,14 @@ def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S)
         raise InputError(f"{complaint}: {arguments[0]}: {error.strerror}") from error
     with process:
         try:
-            said, wrong = process.communicate(timeout=limit_s)
+            output, wrong = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired as error:
             raise InputError(f"{complaint}: not done after {limit_s:g} s") from error
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        lines = (wrong.strip() or said.strip() or f"exit code {process.returncode}").splitlines()
+        lines = (wrong.strip() or output.strip() or f"exit code {process.returncode}").splitlines()
         telling = [line for line in lines if "error" in line.lower()] or lines
         raise InputError(f"{complaint}: {telling[-1].strip()[:MAX_ERROR_CHARACTERS]}")
     return wrong

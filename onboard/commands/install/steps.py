@@ -116,10 +116,10 @@ class Installer:
             raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
         command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
         complaint = f"{self.order.name} refuses the configuration, nothing was changed"
-        said = run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S).splitlines()
+        lines = run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S).splitlines()
         steps = plan(self.order, self.found)
         waits = Step.TRY in steps or (Step.START in steps and self.found.placed)
-        for words in (one for one in said if one.startswith(UNPLUGGED)):
+        for words in (one for one in lines if one.startswith(UNPLUGGED)):
             if waits:
                 missing = words.removeprefix("warning: ")
                 raise InputError(f"{missing} Nothing was changed: plug it in and switch it on, or give --no-start")

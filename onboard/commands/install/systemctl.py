@@ -60,14 +60,14 @@ class Systemd:
         done = _systemctl("show", UNIT, f"--property={','.join(ASKED)}")
         if done.returncode:
             raise InputError(f"systemd does not answer: {_said(done)}")
-        told = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        properties = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
         return Status(
-            told.get("ActiveState", ""),
-            told.get("Result", ""),
-            told.get("StatusText", ""),
-            told.get("InvocationID", ""),
-            told.get("UnitFileState", "") == "enabled",
-            int(told.get("MainPID") or 0),
+            properties.get("ActiveState", ""),
+            properties.get("Result", ""),
+            properties.get("StatusText", ""),
+            properties.get("InvocationID", ""),
+            properties.get("UnitFileState", "") == "enabled",
+            int(properties.get("MainPID") or 0),
         )
 
     def reload(self) -> None:

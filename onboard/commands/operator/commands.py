@@ -13,7 +13,7 @@ from rich.table import Table
 
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.commands.operator.robot import LEVELS, Status, running_robot
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.ros_types import Empty
 from onboard.navigation.mission import State, drives
@@ -45,7 +45,7 @@ def goal(
 ) -> None:
     """Send a goal to the running robot and print the state that it answers with. Exit 1: refused."""
     check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     named = {Frame.BASE: loaded.dds.base_frame, Frame.ODOM: loaded.dds.odom_frame, Frame.MAP: loaded.dds.map_frame}
     with running_robot(loaded) as robot:
         robot.send("goal_pose", ros_goal(wall_ns(), named[frame], Pose(x, y, 0.0)))
@@ -60,7 +60,7 @@ def goal(
 def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     """End the drive of the running robot and print the state that it answers with."""
     check_json_target(json_file)
-    with running_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml")) as robot:
+    with running_robot(load_config(config)) as robot:
         robot.send("cancel", Empty())
         state = robot.answer(lambda state: not drives(state))
     _tell({"state": state}, f"{state}\n", json_file)
@@ -71,7 +71,7 @@ def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
 def status(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     """Print what the running robot does and how its parts are, on one screen. Exit 1: a part is in error."""
     check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     with running_robot(loaded) as robot:
         seen = robot.status()
     if json_file is not None:

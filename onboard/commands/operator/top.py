@@ -7,13 +7,13 @@ from importlib.util import find_spec
 
 from onboard.commands.cli import ConfigOption
 from onboard.commands.operator.robot import running_robot
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.values.errors import InputError, MissingExtraError
 
 
 def top(config: ConfigOption = None) -> None:
     """Show a running robot live: rates, lateness, time of each stage, ages of the inputs, misses, reasons."""
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    loaded = load_config(config)
     if find_spec("textual") is None:
         raise MissingExtraError("textual", "top")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # textual writes to standard error

@@ -136,8 +136,8 @@ def _alive(reader: BuiltinDataReader) -> list[Any]:
 def member_of(sample: Any) -> Member:
     """Return the participant in a sample of discovery."""
     key, qos = str(sample.key), cast(Qos, sample.qos)
-    told = {policy.key: printable(policy.value) for policy in qos if isinstance(policy, Policy.Property)}
-    host, process, pid = (told.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
+    properties = {policy.key: printable(policy.value) for policy in qos if isinstance(policy, Policy.Property)}
+    host, process, pid = (properties.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
     if host == socket.gethostname():
         host, process = "", _command(pid) or process
     return Member(
@@ -146,7 +146,7 @@ def member_of(sample: Any) -> Member:
         host=host,
         process=process,
         pid=pid,
-        address=told.get("__NetworkAddresses", ""),
+        address=properties.get("__NetworkAddresses", ""),
     )
 
 
@@ -175,12 +175,12 @@ def _endpoint(sample: Any, writes: bool) -> Endpoint:
 
 
 def _offer(qos: Qos) -> Offer:
-    told: dict[str, Any] = cast(Any, qos).asdict()
-    liveliness = told["Liveliness"]
+    policies: dict[str, Any] = cast(Any, qos).asdict()
+    liveliness = policies["Liveliness"]
     return Offer(
-        reliable=told["Reliability"]["kind"] == "Reliable",
-        durability=DURABILITIES.index(told["Durability"]["kind"]),
-        deadline_ns=int(told["Deadline"]["deadline"]),
+        reliable=policies["Reliability"]["kind"] == "Reliable",
+        durability=DURABILITIES.index(policies["Durability"]["kind"]),
+        deadline_ns=int(policies["Deadline"]["deadline"]),
         liveliness=LIVELINESS.index(liveliness["kind"]),
         lease_ns=int(liveliness["lease_duration"]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import html
 import os
 import socket
 import stat
@@ -11,7 +12,6 @@ import struct
 from collections.abc import Collection
 from importlib.metadata import version
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
 
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
@@ -93,17 +93,22 @@ def cyclone_xml(section: DdsSection) -> str:
     Cyclone rejects Fast DDS's description of sequences and arrays (Cyclone's pull request 2333).
     """
     multicast = "true" if section.multicast else "false"
-    peers = "".join(f"<Peer address={quoteattr(peer)}/>" for peer in section.peers)
+    peers = "".join(f"<Peer address={_quoted(peer)}/>" for peer in section.peers)
     packets = f"<MaxMessageSize>{PACKET_BYTES}B</MaxMessageSize>" if section.resend else ""
     return (
         '<CycloneDDS><Domain Id="any"><General><Interfaces>'
-        f'<NetworkInterface name={quoteattr(section.interface)} multicast="{multicast}"/>'
+        f'<NetworkInterface name={_quoted(section.interface)} multicast="{multicast}"/>'
         f"</Interfaces><AllowMulticast>{multicast}</AllowMulticast>{packets}</General>"
         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{MAX_PARTICIPANTS}</MaxAutoParticipantIndex>"
         f"<Peers>{peers}</Peers></Discovery>{RESENDING if section.resend else ''}"
         f"{_compatibility()}{security_xml(section.security)}</Domain></CycloneDDS>"
     )
+
+
+def _quoted(text: str) -> str:
+    """Return an attribute's value. `xml.sax.saxutils` would import `urllib.request`, which takes 4 % of a start."""
+    return f'"{html.escape(text)}"'
 
 
 def ignores_descriptions() -> bool:

@@ -138,10 +138,10 @@ class SpeedLimits:
         if gone_mps < math.inf:
             self._orphan_mps = min(self._orphan_mps, gone_mps)
             self._orphaned_beside = frozenset(self._words) | alive
-        heard = self._told is not None or bool(self._words)
+        received = self._told is not None or bool(self._words)
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}
         least = min(self._orphan_mps, *self._words.values(), math.inf)
-        limit = (least if least < math.inf else 0.0) if heard else None
+        limit = (least if least < math.inf else 0.0) if received else None
         if limit == self._told and self._bad is not None:
             bad, self._bad = self._bad, None
             return bad

@@ -59,10 +59,10 @@ def _ask(function: str, entity: Any, *arguments: Any) -> int:
 
     Binding 11 has methods for these, binding 0.10 has not; the library's own functions are the same in both.
     """
-    said = int(getattr(cast(Any, DDS)._dll_handle, function)(dds_c_t.entity(entity._ref), *arguments))
-    if said < 0:
-        raise DDSException(said, f"{function} of {entity!r}")
-    return said
+    code = int(getattr(cast(Any, DDS)._dll_handle, function)(dds_c_t.entity(entity._ref), *arguments))
+    if code < 0:
+        raise DDSException(code, f"{function} of {entity!r}")
+    return code
 
 
 def matched(entity: DataReader[Any] | DataWriter[Any]) -> list[int]:
@@ -206,11 +206,11 @@ class Reader:
         ]  # the best last: it has repeats by now
         messages = came.pop()
         for better, casual in enumerate(reversed(came)):
-            heard = {message.writer for message in messages}
+            writers = {message.writer for message in messages}
             if casual:
-                left_out = heard | self._heard_better[better] | self._matched(self._entities[: better + 1])
+                left_out = writers | self._heard_better[better] | self._matched(self._entities[: better + 1])
                 messages += [message for message in casual if message.writer not in left_out]
-            self._heard_better[better] = heard
+            self._heard_better[better] = writers
         return messages
 
     @property

@@ -56,18 +56,25 @@ class Claim:
     """
 
     def __init__(self, wire: Wire, robot: str) -> None:
-        """Claim the robot. Raises DriverError naming robot and domain if another runtime holds the claim."""
-        taken = f"robot {robot} is already driven on domain {wire.domain}"
+        """Announce the claim. Raises DriverError, naming robot and domain, if another runtime of this host holds it."""
+        self._wire, self._taken = wire, f"robot {robot} is already driven on domain {wire.domain}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._socket.bind(f"\0onboard/{wire.domain}/{robot}")
         except OSError as error:
             self._socket.close()
-            raise DriverError(f"{taken} by another process of this machine") from error
+            raise DriverError(f"{self._taken} by another process of this machine") from error
         wire.writer("state")
-        if wire.foreign_writer("state", CLAIM_WAIT_S):
-            self._socket.close()
-            raise DriverError(f"{taken}: somebody publishes {ros_topic(wire.section, 'state')}")
+        self._until_s = time.monotonic() + CLAIM_WAIT_S
+
+    def confirm(self) -> None:
+        """Look for a runtime on another host until CLAIM_WAIT_S after the announcement.
+
+        Raises DriverError, naming robot and domain, if there is one; the claim is released then.
+        """
+        if self._wire.foreign_writer("state", max(0.0, self._until_s - time.monotonic())):
+            self.close()
+            raise DriverError(f"{self._taken}: somebody publishes {ros_topic(self._wire.section, 'state')}")
 
     def close(self) -> None:
         """Release the claim. Safe to call twice."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 from contextlib import nullcontext
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from onboard.values.errors import ConfigError
 

@@ -260,8 +260,8 @@ def _ask(
     lines = done.stdout.splitlines()
     answer = next((event for event in map(parse_line, reversed(lines)) if event is not None), None)
     if answer is None:
-        said = lines[-1] if lines else "nothing said"
-        raise failure(f"{subject}: librealsense ended with code {done.returncode}: {said}")
+        reason = lines[-1] if lines else "nothing said"
+        raise failure(f"{subject}: librealsense ended with code {done.returncode}: {reason}")
     if answer["event"] == "error":
         raise error_of(answer)
     return answer

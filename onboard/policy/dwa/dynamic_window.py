@@ -17,16 +17,20 @@ import numpy.typing as npt
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
-from onboard.policy.contract import NO_ACTION, STOP_ACTION
+from onboard.perception import collision
+from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
 from onboard.policy.dwa.distance_field import rim_of
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
 from onboard.values.kernel import kernel
-from onboard.values.messages import Decision, Memory, Motion
+from onboard.values.messages import Decision, Memory, Motion, Scan
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 
+TURN_RADPS = 1.0
+"""A polygon turns in place at most this fast: the limits slow it in narrow places and beside blind sectors (R25)."""
 TAIL_S = 0.43
 """Duration of a sequel."""
 STILL_MPS = 0.02
@@ -122,6 +126,8 @@ class DynamicWindow:
         self._horizon = Horizon(delay, action, brake, sequel, max(0, action - delay - 1), self._dt_s, reach_m)
         radius_m = footprint.radius_m
         self._margins = Margins(radius_m + KEEP_M, radius_m + REMEMBERED_KEEP_M, radius_m + COMFORT_M)
+        spins = [not footprint.is_round and one.v_mps == 0.0 and abs(one.w_radps) > TURN_RADPS for one in ACTIONS]
+        self._allowed = ~np.array(spins)
         scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
         self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
 
@@ -130,14 +136,29 @@ class DynamicWindow:
         """Return the range in which obstacles matter [m]: no sequel reaches farther ones."""
         return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
 
-    def look_ahead(self, motion: Motion, course: Course, previous_action: int, seen: Floats, known: Floats) -> Fan:
+    def allowed(self, scan: Scan) -> Flags:
+        """Return (28,) bool, the actions without a blind sector ahead: the limits take the way from others (R12)."""
+        blind = [collision.look(scan, one, self.reach_m) is collision.Look.AHEAD_BLIND for one in ACTIONS]
+        return self._allowed & ~np.array(blind)
+
+    def look_ahead(
+        self,
+        motion: Motion,
+        course: Course,
+        previous_action: int,
+        seen: Floats,
+        known: Floats,
+        allowed: Flags | None = None,
+    ) -> Fan:
         """Return the rollouts of the actions from the current motion.
 
+        allowed:     (28,) bool, the actions to choose from; None for all
         seen, known: (k, 2) visible obstacles, and known obstacles that are not visible now [m]
         """
         held = STOP_ACTION if previous_action == NO_ACTION else previous_action
+        chosen = self._allowed if allowed is None else allowed
         axes, present = (self._linear, self._angular), _present(motion, course)
-        fan: Fan = look_ahead(present, held, *axes, self._horizon, self._margins, self._rim, seen, known)
+        fan: Fan = look_ahead(present, held, *axes, self._horizon, self._margins, self._rim, chosen, seen, known)
         return fan
 
     def decide(

@@ -104,8 +104,6 @@ ANGULAR: Floats = np.array(ANGULAR_RADPS)
 ZERO: Floats = np.zeros(1)
 COUNT = len(ACTIONS)
 
-TURN_RADPS = 1.0
-"""A polygon turns in place at most this fast: the limits slow it in narrow places and beside blind sectors (R25)."""
 SLACK_M = 0.005
 """If even stopping comes too near, other actions may come this much nearer than stopping."""
 
@@ -167,12 +165,13 @@ class Fan(NamedTuple):
 @kernel
 def look_ahead(
     present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins, rim: Rim,
-    seen: Floats, known: Floats,
+    allowed: Flags, seen: Floats, known: Floats,
 ) -> Fan:  # fmt: skip  # pragma: no cover - compiled
     """Return the rollouts of the actions.
 
     present:     (7,) the current state, as in `roll_out`
     held:        the action in force until the decision takes effect
+    allowed:     (28,) actions to choose from; the stop action is one of them
     seen, known: (k, 2) visible obstacles, and known obstacles that are not visible now [m]
     """
     start = present.copy()
@@ -189,11 +188,13 @@ def look_ahead(
     ends, near_m = _actions(start, v, w, horizon.dt_s, rim, about_seen, about_known)
     brake_v = roll_axis(after_v, ZERO, linear, horizon.brake, horizon.dt_s)
     brake_w = roll_axis(after_w, ZERO, angular, horizon.brake, horizon.dt_s)
-    rest_m, safe, keep_m = _braking(ends, near_m, brake_v, brake_w, horizon.dt_s, margins, rim, about_seen, about_known)
+    rest_m, safe, keep_m = _braking(
+        ends, near_m, brake_v, brake_w, horizon.dt_s, margins, rim, allowed, about_seen, about_known
+    )
     next_v = roll_axis(after_v, LINEAR, linear, horizon.sequel, horizon.dt_s)
     next_w = roll_axis(after_w, ANGULAR, angular, horizon.sequel, horizon.dt_s)
     sequels, firsts, sequels_near_m = _sequels(
-        ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, rim, about_seen, about_known
+        ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, rim, allowed, about_seen, about_known
     )
     predicted = np.empty((COUNT, 4))
     for n in range(COUNT):
@@ -221,7 +222,7 @@ def _actions(
 @kernel
 def _braking(
     ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, rim: Rim,
-    seen: Clearance, known: Clearance,
+    allowed: Flags, seen: Clearance, known: Clearance,
 ) -> tuple[Floats, Flags, tuple[float, float]]:  # fmt: skip  # pragma: no cover - compiled
     """Return (28, 2) ends of braking, (28,) whether safe, and the minimum clearances from both kinds of obstacles."""
     _, facing = _headings(ends[: len(ANGULAR), 2], w, dt_s)
@@ -234,14 +235,14 @@ def _braking(
     keep_m = min(margins.keep, path_m[STOP_ACTION, 0] - SLACK_M)
     keep_known_m = min(margins.keep_known, path_m[STOP_ACTION, 1] - SLACK_M)
     for n in range(COUNT):
-        safe[n] = path_m[n, 0] >= keep_m and path_m[n, 1] >= keep_known_m and not _spins(n, rim)
+        safe[n] = path_m[n, 0] >= keep_m and path_m[n, 1] >= keep_known_m and allowed[n]
     return rest_m, safe, (keep_m, keep_known_m)
 
 
 @kernel
 def _sequels(
     starts: Floats, safe: Flags, before_m: Floats, v: Floats, w: Floats, dt_s: float, keep_m: tuple[float, float],
-    rim: Rim, seen: Clearance, known: Clearance,
+    rim: Rim, allowed: Flags, seen: Clearance, known: Clearance,
 ) -> tuple[Floats, Indices, Floats]:  # fmt: skip  # pragma: no cover - compiled
     """Return the clear sequels of safe actions: (m, 5) ends, (m,) actions before, (m,) clearances."""
     yaw, facing = _headings(starts[: len(ANGULAR), 2], w, dt_s)
@@ -252,25 +253,19 @@ def _sequels(
             continue
         a, b = first // len(ANGULAR), first % len(ANGULAR)
         for n in range(COUNT):
+            if not allowed[n]:
+                continue
             c, d = n // len(ANGULAR), n % len(ANGULAR)
             x, y, near, near_known = _walk(
                 starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, rim, seen, known
             )
             near = min(near, before_m[first, 0])
-            if _spins(n, rim):
-                continue
             if near >= keep_m[0] and near_known >= keep_m[1]:
                 row = ends[count]
                 row[0], row[1], row[2], row[3], row[4] = x, y, yaw[b, d], v[a, c, -1, 0], w[b, d, -1, 0]
                 firsts[count], near_m[count] = first, near
                 count += 1
     return ends[:count], firsts[:count], near_m[:count]
-
-
-@kernel
-def _spins(action: int, rim: Rim) -> bool:  # pragma: no cover - compiled
-    """Return whether an action turns a polygon in place faster than `TURN_RADPS`."""
-    return len(rim.points_m) > 1 and COMMANDS[action, 0] == 0.0 and abs(COMMANDS[action, 1]) > TURN_RADPS
 
 
 @kernel

@@ -16,14 +16,14 @@ from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import STEP_NS, Cameras, SimulatedInbox
 from hil.physics.collision_world import Body
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP, Inputs, Twist
 
-LOADED = load_config(DEFAULT_ROBOT / "onboard.toml")
+LOADED = load_config(None)
 CONFIG = LOADED.model_copy(update={"policy": LOADED.policy.model_copy(update={"model": "reactive"})})
 WAYS = (STOP, Twist(0.0, 0.6), Twist(0.2, 0.0), Twist(0.0, -0.6), Twist(0.2, 0.0))
 MOVE_TICKS, STAND_TICKS = 20, 40

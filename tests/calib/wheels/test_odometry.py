@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from calib.__main__ import app
 from calib.wheels.fit import Reference, by_end, by_fixes, by_gyroscope
 from calib.wheels.odometry import Wheels, measured, result
-from calib.wheels.runs import Floats, read_run
+from calib.wheels.runs import Floats, about_vertical, read_run
 from calib.wheels.scan_match import by_scans
 from onboard.values.errors import InputError
 from onboard.values.messages import BINS, Scan
@@ -55,7 +55,7 @@ def off(wheels: Wheels, factors: Floats) -> Floats:
 @pytest.mark.parametrize("factors", WHEELS)
 def test_wheels_are_found_from_localisation(factors: Floats) -> None:
     found = [measured(loops_with_fixes(factors, seed)) for seed in range(3)]
-    assert all(one.accepted and not one.notes for one in found)
+    assert all(one.verdict == "accepted" and not one.notes for one in found)
     errors = np.array([one.fitted.factors - factors for one in found])
     assert (np.abs(errors) < [0.005, 0.006, 0.003]).all()
     assert (np.abs([off(one, factors) for one in found]) < 4.0).all()
@@ -64,7 +64,7 @@ def test_wheels_are_found_from_localisation(factors: Floats) -> None:
 @pytest.mark.parametrize("factors", WHEELS)
 def test_wheels_are_found_with_a_tape_measure(factors: Floats) -> None:
     wheels = measured(loops_by_tape(factors, 1, straight_m=6.0), TRACK_M)
-    assert wheels.accepted
+    assert wheels.verdict == "accepted"
     assert (np.abs(wheels.fitted.factors - factors) < [0.003, 0.004, 0.002]).all()
     assert (np.abs(off(wheels, factors)) < 4.0).all()
     told = result(wheels, TRACK_M)
@@ -74,7 +74,7 @@ def test_wheels_are_found_with_a_tape_measure(factors: Floats) -> None:
 def test_squares_alone_tell_the_turning_and_say_that_they_do_not_tell_the_speed() -> None:
     factors = factors_of(1.0, 1.005, 1.01)
     wheels = measured(loops_by_tape(factors, 2), TRACK_M)
-    assert wheels.accepted
+    assert wheels.verdict == "accepted"
     assert "speed not measured" in wheels.notes[0]
     assert wheels.correction[0] == 1.0
     assert wheels.correction[1:] == pytest.approx(factors[1:], abs=0.004)
@@ -112,10 +112,30 @@ def test_a_gyroscope_tells_the_turning_through_its_bias() -> None:
         turned = np.diff(poses[:, 2], prepend=0.0) + 0.01 / 30 + rng.normal(0.0, 1e-4, len(poses))
         drives.append(by_gyroscope(dataclasses.replace(run, imu_rad=turned), 150))
     wheels = measured(drives)
-    assert wheels.accepted
+    assert wheels.verdict == "accepted"
     assert wheels.correction[0] == 1.0
     assert "nothing observes it" in wheels.notes[0]
     assert wheels.correction[1:] == pytest.approx(factors[1:], abs=0.003)
+
+
+@pytest.mark.parametrize("up", [(0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (-0.6, 0.0, -0.8)])
+def test_an_imu_may_be_mounted_in_any_way(up: tuple[float, float, float]) -> None:
+    rng = np.random.default_rng(1)
+    w_radps = rng.normal(0.0, 0.5, 200)
+    forces = 9.81 * np.array(up) + rng.normal(0.0, 0.5, (200, 3))
+    assert about_vertical(w_radps[:, None] * up, forces) == pytest.approx(w_radps, abs=0.02)
+
+
+def test_an_imu_without_accelerometer_is_taken_as_upright() -> None:
+    assert about_vertical(np.array([[1.0, 2.0, 3.0]]), np.zeros((1, 3))) == [3.0]
+
+
+def test_a_gyroscope_that_does_not_follow_the_wheels_is_refused() -> None:
+    rng = np.random.default_rng(5)
+    run, _ = driven(square(4.0, left=True, laps=2), factors_of(1.0, 1.0, 1.0), rng)
+    drifting = dataclasses.replace(run, imu_rad=rng.normal(0.0, 1e-3, len(run.t_s)))
+    with pytest.raises(InputError, match="does not turn as the wheels do"):
+        measured([by_gyroscope(drifting, 100)])
 
 
 def seen_from(pose: Floats, walls: Floats, t_s: float, rng: np.random.Generator) -> tuple[float, Scan]:
@@ -151,7 +171,7 @@ def test_the_robots_own_scans_are_a_reference() -> None:
         scans = tuple(seen_from(poses[at], ROOM, run.t_s[at], rng) for at in range(0, len(poses), 4))
         drives.append(by_scans(dataclasses.replace(run, scans=scans)))
     wheels = measured(drives)
-    assert wheels.accepted, wheels.reasons
+    assert wheels.verdict == "accepted", wheels
     assert (np.abs(wheels.fitted.factors - factors) < [0.006, 0.006, 0.004]).all()
 
 
@@ -171,9 +191,20 @@ def test_too_little_is_refused_with_the_reason(ways: list[Floats], reason: str) 
     rng = np.random.default_rng(7)
     drives = [by_fixes(driven(way, factors_of(1.0, 1.0, 1.0), rng, fix_s=1.0)[0], 100) for way in ways]
     wheels = measured(drives)
-    assert not wheels.accepted
+    assert wheels.verdict == "refused"
     assert reason in "; ".join(wheels.reasons)
     assert result(wheels)["correction"] is None
+
+
+def test_less_than_a_whole_turn_is_doubtful_and_the_result_is_offered() -> None:
+    rng, factors = np.random.default_rng(3), factors_of(1.01, 1.0, 1.02)
+    ways = [square(4.0, left=left, laps=3)[: round(0.25 * 3 * len(square(4.0, left=left)))] for left in (True, False)]
+    wheels = measured([by_fixes(driven(way, factors, rng, fix_s=1.0)[0], 100) for way in ways])
+    assert wheels.verdict == "doubtful"
+    assert "turns to the left, a whole one is better" in wheels.doubts[0]
+    told = result(wheels)
+    assert (told["accepted"], told["verdict"]) == (False, "doubtful")
+    assert told["correction"] == pytest.approx(factors, abs=0.01)
 
 
 def test_another_drives_reference_is_refused() -> None:
@@ -184,7 +215,7 @@ def test_another_drives_reference_is_refused() -> None:
         other, _ = driven(square(2.0, left=left, laps=2), factors_of(1.0, 1.0, 1.0), rng, fix_s=1.0)
         drives.append(by_fixes(dataclasses.replace(run, fixes=other.fixes), 100))
     wheels = measured(drives)
-    assert not wheels.accepted
+    assert wheels.verdict == "refused"
 
 
 @pytest.mark.parametrize(("factor", "told"), [(-1.0, "wrong sign"), (180.0 / np.pi, "degrees")])

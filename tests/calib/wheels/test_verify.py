@@ -16,7 +16,7 @@ from onboard.config.config import Config, RecordSection
 from onboard.config.toml_text import as_toml
 from onboard.health.gatherer import Gatherer
 from onboard.health.session import Session
-from onboard.health.verdict import OK, RECALIBRATE, Health
+from onboard.health.verdict import OK, RECALIBRATE, Check, Health
 from onboard.recording.recorder import Recorder
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
@@ -25,6 +25,8 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Observation
 from tests.calib.wheels.sessions import CONFIG, drive, slower, tilted
 from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Puppet
+
+REPLAY = Path(__file__).parents[2] / "data" / "replay"
 
 
 class Watch:
@@ -75,6 +77,23 @@ def test_an_honest_session_is_ok(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_planted_change_is_named(true: dict[str, Any], names: set[str], seed: int) -> None:
     assert bad(lived(seed, 150.0, **true)) == names
+
+
+@pytest.mark.parametrize(
+    ("checks", "code", "told"),
+    [
+        ((), 3, "verdict: unknown: nothing compared"),
+        ((Check("front tilt", "tilt_deg", 0.1, 0.1, 1.0, 2.0),), 0, "verdict: ok"),
+        ((Check("front tilt", "tilt_deg", 1.5, 0.1, 1.0, 2.0),), 0, "verdict: watch: front tilt is off by +1.5"),
+        ((Check("front tilt", "tilt_deg", 4.0, 0.1, 1.0, 2.0),), 1, "verdict: recalibrate"),
+    ],
+)
+def test_each_verdict_has_its_exit_code(
+    checks: tuple[Check, ...], code: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calib.commands.verify.assessed", lambda *_: Health(checks))
+    done = CliRunner().invoke(app, ["verify", str(next(REPLAY.glob("*.mcap")))])
+    assert (done.exit_code, told in done.output) == (code, True), done.output
 
 
 def by_turns(observation: Observation) -> int:

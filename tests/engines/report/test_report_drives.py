@@ -12,7 +12,7 @@ from PIL import Image
 from engines.report import plots
 from engines.report.plots import PAD_PX, driver_of, save_trajectories
 from hil.jobs.code_digest import file_digest
-from onboard.config.config import pretrained, pretrained_names
+from onboard.config.pretrained import pretrained, pretrained_names
 from tests.rigs.result_rows import evaluated, put, report
 
 DRIVES = {"map": "depot", "set": "validation", "drives": [{"index": 0, "success": True, "path": [[1.0, 1.0, 0.0]] * 2}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from PIL import Image
 from engines.report import plots
 from engines.report.results.markdown import hours, summary_of_json, table
 from engines.report.results.result_files import gather
-from engines.report.sections.differences import paired
+from engines.report.sections.ablations import ablation_table, descriptions
+from engines.report.sections.differences import pairs_of
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.metrics import paired_rates, summarise
 from onboard.values.errors import InputError
@@ -41,6 +43,17 @@ def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
     assert "* Ablations: ablations.json\n* Real time: demos/*.json\n" in text
     row = rows_of(text, "Evaluations")["this policy"]
     assert row[:3] == ["set `unseen`, fast simulation", "12", "83.3 (55.2 to 95.3)"]
+
+
+def test_json_has_each_evaluation_with_its_figures_and_the_tables_without_files(folder, tmp_path):
+    told = json.loads(run(folder, "--json", "-").stdout)
+    named = {one["name"]: one for one in told["evaluations"]}
+    headline = next(one for one in told["evaluations"] if (one["condition"], one["loop"]) == ("paper", "fast"))
+    assert (headline["all"]["episodes"], round(headline["all"]["success_rate"], 3)) == (12, 0.833)
+    assert sum(one["episodes"] for one in headline["maps"].values()) == 12
+    assert len(named) == len(told["evaluations"]) == 3
+    assert told["missing"]["Ablations"] == "ablations.json"
+    assert run(folder, "--json", str(tmp_path / "none" / "x.json")).exit_code == 2
 
 
 def test_an_empty_folder_names_six_missing_tables(tmp_path):
@@ -98,7 +111,7 @@ def test_policies_are_compared_on_the_same_episodes(folder):
 def test_what_was_driven_otherwise_is_not_compared(folder, other):
     put(folder / "others" / "a.json", evaluated(5, **other))
     found = gather(folder)
-    assert paired(found.headline, found.others[0]) == {}
+    assert not (found.headline.is_driven_as(found.others[0]) and pairs_of(found.headline, found.others[0]))
 
 
 @pytest.mark.parametrize("other", [{"pedestrians": 3}, {"scan": "lidar"}])
@@ -133,6 +146,11 @@ WRONG = [
     ("evaluate/a.json", "{}", "a.json: a: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", json.dumps({"complete": False}), "a: the evaluation was interrupted"),
     ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: is of another model than .*all.json"),
+    (
+        "others/z.json",
+        json.dumps(evaluated(arrival_confidence=0.9)),
+        "z.json: driven with goal.arrival_confidence 0.9, .*json with 0: they share no table",
+    ),
     (
         "evaluate/z.json",
         json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
@@ -241,3 +259,23 @@ def test_drives_are_drawn_over_their_map(tmp_path):
     for line in lines:
         assert len(line) > 20
         assert np.abs(line[:, None] - goal[None]).max(axis=2).min() < TOUCHING_PX
+
+
+def test_each_agent_is_described_in_short_sentences():
+    for name, text in descriptions().items():
+        for sentence in re.split(r"[.;:] ", text):
+            assert len(sentence.split()) <= 25, (name, sentence)
+
+
+def test_the_description_of_today_stands_beside_the_figures_of_a_stored_result():
+    stored = {
+        **{"agent": "taught_by_map", "what": "as it was called then", "where": "paper", "delay": "3", "summary": None},
+        **{"within_s": 100.0, "doors": None, "same_domain": False, "paper": None, "paper_office": None, "code": None},
+    }
+    board = {
+        **{"rows": [stored, {**stored, "agent": "mine"}], "training": {}, "encoders": {}},
+        **{"set": "unseen", "seed": 1, "code": ""},
+    }
+    lines = ablation_table(board).splitlines()
+    assert f"* `taught_by_map`: {descriptions()['taught_by_map']}." in lines
+    assert "* `mine`: as it was called then." in lines

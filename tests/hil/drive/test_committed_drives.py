@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from hil.drive.episodes import load_episodes
-from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.live.demo import DemoOptions, run_demo
 from hil.physics.collision_world import Body
@@ -21,6 +20,7 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.values.messages import Pose
+from tests.rigs.in_process import InProcess
 
 MAPS = ("gdc1", "ghc7", "willow")
 COUNT, ENOUGH = 10, 7

@@ -13,7 +13,6 @@ import torch
 from engines.export.export import TorchEngine, manifest_of
 from engines.network.network import TINY, untrained
 from hil.drive.episodes import load_episodes
-from hil.drive.full_runtime import Drive, InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.world_grid import World
 from hil.physics.collision_world import body_of
@@ -26,6 +25,7 @@ from onboard.recording.state_snapshot import encode
 from onboard.state import TickRecord
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Pose, Twist
+from tests.rigs.in_process import Drive, InProcess
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
 

@@ -1,25 +1,29 @@
-"""A polygon in the simulated world: contact of its corners, clearance, and a door that its circle cannot pass."""
+"""A polygon in the simulated world: contact of its corners, clearance, doors, and turns beside blind flanks."""
 
 from __future__ import annotations
 
 from math import cos, inf, pi, sin, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hil.drive.fast.drive import drive_fast
+from hil.drive.full_runtime import drive_runtime
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, Simulation, body_of
 from hil.physics.free_space import Episode
-from onboard.config.config import DEFAULT_ROBOT, Config, RobotSection
+from onboard.config.config import DEFAULT_ROBOT, Config, LimitsSection, RobotSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.policy.contract import ACTIONS
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 from tests.rigs.rooms import room, with_box
+from tests.rigs.runtime_bench import Puppet
 
 PLANT, MOUNTS = load_plant(DEFAULT_ROBOT / "plant.toml"), load_mounts(DEFAULT_ROBOT / "mounts.toml")
 LONG = RobotSection(footprint_m=((0.6, 0.25), (0.6, -0.25), (-0.6, -0.25), (-0.6, 0.25)))
@@ -43,6 +47,36 @@ def test_a_long_robot_drives_through_a_door_that_its_circle_cannot_pass(robot: R
     assert (outcome.reached, outcome.contacts) == (reaches, 0)
     assert outcome.min_clearance_m > 0.05
     assert (outcome.trace[-1, 1] > 4.9) == reaches
+
+
+TWO_CAMERAS = """
+[cameras.{name}]
+serial = ""
+width = 80
+height = 60
+fx = 40.0
+fy = 40.0
+cx = 39.5
+cy = 29.5
+depth_scale_m = 0.001
+translation_m = [{x}, 0.0, 0.5]
+look_deg = [{yaw}, 15.0, 0.0]
+"""
+
+
+@pytest.mark.parametrize("ahead_m", [0.9, 1.1])
+def test_with_blind_flanks_it_touches_no_door_post_that_it_saw_before(ahead_m: float, tmp_path: Path) -> None:
+    """R26. It drives towards a door by drifting wheels, then turns in place, with the posts out of all views."""
+    file = tmp_path / "mounts.toml"
+    front, rear = TWO_CAMERAS.format(name="front", x=0.55, yaw=0.0), TWO_CAMERAS.format(name="rear", x=-0.55, yaw=180.0)
+    file.write_text(front + rear)
+    config = Config(robot=LONG, limits=LimitsSection(v_max_mps=0.6))
+    setting = Setting(door(0.9), PLANT, body_of(LONG), load_mounts(file), config, Senses())
+    forward, turn = ACTIONS.index(Twist(0.3, 0.0)), ACTIONS.index(Twist(0.0, 1.0))
+    policy = Puppet(lambda seen: turn if seen.filtered.pose.x_m >= ahead_m else forward)
+    outcome = drive_runtime(setting, Episode(Pose(3.55, 3.0, 0.0), (9.0, 3.0), 6.0), policy, 5, True, 20.0)
+    assert outcome.path_m > ahead_m
+    assert (outcome.contacts, outcome.reached) == (0, False)
 
 
 #   name                            x    y    yaw      overlaps

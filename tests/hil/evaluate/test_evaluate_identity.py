@@ -21,7 +21,7 @@ from hil.evaluate.episode_selection import Source, find_sets, load_set, rearrang
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.maps.load import load_map
 from hil.physics.free_space import free_space
-from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.config import DEFAULT_ROBOT, GoalSection
 from onboard.values.errors import ConfigError, InputError
 from tests.hil.evaluate.test_evaluate_sets import BODY, episode_file, vector_map
 from tests.rigs.devices.small_model import small_policy_files
@@ -67,6 +67,14 @@ def test_a_model_with_another_manifest_is_another_configuration(tmp_path):
     assert small_policy_files(tmp_path, memory_reset_s=1.0) == model
     assert difference(there, plan) == "manifest"
     assert PLAN.configuration()["manifest"] is None
+
+
+def test_another_arrival_rule_is_another_configuration_and_the_result_states_it():
+    goal = GoalSection(arrival_confidence=0.9)
+    careful = replace(PLAN, robot=replace(PLAN.robot, config=PLAN.robot.config.model_copy(update={"goal": goal})))
+    assert "arrival_confidence" not in PLAN.configuration()
+    assert careful.configuration()["arrival_confidence"] == 0.9
+    assert careful.configuration()["robot"] != PLAN.configuration()["robot"]
 
 
 @pytest.mark.parametrize("density", [0.0, 0.5])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hil.live.demo import DemoOptions, demo_config, run_demo
 from hil.live.demo_result import told, write_config
-from onboard.config import config
+from onboard.config import pretrained
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, load_config
 from onboard.drivers.engines import onnx_engine
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
@@ -192,6 +192,6 @@ def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_policy_files(tmp_path)
-    monkeypatch.setattr(config, "PRETRAINED", tmp_path)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
     with pytest.raises(InputError, match=r"^policy onboard-v0: no policy of that name ships \(there is: small\)$"):
         run_demo(DemoOptions(policy="onboard-v0", out=tmp_path / "out"))

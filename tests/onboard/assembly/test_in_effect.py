@@ -9,6 +9,8 @@ import pytest
 from onboard.assembly.in_effect import in_effect
 from onboard.config.config import Config
 
+LONG = [[0.6, 0.25], [-0.6, 0.25], [-0.6, -0.25], [0.6, -0.25]]
+
 #   table, key, value, line, words that the value adds to it
 CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("cameras", "color", "none", "off", "colour"),
@@ -28,6 +30,13 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
     ("scan", "cameras", ["rear"], "limits", "ahead not at all"),
     ("scan", "cameras", ["front", "front_left"], "limits", "ahead at most 0.3 m/s"),
+    (
+        "robot",
+        "footprint_m",
+        LONG,
+        "limits",
+        "turns in place at most 0.46 rad/s, and a corner can touch what no camera saw",
+    ),
 ]
 
 

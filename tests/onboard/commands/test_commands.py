@@ -6,18 +6,12 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
-import typer
-from rich.text import Text
 from typer.testing import CliRunner
 
-from calib.__main__ import app as calib_app
-from engines.__main__ import main as engines_main
-from hil.__main__ import app as hil_app
 from onboard.__main__ import app
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from tests.rigs.machine.processes import START_S, Command, done, running, toml
@@ -48,24 +42,6 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         return capsys.readouterr().out
 
     return run
-
-
-def helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    """Yield every help text below a command, with the words that show it."""
-    yield name, command.help or ""
-    for parameter in command.params:
-        yield f"{name} {parameter.name}", getattr(parameter, "help", None) or ""
-    for one, inner in getattr(command, "commands", {}).items():
-        yield from helps(inner, f"{name} {one}")
-
-
-@pytest.mark.parametrize("commands", [app, hil_app, engines_main, calib_app])
-def test_no_help_text_is_cut_by_its_markup(commands: typer.Typer) -> None:
-    """Square brackets are markup to rich: a unit or a table's name in them would be missing from the screen."""
-    texts = dict(helps(typer.main.get_command(commands), "help"))
-    assert any(texts.values())
-    for where, text in texts.items():
-        assert Text.from_markup(text).plain == text.replace("\\[", "["), where
 
 
 def test_a_name_in_brackets_is_shown(shown: Callable[..., str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.values.errors import ConfigError
 
 
@@ -17,13 +17,13 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_default_robot_loads() -> None:
-    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    config = load_config(None)
     assert config.robot.mounts.name == "mounts.toml"
     assert config.rates.control_hz / config.rates.ticks_per_decision == 3.0
 
 
-def test_no_file_means_the_defaults() -> None:
-    assert load_config(None) == Config()
+def test_no_file_means_the_default_robot() -> None:
+    assert load_config(None) == load_config(DEFAULT_ROBOT / "onboard.toml")
 
 
 #   what                 text                                              what the line must name

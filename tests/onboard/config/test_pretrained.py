@@ -17,9 +17,10 @@ from hil.evaluate.episode import EpisodeDriver, Run, check_run
 from hil.evaluate.episode_selection import find_sets
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import policy_maker
-from onboard.config import config as shipping
-from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config, model_path, pretrained, pretrained_names
+from onboard.config import pretrained as shipping
+from onboard.config.config import Config, load_config
 from onboard.config.plant_model import load_plant
+from onboard.config.pretrained import is_name, model_path, pretrained, pretrained_names
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import delay_complaint, load_manifest
@@ -122,7 +123,7 @@ def test_its_card_is_printed_from_the_results_beside_it(name):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_it_fits_the_default_robots_rates(name):
-    rates = load_config(DEFAULT_ROBOT / "onboard.toml").rates
+    rates = load_config(None).rates
     manifest = load_manifest(pretrained(name))
     assert delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision) is None
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from onboard.navigation.ekf import LocalizationState
-from onboard.navigation.fix_gating import AGREE_M, WheelsThen, odometry_explains
+from onboard.navigation.fix_gating import AGREE_M, GATE, WheelsThen, odometry_explains, passes_gate
 from onboard.navigation.odometry import OdometryState
 from onboard.values.geometry import compose, wrap
 from onboard.values.messages import STOP, Fix, Pose
@@ -43,6 +44,18 @@ def farthest_of_all(moving_s: float) -> float:
         for r, b in places
         if any(agrees(Pose(float(r * np.cos(b)), float(r * np.sin(b)), float(h)), moving_s) for h in headings)
     )
+
+
+#   standard deviations off   passes
+GATED = [(5.53, True), (5.54, False), (float("nan"), False)]
+
+
+@pytest.mark.parametrize(("off", "passes"), GATED)
+@pytest.mark.parametrize("axis", range(3))
+def test_one_good_fix_in_a_million_fails_the_outlier_gate(off: float, passes: bool, axis: int) -> None:
+    sd = np.array([0.03, 0.03, 0.05])
+    assert passes_gate(off * sd * np.eye(3)[axis], np.diag(sd**2)) == passes
+    assert chi2.sf(GATE, 3) == pytest.approx(1e-6, rel=0.01)
 
 
 #    s between two fixes   ahead m   aside m, both of the right heading

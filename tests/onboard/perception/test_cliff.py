@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
@@ -21,8 +20,7 @@ from hil.physics.free_space import free_space
 from hil.scene.furniture import furnish
 from hil.sensors.camera import rays_of, render_depth
 from hil.sensors.depth_noise import load_depth_noise
-from hil.sensors.raycast import stairs_down, to_drop_m
-from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.config import Config, load_config
 from onboard.config.footprint import Footprint
 from onboard.config.mounts import Mount
 from onboard.perception.cliff import NO_FLOOR, REACH_M, SLOPE, TOUCHING_M, floor_view, lower_to_drops
@@ -34,10 +32,12 @@ from onboard.values.geometry import IDENTITY, inverse
 from onboard.values.messages import BINS, DepthFrame, Pose, Scan, Twist
 from tests.onboard.perception.scan_rigs import frame
 from tests.onboard.perception.test_scan_fusion_floor import CX_PX, CY_PX, F_PX, FRAMES, floor_plane, mount_over
+from tests.rigs.in_process import InProcess
 from tests.rigs.rooms import room
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
+from tests.rigs.stairs import stairs_down, to_drop_m
 
-CONFIG = load_config(DEFAULT_ROBOT / "onboard.toml")
+CONFIG = load_config(None)
 DROP_M = CONFIG.scan.drop_m
 RIG = build_rig(MOUNTS, CONFIG.scan)
 FRONT = MOUNTS.depth["front"]

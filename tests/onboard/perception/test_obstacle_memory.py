@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onboard.config.config import Config
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.perception.obstacle_memory import (
     BRIEF_NS,
@@ -32,7 +33,7 @@ from onboard.values.errors import InputError
 from onboard.values.geometry import apply, compose, inverse
 from onboard.values.messages import BINS, Pose, Scan
 
-LONG_NS = 60 * NS_PER_S
+LONG_NS = round(Config().limits.remember_s * NS_PER_S)
 TICK_NS = NS_PER_S // 30
 ORIGIN = Pose(0.0, 0.0, 0.0)
 AHEAD_DEG = (-37.0, 37.0)
@@ -92,8 +93,8 @@ SECONDS = [
     ("out of view to the left",     AHEAD_ONLY,             Pose(0.0, 0.0, radians(-20)), True),
     ("looks at it from elsewhere",  AHEAD_ONLY,             Pose(0.2, -0.1, radians(30)), False),
     ("too far away now",            blind(),                                    Pose(-REACH_M, 0, 0),  False),
-    ("after a minute",              blind(LONG_NS + TICK_NS),                   ORIGIN,                True),
-    ("after more",                  blind(LONG_NS + 2 * TICK_NS),               ORIGIN,                False),
+    ("after 60 s, the default",     blind(60 * NS_PER_S + TICK_NS),             ORIGIN,                True),
+    ("after more",                  blind(60 * NS_PER_S + 2 * TICK_NS),         ORIGIN,                False),
     ("before it was seen",          blind(-LONG_NS),                            ORIGIN,                False),
 ]  # fmt: skip
 

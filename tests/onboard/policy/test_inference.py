@@ -155,6 +155,21 @@ def test_closing_does_not_wait_for_an_inference_that_hangs(made):
     assert made.policy.closed_in == 0
 
 
+def test_a_policy_is_made_while_the_caller_does_something_else():
+    making = threading.Event()
+
+    def make() -> GatedPolicy:
+        making.set()
+        raise EngineError("made")
+
+    inference = InferenceThread(make)
+    inference.begin()
+    assert making.wait(WAIT_S), "before anybody waits for it"
+    inference.begin()
+    with pytest.raises(EngineError, match="made"):
+        inference.start(WAIT_S)
+
+
 def test_a_policy_that_cannot_be_made_fails_at_start():
     def make() -> GatedPolicy:
         raise EngineError("model.onnx: no such file")

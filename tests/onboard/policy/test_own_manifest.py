@@ -38,7 +38,8 @@ def seen(**changes: Any) -> Observation:
     scan = Scan(0, np.arange(1, BINS + 1, dtype=np.float32) / 20.0, np.ones(BINS, np.bool_))
     here = Motion(Pose(1.0, 2.0, math.pi / 2), Twist(0.3, -0.2))
     made = replace(blank_observation(), scan=scan, filtered=here, odometry=here, goal_xy_m=(1.0, 5.0))
-    return replace(made, set_point=Twist(0.4, 0.1), previous_action=3, **changes)
+    made = replace(made, set_point=Twist(0.4, 0.1), previous_action=3, deviations=(0.1, 0.2))
+    return replace(made, **changes)
 
 
 def fed(feed: dict[str, Any], observation: Observation | None = None, **changes: Any) -> list[float]:
@@ -60,6 +61,7 @@ FEEDS = [
     ({"feed": "goal", "shape": [2], "frame": "robot", "fields": ["x", "y"]}, [3.0, 0.0]),
     ({"feed": "goal", "shape": [1, 1, 2], "frame": "robot", "fields": ["distance", "bearing"]}, [3.0, 0.0]),
     ({"feed": "pose", "shape": [1, 4], "fields": ["y", "sin_yaw", "v", "w"]}, [2.0, 1.0, 0.3, -0.2]),
+    ({"feed": "pose_sd", "shape": [1, 2], "fields": ["yaw", "position"]}, [0.2, 0.1]),
     ({"feed": "localization", "shape": [2], "fields": ["x", "y"], "absent": [7, 8]}, [7.0, 8.0]),
     ({"feed": "last_action", "shape": [1, 2]}, [0.4, 0.1]),
     ({"feed": "goal", "shape": [3], "history": 3, "fields": ["x"]}, [1.0, 1.0, 1.0]),
@@ -81,6 +83,13 @@ FEEDS = [
 @pytest.mark.parametrize(("feed", "values"), FEEDS, ids=[f"{row[0]['feed']} {n}" for n, row in enumerate(FEEDS)])
 def test_a_feed_gives(feed, values):
     assert fed(feed) == values
+
+
+def test_deviations_are_absent_without_a_covariance():
+    feed, blank = {"feed": "pose_sd", "shape": [1]}, seen(deviations=None)
+    assert (fed(feed, blank), fed({**feed, "absent": [9.0]}, blank)) == ([0.0], [9.0])
+    with pytest.raises(ValueError, match="absent has 1 values, fields has 2"):
+        manifest({"name": "x", "feed": "pose_sd", "shape": [2], "fields": ["position", "yaw"], "absent": [9.0]})
 
 
 def test_a_sector_is_blind_only_where_no_camera_looks_in_it():

@@ -32,6 +32,18 @@ def test_a_run_is_counted_whole() -> None:
     assert {name: histogram.count for name, histogram in counted.stages.items()} == dict.fromkeys(STAGES, 60)
 
 
+#   rates.budget_ms; the decisions take 0, 80 and 110 ms, and the last one misses its slot
+BUDGETS = [({}, 1), ({"budget_ms": 79.0}, 1), ({"budget_ms": 90.0}, 0)]
+
+
+@pytest.mark.parametrize(("rates", "over"), BUDGETS)
+def test_a_decision_over_budget_ms_is_counted(rates: dict[str, float], over: int) -> None:
+    bench = Bench(Puppet(LEFT), takes_ms={2: 80, 3: 110}, rates=rates)
+    bench.ask()
+    bench.ticks(60)
+    assert bench.runtime.counters.over_budget == over
+
+
 def test_the_delay_error_counts_either_way() -> None:
     bench = Bench(Puppet(LEFT))
     bench.ask()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from onboard.policy.contract import STOP_ACTION
@@ -152,6 +153,52 @@ def test_reached_only_at_rest_by_its_own_stop() -> None:
     assert len(stops) == bench.config.goal.rest_decisions
     assert ticks[at - 1].odometry.twist == STOP
     assert set(commands(ticks[at:])) == {STOP}
+
+
+def unsure(bench: Bench, sd_m: float) -> Bench:
+    """Let the robot stand at the map's origin, localised so well, and ask for a goal 1 m ahead in the map."""
+    for _ in range(5):
+        bench.fix(bench.pose, np.diag([sd_m**2, sd_m**2, 0.01]))
+        bench.tick()
+    bench.ask(1.0, 0.0, "map")
+    return bench
+
+
+CAREFUL = {"goal": {"arrival_confidence": 0.9}}
+
+
+def test_an_uncertain_arrival_turns_until_a_fix_and_then_stops() -> None:
+    bench = unsure(Bench(towards(1.0), **CAREFUL), sd_m=0.4)
+    ticks = bench.seconds(8.0)
+    waits = [tick for tick in ticks if any(event.startswith("arrival_waits") for event in tick.events)]
+    assert len(waits) == 1, "it is told once"
+    turning = bench.tick()
+    assert (turning.state, turning.command) == ("navigating", Twist(0.0, 1.0))
+    assert bench.policy.seen[-1].previous_action == LEFT, "the policy knows what is in force"
+    assert bench.policy.seen[-1].deviations[0] > 0.1
+    for _ in range(4):
+        bench.fix(bench.pose, np.diag([0.03**2, 0.03**2, 0.01]))
+        bench.tick()
+    assert bench.policy.seen[-1].deviations[0] > 0.1, "it decides a little later"
+    after = bench.seconds(2.0)
+    assert after[-1].state == "reached"
+    assert bench.policy.seen[-1].deviations[0] < 0.05
+
+
+def test_an_arrival_that_stays_uncertain_ends_and_is_told() -> None:
+    bench = unsure(Bench(towards(1.0), **CAREFUL), sd_m=0.4)
+    ticks = bench.seconds(20.0)
+    events = [event for tick in ticks for event in tick.events if event.startswith("arrival")]
+    assert [event.split(" ")[0] for event in events] == ["arrival_waits", "arrival_uncertain"]
+    assert ticks[-1].state == "reached"
+
+
+def test_without_any_fix_the_robot_arrives_as_without_the_rule() -> None:
+    plain, careful = Bench(towards(1.0)), Bench(towards(1.0), **CAREFUL)
+    for bench in (plain, careful):
+        bench.ask(1.0, 0.0)
+    assert commands(plain.seconds(8.0)) == commands(careful.seconds(8.0))
+    assert careful.runtime.state.mission.text() == "reached"
 
 
 def test_driving_through_the_goal_is_not_reaching_it() -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.physics.collision_world import Body
 from hil.recordings.recording import Session
@@ -42,6 +41,7 @@ from onboard.safety.map_image import MAX_CELLS
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 from tests.onboard.safety.limits_bench import scan_of
+from tests.rigs.in_process import InProcess
 from tests.rigs.rooms import room
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 

@@ -1,4 +1,4 @@
-"""R25: a polygon's turn in place, and what a polygon may do that its circle may not."""
+"""R25, R26: a polygon's turn in place, and what a polygon may do that its circle may not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onboard.config.config import LimitsSection
 from onboard.config.footprint import Footprint, polygon
 from onboard.perception.collision import braking_m, obstacles, stoppable_mps, turn_rad
 from onboard.safety.keepout_zones import Zone
-from onboard.safety.limits import LimitsState, Reason, bounds_of, limit
-from onboard.values.messages import BINS, Scan, Twist
+from onboard.safety.limits import MEMORY_M, LimitsState, Reason, bounds_of, limit
+from onboard.values.messages import BINS, Scan, Teleop, Twist
 from tests.onboard.safety.limits_bench import FREE, NOW_NS, PLANT
 
 LONG = polygon(((0.6, 0.25), (-0.6, 0.25), (-0.6, -0.25), (0.6, -0.25)))
@@ -64,9 +64,28 @@ def test_r25_it_does_not_turn_its_side_towards_something_within_the_margin(chang
     assert got(TURN, CIRCLE, **changes).twist == TURN, "a circle sweeps nothing (R13)"
 
 
-def test_r25_beside_a_blind_sector_it_turns_slowly() -> None:
+def test_r26_beside_a_blind_sector_its_corners_move_as_slowly_as_in_the_slow_zone_ahead() -> None:
     turned = got(TURN, scan=scan_of(blind=True))
-    assert (turned.twist.w_radps, turned.reason) == (pytest.approx(0.9), Reason.BLIND_FLANK)
+    assert (turned.twist.w_radps, turned.reason) == (pytest.approx(0.3 / 0.65), Reason.BLIND_FLANK)
+    assert got(TURN, scan=scan_of()).twist == TURN
+
+
+def test_r26_in_a_turn_a_remembered_obstacle_has_the_margin_of_drifting_wheels() -> None:
+    """A door post beside the corner's path: the robot has seen it, drove on, and the wheels drifted since."""
+    post = np.array([(0.3, 0.72)])
+    for way in (1.0, -1.0):
+        clear_rad = turn_rad(post * [1.0, way], way, BOUNDS.swept)
+        assert clear_rad == inf, "as a visible obstacle it would be clear of the turn"
+        stopped = got(Twist(0.0, 2.0 * way), scan=scan_of(blind=True), out_of_view=post * [1.0, way])
+        angle = turn_rad(post * [1.0, way], way, LONG.grown(0.05 + MEMORY_M))
+        assert braking_m(abs(stopped.twist.w_radps), *BRAKE) <= angle + 1e-9 < inf
+    assert got(TURN, CIRCLE, scan=scan_of(blind=True), out_of_view=post).twist == TURN
+
+
+def test_r26_an_operator_turns_no_faster() -> None:
+    operator = Teleop(NOW_NS, TURN)
+    turned = got(Twist(0.0, 0.0), scan=scan_of(blind=True), teleop=operator)
+    assert turned.twist.w_radps == pytest.approx(0.3 / 0.65)
 
 
 def test_r25_the_turn_that_is_left_of_an_arc_is_judged_too() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from hil.drive.episodes import choose
-from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.materials import draw_look
 from hil.physics.collision_world import body_of
@@ -26,6 +25,7 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Inputs, Pose, Twist
+from tests.rigs.in_process import InProcess
 from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, Tape, plain_config, with_noise
 
 TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)

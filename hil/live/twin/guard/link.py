@@ -49,13 +49,13 @@ class GuardLink:
         self._hear_robot(now_ns)
         self._hear_twin(now_ns)
         odometry, frame = self._newest, self._frame
-        heard = odometry is not None and now_ns - odometry.arrival_ns <= SILENT_NS
+        fresh = odometry is not None and now_ns - odometry.arrival_ns <= SILENT_NS
         known = self._state is not None and now_ns - self._state[0] <= TWIN_SILENT_NS
         return Seen(
             now_ns=now_ns,
             scan=self._scans.newest(now_ns),
             command=self._command[1] if now_ns - self._command[0] <= SILENT_NS else STOP,
-            measured=odometry.twist if odometry is not None and heard else None,
+            measured=odometry.twist if odometry is not None and fresh else None,
             yaw_rad=odometry.pose.yaw_rad if odometry is not None and odometry.pose is not None else 0.0,
             twin_running=self._state[1] if self._state is not None and known else None,
             frame_ns=None if frame is None else frame[0],

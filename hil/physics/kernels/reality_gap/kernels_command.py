@@ -48,8 +48,8 @@ def kernels_command(
     save_kernels(made.kernels, out)
     if json_file is not None:
         write_json(json_file, made.as_json())
-    told = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
-    told.write(
+    stream = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
+    stream.write(
         f"{out}: {len(made.kernels)} kernels of {made.divergences} divergences in {settings.rollouts} roll-outs; "
         f"{made.transitions[0]} and {made.transitions[1]} transitions, {made.common} common states\n"
     )

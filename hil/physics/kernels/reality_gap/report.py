@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +33,27 @@ def check_page(page: Path, experiment: str) -> None:
     _split(page, experiment)
 
 
+def put_section(page: Path, name: str, text: str, charts: Mapping[str, str]) -> None:
+    """Put a section into a page: between the marks of its name, at the end without marks.
+
+    charts: SVG text by the chart's name; the file is `<page>-<chart>.svg` beside the page. Raises InputError.
+    """
+    before, after = _split(page, name)
+    begin, end = _marks(name)
+    for chart, drawing in charts.items():
+        _replace(chart_file(page, chart), drawing)
+    _replace(page, f"{before}{begin}\n\n{text}\n\n{end}{after}")
+
+
+def chart_file(page: Path, chart: str) -> Path:
+    """Return the file of a chart beside a page."""
+    return page.with_name(f"{page.stem}-{chart}.svg")
+
+
 def write_page(result: GapResult, page: Path, command: str) -> None:
     """Put table and chart into a page: between the experiment's marks, at the end without marks. Raises InputError."""
-    chart = page.with_name(f"{page.stem}-{result.experiment}.svg")
-    before, after = _split(page, result.experiment)
-    begin, end = _marks(result.experiment)
-    _replace(chart, svg(result))
-    _replace(page, f"{before}{begin}\n\n{section(result, chart.name, command)}\n\n{end}{after}")
+    chart = chart_file(page, result.experiment)
+    put_section(page, result.experiment, section(result, chart.name, command), {result.experiment: svg(result)})
 
 
 def section(result: GapResult, chart: str, command: str) -> str:

@@ -13,7 +13,6 @@ from hil.physics.kernels.reality_gap.five_runs import RUNS, FiveRuns
 from hil.physics.kernels.state_table import Array
 
 CONFIDENCE = 0.95
-COUNTS = ("states", "common", "divergences", "kernels", "effects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,10 @@ class GapResult:
         return {name: np.mean([one.curves[name] for one in self.seeds], axis=0) for name in self.seeds[0].curves}
 
     def count(self, name: str) -> float:
-        """Return the mean of a count over seeds. name: one of `COUNTS`, "simulated" or "real" transitions."""
+        """Return the mean of a count over seeds.
+
+        name: "states", "common", "divergences", "kernels", "effects"; "simulated" or "real" counts transitions
+        """
         if name in ("simulated", "real"):
             return float(np.mean([one.transitions[name == "real"] for one in self.seeds]))
         return float(np.mean([getattr(one, name) for one in self.seeds]))

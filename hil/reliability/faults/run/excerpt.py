@@ -85,26 +85,26 @@ def choose_excerpt(path: Path, lasts_s: float, from_s: float = 0.0) -> Excerpt:
 
 
 def _check(recording: Recording) -> None:
-    told = recording.session.get("format", "")
-    if told != FORMAT:
-        raise InputError(f"{recording.path}: recorded in format {told or 'unknown'}, this version takes {FORMAT}")
+    recorded = recording.session.get("format", "")
+    if recorded != FORMAT:
+        raise InputError(f"{recording.path}: recorded in format {recorded or 'unknown'}, this version takes {FORMAT}")
 
 
 def _marks(recording: Recording) -> list[_Mark]:
     """Return the properties of each tick, without decoding images."""
     marks: list[_Mark] = []
     expected = 0
-    for heard in recording.heard({TICK, KEYFRAME}):
-        told = heard.sample
-        if heard.topic == KEYFRAME:
+    for message in recording.heard({TICK, KEYFRAME}):
+        tick = message.sample
+        if message.topic == KEYFRAME:
             if marks:
                 marks[-1] = _Mark(marks[-1].now_ns, marks[-1].moving, True, marks[-1].joined)
             continue
-        if len(told.command) != 2:
-            raise InputError(f"{recording.path}: tick {told.slot}: a command of {len(told.command)} numbers")
-        moving = drives(told.state) and abs(told.command[0]) >= MOVING_MPS
-        marks.append(_Mark(told.start_ns, moving, False, told.slot - told.missed == expected))
-        expected = told.slot + 1
+        if len(tick.command) != 2:
+            raise InputError(f"{recording.path}: tick {tick.slot}: a command of {len(tick.command)} numbers")
+        moving = drives(tick.state) and abs(tick.command[0]) >= MOVING_MPS
+        marks.append(_Mark(tick.start_ns, moving, False, tick.slot - tick.missed == expected))
+        expected = tick.slot + 1
     return marks
 
 

@@ -60,7 +60,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
     if not fault.process:
         return not_run(fault, Mode.PROCESS, NOT_IN_PROCESS)
     try:
-        run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
+        run, result = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
     except TooLateError as late:
         return not_run(fault, Mode.PROCESS, str(late))
 
@@ -74,7 +74,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
         return replace(plain, ticks=[_moved(tick, start_ns=tick.slot.start_ns + later_ns) for tick in plain.ticks])
 
     verdict = judge(fault, Mode.PROCESS, run, drive.config, plant, without)
-    missing = _unshown(fault, told)
+    missing = _unshown(fault, result)
     if missing:
         return replace(verdict, status=Status.FAILED, problems=(*verdict.problems, missing))
     return verdict
@@ -91,17 +91,17 @@ def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple
         onset_ns, end_ns = meddle(stand, lasts_s)
         stand.watch(TAIL_S)
     finally:
-        told = stand.end()
+        result = stand.end()
     until_ns = end_ns + round(TAIL_S * NS_PER_S)
-    recorded = recorded_ticks(told, recordings)
+    recorded = recorded_ticks(result, recordings)
     ticks = [tick for tick in _joined(recorded, stand.ticks) if tick.slot.start_ns < until_ns]
-    return Run(ticks, onset_ns, end_ns), told
+    return Run(ticks, onset_ns, end_ns), result
 
 
-def _joined(recorded: Sequence[TickRecord], heard: Sequence[TickRecord]) -> list[TickRecord]:
+def _joined(recorded: Sequence[TickRecord], received: Sequence[TickRecord]) -> list[TickRecord]:
     """Return the recorded ticks, followed by the later ticks received over DDS."""
     last = recorded[-1].slot
-    beyond = [tick for tick in heard if tick.slot.start_ns > last.start_ns]
+    beyond = [tick for tick in received if tick.slot.start_ns > last.start_ns]
     return [*recorded, *(_moved(tick, number=last.number + 1 + place) for place, tick in enumerate(beyond))]
 
 
@@ -109,9 +109,9 @@ def _moved(tick: TickRecord, **slot: int) -> TickRecord:
     return replace(tick, slot=replace(tick.slot, **slot))
 
 
-def _unshown(fault: Fault, told: dict[str, Any]) -> str:
+def _unshown(fault: Fault, result: dict[str, Any]) -> str:
     """Return the reason why the fault had no effect in a run, or ""."""
-    full = told.get("recording_dropped", 0) > 0
+    full = result.get("recording_dropped", 0) > 0
     return "the recorder lost nothing, so the disk was not full" if fault.process == "disk" and not full else ""
 
 

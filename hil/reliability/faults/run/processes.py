@@ -136,17 +136,17 @@ class Stand:
             self.base.end()
         self.wire.close()
         try:
-            told: dict[str, Any] = json.loads(self._told.read_text())
+            result: dict[str, Any] = json.loads(self._told.read_text())
         except (OSError, ValueError):
             return {}
-        return told
+        return result
 
 
-def recorded_ticks(told: dict[str, Any], folder: Path) -> list[TickRecord]:
+def recorded_ticks(result: dict[str, Any], folder: Path) -> list[TickRecord]:
     """Return the recorded ticks, after a repair of unfinished files. Raises InputError without a recording."""
     ticks: list[TickRecord] = []
     files = sorted(folder.glob("*.mcap"))
-    if not told or not files:
+    if not result or not files:
         raise InputError(f"{folder}: the runtime left no recording")
     for file in files:
         repair(file)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hil.drive.fast.ekf_kernel import correct_fast
-from hil.drive.fast.tick_kernels import TickState, records_of, state_of
+from hil.drive.fast.tick_state import TickState, records_of, state_of
 from onboard.config.config import OdometrySection
 from onboard.navigation.ekf import STATES, LocalizationState, correct
 from onboard.navigation.odometry import OdometryState, Sample

@@ -6,8 +6,10 @@ Minutes of driving: `make test-long ARGS="-s tests/hil/drive/fast/test_modes_agr
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,12 +28,13 @@ from hil.physics.kernels.state_table import StateTable
 from hil.scene.doors import Blocking
 from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config
-from onboard.config.plant_model import Plant
-from onboard.policy.contract import ACTIONS
+from onboard.config.plant_model import MotionTable, Plant
+from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety import recovery
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Observation, Pose, Twist
+from tests.rigs.learned_models import learned_plant
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 
@@ -91,7 +94,13 @@ SHAKING = KernelSet(
 )
 """Kernels that push the robot about, into walls too."""
 
+MODELS_FOLDER = Path(tempfile.mkdtemp())
+HIDDEN = PLANT.model_copy(update={"motion": MotionTable(model="hidden-effects")})
+
 SETTINGS = {
+    "a base with hidden effects": replace(SETTING, true_plant=HIDDEN),
+    "a learned base": replace(SETTING, true_plant=learned_plant(MODELS_FOLDER, "hybrid-dynamic")),
+    "a purely learned base": replace(SETTING, true_plant=learned_plant(MODELS_FOLDER, "mlp")),
     "under kernels": replace(SETTING, kernels=SHAKING),
     "under kernels, delay on the wire": replace(delayed(0.08), kernels=SHAKING),
     "under kernels, noisy scans": replace(SETTING, kernels=SHAKING, senses=Senses(depth_noise=True)),
@@ -132,7 +141,7 @@ SETTINGS = {
     "other rates": configured(rates={"ticks_per_decision": 7, "delay_ticks": 5}),
 }
 
-FAST, LEFT, RIGHT = (ACTIONS.index(Twist(*pair)) for pair in ((1.0, 0.0), (0.6, 1.0), (0.6, -2.0)))
+FAST, SLOW, LEFT, RIGHT = (ACTIONS.index(Twist(*pair)) for pair in ((1.0, 0.0), (0.3, 0.0), (0.6, 1.0), (0.6, -2.0)))
 
 
 def pushing(observation: Observation) -> int:
@@ -182,6 +191,8 @@ def differences(fast: Outcome, whole: Outcome) -> list[str]:
 
 
 PUSHED = (
+    "a base with hidden effects",
+    "a learned base",
     "under kernels",
     "as it is",
     "among others",
@@ -218,6 +229,27 @@ def test_they_agree_on_a_robot_that_turns_on_the_spot(name, monkeypatch):
     ]
     assert differences(*outcomes) == []
     assert outcomes[0].trace[:, 4].min() < -0.1, "it backs off"
+
+
+STOPS_AT = (2.6, 2.0)
+
+
+def arriving(observation: Observation) -> int:
+    """Straight on, and stop where the goal is by the filter."""
+    pose, (x, y) = observation.filtered.pose, observation.goal_xy_m
+    return STOP_ACTION if np.hypot(pose.x_m - x, pose.y_m - y) < 0.15 else SLOW
+
+
+@pytest.mark.parametrize("name", ["as it is", "no localisation", "fixes that come late", "three times the drift"])
+def test_they_agree_on_an_uncertain_arrival(name):
+    """It turns on the spot until a fix, for a bounded time; without localisation it stops at once."""
+    setting = replace(SETTINGS[name], config=Config(goal={"arrival_confidence": 0.999}))
+    straight = Episode(Pose(1.0, 2.0, 0.0), STOPS_AT, 1.6)
+    outcomes = [drive(setting, straight, Puppet(arriving), seed=3, max_s=30.0) for drive in (drive_fast, drive_runtime)]
+    assert differences(*outcomes) == []
+    assert outcomes[0].ended == "stop"
+    turned = np.abs(outcomes[0].trace[:, 5]).max() > 0.5
+    assert turned == (name != "no localisation")
 
 
 @pytest.mark.parametrize("name", ["as it is", "no localisation", "noisy scans"])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hil.drive.fast import robot as fast_robot_module
 from hil.drive.fast.course import Course, course_of
 from hil.drive.fast.robot import FastRobot, time_ns
-from hil.drive.fast.tick_kernels import NEVER, composed, seen_from, turned, wrapped
+from hil.drive.fast.tick_kernels import composed, seen_from, turned, wrapped
+from hil.drive.fast.tick_state import NEVER
 from hil.drive.robot import TICK_HZ, Senses
 from hil.drive.setting import Setting
 from hil.maps.world_grid import World

@@ -15,7 +15,7 @@ from hil.evaluate.baselines.blind import straight
 from hil.evaluate.baselines.registry import POLICIES, make_policy
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
-from onboard.config import config
+from onboard.config import pretrained
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -85,7 +85,7 @@ def test_a_model_that_is_not_there_is_refused():
 
 def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
     small_policy_files(tmp_path)
-    monkeypatch.setattr(config, "PRETRAINED", tmp_path)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
     policy = make_policy("small", EMPTY, ACROSS)
     assert policy.name == "small"
     policy.close()

@@ -21,7 +21,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, load_config
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
 
-DEFAULT = load_config(DEFAULT_ROBOT / "onboard.toml")
+DEFAULT = load_config(None)
 WIRED = DdsSection(interface="eth0", peers=["10.0.0.9"], domain=4)
 
 #   configuration       options                                             interface, peers, resend

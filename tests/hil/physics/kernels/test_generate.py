@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hil.physics.kernels.generate import generate
 from hil.physics.kernels.manager import KernelSet, effect, first_active, load_kernels, no_kernels, save_kernels
 from hil.physics.kernels.state_table import StateTable
-from hil.physics.kernels.transitions import Log, apart, distances, joined, merge
+from hil.physics.kernels.transitions import Log, distances, joined, merge, state_distance
 from onboard.values.errors import InputError
 
 TABLE = StateTable.model_validate(
@@ -102,9 +102,9 @@ floats = st.floats(-20.0, 20.0)
 @given(st.tuples(floats, floats, floats), st.tuples(floats, floats, floats))
 def test_distance_equals_its_plain_definition(s: tuple[float, ...], other: tuple[float, ...]) -> None:
     one, two = np.array(s), np.array(other)
-    c = apart(one, two, TABLE.weights, TABLE.circular)
+    c = state_distance(one, two, TABLE.weights, TABLE.circular)
     assert c == pytest.approx(distances(one, two[None], TABLE)[0], abs=1e-9)
-    assert c == pytest.approx(apart(two, one, TABLE.weights, TABLE.circular), abs=1e-9)
+    assert c == pytest.approx(state_distance(two, one, TABLE.weights, TABLE.circular), abs=1e-9)
     assert c <= abs(s[0] - other[0]) + 0.5 * np.pi + 0.01 * abs(s[2] - other[2]) + 1e-9
 
 

@@ -16,7 +16,7 @@ from hil.reliability.faults.run.processes import Drive, TooLateError
 from hil.reliability.faults.run.simulated import EPISODE, MAP
 from hil.reliability.faults.table import FAULTS
 from hil.reliability.faults.verdict import Status
-from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.config import load_config
 from onboard.values.messages import Pose
 from tests.rigs.network.loopback import free_domain
 from tests.rigs.runtime_bench import PLANT
@@ -51,7 +51,7 @@ def test_a_fault_comes_to_what_it_must_in_the_real_process(
     fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(free_domain()))
-    config = demo_config(load_config(DEFAULT_ROBOT / "onboard.toml"), None)
+    config = demo_config(load_config(None), None)
     scenario = choose(MAP, 1, EPISODE, body_of(config.robot))
     drive = Drive(config, ["--map", MAP, "--episode", str(EPISODE)], Pose(*scenario.episode.goal_xy_m, 0.0))
     verdict = in_process(fault, drive, PLANT, tmp_path)

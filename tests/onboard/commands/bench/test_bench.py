@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from onboard.__main__ import main
-from onboard.commands.bench import limits, rows
+from onboard.commands.bench import computing, lateness, limits, output, rows, start
 from onboard.commands.doctor.finding import Level
+from onboard.config.config import CamerasSection, Config, DdsSection, OdometrySection, PolicySection, RecordSection
+from onboard.config.mounts import load_mounts
+from onboard.drivers.realsense.cameras import camera_sources
 from onboard.drivers.realsense.device import Device
+from onboard.values.clock import Histogram
+from onboard.values.errors import DriverError
 from tests.rigs.machine.processes import toml
 
 
@@ -65,15 +72,107 @@ def test_a_row_is_well_up_to_its_budget() -> None:
     assert rows.row("decision p99", budget, "ms").ratio is None
 
 
-def test_a_whole_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(rows, "DECISIONS", 3)
-    config = toml(tmp_path / "onboard.toml", policy={"model": "reactive"})
+REAL = (Path(__file__).parent / "cyclictest.txt").read_text()
+"""Printed by `cyclictest -q --default-system -t1 -i10000 -l12 -h50 -p40`, version 2.40."""
+
+
+def test_what_cyclictest_prints_is_counted() -> None:
+    counted = Histogram()
+    lateness.count_cyclictest(REAL, counted)
+    assert counted.count == 12, "those beyond the histogram too"
+    assert counted.max_ns == 77_000
+    assert counted.quantile_ns(0.5) == pytest.approx(38_000, rel=0.04)
+
+
+@pytest.mark.parametrize("text", ["", "policy: fifo: unable to set", REAL.replace("Max", "Most")])
+def test_other_text_counts_nothing(text: str) -> None:
+    counted = Histogram()
+    lateness.count_cyclictest(text, counted)
+    assert counted.count == 0
+
+
+PROGRAMS = [("exit 1", 0), ("cat " + str(Path(__file__).parent / "cyclictest.txt"), 12)]
+
+
+@pytest.mark.parametrize(("does", "counts"), PROGRAMS)
+def test_cyclictest_counts_only_if_it_may_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, counts: int
+) -> None:
+    program = tmp_path / lateness.CYCLICTEST
+    program.write_text(f"#!/bin/sh\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    counted = Histogram()
+    lateness.cyclictest(10_000_000, 12, False, counted)
+    assert counted.count == counts
+
+
+def test_without_cyclictest_its_rows_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    named = {one.name for one in lateness.lateness(100.0, 0.1)}
+    assert named == {f"tick lateness {name}" for name in ("p50", "p99", "p99.9", "max")}
+
+
+@pytest.mark.skipif(shutil.which(lateness.CYCLICTEST) is None, reason="needs cyclictest (package rt-tests)")
+def test_the_real_cyclictest_is_counted() -> None:
+    counted = Histogram()
+    lateness.cyclictest(5_000_000, 20, False, counted)
+    assert counted.count == 20
+    assert 0 < counted.quantile_ns(0.5) <= counted.max_ns
+
+
+def test_the_priority_is_the_units() -> None:
+    unit = (Path(__file__).parents[4] / "systemd" / "onboard.service").read_text()
+    assert f"CPUSchedulingPriority={lateness.FIFO_PRIORITY}\n" in unit
+
+
+def test_the_started_runtime_meets_no_device(tmp_path: Path) -> None:
+    robot = Config(
+        dds=DdsSection(domain=3, interface="wlan0"),
+        cameras=CamerasSection(source="realsense", sources={"front": "realsense"}, color="realsense"),
+        odometry=OdometrySection(input="serial"),
+    )
+    alone = start.without_devices(robot, tmp_path)
+    assert (alone.dds.domain, alone.dds.interface) == (output.DOMAIN, "lo")
+    assert (alone.cameras.source, alone.cameras.sources, alone.cameras.color) == ("dds", {}, "dds")
+    assert alone.odometry.input == "dds"
+    assert alone.record.directory.parent == tmp_path
+    assert camera_sources(load_mounts(alone.robot.mounts), alone.cameras) == []
+
+
+def test_a_runtime_that_does_not_start_says_why(tmp_path: Path) -> None:
+    broken = Config(policy=PolicySection(model=str(tmp_path / "missing.onnx")))
+    with pytest.raises(DriverError, match=r"did not become ready: .*missing\.onnx"):
+        list(start.starts(broken))
+
+
+def test_no_disk_no_figure(tmp_path: Path) -> None:
+    full = Config(record=RecordSection(directory=tmp_path, min_free_mb=1e12))
+    with pytest.raises(DriverError, match="recording stopped"):
+        list(output.recording(full))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", ["reactive", "onboard-v1"])
+def test_a_whole_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str], model: str
+) -> None:
+    monkeypatch.setattr(computing, "DECISIONS", 3)
+    monkeypatch.setattr(output, "COMMANDS", 20)
+    record = {"directory": str(tmp_path / "recordings")}
+    config = toml(tmp_path / "onboard.toml", policy={"model": model}, record=record)
     monkeypatch.setattr(sys, "argv", ["onboard", "bench", "--config", str(config), "--for", "0.2", "--json", "-"])
     with pytest.raises(SystemExit) as ended:
         main()
     result = json.loads(capfd.readouterr().out)
-    assert {one["name"] for one in result["rows"]} == set(rows.BUDGETS)
-    assert ended.value.code == (0 if all(one["ok"] for one in result["rows"]) else 1)
     by_name = {one["name"]: one for one in result["rows"]}
+    absent = set() if model == "onboard-v1" else {"engine p50", "engine p99"}
+    if shutil.which(lateness.CYCLICTEST) is None:
+        absent |= {name for name in rows.BUDGETS if name.endswith(lateness.KERNEL)}
+    assert by_name.keys() == rows.BUDGETS.keys() - absent
+    assert ended.value.code == (0 if all(one["ok"] for one in result["rows"]) else 1)
     assert by_name["fusion of four 848x480"]["ratio"] < 1.0
     assert by_name["tick lateness p50"]["value"] <= by_name["tick lateness max"]["value"]
+    assert 50.0 < by_name["memory"]["value"] < 2000.0
+    assert by_name["command p50"]["note"].startswith("20 of 20 arrived")
+    assert not any(tmp_path.glob("**/*.mcap")), "what bench records goes away again"

@@ -13,7 +13,8 @@ import pytest
 
 from onboard.commands.doctor import engine, mobile_base
 from onboard.commands.doctor.finding import Level
-from onboard.config.config import Config, PolicySection, model_path
+from onboard.config.config import Config, PolicySection
+from onboard.config.pretrained import model_path
 from onboard.drivers.engines import tensorrt_build, tensorrt_engine
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import load_manifest

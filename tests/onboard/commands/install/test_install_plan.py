@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onboard.commands.install.cli import install_command
 from onboard.commands.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
 from onboard.commands.install.plan import Found, Order, Step, before, line, outcome, plan, surplus
 from onboard.commands.install.unit_files import (
@@ -29,6 +31,8 @@ from onboard.commands.install.unit_files import (
 from onboard.values.errors import InputError
 from tests.rigs.machine.install_rig import ROOT
 
+READY_S = 900.0
+"""The first start of a version compiles kernels for minutes."""
 OLD, NEW, OLDEST = "0.1.0-a", "0.2.0-b", "0.0.9-c"
 VERSIONS = {name: Version(name, name.partition("-")[0], f"{name}.whl") for name in (OLD, NEW, OLDEST)}
 
@@ -213,3 +217,10 @@ def test_on_trial_the_service_names_the_version_itself_and_nothing_else(tmp_path
     remove(layout)
     assert present(layout) == []
     assert (tmp_path / "usr/local/lib/systemd/system" / UNIT).exists(), "it is somebody else's now"
+
+
+def test_install_waits_for_ready_longer_than_systemd_waits_for_the_start() -> None:
+    assert inspect.signature(install_command).parameters["ready_within"].default == READY_S
+    minutes = re.search(r"^TimeoutStartSec=(\d+)min$", (ROOT / "systemd" / UNIT).read_text(), re.MULTILINE)
+    assert minutes is not None
+    assert 60.0 * int(minutes[1]) < READY_S

@@ -11,6 +11,7 @@ import pytest
 
 from onboard.config.config import DEFAULT_ROBOT, DdsSection
 from onboard.config.mounts import load_mounts
+from onboard.drivers.dds import robot_link
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_odometry, ros_twist
@@ -189,11 +190,27 @@ def test_a_robot_is_driven_by_one_runtime_of_this_machine():
 def test_a_robot_is_driven_by_one_runtime_of_the_network():
     first, second = Wire(SECTION), Wire(SECTION)
     first.writer("state")
+    claim = Claim(second, "rosie")
     with pytest.raises(DriverError, match=r"robot rosie is already driven .* publishes /onboard/state"):
-        Claim(second, "rosie")
+        claim.confirm()
     first.close()
     assert wait_until(lambda: not second.foreign_writer("state", 0.0), PATIENCE_S)
-    Claim(second, "rosie").close()
+    claim = Claim(second, "rosie")
+    claim.confirm()
+    claim.close()
+    second.close()
+
+
+def test_a_runtime_that_another_host_starts_during_a_long_preparation_is_seen(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(robot_link, "CLAIM_WAIT_S", 0.0)
+    first, second = Wire(SECTION), Wire(SECTION)
+    claim = Claim(first, "rosie")
+    second.writer("state")
+    assert wait_until(lambda: first.foreign_writer("state", 0.0), PATIENCE_S)
+    with pytest.raises(DriverError, match="already driven"):
+        claim.confirm()
+    Claim(first, "rosie").close()
+    first.close()
     second.close()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from onboard.policy.manifest import weight_types
+from onboard.policy.onnx_weights import weight_types
 from onboard.values.errors import ConfigError
 from tests.rigs.devices.small_model import write_model
 

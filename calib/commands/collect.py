@@ -1,0 +1,58 @@
+"""The command `onboard-calib collect`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from calib.dynamics.plant_file import check_target
+from calib.learned.collect import Collected, Collector, Rectangle, csv_text, empty_room
+from hil.maps.load import load_map, map_names
+from hil.physics.collision_world import Body
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json, write_text
+from onboard.config.plant_model import load_plant
+from onboard.values.errors import InputError
+
+LEAST_SIDE_M = 1.0
+
+
+def collect(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The log that is made (.csv).")],
+    plant: Annotated[Path, typer.Option(help="plant.toml of the simulated base.")],
+    seconds: Annotated[float, typer.Option(min=10.0, max=1e5, help="Duration of the drive [s].")] = 2000.0,
+    rectangle: Annotated[
+        tuple[float, float, float, float],
+        typer.Option(help="Safe floor: x and y of two opposite corners in the map [m]."),
+    ] = (0.0, 0.0, 8.0, 6.0),
+    map_name: Annotated[
+        str | None,
+        typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a file; without it an empty room."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Poses, speeds and noise are drawn by this.")] = 1,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive the simulated base to sampled poses in a safe rectangle, unattended, and log commands and poses."""
+    check_json_target(json_file)
+    check_target(out)
+    floor = Rectangle(*rectangle)
+    if floor.x_max_m - floor.x_min_m < LEAST_SIDE_M or floor.y_max_m - floor.y_min_m < LEAST_SIDE_M:
+        raise InputError(f"--rectangle {' '.join(map(str, rectangle))}: each side must be at least {LEAST_SIDE_M:g} m")
+    world = empty_room(floor) if map_name is None else load_map(map_name)
+    collector = Collector(world, load_plant(plant), Body(), floor, seed)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("collect", total=seconds)
+        for one in collector.run(seconds):
+            if isinstance(one, Collected):
+                break
+            progress.update(task, completed=one)
+    write_text(out, csv_text(one.log))
+    if json_file is not None:
+        write_json(json_file, {"file": str(out), "seconds": seconds, "reached": one.reached, "stuck": one.stuck})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(f"{out}: {seconds:g} s, {one.reached} poses reached, {one.stuck} given up\n")

@@ -1,0 +1,1 @@
+"""Learned dynamics (paper 3): data, models, training, roll-out errors, and unattended collection."""

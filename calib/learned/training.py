@@ -1,0 +1,228 @@
+"""Progressive training (paper 3): roll-outs become longer, and each stage begins with the best of the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calib.learned.kernels import Ints
+from calib.learned.losses import loss_of, offsets_of
+from calib.learned.networks import Dynamics, Material, Roller, architecture, material_of
+from calib.learned.series import Series, longest_in, starts_in
+from hil.physics.motion.learned import LearnedModel, read_arrays, write_arrays
+from onboard.config.plant_model import Plant
+from onboard.values.errors import InputError
+
+GROWTH = 8
+"""Each stage has roll-outs so many times longer than the stage before."""
+JUDGED_EVERY = 10
+"""Steps between two looks at the validation rows."""
+GREATEST_GRADIENT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a model is trained. The defaults are the paper's, but for `steps`, `alpha` and `neighbours`, which are ours.
+
+    max_length: longest roll-out [steps]; loss: one of `LOSSES`; alpha, neighbours: of the Chamfer loss
+    gap:        steps between two points that count; None for about 64 points a window
+    steps:      most optimizer steps of a stage; batch: windows a step
+    learning_rate, decay: at the begin, and its factor from step to step; l2: weight of the squared weights
+    patience:   looks at the validation rows without progress, after which a stage ends
+    """
+
+    max_length: int = 4096
+    loss: str = "gapped"
+    alpha: float = 0.5
+    neighbours: int = 3
+    gap: int | None = None
+    steps: int = 200
+    batch: int = 200
+    learning_rate: float = 5e-4
+    decay: float = 0.99999
+    l2: float = 1e-4
+    patience: int = 32
+    seed: int = 1
+
+
+def lengths_of(longest: int) -> list[int]:
+    """Return the lengths of all stages: 1, 8, 64, and so on to `longest`."""
+    lengths = [1]
+    while lengths[-1] < longest:
+        lengths.append(min(lengths[-1] * GROWTH, longest))
+    return lengths
+
+
+def check_lengths(max_length: int, train: Ints, validation: Ints) -> None:
+    """Raise InputError if no stretch of rows is as long as the longest roll-out."""
+    for name, spans in (("training", train), ("validation", validation)):
+        if len(spans) == 0 or longest_in(spans) < max_length:
+            longest = longest_in(spans) if len(spans) else 0
+            raise InputError(f"--max-length {max_length}: the longest {name} stretch has {longest} steps")
+
+
+@dataclass
+class Progress:
+    """Where a training is. best: least validation loss of this stage; stale: looks since; seconds: so far"""
+
+    stage: int = 0
+    step: int = 0
+    best: float = math.inf
+    stale: int = 0
+
+
+class Training:
+    """One training of one model. curve: (stage length, step of all, validation loss) at each look"""
+
+    def __init__(
+        self, dynamics: Dynamics, material: Material, train: Ints, validation: Ints, recipe: Recipe, data: str
+    ) -> None:
+        """train, validation: (spans, 2) rows; data: digest that a checkpoint must share
+
+        Raises InputError if no span is as long as the longest roll-out.
+        """
+        check_lengths(recipe.max_length, train, validation)
+        self.dynamics, self.recipe = dynamics, recipe
+        self._material, self._spans = material, (train, validation)
+        self._roller = Roller(dynamics, material)
+        self._optimizer = torch.optim.Adam(dynamics.parameters(), lr=recipe.learning_rate, weight_decay=recipe.l2)
+        self._best = _copied(dynamics)
+        self._data = data
+        self.lengths = lengths_of(recipe.max_length)
+        self.at = Progress()
+        self.curve: list[tuple[int, int, float]] = []
+
+    def run(
+        self,
+        checkpoint: Path | None = None,
+        told: Callable[[Training], None] = lambda _: None,
+        finished: Callable[[int, LearnedModel], None] = lambda *_: None,
+    ) -> LearnedModel:
+        """Train to the end and return the model.
+
+        checkpoint: file that is written at each look, to resume from; told: called at each look
+        finished:   called with the length and the best model of each stage
+        """
+        while self.at.stage < len(self.lengths):
+            length = self.lengths[self.at.stage]
+            starts = [starts_in(spans, length) for spans in self._spans]
+            while self.at.step < self.recipe.steps and self.at.stale < self.recipe.patience:
+                self._step(length, starts[0])
+                self.at.step += 1
+                if self.at.step % JUDGED_EVERY == 0 or self.at.step == self.recipe.steps:
+                    self._judge(length, starts[1])
+                    if checkpoint is not None:
+                        self.save(checkpoint)
+                    told(self)
+            self.dynamics.load_state_dict(self._best)
+            self.dynamics.eval()
+            finished(length, self.dynamics.as_learned())
+            self.at = Progress(self.at.stage + 1)
+        if checkpoint is not None:
+            self.save(checkpoint)
+        return self.dynamics.as_learned()
+
+    @property
+    def steps_done(self) -> int:
+        """Return the number of steps, a stage that ended early counted whole."""
+        return self.at.stage * self.recipe.steps + self.at.step
+
+    def _step(self, length: int, starts: Ints) -> None:
+        recipe = self.recipe
+        rng = np.random.default_rng((recipe.seed, self.at.stage, self.at.step))
+        chosen = np.sort(rng.choice(starts, recipe.batch))
+        self.dynamics.train()
+        loss = self._loss(chosen, length)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.dynamics.parameters(), GREATEST_GRADIENT)
+        for group in self._optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * recipe.decay**self.steps_done
+        self._optimizer.step()
+
+    def _loss(self, starts: Ints, length: int) -> Tensor:
+        recipe = self.recipe
+        offsets = offsets_of(recipe.loss, length, recipe.gap)
+        measured = torch.from_numpy(self._material.series.relative(starts, offsets))
+        predicted = self._roller.poses(starts, offsets)
+        return loss_of(recipe.loss, predicted, measured, recipe.alpha, recipe.neighbours)
+
+    def _judge(self, length: int, starts: Ints) -> None:
+        """Look at the validation rows, always by the gapped loss."""
+        chosen = starts[np.linspace(0, len(starts) - 1, min(len(starts), self.recipe.batch)).round().astype(np.int64)]
+        self.dynamics.eval()
+        offsets = offsets_of("gapped", length, None)
+        measured = torch.from_numpy(self._material.series.relative(chosen, offsets))
+        with torch.no_grad():
+            value = float(loss_of("gapped", self._roller.poses(chosen, offsets), measured, 0.0, 0))
+        self.curve.append((length, self.steps_done, value))
+        if value < self.at.best:
+            self.at.best, self.at.stale, self._best = value, 0, _copied(self.dynamics)
+        else:
+            self.at.stale += 1
+
+    # ---- Checkpoints
+
+    def _about(self) -> dict[str, Any]:
+        recipe = {**asdict(self.recipe)}
+        return {"architecture": dict(architecture(self.dynamics)), "recipe": recipe, "data": self._data}
+
+    def save(self, file: Path) -> None:
+        """Write a checkpoint. Raises InputError if it cannot be written."""
+        arrays = {f"weights.{name}": value.numpy() for name, value in self.dynamics.state_dict().items()}
+        arrays |= {f"best.{name}": value.numpy() for name, value in self._best.items()}
+        for number, state in enumerate(self._optimizer.state.values()):
+            arrays |= {f"adam.{number}.{name}": np.asarray(value) for name, value in state.items()}
+        about = {**self._about(), "at": asdict(self.at), "curve": self.curve}
+        write_arrays(file, about, arrays)
+
+    def resume(self, file: Path) -> None:
+        """Go on from a checkpoint. Raises InputError for that of another model, recipe or data, or a damaged one."""
+        about, arrays = read_arrays(file)
+        for name, mine in self._about().items():
+            if about.get(name) != mine:
+                raise InputError(f"{file}: a checkpoint of another {name}: {_difference(about.get(name), mine)}")
+        try:
+            for target, prefix in ((self.dynamics.state_dict(), "weights."), (self._best, "best.")):
+                for name, value in target.items():
+                    found = torch.from_numpy(arrays[prefix + name])
+                    if found.shape != value.shape or not torch.isfinite(found).all():
+                        raise ValueError(prefix + name)
+                    value.copy_(found)
+            for number, parameter in enumerate(self._optimizer.param_groups[0]["params"]):
+                if (key := f"adam.{number}.") + "step" in arrays:
+                    state = {name: arrays[key + name] for name in ("step", "exp_avg", "exp_avg_sq")}
+                    self._optimizer.state[parameter] = {name: torch.from_numpy(one) for name, one in state.items()}
+            self.at = Progress(**about["at"])
+            self.curve = [tuple(row) for row in about["curve"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{file}: a damaged checkpoint: {error}") from error
+
+
+def training_of(
+    series: Series, plant: Plant, train: Ints, validation: Ints, recipe: Recipe, data: str, model: str, transform: str
+) -> Training:
+    """Return a training that has not begun; its weights are drawn by the recipe's seed. Raises InputError."""
+    torch.manual_seed(recipe.seed)
+    material = material_of(series, plant)
+    rows = np.concatenate([np.arange(a, b) for a, b in train])
+    return Training(Dynamics(model, transform, material, rows), material, train, validation, recipe, data)
+
+
+def _copied(dynamics: Dynamics) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in dynamics.state_dict().items()}
+
+
+def _difference(found: object, wanted: object) -> str:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key, value in wanted.items():
+            if found.get(key) != value:
+                return f"{key} is {found.get(key)}, {value} is asked for"
+    return f"{found}, not {wanted}"

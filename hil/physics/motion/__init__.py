@@ -1,0 +1,1 @@
+"""Motion models beyond the second order: a robot with hidden effects, and learned dynamics (paper 3)."""

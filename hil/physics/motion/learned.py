@@ -1,0 +1,248 @@
+"""Learned dynamics (paper 3, D4W) at simulation speed: the model file, and its compiled step.
+
+A step takes the commands of the last 200 ms, sampled at times relative to now, and returns the motion in the frame of
+the pose before it (egocentric). Four models:
+
+    linear, mlp       motion = DM(commands)                                     pure data-driven
+    hybrid-dynamic    motion = AM(late command + DM(commands, state of AM))     dynamical hybrid
+    hybrid-kinematic  motion = DM(motion of AM, commands)                       kinematic hybrid
+
+AM is the second-order plant (paper 1). The state of AM that DM sees is that of a plant without correction.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.plant_model import step_axis
+from onboard.values.errors import InputError
+from onboard.values.kernel import kernel
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MODELS = ("linear", "mlp", "hybrid-dynamic", "hybrid-kinematic")
+TRANSFORMS = ("egocentric", "translational", "none")
+DYNAMIC, KINEMATIC = MODELS.index("hybrid-dynamic"), MODELS.index("hybrid-kinematic")
+STATE = 4
+"""v, w, dv, dw of a plant."""
+NUMBERS = 17
+"""Period [s], latency [periods], lags, and both axes of AM."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedModel:
+    """A model ready to run.
+
+    model:    one of `MODELS`
+    period_s: duration of a step [s]
+    lags:     the command window holds the commands of now and of 1 to `lags` periods ago
+    delay_s:  latency of the analytic part [s]
+    linear, angular: (7,) axes of the analytic part, as `Axis.as_array`
+    sizes:    (layers + 1,) widths of DM, from input to output; ReLU stands between layers
+    weights:  flat; of each layer the matrix (in, out), then the bias (out,)
+    transform: "egocentric"; "translational" and "none" are for comparison, and no simulated base takes them
+    own:      (3, 3) motion by the seen pose; only of a model that is not egocentric
+    """
+
+    model: str
+    period_s: float
+    lags: int
+    delay_s: float
+    linear: Floats
+    angular: Floats
+    sizes: Ints
+    weights: Floats
+    transform: str = TRANSFORMS[0]
+    own: Floats = field(default_factory=lambda: np.zeros((3, 3)))
+
+    @property
+    def kind(self) -> int:
+        """Place in `MODELS`."""
+        return MODELS.index(self.model)
+
+    def numbers(self) -> Floats:
+        """Return (17,) for `advance_learned`."""
+        head = [self.period_s, self.delay_s / self.period_s, float(self.lags)]
+        return np.concatenate([head, self.linear, self.angular])
+
+    def memory(self) -> Floats:
+        """Return the memory of a base at rest: state of the plant without correction, then commands, newest first."""
+        return np.zeros(STATE + 2 * history_rows(self.lags, self.delay_s / self.period_s))
+
+
+def history_rows(lags: int, late: float) -> int:
+    """Return how many commands a step needs. late: latency [periods]"""
+    return max(lags + 1, math.floor(late) + 2)
+
+
+def inputs_of(model: str, lags: int) -> int:
+    """Return the number of inputs of DM."""
+    return 2 * (lags + 1) + {"hybrid-dynamic": STATE, "hybrid-kinematic": 3}.get(model, 0)
+
+
+def outputs_of(model: str) -> int:
+    """Return the number of outputs of DM: a correction of the command (v, w), or the motion (x, y, yaw)."""
+    return 2 if model == "hybrid-dynamic" else 3
+
+
+# ---- The file: arrays and one line of JSON, without pickled objects
+
+
+def write_arrays(file: Path, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write a file of arrays and plain values. Raises InputError if it cannot be written."""
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("wb") as stream:
+            np.savez_compressed(stream, about=np.array(json.dumps(about)), **arrays)
+        part.replace(file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def read_arrays(file: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return plain values and arrays of a file. Raises InputError for any other file."""
+    try:
+        with np.load(file, allow_pickle=False) as held:
+            arrays = {name: np.asarray(held[name]) for name in held.files}
+        about = json.loads(str(arrays.pop("about")))
+    except FileNotFoundError as error:
+        raise InputError(f"{file}: there is no such file") from error
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"{file}: not a model of `onboard-calib learn-dynamics`") from error
+    return dict(about), arrays
+
+
+def model_arrays(one: LearnedModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return a model as plain values and arrays."""
+    about = {"model": one.model, "period_s": one.period_s, "lags": one.lags, "delay_s": one.delay_s}
+    return {**about, "transform": one.transform}, {
+        "linear": one.linear, "angular": one.angular, "sizes": one.sizes, "weights": one.weights.astype(np.float32),
+        "own": one.own,
+    }  # fmt: skip
+
+
+def read_learned(file: Path, model: str | None = None) -> LearnedModel:
+    """Return the model of a file. model: the one that plant.toml names
+
+    Raises InputError naming file, what is wrong and what is expected.
+    """
+    about, arrays = read_arrays(file)
+    try:
+        found = LearnedModel(
+            str(about["model"]), float(about["period_s"]), int(about["lags"]), float(about["delay_s"]),
+            *(arrays[name].astype(np.float64) for name in ("linear", "angular")),
+            arrays["sizes"].astype(np.int64), arrays["weights"].astype(np.float64),
+            str(about["transform"]), arrays["own"].astype(np.float64),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{file}: not a model of `onboard-calib learn-dynamics`: no {error}") from error
+    _check(file, found, model)
+    return found
+
+
+def _check(file: Path, found: LearnedModel, model: str | None) -> None:
+    if found.model not in MODELS:
+        raise InputError(f"{file}: model {found.model!r}, must be one of {', '.join(MODELS)}")
+    if found.transform not in TRANSFORMS:
+        raise InputError(f"{file}: transform {found.transform!r}, must be one of {', '.join(TRANSFORMS)}")
+    if model is not None and found.model != model:
+        raise InputError(f"{file}: holds a {found.model}, and {model} is asked for")
+    if not (found.period_s > 0.0 and found.lags >= 0 and found.delay_s >= 0.0):
+        raise InputError(f"{file}: period_s, lags and delay_s must not be negative, and period_s not 0")
+    sizes = found.sizes
+    wanted = (inputs_of(found.model, found.lags), outputs_of(found.model))
+    ends = (int(sizes[0]), int(sizes[-1])) if len(sizes) > 1 else (0, 0)
+    if ends != wanted:
+        raise InputError(
+            f"{file}: {ends[0]} inputs and {ends[1]} outputs, a {found.model} has {wanted[0]}, {wanted[1]}"
+        )
+    count = int(np.sum((sizes[:-1] + 1) * sizes[1:]))
+    if len(found.weights) != count:
+        raise InputError(f"{file}: {len(found.weights)} weights, its layers have {count}")
+    for name in ("linear", "angular", "weights"):
+        if not np.isfinite(getattr(found, name)).all():
+            raise InputError(f"{file}: {name}: not all numbers are finite")
+    if found.linear.shape != (7,) or found.angular.shape != (7,):
+        raise InputError(f"{file}: linear and angular must have 7 numbers each")
+
+
+# ---- The step
+
+
+@kernel
+def dense(weights: Floats, sizes: Ints, inputs: Floats) -> Floats:
+    """Return the outputs of DM. inputs: (sizes[0],)"""
+    x = inputs
+    at = 0
+    for layer in range(len(sizes) - 1):
+        rows, columns = sizes[layer], sizes[layer + 1]
+        end = at + rows * columns
+        y = weights[end : end + columns].copy()
+        for i in range(rows):
+            row = weights[at : at + columns]
+            for j in range(len(row)):
+                y[j] += x[i] * row[j]
+            at += columns
+        if layer < len(sizes) - 2:
+            for j in range(columns):
+                y[j] = max(y[j], 0.0)
+        x = y
+        at = end + columns
+    return x
+
+
+@kernel
+def advance_learned(
+    kind: int, numbers: Floats, weights: Floats, sizes: Ints, memory: Floats, state: Floats, v_command: float,
+    w_command: float, dt_s: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the motion (x, y [m], yaw [rad]) over `dt_s` in the frame of its begin. Changes `memory` and `state`.
+
+    kind: place in `MODELS`; numbers, memory: as of `LearnedModel`; state: (4,) v, w and their rates
+    """
+    h, late, lags = numbers[0], numbers[1], int(numbers[2])
+    linear, angular = numbers[3:10], numbers[10:17]
+    window = 2 * (lags + 1)
+    older = STATE + 2 * math.floor(late)
+    part = late - math.floor(late)
+    inputs = np.empty(sizes[0])
+    x = y = yaw = 0.0
+    for _ in range(max(round(dt_s / h), 1)):
+        for i in range(len(memory) - 1, STATE + 1, -1):
+            memory[i] = memory[i - 2]
+        memory[STATE], memory[STATE + 1] = v_command, w_command
+        v_late = (1.0 - part) * memory[older] + part * memory[older + 2]
+        w_late = (1.0 - part) * memory[older + 1] + part * memory[older + 3]
+        inputs[:window] = memory[STATE : STATE + window]
+        if kind in (DYNAMIC, KINEMATIC):
+            memory[0], memory[2] = step_axis(v_late, memory[0], memory[2], linear, h)
+            memory[1], memory[3] = step_axis(w_late, memory[1], memory[3], angular, h)
+        if kind == DYNAMIC:
+            inputs[window:] = memory[:STATE]
+            out = dense(weights, sizes, inputs)
+            state[0], state[2] = step_axis(v_late + out[0], state[0], state[2], linear, h)
+            state[1], state[3] = step_axis(w_late + out[1], state[1], state[3], angular, h)
+            turned = h * state[1]
+            dx, dy = h * state[0] * math.cos(turned), h * state[0] * math.sin(turned)
+        else:
+            if kind == KINEMATIC:
+                turned = h * memory[1]
+                inputs[window] = h * memory[0] * math.cos(turned)
+                inputs[window + 1] = h * memory[0] * math.sin(turned)
+                inputs[window + 2] = turned
+            out = dense(weights, sizes, inputs)
+            dx, dy, turned = out[0], out[1], out[2]
+            state[0], state[1], state[2], state[3] = dx / h, turned / h, 0.0, 0.0
+        c, s = math.cos(yaw), math.sin(yaw)
+        x, y, yaw = x + c * dx - s * dy, y + s * dx + c * dy, yaw + turned
+    return x, y, yaw

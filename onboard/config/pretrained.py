@@ -1,0 +1,33 @@
+"""The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onboard.values.errors import InputError
+
+MODEL_SUFFIX = ".onnx"
+PRETRAINED = Path(__file__).resolve().parents[2] / "engines" / "pretrained"
+
+
+def pretrained_names() -> list[str]:
+    """Return the names of the policies that ship, sorted."""
+    return sorted(path.stem for path in PRETRAINED.glob(f"*{MODEL_SUFFIX}"))
+
+
+def pretrained(name: str) -> Path:
+    """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
+    if name not in pretrained_names():
+        listed = ", ".join(pretrained_names()) or "none in this release"
+        raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
+    return PRETRAINED / f"{name}{MODEL_SUFFIX}"
+
+
+def is_name(model: str) -> bool:
+    """Return whether a text is a policy's name and no path: it has neither suffix nor separator."""
+    return Path(model).name == model and Path(model).suffix == ""
+
+
+def model_path(model: str) -> Path:
+    """Return the model file of a policy's name or path. Raises InputError for an unknown name."""
+    return pretrained(model) if is_name(model) else Path(model)
