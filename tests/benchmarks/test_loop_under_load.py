@@ -59,7 +59,7 @@ def measured(folder: Path) -> dict[str, Any]:
     program = (sys.executable, str(PROGRAM))
     with beside(*program, "runtime", str(SECONDS), str(folder)) as ours:
         assert ours.stdout is not None
-        while "ready\n" != (line := ours.stdout.readline()):
+        while (line := ours.stdout.readline()) != "ready\n":
             assert line, "the runtime did not start"
         with beside(*program, "asyncio", str(SECONDS), "-") as plain, beside(*tick) as cyclic:
             return {
@@ -79,15 +79,13 @@ def test_the_loop_holds_its_time_under_load(tmp_path: Path) -> None:
     alone = measured(tmp_path)
     with beside(*STRESS):
         loaded = measured(tmp_path)
+    load = f"load average {os.getloadavg()[0]:.1f}"
     for name, one in (("alone", alone), ("under load", loaded)):
         ours, peers = one["ours"], {peer: one[peer] for peer in ("cyclictest", "asyncio")}
         late = ours["lateness_ms"]
-        print(
-            f"\n{name}: load average {os.getloadavg()[0]:.1f}, {ours['realtime']['scheduler']}, {ours['ticks']} ticks"
-        )
-        print(
-            f"  missed {ours['missed_slots']} slots, late decisions {ours['deadline_misses']}, dropped {ours['dropped']}"
-        )
+        print(f"\n{name}: {load}, {ours['realtime']['scheduler']}, {ours['ticks']} ticks, dropped {ours['dropped']}")
+        print(f"  missed {ours['missed_slots']} slots; {ours['deadline_misses']} late decisions of {ours['decisions']}")
+        print(*(f"  {stage} {told}" for stage, told in ours["stages_ms"].items()), sep="\n")
         print(f"  lateness ms: ours {late}", *(f"  {peer} {told}" for peer, told in peers.items()), sep="\n")
         print(*(f"  p99 ours / {peer} {late['p99'] / told['p99']:.2f}" for peer, told in peers.items()), sep="\n")
         print(f"  delay error ms {ours['delay_error_ms']}, decision ms {ours['decision_ms']}")

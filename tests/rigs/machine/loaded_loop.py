@@ -22,10 +22,11 @@ from onboard.assembly.assembly import SWITCH_INTERVAL_S, lead_ns, warm_kernels
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, robot_of, session_of
 from onboard.config.config import Config, RecordSection
-from onboard.config.mounts import Mounts, load_mounts
+from onboard.config.mounts import Mount, Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.counters import Counters
 from onboard.navigation.odometry import integrate
+from onboard.perception.cliff import floor_view
 from onboard.policy.inference import InferenceThread
 from onboard.recording.recorder import Recorder
 from onboard.recording.tick_writer import TickRecorder
@@ -51,10 +52,11 @@ CAMERA_TICKS = 2
 """Ticks from one image to the next: 15 a second."""
 
 
-def room(rng: np.random.Generator) -> np.ndarray:
-    """Return a depth image of surfaces 2 to 6 m away, with 15 % holes, (480, 848) uint16 [mm]."""
+def room(rng: np.random.Generator, mount: Mount) -> np.ndarray:
+    """Return a depth image of surfaces 2 to 6 m away on a floor, with 15 % holes, (480, 848) uint16 [mm]."""
     surfaces = np.kron(rng.uniform(2000, 6000, (16, 16)), np.ones((30, 53)))
-    return np.where(rng.random((HEIGHT, WIDTH)) < 0.15, 0, surfaces).astype(np.uint16)
+    seen = np.minimum(surfaces, floor_view(mount, 0.0, 10.0).deepest)
+    return np.where(rng.random((HEIGHT, WIDTH)) < 0.15, 0, seen).astype(np.uint16)
 
 
 class World:
@@ -62,7 +64,7 @@ class World:
 
     def __init__(self, mounts: Mounts) -> None:
         rng = np.random.default_rng(0)
-        self._images = {name: [room(rng) for _ in range(3)] for name in mounts.depth}
+        self._images = {name: [room(rng, mount) for _ in range(3)] for name, mount in mounts.depth.items()}
         self._color = rng.integers(0, 256, (3, POLICY_HEIGHT, POLICY_WIDTH, 3), dtype=np.uint8)
         self._pose, self._twist, self._heard_ns, self._number = Pose(0.0, 0.0, 0.0), STOP, 0, 0
         self.drives = False
