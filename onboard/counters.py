@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,19 +125,26 @@ class Journal:
         self._counters = counters
         self.events: list[str] = []
         self.stage_ns: dict[str, int] = {}
+        self._stage, self._began_ns = "", 0
 
     def open(self, slot: Slot) -> None:
-        """Begin a tick."""
-        self.events, self.stage_ns = [], {}
+        """Begin a tick. The time of "tell" stays: a tick is told before that stage ends."""
+        self.events, self.stage_ns = [], {name: self.stage_ns[name] for name in self.stage_ns if name == "tell"}
         self._counters.count_slot(slot)
 
-    @contextlib.contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Time a stage."""
-        began_ns = self._clock.now_ns()
-        yield
-        self.stage_ns[stage] = self._clock.now_ns() - began_ns
-        self._counters.stages[stage].add(self.stage_ns[stage])
+    def timed(self, stage: str) -> Journal:
+        """Time a stage: `with journal.timed("scan")`. Stages do not nest."""
+        self._stage = stage
+        return self
+
+    def __enter__(self) -> None:
+        """Begin the stage."""
+        self._began_ns = self._clock.now_ns()
+
+    def __exit__(self, *_: object) -> None:
+        """End the stage."""
+        took_ns = self.stage_ns[self._stage] = self._clock.now_ns() - self._began_ns
+        self._counters.stages[self._stage].add(took_ns)
 
     def note_changes(
         self,

@@ -79,7 +79,7 @@ class TickRecord:
     command:       command that the runtime sent
     reason:        stage or limit that shaped the command
     sent_ns:       monotonic time at which the runtime sent the command
-    stage_ns:      duration of each stage of `counters.STAGES` except "tell" [ns]
+    stage_ns:      duration of each stage of `counters.STAGES`; of "tell" that of the tick before [ns]
     after:         state after the tick; None in a tick from a recording
     keyframe:      the same state as text (`state_snapshot.decode`), in a tick from a recording; often ""
     """

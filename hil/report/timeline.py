@@ -90,8 +90,8 @@ class Timeline:
 
     @property
     def took_ms(self) -> Floats:
-        """Total time of the stages of each tick, without the wait of a command for its time [ms]."""
-        works = [name != "hold" for name in self.stages]
+        """Total time of the stages of each tick, without its wait for its time and what follows it [ms]."""
+        works = [name not in ("hold", "tell") for name in self.stages]
         return np.asarray(np.nansum(self.stage_ms[:, works], axis=1))
 
     @property

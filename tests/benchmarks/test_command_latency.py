@@ -76,7 +76,7 @@ def latencies_ms(hz: float, count: int) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros")
 @pytest.mark.parametrize("hz", [30, 100])
-def test_a_command_reaches_a_ros_2_node_as_soon_as_one_of_its_own(hz: float) -> None:
+def test_a_command_reaches_a_ros_2_node_as_soon_as_one_of_its_own(hz: int) -> None:
     heard = latencies_ms(hz, SECONDS * hz)
     for percent in (50, 99):
         ours, peer = (float(np.percentile(heard[name], percent)) for name in ("ours", "rclpy"))

@@ -20,7 +20,7 @@ from onboard.service.publisher import Publisher
 from onboard.state import TickRecord
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
 from onboard.values.interfaces import Diagnostic
-from onboard.values.messages import Scan
+from onboard.values.messages import Inputs, Scan
 from tests.rigs.runtime_bench import MS, Bench
 
 PERIOD_MS = 1e3 / 30
@@ -85,9 +85,15 @@ def test_rates_and_reasons_are_those_since_the_message_before() -> None:
 
 def test_the_slowest_of_a_second_is_not_carried_into_the_next() -> None:
     robot = Robot()
-    robot.bench.alter = lambda inputs: (robot.bench.clock.advance(4 * MS), inputs)[1]
+    work_ms = 4
+
+    def work(inputs: Inputs) -> Inputs:
+        robot.bench.clock.advance(work_ms * MS)
+        return inputs
+
+    robot.bench.alter = work
     robot.bench.ticks(31)
-    robot.bench.alter = lambda inputs: (robot.bench.clock.advance(1 * MS), inputs)[1]
+    work_ms = 1
     robot.bench.ticks(30)
     robot.wire.told.get()
     slow, quick = (figures(Seen(robot.wire.told.get(), 1.0), None).times["inbox"] for _ in range(2))
@@ -98,7 +104,7 @@ def test_the_slowest_of_a_second_is_not_carried_into_the_next() -> None:
 def test_the_age_of_each_input_counts_from_its_capture() -> None:
     robot = Robot()
 
-    def older(inputs):  # type: ignore[no-untyped-def]
+    def older(inputs: Inputs) -> Inputs:
         depth = {name: replace(frame, stamp_ns=frame.stamp_ns - 40 * MS) for name, frame in inputs.depth.items()}
         return replace(inputs, depth=depth)
 

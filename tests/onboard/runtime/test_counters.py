@@ -63,6 +63,20 @@ def test_the_summary_is_plain_numbers() -> None:
     assert Counters().summary()["decision_ms"] == {"count": 0, "p50": 0.0, "p99": 0.0, "max": 0.0}
 
 
+def test_a_tick_has_the_time_of_each_stage_and_how_long_the_tick_before_was_told() -> None:
+    bench = Bench()
+
+    class Slow:
+        def tick(self, record: object, counters: Counters) -> None:
+            bench.clock.advance(2_000_000 * counters.ticks)
+
+    bench.runtime._listeners = (Slow(),)
+    first, second, third = bench.ticks(3)
+    assert list(first.stage_ns) == list(STAGES[:-1])
+    assert set(second.stage_ns) == set(STAGES)
+    assert (second.stage_ns["tell"], third.stage_ns["tell"]) == (2_000_000, 4_000_000)
+
+
 # ---- the journal
 
 SLOT = Slot(3, 0, 5, 2)
