@@ -59,6 +59,7 @@ def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
     assert (theirs.dds.interface, theirs.dds.peers) == ("can0", ["127.0.0.1"])
     assert (theirs.dds.domain, theirs.dds.resend, theirs.dds.publish_used) == (4, True, True)
     assert (theirs.cameras.source, theirs.cameras.color, theirs.odometry.input) == ("dds", "dds", "dds")
+    assert theirs.rates == given.rates, "the runtime is alone on its machine"
 
 
 def test_where_there_is_no_way() -> None:
@@ -73,9 +74,10 @@ def written(folder: Path, config: Config) -> tuple[str, Config]:
 
 def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> None:
     text, read = written(tmp_path, target_config(DEFAULT, "reactive", Network()))
-    assert [line for line in text.splitlines() if line.startswith("[")] == ["[policy]", "[dds]"]
+    assert [line for line in text.splitlines() if line.startswith("[")] == ["[rates]", "[policy]", "[dds]"]
     assert read.policy.model == "reactive"
     assert read.dds.publish_used
+    assert read.rates == DEFAULT.rates.model_copy(update={"fifo_priority": 0}), "world and runtime share this machine"
     assert read.robot == Config().robot
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["target.toml"]
 

@@ -191,6 +191,7 @@ def test_a_ramp_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_robot_that_never_moves_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else every fault would pass on a robot that stands."""
     monkeypatch.setattr(decision, "twist_of", lambda _: Twist(0.0, 0.0))
+    monkeypatch.setattr(decision, "replaced", lambda state, _: state)
     verdict = in_simulation(BY_NAME["cameras_gone"], site())
     assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "the robot stood when the fault began")
 
