@@ -29,11 +29,17 @@ class Ratios:
     def __init__(self, file: Path = ACCEPTED, *, compares: bool) -> None:
         self.accepted: dict[str, float] = read_toml(file) if file.exists() else {}
         self.measured: dict[str, float] = {}
+        self._unsteady = set[str]()
         self._file, self._compares = file, compares
 
-    def check(self, name: str, measure: Callable[[], float], least: float = 1.0) -> None:
-        """Measure a row, at most TRIES times, and fail if its best is below `least` or the accepted table."""
-        wanted = max(least, ALLOWED * self.accepted.get(name, 0.0) if self._compares else 0.0)
+    def check(self, name: str, measure: Callable[[], float], least: float = 1.0, *, steady: bool = True) -> None:
+        """Measure a row, at most TRIES times, and fail if its best is below `least` or the accepted table.
+
+        steady: other programs change the ratio little; if not, only `least` holds, and the row is not accepted
+        """
+        wanted = max(least, ALLOWED * self.accepted.get(name, 0.0) if self._compares and steady else 0.0)
+        if not steady:
+            self._unsteady.add(name)
         for _ in range(TRIES):
             self.measured[name] = max(measure(), self.measured.get(name, 0.0))
             if self.measured[name] >= wanted:
@@ -45,11 +51,13 @@ class Ratios:
         """Yield the table."""
         for name, found in self.measured.items():
             before = self.accepted.get(name)
-            yield f"{name:<60} {found:8.2f}  {'new' if before is None else f'accepted {before:.2f}'}"
+            told = "not compared" if name in self._unsteady else "new" if before is None else f"accepted {before:.2f}"
+            yield f"{name:<60} {found:8.2f}  {told}"
 
     def save(self) -> None:
         """Write the accepted table, with the rows of this run in place of the old ones."""
-        rows = {**self.accepted, **{name: round(found, 2) for name, found in self.measured.items()}}
+        steady = {name: round(found, 2) for name, found in self.measured.items() if name not in self._unsteady}
+        rows = {**self.accepted, **steady}
         text = HEAD + "".join(f"{toml_key(name)} = {rows[name]}\n" for name in sorted(rows))
         self._file.write_text(text, encoding="utf-8")
 

@@ -20,4 +20,4 @@ def test_timerfd_is_more_punctual_than_asyncio(ratios: Ratios) -> None:
             asyncio.run(count(AsyncioClock(), PERIOD_NS, TICKS, peer))
         return peer.quantile_ns(0.5) / ours.quantile_ns(0.5)
 
-    ratios.check("median lateness of a tick: asyncio.sleep", measure)
+    ratios.check("median lateness of a tick: asyncio.sleep", measure, steady=False)

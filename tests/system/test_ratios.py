@@ -59,9 +59,10 @@ def test_what_is_accepted_replaces_its_rows_only(file: Path) -> None:
     table = Ratios(file, compares=False)
     table.check("fusion: numpy", series(12.345))
     table.check("new", series(3.0))
+    table.check("waits for other programs", series(4.0), steady=False)
     table.save()
     assert read_toml(file) == {"fusion: numpy": 12.35, "new": 3.0, "other": 2.0}
-    assert [line.split("  ")[-1] for line in table.lines()] == ["accepted 10.00", "new"]
+    assert [line.split("  ")[-1] for line in table.lines()] == ["accepted 10.00", "new", "not compared"]
     with pytest.raises(AssertionError, match="new"):
         Ratios(file, compares=True).check("new", lambda: 0.99 * ALLOWED * 3.0)
 
