@@ -45,14 +45,17 @@ def collect(
     world = empty_room(floor) if map_name is None else load_map(map_name)
     collector = Collector(world, load_plant(plant), Body(), floor, seed)
     console = Console(stderr=True)
+    done: Collected | None = None
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("collect", total=seconds)
         for one in collector.run(seconds):
             if isinstance(one, Collected):
-                break
-            progress.update(task, completed=one)
-    write_text(out, csv_text(one.log))
+                done = one
+            else:
+                progress.update(task, completed=one)
+    assert done is not None, "a drive ends with its log"
+    write_text(out, csv_text(done.log))
     if json_file is not None:
-        write_json(json_file, {"file": str(out), "seconds": seconds, "reached": one.reached, "stuck": one.stuck})
+        write_json(json_file, {"file": str(out), "seconds": seconds, "reached": done.reached, "stuck": done.stuck})
     if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(f"{out}: {seconds:g} s, {one.reached} poses reached, {one.stuck} given up\n")
+        sys.stdout.write(f"{out}: {seconds:g} s, {done.reached} poses reached, {done.stuck} given up\n")

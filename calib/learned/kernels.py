@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hil.physics.motion.learned import DYNAMIC, STATE, advance_learned
+from hil.physics.motion.learned import STATE, advance_learned
 from onboard.config.plant_model import step_axis
 from onboard.values.kernel import kernel
 
@@ -47,8 +47,6 @@ def roll_learned(
                 kind, numbers, weights, sizes, memory, state, commands[row, 0], commands[row, 1], numbers[0]
             )
             motion[row, 0], motion[row, 1], motion[row, 2] = x, y, yaw
-            if kind < DYNAMIC:
-                state[0] = state[1] = 0.0
 
 
 # ---- One axis of the plant, for its gradient

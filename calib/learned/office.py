@@ -28,7 +28,7 @@ from hil.physics.kernels.transitions import Log, joined
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import Plant, load_plant
-from onboard.policy.decision import twist_of
+from onboard.policy.contract import twist_of
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Decision, Memory, Observation, Twist
 

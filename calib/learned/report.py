@@ -27,7 +27,7 @@ from onboard.values.errors import InputError
 AT_ONCE, HAND, IDENTIFIED = "commands at once", "hand formula", "identified plant"
 MOST_OF_PLANT = 0.6
 """The error of the dynamical hybrid at the longest roll-out, by the identified plant's, is to be at most this."""
-CURVES, PLANT = "curves.json", "plant.toml"
+CURVES, PLANT = "-curves.json", "plant.toml"
 
 Errors = dict[str, dict[int, float]]
 
@@ -66,7 +66,7 @@ def errors_of(table: ExperimentTable, data: Data, folder: Path) -> dict[str, Err
 
 def curves_of(data: str, folder: Path) -> dict[str, Any]:
     """Return the curves and times of the trainings. Raises InputError."""
-    file = folder / data / CURVES
+    file = folder / f"{data}{CURVES}"
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ from hil.physics.motion.learned import MODELS, TRANSFORMS, LearnedModel, model_a
 from onboard.config.plant_model import Plant
 from onboard.config.toml_text import as_toml
 
-CURVES = "curves.json"
+CURVES = "-curves.json"
 PLANT = "plant.toml"
 COMPARED = "hybrid-dynamic"
 """Model of the comparison of losses."""
@@ -50,7 +50,7 @@ def train_all(table: ExperimentTable, data: Data, folder: Path, told: Callable[[
             begun = time.process_time()
             training.run(told=lambda one, loss=loss: told(f"loss {loss}", one))  # type: ignore[misc]
             curves[loss] = {"curve": training.curve, "cpu_s": time.process_time() - begun}
-    (own / CURVES).write_text(json.dumps({"cpu_s": seconds, "losses": curves}, indent=1) + "\n")
+    (folder / f"{data.name}{CURVES}").write_text(json.dumps({"cpu_s": seconds, "losses": curves}, indent=1) + "\n")
 
 
 def _training(plant: Plant, data: Data, recipe: Recipe, model: str, transform: str) -> Training:

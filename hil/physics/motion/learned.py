@@ -76,7 +76,7 @@ class LearnedModel:
         return np.concatenate([head, self.linear, self.angular])
 
     def memory(self) -> Floats:
-        """Return the memory of a base at rest: state of the plant without correction, then commands, newest first."""
+        """Return the memory of a base at rest: state of the corrected plant, then commands, newest first."""
         return np.zeros(STATE + 2 * history_rows(self.lags, self.delay_s / self.period_s))
 
 
@@ -103,7 +103,8 @@ def write_arrays(file: Path, about: Mapping[str, Any], arrays: Mapping[str, npt.
     part = file.with_name(file.name + ".part")
     try:
         with part.open("wb") as stream:
-            np.savez_compressed(stream, about=np.array(json.dumps(about)), **arrays)
+            whole: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
+            np.savez_compressed(stream, **whole)
         part.replace(file)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
@@ -139,11 +140,17 @@ def read_learned(file: Path, model: str | None = None) -> LearnedModel:
     about, arrays = read_arrays(file)
     try:
         found = LearnedModel(
-            str(about["model"]), float(about["period_s"]), int(about["lags"]), float(about["delay_s"]),
-            *(arrays[name].astype(np.float64) for name in ("linear", "angular")),
-            arrays["sizes"].astype(np.int64), arrays["weights"].astype(np.float64),
-            str(about["transform"]), arrays["own"].astype(np.float64),
-        )  # fmt: skip
+            model=str(about["model"]),
+            period_s=float(about["period_s"]),
+            lags=int(about["lags"]),
+            delay_s=float(about["delay_s"]),
+            linear=arrays["linear"].astype(np.float64),
+            angular=arrays["angular"].astype(np.float64),
+            sizes=arrays["sizes"].astype(np.int64),
+            weights=arrays["weights"].astype(np.float64),
+            transform=str(about["transform"]),
+            own=arrays["own"].astype(np.float64),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{file}: not a model of `onboard-calib learn-dynamics`: no {error}") from error
     _check(file, found, model)
@@ -208,7 +215,8 @@ def advance_learned(
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the motion (x, y [m], yaw [rad]) over `dt_s` in the frame of its begin. Changes `memory` and `state`.
 
-    kind: place in `MODELS`; numbers, memory: as of `LearnedModel`; state: (4,) v, w and their rates
+    kind: place in `MODELS`; numbers, memory: as of `LearnedModel`
+    state: (4,) v, w and their rates of the plant without correction: those of the wheels, against which the body slips
     """
     h, late, lags = numbers[0], numbers[1], int(numbers[2])
     linear, angular = numbers[3:10], numbers[10:17]
@@ -224,25 +232,23 @@ def advance_learned(
         v_late = (1.0 - part) * memory[older] + part * memory[older + 2]
         w_late = (1.0 - part) * memory[older + 1] + part * memory[older + 3]
         inputs[:window] = memory[STATE : STATE + window]
-        if kind in (DYNAMIC, KINEMATIC):
-            memory[0], memory[2] = step_axis(v_late, memory[0], memory[2], linear, h)
-            memory[1], memory[3] = step_axis(w_late, memory[1], memory[3], angular, h)
+        state[0], state[2] = step_axis(v_late, state[0], state[2], linear, h)
+        state[1], state[3] = step_axis(w_late, state[1], state[3], angular, h)
         if kind == DYNAMIC:
-            inputs[window:] = memory[:STATE]
+            inputs[window:] = state
             out = dense(weights, sizes, inputs)
-            state[0], state[2] = step_axis(v_late + out[0], state[0], state[2], linear, h)
-            state[1], state[3] = step_axis(w_late + out[1], state[1], state[3], angular, h)
-            turned = h * state[1]
-            dx, dy = h * state[0] * math.cos(turned), h * state[0] * math.sin(turned)
+            memory[0], memory[2] = step_axis(v_late + out[0], memory[0], memory[2], linear, h)
+            memory[1], memory[3] = step_axis(w_late + out[1], memory[1], memory[3], angular, h)
+            turned = h * memory[1]
+            dx, dy = h * memory[0] * math.cos(turned), h * memory[0] * math.sin(turned)
         else:
             if kind == KINEMATIC:
-                turned = h * memory[1]
-                inputs[window] = h * memory[0] * math.cos(turned)
-                inputs[window + 1] = h * memory[0] * math.sin(turned)
+                turned = h * state[1]
+                inputs[window] = h * state[0] * math.cos(turned)
+                inputs[window + 1] = h * state[0] * math.sin(turned)
                 inputs[window + 2] = turned
             out = dense(weights, sizes, inputs)
             dx, dy, turned = out[0], out[1], out[2]
-            state[0], state[1], state[2], state[3] = dx / h, turned / h, 0.0, 0.0
         c, s = math.cos(yaw), math.sin(yaw)
         x, y, yaw = x + c * dx - s * dy, y + s * dx + c * dy, yaw + turned
     return x, y, yaw
