@@ -23,7 +23,7 @@ import pytest
 from onboard.commands.doctor.service import may_run_first
 from onboard.config.config import RatesSection
 
-PROGRAM = Path(__file__).parents[1] / "rigs/machine/loaded_loop.py"
+PROGRAM = Path(__file__).parents[2] / "rigs/machine/loaded_loop.py"
 SECONDS = float(os.environ.get("LOOP_SECONDS", "60"))
 START_S = 300.0
 PRIORITY = RatesSection().fifo_priority

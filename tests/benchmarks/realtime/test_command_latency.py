@@ -23,7 +23,7 @@ from onboard.values.messages import Twist
 from tests.rigs.network.loopback import DOMAIN, SECTION
 from tests.rigs.network.ros2_peer import ROS_PYTHON, ros_environment
 
-NODE = Path(__file__).parents[1] / "ros2/command_latency.py"
+NODE = Path(__file__).parents[2] / "ros2/command_latency.py"
 SECONDS = 20
 BEGIN_S = 0.5
 HEARD = 0.95
