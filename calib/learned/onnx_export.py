@@ -22,6 +22,7 @@ class Step(nn.Module):
 
     commands: (1, rows, 2) v, w of now and of earlier periods, newest first [m/s, rad/s]
     nominal, state: (1, 4) of the plant without and with correction: v, w and their rates; zeros at rest
+    The exporter leaves out inputs that a model does not use.
     motion:   (1, 3) x, y [m], yaw [rad] in the frame of the pose before the step
     """
 
