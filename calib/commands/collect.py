@@ -24,10 +24,10 @@ LEAST_SIDE_M = 1.0
 def collect(
     out: Annotated[Path, typer.Option("--out", "-o", help="The log that is made (.csv).")],
     plant: Annotated[Path, typer.Option(help="plant.toml of the simulated base.")],
-    seconds: Annotated[float, typer.Option(min=10.0, max=1e5, help="Duration of the drive [s].")] = 2000.0,
+    seconds: Annotated[float, typer.Option(min=10.0, max=1e5, help=r"Duration of the drive \[s].")] = 2000.0,
     rectangle: Annotated[
         tuple[float, float, float, float],
-        typer.Option(help="Safe floor: x and y of two opposite corners in the map [m]."),
+        typer.Option(help=r"Safe floor: x and y of two opposite corners in the map \[m]."),
     ] = (0.0, 0.0, 8.0, 6.0),
     map_name: Annotated[
         str | None,

@@ -39,7 +39,7 @@ def learn_dynamics(
     ],
     model: Annotated[Literal["linear", "mlp", "hybrid-dynamic", "hybrid-kinematic"], typer.Option(help="What learns.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model (.npz); .toml and .onnx are made beside it.")],
-    max_length: Annotated[int, typer.Option(min=1, help="Longest roll-out of the training [steps].")] = 4096,
+    max_length: Annotated[int, typer.Option(min=1, help=r"Longest roll-out of the training \[steps].")] = 4096,
     plant: Annotated[
         Path | None, typer.Option(help="plant.toml of the analytic part; without it, identified from the data.")
     ] = None,

@@ -93,7 +93,7 @@ CacheOption = Annotated[
     typer.Option("--cache", help="Folder of engines, as policy.engine_cache. Without it: the default robot's."),
 ]
 HalfOption = Annotated[bool, typer.Option("--fp16/--no-fp16", help="Half precision where the manifest allows it.")]
-RandomOption = Annotated[int, typer.Option("--sequences", help="Random sequences without a recording.", min=1)]
+RandomOption = Annotated[int, typer.Option("--sequences", help="Random sequences without a recording, at least 1.")]
 RANDOM = 20
 
 
@@ -142,6 +142,7 @@ def _judge(
 
     try:
         check_json_target(json_target)
+        require_range("--sequences", random, 1)
         for file in recordings:
             if not file.is_file():
                 raise InputError(f"{file}: no such recording")

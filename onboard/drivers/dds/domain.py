@@ -80,6 +80,8 @@ FAST_DDS = "1.15"
 
 KNOWS_DESCRIPTIONS = 11
 """Cyclone's first release that can ignore type descriptions."""
+BINDING = int(version("cyclonedds").split(".")[0])
+"""Release of the installed one, read at the import: later the process may lack the right to read it."""
 
 _domains: dict[int, tuple[str, Domain]] = {}
 """The configured domains of this process, never released: a garbage-collected `Domain` loses its configuration, and the
@@ -113,7 +115,7 @@ def _quoted(text: str) -> str:
 
 def ignores_descriptions() -> bool:
     """Return whether this Cyclone DDS has a setting to ignore Fast DDS's type descriptions."""
-    return int(version("cyclonedds").split(".")[0]) >= KNOWS_DESCRIPTIONS
+    return BINDING >= KNOWS_DESCRIPTIONS
 
 
 def _compatibility() -> str:
