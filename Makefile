@@ -121,7 +121,7 @@ docs-check: $(VENV)/.runtime ## say which figures in the documents are of other 
 	@$(BIN)/python .ci/docs_check.py
 
 .PHONY: check
-check: test-all bench lint ## everything that CI runs
+check: test-all lint ## the tests, format, lint and types, as CI
 
 .PHONY: setup
 setup: $(VENV)/.runtime ## prepare .venv for the commands of README

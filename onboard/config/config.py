@@ -92,7 +92,8 @@ class RatesSection(Section):
     delay_ticks: ticks from sensing to acting, as the policy was trained
     lead_ms: a tick in which a decision acts begins this early and sends on time; more than the tick's work takes, and
              at most half of a tick [ms]
-    fifo_priority: priority of the tick under SCHED_FIFO, if this user may have it; 0 leaves the scheduler as it is
+    fifo_priority: priority under SCHED_FIFO outside of the service, if this user may have it (the unit has 40);
+                   0 leaves the scheduler as it is
     core: processor core for the tick alone; all other threads and the camera processes keep off it
     budget_ms: time for sensing, fusing and inferring; longer is counted [ms]
     deadline_misses_to_stop: late decisions in a row after which the command is zero
@@ -102,7 +103,7 @@ class RatesSection(Section):
     ticks_per_decision: int = Field(10, ge=1)
     delay_ticks: int = Field(3, ge=1)
     lead_ms: float = Field(8.0, ge=0.0, le=10.0)
-    fifo_priority: int = Field(40, ge=0, le=98)
+    fifo_priority: int = Field(0, ge=0, le=98)
     core: int | None = Field(None, ge=0, examples=[3])
     budget_ms: Positive = 70.0
     deadline_misses_to_stop: int = Field(3, ge=1, le=10)

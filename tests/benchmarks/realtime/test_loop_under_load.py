@@ -21,12 +21,11 @@ import numpy as np
 import pytest
 
 from onboard.commands.doctor.service import may_run_first
-from onboard.config.config import RatesSection
 
 PROGRAM = Path(__file__).parents[2] / "rigs/machine/loaded_loop.py"
 SECONDS = float(os.environ.get("LOOP_SECONDS", "60"))
 START_S = 300.0
-PRIORITY = RatesSection().fifo_priority
+PRIORITY = 40
 STRESS = ("stress-ng", "--cpu", "2", "--io", "1", "--vm", "1", "--vm-bytes", "128m", "--quiet")
 PERIOD_US = 5000
 LONGEST_US = 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,12 +22,22 @@ from tests.calib.learned.small_drive import plant, series
 SMALL = Recipe(max_length=64, steps=20, batch=32)
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Keep PyTorch's threads from waiting for each other on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def training(model: str = "hybrid-dynamic", recipe: Recipe = SMALL, transform: str = "egocentric") -> Training:
     one = series()
     spans = [one.spans(a, b) for a, b in ((0.0, 0.6), (0.6, 0.7))]
     return training_of(one, plant(), *spans, recipe, "data", model, transform)
 
 
+@pytest.mark.timeout(600)
 def test_the_hybrid_learns_the_slip() -> None:
     one = series()
     held_out = one.spans(0.7, 1.0)

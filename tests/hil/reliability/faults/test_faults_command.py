@@ -55,6 +55,7 @@ def test_a_rule_that_is_broken_is_exit_code_1_and_named(monkeypatch: pytest.Monk
 
 def test_a_run_in_which_nothing_drives_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "twist_of", lambda _: Twist(0.0, 0.0))
+    monkeypatch.setattr(decision, "replaced", lambda state, _: state)
     done = run("--sim", "--only", "e_stop", "--processes", "none")
     assert done.exit_code != 0
     assert "0 passed, 0 failed, 1 nothing shown, 0 not run" in done.stdout
