@@ -53,14 +53,11 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
     cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}}
     cameras |= {} if given.cameras.color == "none" else {"color": "dds"}
-    # The simulated robot runs on the same cores and would wait for a runtime that comes first.
-    rates = {} if "fifo_priority" in given.rates.model_fields_set else {"fifo_priority": 0}
     cameras |= {} if depth_noise else {"unchanged_m": 0.0}
     return given.model_copy(
         update={
             "robot": given.robot.model_copy(update=robot),
             "cameras": given.cameras.model_copy(update=cameras),
-            "rates": given.rates.model_copy(update=rates),
             "odometry": given.odometry.model_copy(update={"input": "dds"}),
             "policy": given.policy.model_copy(update=policy),
             "record": given.record.model_copy(update={"directory": given.record.directory.resolve()}),

@@ -60,8 +60,7 @@ def target_config(given: Config, model: str | None, network: Network) -> Config:
     peers = [LOCAL] if ours.interface == LOOPBACK else [address_towards(peer) for peer in ours.peers]
     theirs = {"interface": network.target_interface or ours.interface, "peers": peers, "publish_used": True}
     made = demo_config(given, model)
-    rates = made.rates if network.address is None else given.rates  # alone on its machine it keeps its priority
-    return made.model_copy(update={"dds": ours.model_copy(update=theirs), "rates": rates})
+    return made.model_copy(update={"dds": ours.model_copy(update=theirs)})
 
 
 def address_towards(other: str) -> str:

@@ -164,7 +164,7 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     same = {"scan", "limits_scan", "recovery", "limits", "goal", "dds"}
     assert all(getattr(whole, name) == getattr(asked, name) for name in same)
     assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (asked.cameras.unchanged_m, asked.cameras.stale_ms)
-    assert whole.rates == asked.rates.model_copy(update={"fifo_priority": 0})
+    assert whole.rates == asked.rates
     assert demo_config(asked, None, depth_noise=False).cameras.unchanged_m == 0.0
     assert demo_config(asked, None).policy.model == "onboard-v1"
     assert demo_config(asked, "reactive").policy.model == "reactive"

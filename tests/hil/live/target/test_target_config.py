@@ -74,10 +74,10 @@ def written(folder: Path, config: Config) -> tuple[str, Config]:
 
 def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> None:
     text, read = written(tmp_path, target_config(DEFAULT, "reactive", Network()))
-    assert [line for line in text.splitlines() if line.startswith("[")] == ["[rates]", "[policy]", "[dds]"]
+    assert [line for line in text.splitlines() if line.startswith("[")] == ["[policy]", "[dds]"]
     assert read.policy.model == "reactive"
     assert read.dds.publish_used
-    assert read.rates == DEFAULT.rates.model_copy(update={"fifo_priority": 0}), "world and runtime share this machine"
+    assert read.rates == DEFAULT.rates
     assert read.robot == Config().robot
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["target.toml"]
 
