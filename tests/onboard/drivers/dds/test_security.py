@@ -130,9 +130,9 @@ def test_without_keys_nothing_of_security_is_set():
 
 def test_a_library_that_does_not_know_a_setting_is_not_given_it(monkeypatch):
     """The one with the plugins (0.10) refuses what the wheel's (11.0) needs beside Fast DDS."""
-    monkeypatch.setattr(domain, "version", lambda _: "11.0.1")
+    monkeypatch.setattr(domain, "BINDING", 11)
     assert "Compatibility" in cyclone_xml(DdsSection())
-    monkeypatch.setattr(domain, "version", lambda _: "0.10.5")
+    monkeypatch.setattr(domain, "BINDING", 0)
     assert "Compatibility" not in cyclone_xml(DdsSection())
 
 
