@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from calib.learned.experiment import CHECKPOINTS, EXPERIMENT_FILE, load_experiment, trained_lengths
 from calib.learned.office import REAL, WORLDS, Gap, Office
-from hil.physics.kernels.reality_gap.report import check_page, put_section
+from hil.reality_gap.report import check_page, put_section
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json
 
 NAME = "drives"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from calib.wheels.fit import MOST_NODES, Reference, by_end, by_fixes, by_gyroscope
-from calib.wheels.odometry import NAMES, measured, result
+from calib.wheels.fit_verdict import NAMES, measured, result
 from calib.wheels.runs import Run, read_run
 from calib.wheels.scan_match import by_scans
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calib.learned.kernels import Floats, Ints, forward_posed, roll_learned
+from calib.learned.compiled_rollouts import Floats, Ints, forward_posed, roll_learned
 from calib.learned.series import Series, history, lags_of, motion_by, seen_of, starts_in
 from hil.physics.motion.learned import LearnedModel
 from onboard.config.plant_model import Plant

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from calib.dynamics.identification import identify
 from calib.dynamics.motion_log import MotionLog, read_logs
 from calib.learned.collect import Collected, Collector, Rectangle, empty_room
-from calib.learned.kernels import Ints
+from calib.learned.compiled_rollouts import Ints
 from calib.learned.series import Series, series_of
 from hil.physics.collision_world import Body
 from hil.physics.motion.hidden_effects import load_hidden_effects

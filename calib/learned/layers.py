@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calib.learned.kernels import Floats, Ints, backward_axis, backward_posed, forward_axis, forward_posed
+from calib.learned.compiled_rollouts import Floats, Ints, backward_axis, backward_posed, forward_axis, forward_posed
 
 
 def _array(tensor: Tensor) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calib.learned.kernels import Ints
+from calib.learned.compiled_rollouts import Ints
 
 LOSSES = ("mse", "gapped", "chamfer")
 YAW_M = 1.0

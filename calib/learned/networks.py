@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calib.learned.kernels import Floats, Ints
+from calib.learned.compiled_rollouts import Floats, Ints
 from calib.learned.layers import PlantLayer, PosedLayer
 from calib.learned.series import Seen, Series, axes_of, lags_of, motion_by, seen_of
 from hil.physics.motion.learned import LearnedModel, outputs_of

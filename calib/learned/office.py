@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from calib.learned.compiled_rollouts import Floats
 from calib.learned.experiment import checkpoint_file, hidden_plant, with_motion
-from calib.learned.kernels import Floats
 from hil.drive.episodes import EpisodeSet, load_episodes
 from hil.drive.fast.drive import drive_fast
 from hil.drive.setting import Outcome, Setting, goal_tick
@@ -21,10 +21,10 @@ from hil.evaluate.metrics import Interval, bootstrap, wilson
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.physics.kernel_effects import action_of, period_ticks
-from hil.physics.kernels.generate import generate
-from hil.physics.kernels.manager import KernelSet
-from hil.physics.kernels.state_table import StateTable, load_state_table
-from hil.physics.kernels.transitions import Log, joined
+from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.kernel_set import KernelSet
+from hil.physics.state_kernels.state_table import StateTable, load_state_table
+from hil.physics.state_kernels.transitions import Log, joined
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import Plant, load_plant
@@ -35,7 +35,7 @@ from onboard.values.messages import Decision, Memory, Observation, Twist
 REAL, PLAIN, IDENTIFIED, LEARNED, KERNELS, BOTH = WORLDS = (
     "real", "plain", "identified", "learned", "kernels", "both",
 )  # fmt: skip
-ROBOT_TABLE = Path(__file__).parents[2] / "hil" / "physics" / "kernels" / "robot.toml"
+ROBOT_TABLE = Path(__file__).parents[2] / "hil" / "physics" / "state_kernels" / "robot.toml"
 MODEL = "hybrid-dynamic"
 FIRST_LOG_SEED = 1000
 """Seeds of the drives from which kernels are made; the judged drives have others."""

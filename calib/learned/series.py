@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.dynamics.motion_log import Floats, MotionLog
-from calib.learned.kernels import roll_plant
+from calib.learned.compiled_rollouts import roll_plant
 from hil.physics.motion.learned import STATE, history_rows
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calib.learned.kernels import Ints
+from calib.learned.compiled_rollouts import Ints
 from calib.learned.losses import loss_of, offsets_of
 from calib.learned.networks import Dynamics, Material, Roller, architecture, material_of
 from calib.learned.series import Series, longest_in, starts_in

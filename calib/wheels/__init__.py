@@ -1,1 +1,1 @@
-"""Wheel odometry against a reference, and the check of a later session against the calibration."""
+"""Wheel odometry against a reference: what the wheels really do, and whether the fit can be trusted."""

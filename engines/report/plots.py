@@ -14,7 +14,7 @@ from rich.progress import track
 
 from engines.report.results.markdown import signed
 from engines.report.results.result_files import REFERENCE, REFERENCE_SET, Evaluated
-from hil.commands.evaluate import load_robot
+from hil.commands.judge.evaluate import load_robot
 from hil.drive.picture import FREE, GOAL, HANGING, INK, LARGEST_PX, LOW, MARGIN_M, OVERSAMPLE, START, WALL
 from hil.evaluate.baselines.registry import POLICIES, check_policy, model_of
 from hil.evaluate.campaign import jobs_of

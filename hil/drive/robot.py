@@ -18,9 +18,9 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, SimState, Simulation
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.kernel_effects import BaseKernels, Effect
-from hil.physics.kernels.manager import KernelSet
 from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import STEP_NS, STEP_S
+from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.walkers import Crowd, bodies_of, walk
 from hil.sensors.camera import rays_of, render_color, render_depth
 from hil.sensors.depth_noise import DepthNoise, load_depth_noise

@@ -12,7 +12,7 @@ from hil.drive.robot import TICK_HZ, Senses
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
-from hil.physics.kernels.manager import KernelSet
+from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.sensors.direct_scan import ScanKind
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts

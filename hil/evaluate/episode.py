@@ -23,7 +23,7 @@ from hil.maps.materials import draw_look
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
-from hil.physics.kernels.manager import KernelSet
+from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
 from hil.scene.walkers import Crowd, crowd_of, walking_space

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hil.physics.kernels.manager import KernelSet, effect, load_kernels
-from hil.physics.kernels.state_table import ActionGrid, Array, StateTable
 from hil.physics.simulated_base import STEP_S
+from hil.physics.state_kernels.kernel_set import KernelSet, effect, load_kernels
+from hil.physics.state_kernels.state_table import ActionGrid, Array, StateTable
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from hil.physics.kernel_effects import action_of, check_robot_table, period_ticks, state_vector
-from hil.physics.kernels.state_table import Array, StateTable
-from hil.physics.kernels.transitions import Log, check_log, joined
+from hil.physics.state_kernels.state_table import Array, StateTable
+from hil.physics.state_kernels.transitions import Log, check_log, joined
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from onboard.values.errors import InputError

@@ -12,8 +12,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
-from hil.commands.replay import as_json
-from hil.commands.report import timelines_of
+from hil.commands.judge.replay import as_json
+from hil.commands.look.report import timelines_of
 from hil.recordings.bags.bag import open_bag
 from hil.recordings.locate import takes_of
 from hil.recordings.recording import open_recording

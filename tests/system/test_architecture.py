@@ -91,7 +91,7 @@ def test_each_room_has_its_row_and_says_its_sentence() -> None:
 #   source                                       our modules that it names
 NAMING = [
     ("import onboard.halt",                        []),
-    ("Interpreter('hil.commands.simulation')",     ["hil.commands.simulation"]),
+    ("Interpreter('hil.commands.drive.simulation')",     ["hil.commands.drive.simulation"]),
     ("[sys.executable, '-m', 'onboard.halt']",     ["onboard.halt"]),
     ("Command('calib.commands.gap:gap')",          ["calib.commands.gap"]),
     ("unit = 'onboard.service'",                   []),

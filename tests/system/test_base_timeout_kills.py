@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.commands.kills import as_json, stated_bound
+from hil.commands.judge.kills import as_json, stated_bound
 from hil.physics.simulated_base import Rolled
 from hil.reliability.kills.trial import Kill, Trial, run_trial
 from onboard.config.config import DEFAULT_ROBOT, load_config

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from onboard.commands.bench.computing import decisions, engine, fusion, resizing
 from onboard.commands.bench.lateness import KERNEL, MISSING, lateness
-from onboard.commands.bench.limits import limits
 from onboard.commands.bench.output import commands, recording
 from onboard.commands.bench.rows import Row
+from onboard.commands.bench.slowdowns import limits
 from onboard.commands.bench.start import starts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.commands.doctor.finding import Finding

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from calib.__main__ import app
 from calib.wheels.fit import Reference, by_end, by_fixes, by_gyroscope
-from calib.wheels.odometry import Wheels, measured, result
+from calib.wheels.fit_verdict import Wheels, measured, result
 from calib.wheels.runs import Floats, about_vertical, read_run
 from calib.wheels.scan_match import by_scans
 from onboard.values.errors import InputError

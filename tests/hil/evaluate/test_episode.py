@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import structlog
 
-from hil.commands.evaluate import load_robot
+from hil.commands.judge.evaluate import load_robot
 from hil.drive.setting import MAX_S, Outcome, Setting
 from hil.evaluate import episode as episode_driver
 from hil.evaluate.campaign import Job, jobs_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.commands.evaluate import load_robot
+from hil.commands.judge.evaluate import load_robot
 from hil.evaluate.campaign import Driven, Job, jobs_of
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands.evaluate import load_robot
+from hil.commands.judge.evaluate import load_robot
 from hil.drive.conditions import CONDITIONS_FILE, load_conditions
 from hil.evaluate import evaluation
 from hil.evaluate.campaign import difference_of

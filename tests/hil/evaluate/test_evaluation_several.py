@@ -7,7 +7,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from hil.commands.evaluate import as_json, evaluate_each, load_robot
+from hil.commands.judge.evaluate import as_json, evaluate_each, load_robot
 from hil.evaluate.campaign import Driven, Job
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hil.__main__ import app
 from hil.commands import baselines
-from hil.commands.evaluate import load_robot
+from hil.commands.judge.evaluate import load_robot
 from hil.evaluate.campaign import Driven
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source

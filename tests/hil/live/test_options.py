@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import hil.__main__
 from engines.__main__ import main as engines_app
-from hil.commands.twin import PAPER_MOUNTS
+from hil.commands.drive.twin import PAPER_MOUNTS
 
 
 class RanError(Exception):
@@ -21,21 +21,21 @@ class RanError(Exception):
 
 #   program, arguments, what the command runs, what the option changes in the arguments of the call
 OPTIONS: list[tuple[Any, list[str], str, Callable[..., object], object]] = [
-    (hil.__main__.app, ["sim", "--no-depth-noise"], "hil.commands.simulation:SimulatedRobot",
+    (hil.__main__.app, ["sim", "--no-depth-noise"], "hil.commands.drive.simulation:SimulatedRobot",
      lambda *given: given[5].depth_noise, False),
-    (hil.__main__.app, ["twin", "--image-every", "4"], "hil.commands.twin:run_twin",
+    (hil.__main__.app, ["twin", "--image-every", "4"], "hil.commands.drive.twin:run_twin",
      lambda *given: given[4].image_every, 4),
-    (hil.__main__.app, ["guard", "--margin", "0.5"], "hil.commands.twin:run_guard",
+    (hil.__main__.app, ["guard", "--margin", "0.5"], "hil.commands.drive.twin:run_guard",
      lambda *given: given[1].margin_m, 0.5),
-    (hil.__main__.app, ["twin-latency", "--paper"], "hil.commands.twin:run_latency",
+    (hil.__main__.app, ["twin-latency", "--paper"], "hil.commands.drive.twin:run_latency",
      lambda *given: given[2].mounts, PAPER_MOUNTS),
-    (hil.__main__.app, ["view", "--no-images"], "hil.commands.view:run_view",
+    (hil.__main__.app, ["view", "--no-images"], "hil.commands.look.view:run_view",
      lambda options: options.images, False),
     (hil.__main__.app, ["import", "bag", "--out", "a.mcap", "--laser", "/front", "--commands", "/cmd"],
-     "hil.commands.import_bag:import_bag",
+     "hil.commands.judge.import_bag:import_bag",
      lambda *given, **_: [given[2].roles[role] for role in ("laser", "commands")], ["/front", "/cmd"]),
     (hil.__main__.app, ["target", "--target", "127.0.0.1", "--interface", "eth0", "--target-interface", "eth7"],
-     "hil.commands.target:check_files", lambda config: config.dds.interface, "eth7"),
+     "hil.commands.judge.target:check_files", lambda config: config.dds.interface, "eth7"),
     (engines_app, ["build", "onboard-v1", "--cache", "engines-here", "--no-fp16"],
      "engines.export.tensorrt:build_and_check",
      lambda model, cache, **others: (cache, others["fp16"]), (Path("engines-here"), False)),

@@ -12,7 +12,7 @@ from mcap.stream_reader import StreamReader
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands.report import Pages
+from hil.commands.look.report import Pages
 from hil.recordings.recording import open_recording
 from hil.replay.compare import Compared, FieldCount, Found, SessionCount
 from hil.replay.compared_fields import Difference

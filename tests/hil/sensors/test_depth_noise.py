@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from hil.commands.depth_noise import compare, summary
+from hil.commands.develop.depth_noise import compare, summary
 from hil.sensors.depth_calibration.fit import FOCAL_PX, UNIT_M, as_toml, read_frames, same_scenes, slanted_planes
 from hil.sensors.depth_calibration.kernels import blob_areas, fill_holes, runs_of
 from hil.sensors.depth_calibration.plot import save_comparison

@@ -14,7 +14,7 @@ pytest.importorskip("rerun")
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands.view import summary
+from hil.commands.look.view import summary
 from hil.view.queue import Shown
 from hil.view.viewer import ViewOptions, run_view
 from onboard.config.config import DEFAULT_ROBOT

@@ -23,8 +23,8 @@ from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.metrics import wilson
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
-from hil.physics.kernels.manager import KernelSet, no_kernels
-from hil.physics.kernels.state_table import StateTable
+from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels
+from hil.physics.state_kernels.state_table import StateTable
 from hil.scene.doors import Blocking
 from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hil.commands.soak import RECORD
+from hil.commands.judge.soak import RECORD
 from hil.drive.sensing import without_cameras
 from hil.live.target.goals import Place
 from hil.physics.free_space import Episode

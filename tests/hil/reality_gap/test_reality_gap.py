@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.physics.kernels.manager import no_kernels
-from hil.physics.kernels.reality_gap.command import EXPERIMENTS
-from hil.physics.kernels.reality_gap.five_runs import RUNS, five_runs
-from hil.physics.kernels.reality_gap.report import check_page, write_page
-from hil.physics.kernels.reality_gap.result import GapResult, mean_of
-from hil.physics.kernels.state_table import load_state_table
+from hil.commands.judge.reality_gap import EXPERIMENTS
+from hil.physics.state_kernels.kernel_set import no_kernels
+from hil.physics.state_kernels.state_table import load_state_table
+from hil.reality_gap.five_runs import RUNS, five_runs
+from hil.reality_gap.report import check_page, write_page
+from hil.reality_gap.result import GapResult, mean_of
 from onboard.values.errors import InputError
 
 

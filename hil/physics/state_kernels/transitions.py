@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil.physics.kernels.state_table import Array, StateTable
+from hil.physics.state_kernels.state_table import Array, StateTable
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 

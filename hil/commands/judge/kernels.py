@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from hil.physics.kernels.generate import generate
-from hil.physics.kernels.manager import save_kernels
-from hil.physics.kernels.state_table import load_state_table
+from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.kernel_set import save_kernels
+from hil.physics.state_kernels.state_table import load_state_table
 from hil.recordings.transitions import read_runs
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
-ROBOT_TABLE = Path(__file__).parents[1] / "robot.toml"
+ROBOT_TABLE = Path(__file__).parents[2] / "physics" / "state_kernels" / "robot.toml"
 GENERATE, SUFFIX = "generate", ".npz"
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from hil.physics.kernels.state_table import Array, StateTable
-from hil.physics.kernels.transitions import difference, state_distance
+from hil.physics.state_kernels.state_table import Array, StateTable
+from hil.physics.state_kernels.transitions import difference, state_distance
 from onboard.config.toml_file import validation_lines
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hil.physics.kernels.reality_gap.five_runs import Experiment, five_runs
-from hil.physics.kernels.reality_gap.ramp import RampSettings, RampVehicle
-from hil.physics.kernels.reality_gap.report import WORDS, check_page, write_page
-from hil.physics.kernels.reality_gap.result import GapResult
-from hil.physics.kernels.reality_gap.shuttle import Shuttle, ShuttleSettings
-from hil.physics.kernels.state_table import load_state_table
+from hil.physics.state_kernels.state_table import load_state_table
+from hil.reality_gap.five_runs import Experiment, five_runs
+from hil.reality_gap.ramp import RampSettings, RampVehicle
+from hil.reality_gap.report import WORDS, check_page, write_page
+from hil.reality_gap.result import GapResult
+from hil.reality_gap.shuttle import Shuttle, ShuttleSettings
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.config.toml_file import Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError

@@ -12,7 +12,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hil.commands.evaluate import WIDTH, EpisodesOption, MapsOption, MoreMapsArgument, SeedOption, SetOption, load_robot
+from hil.commands.judge.evaluate import (
+    WIDTH,
+    EpisodesOption,
+    MapsOption,
+    MoreMapsArgument,
+    SeedOption,
+    SetOption,
+    load_robot,
+)
 from hil.drive.episode_sets import COMMITTED_SET
 from hil.drive.setting import REACHED_M, Setting
 from hil.evaluate.campaign import noise_seed

@@ -35,7 +35,7 @@ from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 
-TWIN = Path(__file__).parents[1] / "live" / "twin" / "data"
+TWIN = Path(__file__).parents[2] / "live" / "twin" / "data"
 ROBOT = TWIN / "robot.toml"
 """Configuration of the default robot with a twin."""
 PAPER_MOUNTS = TWIN / "paper_mounts.toml"

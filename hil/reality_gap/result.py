@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
-from hil.physics.kernels.reality_gap.five_runs import RUNS, FiveRuns
-from hil.physics.kernels.state_table import Array
+from hil.physics.state_kernels.state_table import Array
+from hil.reality_gap.five_runs import RUNS, FiveRuns
 
 CONFIDENCE = 0.95
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.commands.replay import ModelOption
+from hil.commands.judge.replay import ModelOption
 from hil.drive.episodes import choose
 from hil.live.demo import demo_config
 from hil.physics.collision_world import body_of

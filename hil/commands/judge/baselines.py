@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.commands.evaluate import (
+from hil.commands.judge.evaluate import (
     WIDTH,
     EpisodesOption,
     JobsOption,

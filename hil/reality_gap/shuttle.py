@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from hil.physics.kernels.manager import KernelArrays, effect
-from hil.physics.kernels.reality_gap.five_runs import Driven, Policy
-from hil.physics.kernels.state_table import Array
-from hil.physics.kernels.transitions import Ints, Log
+from hil.physics.state_kernels.kernel_set import KernelArrays, effect
+from hil.physics.state_kernels.state_table import Array
+from hil.physics.state_kernels.transitions import Ints, Log
+from hil.reality_gap.five_runs import Driven, Policy
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, PositiveFraction, Section
 from onboard.values.kernel import kernel
 
@@ -58,7 +58,7 @@ class Sarsa(Section):
 
 
 class ShuttleSettings(Section):
-    """`hil/physics/kernels/reality_gap/shuttle.toml`."""
+    """`hil/reality_gap/shuttle.toml`."""
 
     mission: Mission
     controller: Controller

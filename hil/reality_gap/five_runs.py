@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hil.physics.kernels.generate import generate
-from hil.physics.kernels.manager import KernelArrays, no_kernels
-from hil.physics.kernels.state_table import Array, StateTable
-from hil.physics.kernels.transitions import Log
+from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.kernel_set import KernelArrays, no_kernels
+from hil.physics.state_kernels.state_table import Array, StateTable
+from hil.physics.state_kernels.transitions import Log
 
 RUNS = ("design", "deploy", "kernels", "redesign_kernels", "redeploy")
 CURVE_POINTS = 50

@@ -9,10 +9,10 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from hil.physics.kernels.manager import KernelArrays, effect
-from hil.physics.kernels.reality_gap.five_runs import Driven, Policy
-from hil.physics.kernels.state_table import Array
-from hil.physics.kernels.transitions import Ints, Log
+from hil.physics.state_kernels.kernel_set import KernelArrays, effect
+from hil.physics.state_kernels.state_table import Array
+from hil.physics.state_kernels.transitions import Ints, Log
+from hil.reality_gap.five_runs import Driven, Policy
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section
 from onboard.values.kernel import kernel
 
@@ -68,7 +68,7 @@ class Ramp(Section):
 
 
 class RampSettings(Section):
-    """`hil/physics/kernels/reality_gap/ramp.toml`."""
+    """`hil/reality_gap/ramp.toml`."""
 
     mission: Mission
     vehicle: Vehicle

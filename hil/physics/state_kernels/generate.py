@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hil.physics.kernels.manager import KernelSet, no_kernels
-from hil.physics.kernels.state_table import Array, StateTable
-from hil.physics.kernels.transitions import TURN, Counted, Ints, Log, Merged, check_log, merge
+from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels
+from hil.physics.state_kernels.state_table import Array, StateTable
+from hil.physics.state_kernels.transitions import TURN, Counted, Ints, Log, Merged, check_log, merge
 from onboard.values.errors import InputError
 
 LEAST_SINGULAR = 1e-3

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.kernels.generate import generate
-from hil.physics.kernels.manager import KernelSet, effect, first_active, load_kernels, no_kernels, save_kernels
-from hil.physics.kernels.state_table import StateTable
-from hil.physics.kernels.transitions import Log, distances, joined, merge, state_distance
+from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.kernel_set import KernelSet, effect, first_active, load_kernels, no_kernels, save_kernels
+from hil.physics.state_kernels.state_table import StateTable
+from hil.physics.state_kernels.transitions import Log, distances, joined, merge, state_distance
 from onboard.values.errors import InputError
 
 TABLE = StateTable.model_validate(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hil.physics.kernels.reality_gap.result import GapResult
-from hil.physics.kernels.state_table import Array
+from hil.physics.state_kernels.state_table import Array
+from hil.reality_gap.result import GapResult
 from onboard.commands.cli import markdown_table
 from onboard.values.errors import InputError
 

@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
+from hil.commands.judge.kernels import ROBOT_TABLE
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.physics.collision_world import Body
 from hil.physics.kernel_effects import BaseKernels, check_robot_table, load_robot_kernels, state_vector
-from hil.physics.kernels.generate import generate
-from hil.physics.kernels.manager import KernelSet, no_kernels, save_kernels
-from hil.physics.kernels.reality_gap.kernels_command import ROBOT_TABLE
-from hil.physics.kernels.state_table import StateTable, load_state_table
+from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels, save_kernels
+from hil.physics.state_kernels.state_table import StateTable, load_state_table
 from hil.recordings.transitions import read_runs
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist

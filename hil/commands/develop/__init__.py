@@ -1,0 +1,1 @@
+"""Commands of `onboard-hil` for those who change the code."""

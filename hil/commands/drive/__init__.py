@@ -1,0 +1,1 @@
+"""Commands of `onboard-hil` that drive a simulated robot over DDS."""

@@ -1,0 +1,1 @@
+"""Commands of `onboard-hil` that show a drive."""
