@@ -111,13 +111,14 @@ class DemoOptions:
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
     with (
+        Signals() as signals,
         contextlib.closing(Interpreter("hil.live.simulator")) as sim,
         contextlib.closing(Interpreter("onboard.commands.run")) as run,
     ):
-        return _run_demo(options, sim, run)
+        return _run_demo(options, sim, run, signals)
 
 
-def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[str, Any]:
+def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter, signals: Signals) -> dict[str, Any]:
     """As `run_demo`, in the interpreters of the two processes, which import while the input is checked."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
@@ -131,8 +132,8 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[
         episodes = tour(space, scenario.episode, options.goals, options.seed)
     files = Files(options.out.resolve(), scenario.label, base, ("sim", "run"))
     sys.stderr.write(in_effect_text(base))
+    signals.check()
     with (
-        Signals() as signals,
         contextlib.closing(Wire(base.dds)) as wire,
         _view_of(files, options) as viewer,
         _processes(files, options, (sim, run)) as children,
@@ -140,6 +141,7 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter) -> dict[
         if viewer is not None:
             _wait_for_view(viewer)
         link = DriveLink(wire, base, children, options.map_name)
+        signals.check()
         legs = _drive(link, base, episodes, options)
         if viewer is not None:
             sys.stderr.write(f"{link.view.state}; close the view or press Ctrl-C to end\n")

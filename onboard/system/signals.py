@@ -9,7 +9,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 KILLED_BY = 128
@@ -24,6 +24,7 @@ class Signals:
 
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None
+        self._number: int | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -37,16 +38,27 @@ class Signals:
             signal.signal(number, handler)
 
     def stop_with(self, stop: Callable[[], None]) -> None:
-        """Call `stop` for every later signal, instead of ending the process."""
+        """Call `stop` for every later signal, instead of ending the process. Raises as `check`."""
+        self.check()
         self._stop = stop
+
+    def check(self) -> None:
+        """Raise again for an earlier signal: Python drops an exception that rises in a finalizer or a C callback."""
+        if self._number is not None:
+            self._end(self._number)
 
     def _arrived(self, number: int, _frame: FrameType | None) -> None:
         if self._stop is not None:
             self._stop()
-        elif number == signal.SIGINT:
-            raise KeyboardInterrupt
         else:
-            raise SystemExit(KILLED_BY + number)
+            self._number = number
+            self._end(number)
+
+    @staticmethod
+    def _end(number: int) -> NoReturn:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(KILLED_BY + number)
 
 
 async def run_beside(main: Coroutine[Any, Any, None], helper: Coroutine[Any, Any, None]) -> None:

@@ -30,6 +30,20 @@ def test_what_runs_is_asked_to_stop_every_time(number: signal.Signals) -> None:
     assert asked == [number, number]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_in_a_finalizer_is_not_lost() -> None:
+    """Python prints and drops what a finalizer raises, so the command would go on."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    with Signals() as signals:
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            signals.stop_with(lambda: None)
+
+
 def test_the_handlers_before_come_back_whatever_happens() -> None:
     before = [signal.getsignal(number) for number in ENDING]
     with pytest.raises(ValueError), Signals():
