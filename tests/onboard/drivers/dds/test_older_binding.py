@@ -1,12 +1,13 @@
 """The wire on binding 0.10.5 and Debian's libddsc, which a machine without a wheel has (`.ci/prepare-cyclone`).
 
 The tests of the wire run again, in a process with that binding in front of the other. `test_ros2.py` is not among them:
-libddsc 0.10.2 crashes beside two Fast DDS nodes (HARDWARE.md).
+libddsc 0.10.2 crashes beside two Fast DDS nodes, and rarely without them (HARDWARE.md). Such a crash is repeated once.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,9 +43,14 @@ def test_the_tests_of_the_wire_pass_on_binding_0_10_5(tmp_path: Path) -> None:
     )
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     files = [str(Path(__file__).parent / name) for name in FILES]
-    found = [
-        subprocess.run([sys.executable, *one], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        for one in (["-c", which], [*words, *files])
-    ]
-    assert found[0].stdout.split() == ["0.10.5", str(tmp_path / "cyclonedds" / "__init__.py")], found[0].stderr
-    assert found[1].returncode == 0, found[1].stdout[-4000:]
+
+    def ran(*command: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, *command]
+        return subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    found = ran("-c", which)
+    assert found.stdout.split() == ["0.10.5", str(tmp_path / "cyclonedds" / "__init__.py")], found.stderr
+    passed = ran(*words, *files)
+    if passed.returncode == -signal.SIGSEGV:  # a crash of the library, seen once in eight runs
+        passed = ran(*words, *files)
+    assert passed.returncode == 0, passed.stdout[-4000:]
