@@ -78,9 +78,9 @@ def device_of(name: str) -> torch.device:
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Raise SystemExit for SIGTERM and SIGHUP, so that child processes end too. Under nohup SIGHUP stays ignored."""
-    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     with Signals():
-        if unheard:
+        if hangup_ignored:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         yield
 

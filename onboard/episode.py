@@ -83,5 +83,5 @@ def is_repeated(
     if not mission.driving or start is None or known is None:
         return False
     wheels, localization = situation.wheels, situation.localization
-    asked = start_frame.goal_in_start(request, start, wheels, localization, config.goal, config.dds)
-    return distance(Pose(*asked, 0.0), Pose(*known, 0.0)) <= SAME_M
+    requested = start_frame.goal_in_start(request, start, wheels, localization, config.goal, config.dds)
+    return distance(Pose(*requested, 0.0), Pose(*known, 0.0)) <= SAME_M

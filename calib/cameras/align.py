@@ -223,9 +223,9 @@ class _Problem:
         """Return distances of matches, then errors of the odometry, then of its scales, all by standard deviation."""
         placed, matches = self._like.at(vector), self._matches
         _, xy, _ = world(self._cloud, placed)
-        apart = ((xy[matches.one] - xy[matches.other]) * self._normals(placed)).sum(axis=1) / matches.sd_m
+        difference = ((xy[matches.one] - xy[matches.other]) * self._normals(placed)).sum(axis=1) / matches.sd_m
         scales = (placed.scales - 1.0) / SCALE_SD
-        return np.concatenate([apart, self._odometry_errors(placed).ravel(), scales])
+        return np.concatenate([difference, self._odometry_errors(placed).ravel(), scales])
 
     def _normals(self, placed: Placement) -> Floats:
         """Return the (m, 2) normals of the matches, turned with the mean of their two patches."""
@@ -253,8 +253,8 @@ class _Problem:
     def _odometry_errors(self, placed: Placement) -> Floats:
         before, after = placed.frames[:-1], placed.frames[1:]
         moved = np.column_stack([_rotated(-before[:, 2], after[:, :2] - before[:, :2]), after[:, 2] - before[:, 2]])
-        told = self._steps * placed.scales[[0, 0, 1]]
-        return np.asarray((moved - told) / self._step_sd)
+        expected = self._steps * placed.scales[[0, 0, 1]]
+        return np.asarray((moved - expected) / self._step_sd)
 
     def jacobian(self, vector: Floats) -> csr_matrix:
         """Return the (residuals, unknowns) sparse Jacobian."""
@@ -271,8 +271,8 @@ class _Problem:
             columns.append(column[kept])
             values.append(value[kept])
 
-        row, normals, apart = np.arange(m), self._normals(placed), xy[matches.one] - xy[matches.other]
-        twist = 0.5 * (normals[:, 0] * apart[:, 1] - normals[:, 1] * apart[:, 0]) / matches.sd_m
+        row, normals, difference = np.arange(m), self._normals(placed), xy[matches.one] - xy[matches.other]
+        twist = 0.5 * (normals[:, 0] * difference[:, 1] - normals[:, 1] * difference[:, 0]) / matches.sd_m
         for index, sign in ((matches.one, 1.0), (matches.other, -1.0)):
             weighted = sign * normals / matches.sd_m[:, None]
             camera, frame = cloud.camera[index], cloud.frame[index]

@@ -46,7 +46,7 @@ class Board:
     square_m: float
 
     @property
-    def told(self) -> str:
+    def options(self) -> str:
         """Return the options that state this board."""
         return f"--squares {self.columns}x{self.rows} --square-m {self.square_m:g}"
 
@@ -91,7 +91,7 @@ def draw_board(path: Path, board: Board) -> tuple[float, float]:
         raise InputError(f"--square-m {board.square_m:g}: a board of {size[0]}x{size[1]} dots, limit {4 * MAX_SIDE_PX}")
     _, layout = _charuco(board)
     image = Image.fromarray(layout.generateImage(size, marginSize=margin))
-    text = f"onboard-calib board {board.told}   Print at 100 %. Measure the squares."
+    text = f"onboard-calib board {board.options}   Print at 100 %. Measure the squares."
     ImageDraw.Draw(image).text(
         (margin, size[1] - 0.9 * margin), text, fill=0, font=ImageFont.load_default(0.6 * margin)
     )

@@ -163,7 +163,7 @@ def _solved(
     starts = np.array([_planar(guess.depth[name].base_from_camera) for name in names])
     aligned = align(cloud, starts, odometry, RADII_M if most == MOST_PATCHES else QUICK_RADII_M)
     scales = aligned.placement.scales
-    told = replace(
+    estimate = replace(
         base,
         residual_m=float(np.median(np.abs(aligned.residuals_m))) if len(aligned.residuals_m) else math.nan,
         odometry_scale=(float(scales[0]), float(scales[1])),
@@ -173,8 +173,8 @@ def _solved(
         cloud=cloud,
     )
     cameras = _extrinsics(names, {name: one.floor for name, one in seen.items()}, aligned)
-    reason = _refusal(names, aligned, cameras, told.residual_m) or too_far(guess.depth, cameras, limits)
-    return replace(told, reason=reason, cameras={} if reason else cameras)
+    reason = _refusal(names, aligned, cameras, estimate.residual_m) or too_far(guess.depth, cameras, limits)
+    return replace(estimate, reason=reason, cameras={} if reason else cameras)
 
 
 @dataclass(frozen=True, slots=True)

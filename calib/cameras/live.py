@@ -94,7 +94,7 @@ def followed(progress: Progress, inputs: Inputs, odometry: Motion) -> tuple[Prog
     settled_ns = since_ns + round(REST_S * NS_PER_S)
     frames = {name: frame.number for name, frame in inputs.depth.items() if frame.stamp_ns >= settled_ns}
     new = bool(frames) and len(frames) == len(inputs.depth) and frames != now.frames
-    here = now.stopped_at is not None and not _apart(now.stopped_at, pose)
+    here = now.stopped_at is not None and not _moved(now.stopped_at, pose)
     if not new or (here and now.images in (0, IMAGES_A_STOP)):
         return now, False
     first = now.images == 0
@@ -104,30 +104,30 @@ def followed(progress: Progress, inputs: Inputs, odometry: Motion) -> tuple[Prog
     return now, True
 
 
-def _apart(one: Pose, other: Pose) -> bool:
+def _moved(one: Pose, other: Pose) -> bool:
     moved = between(one, other)
     return math.hypot(moved.x_m, moved.y_m) >= APART_M or abs(moved.yaw_rad) >= APART_RAD
 
 
 def guide(
-    config: Config, inbox: Inbox, times_ns: Iterable[int], session: Session, tell: Callable[[Progress], None]
+    config: Config, inbox: Inbox, times_ns: Iterable[int], session: Session, show: Callable[[Progress], None]
 ) -> Progress:
-    """Record until all steps are done. times_ns: of the ticks; tell: shows the operator where they are.
+    """Record until all steps are done. times_ns: of the ticks; show: shows the operator where they are.
 
     Raises InputError without odometry or images for `SILENCE_S`, DriverError if a link is gone.
     """
-    progress, wheels, heard_ns = Progress(), OdometryState(), 0
+    progress, wheels, received_ns = Progress(), OdometryState(), 0
     for now_ns in times_ns:
         inputs = inbox.take(now_ns)
         for message in inputs.odometry:
             wheels = advance(wheels, message, config.odometry)
-        heard_ns = now_ns if (inputs.odometry and inputs.depth) or not heard_ns else heard_ns
-        if now_ns - heard_ns > SILENCE_S * NS_PER_S:
+        received_ns = now_ns if (inputs.odometry and inputs.depth) or not received_ns else received_ns
+        if now_ns - received_ns > SILENCE_S * NS_PER_S:
             missing = "odometry" if not inputs.odometry else "depth images"
             raise InputError(f"no {missing} for {SILENCE_S:g} s")
         progress, images = followed(progress, inputs, wheels.motion)
         session.tick(inputs, wheels.motion, STOP, images)
-        tell(progress)
+        show(progress)
         if progress.done:
             break
     return progress

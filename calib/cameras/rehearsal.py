@@ -106,11 +106,11 @@ class Wheels:
         """Return the odometry after a tick. moved: the twist that the base reports, before these errors."""
         way_m, turn_rad = abs(moved.v_mps) * STEP_S, abs(moved.w_radps) * STEP_S
         noise = self._rng.normal(0.0, 1.0, 2)
-        told = Twist(
+        measured = Twist(
             moved.v_mps * self._distance + float(noise[0]) * RANDOM_M * math.sqrt(way_m) / STEP_S,
             moved.w_radps * self._turn + float(noise[1]) * RANDOM_RAD * math.sqrt(turn_rad / (2.0 * math.pi)) / STEP_S,
         )
-        self.motion = Motion(integrate(self.motion.pose, told, STEP_S), told)
+        self.motion = Motion(integrate(self.motion.pose, measured, STEP_S), measured)
         return self.motion
 
 
@@ -229,8 +229,8 @@ def _check_alike(true: Mounts, believed: Mounts, path: Path) -> None:
     for name in {**true.depth, **believed.depth}:
         sizes = [(m.depth[name].width, m.depth[name].height) if name in m.depth else None for m in (true, believed)]
         if sizes[0] != sizes[1]:
-            told = ["none" if size is None else f"{size[0]}x{size[1]}" for size in sizes]
-            raise InputError(f"{path}: camera {name}: {told[1]}, {true.path} says {told[0]}")
+            sizes_text = ["none" if size is None else f"{size[0]}x{size[1]}" for size in sizes]
+            raise InputError(f"{path}: camera {name}: {sizes_text[1]}, {true.path} says {sizes_text[0]}")
 
 
 class _Drive:

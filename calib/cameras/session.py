@@ -12,7 +12,7 @@ from pathlib import Path
 from onboard.assembly.robot import session_of
 from onboard.config.config import Config, RecordSection
 from onboard.config.mounts import load_mounts
-from onboard.perception.scan_fusion import NOT_HEARD, ScanMemory, build_rig, fuse, reach_m
+from onboard.perception.scan_fusion import NO_SCAN, ScanMemory, build_rig, fuse, reach_m
 from onboard.policy.contract import NO_ACTION
 from onboard.policy.decision import Sensed
 from onboard.recording.recorder import Recorder
@@ -37,7 +37,7 @@ class Session:
         self._rig = build_rig(mounts, config.scan)
         self._recorder = recorder
         self._ticks = TickRecorder(recorder, config.dds, mounts, reach_m(self._rig))
-        self._memory, self._scan = ScanMemory(), NOT_HEARD
+        self._memory, self._scan = ScanMemory(), NO_SCAN
         self._number = self._images = 0
 
     def tick(self, inputs: Inputs, odometry: Motion, command: Twist, images: bool) -> None:

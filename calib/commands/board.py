@@ -201,7 +201,7 @@ def _mounts_file(
         mounts,
         changed,
         f"{', '.join(found.cameras)}: measured by `onboard-calib board` with images of {day}, {tied}.\n"
-        f"Board: {printed.told}. Corners are {max(found.rms_px.values()):.2f} px off (rms).",
+        f"Board: {printed.options}. Corners are {max(found.rms_px.values()):.2f} px off (rms).",
     )
 
 

@@ -18,7 +18,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 
 NAME = "drives"
 LOG_SEEDS = 2
-SAID = {
+WORLD_NAMES = {
     "real": "hidden effects",
     "plain": "the default robot's plant",
     "identified": "the identified plant",
@@ -73,19 +73,19 @@ def gap_table(gaps: dict[str, Gap]) -> str:
     real = gaps[REAL]
     rows = []
     for world, one in gaps.items():
-        apart = ("", "", "")
+        differences = ("", "", "")
         if world != REAL:
-            apart = (
+            differences = (
                 f"{100 * abs(one.success - real.success):.0f}",
                 f"{100 * abs(one.spl - real.spl):.1f}",
                 f"{one.path_m:.2f} ({one.path_interval[0]:.2f} to {one.path_interval[1]:.2f})",
             )
         rows.append((
-            world, SAID[world],
+            world, WORLD_NAMES[world],
             f"{100 * one.success:.0f} ({100 * one.success_interval[0]:.0f} to {100 * one.success_interval[1]:.0f})",
             f"{100 * one.spl:.1f} ({100 * one.spl_interval[0]:.1f} to {100 * one.spl_interval[1]:.1f})",
             f"{one.contacts:.2f} ({one.contacts_interval[0]:.2f} to {one.contacts_interval[1]:.2f})",
-            *apart,
+            *differences,
         ))  # fmt: skip
     headings = ("world", "base", "SR [%]", "SPL [%]", "contacts a drive", "SR apart", "SPL apart", "paths apart [m]")
     return markdown_table(headings, rows, words=2)

@@ -77,16 +77,16 @@ def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
     odometry, writer = wire.reader("odom"), wire.writer("cmd_vel_teleop")
     newest: OdometryMessage | None = None
     start: Pose | None = None
-    heard_s = began_s = time.monotonic()
-    due_s, told = began_s, 0
+    received_s = began_s = time.monotonic()
+    due_s, shown = began_s, 0
     try:
         while True:
             if stop():
                 return "stopped by the operator"
             for message in odometry.take():
-                newest, heard_s = odometry_from_ros(message.sample, 0), time.monotonic()
+                newest, received_s = odometry_from_ros(message.sample, 0), time.monotonic()
             now_s = time.monotonic()
-            if now_s - heard_s > (STALE_S if newest else FIRST_S):
+            if now_s - received_s > (STALE_S if newest else FIRST_S):
                 return "odometry is missing"
             if newest is not None:
                 if newest.pose is None:
@@ -95,9 +95,9 @@ def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
                 command = drive.command(now_s, compose(inverse(start), newest.pose), newest.twist)
                 if command is None:
                     return ""
-                if drive.pattern != told:
-                    told = drive.pattern
-                    sys.stderr.write(f"pattern {told} of {len(PATTERNS)}\n")
+                if drive.pattern != shown:
+                    shown = drive.pattern
+                    sys.stderr.write(f"pattern {shown} of {len(PATTERNS)}\n")
                 writer.write(ros_twist(command))
             due_s = max(due_s + PERIOD_S, now_s)
             odometry.wait(max(0.0, due_s - time.monotonic()))

@@ -39,14 +39,14 @@ def dynamics(
         return
     found = identify(read.logs)
     result = {**found.as_json(), "data_sha256": read.sha256}
-    said = _table(result)
+    text = _table(result)
     if out is not None:
         date = datetime.datetime.now(datetime.timezone.utc)
         kept = replace_file(out, plant_text(found, read.logs, read.sha256, date))
-        said += f"{out}: written{f'; the old one is kept as {kept}' if kept else ''}\n"
+        text += f"{out}: written{f'; the old one is kept as {kept}' if kept else ''}\n"
     if json_file is not None:
         write_json(json_file, result)
-    (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(said)
+    (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(text)
 
 
 def _table(result: dict[str, Any]) -> str:

@@ -78,12 +78,12 @@ def _record(recording: Path, config: Path | None) -> None:
     ):
         task = shown.add_task("", total=1.0, step="")
 
-        def tell(now: Progress) -> None:
+        def show(now: Progress) -> None:
             text = "done" if now.done else STEPS[now.step].text
             count = f"{min(now.step + 1, len(STEPS))}/{len(STEPS)}"
             shown.update(task, completed=now.fraction, description=f"{text}; {now.stops} stops", step=count)
 
-        guide(loaded, inbox, real_times(), session, tell)
+        guide(loaded, inbox, real_times(), session, show)
 
 
 def as_json(found: Calibration) -> dict[str, Any]:

@@ -131,19 +131,19 @@ def _identified(read: MotionLogs, series: Series, spans: tuple[Any, Any, Any]) -
 def _trained(training: Training, checkpoint: Path, name: str) -> LearnedModel:
     """Train with a progress bar on a terminal, else with a line a stage."""
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[detail]}"), TimeRemainingColumn())
     with Progress(TextColumn(name), *columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name, total=len(training.lengths) * training.recipe.steps, said="")
+        task = progress.add_task(name, total=len(training.lengths) * training.recipe.steps, detail="")
 
-        def told(one: Training) -> None:
+        def report(one: Training) -> None:
             length, _, value = one.curve[-1]
-            progress.update(task, completed=one.steps_done, said=f"length {length}, loss {value:.4g}")
+            progress.update(task, completed=one.steps_done, detail=f"length {length}, loss {value:.4g}")
 
         def finished(length: int, _: LearnedModel) -> None:
             if not console.is_terminal:
                 console.print(f"{name}: length {length}, validation loss {training.at.best:.4g}", highlight=False)
 
-        return training.run(checkpoint, told, finished)
+        return training.run(checkpoint, report, finished)
 
 
 def _write(files: dict[str, Path], found: LearnedModel, base: Plant) -> None:

@@ -85,13 +85,13 @@ def _train(table: Any, data: list[Data], folder: Path, console: Console) -> None
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "train") from error
 
-    def told(name: str, training: Training) -> None:
+    def report(name: str, training: Training) -> None:
         length, step, value = training.curve[-1]
         if training.at.step % training.recipe.steps == 0:
             console.print(f"{name}: length {length}, step {step}, validation loss {value:.4g}", highlight=False)
 
     for one in data:
-        train_all(table, one, folder, told)
+        train_all(table, one, folder, report)
 
 
 def _as_json(found: Any, shown: Any) -> dict[str, Any]:

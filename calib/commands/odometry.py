@@ -69,11 +69,11 @@ def odometry_command(
     else:
         known = [_referenced(run, reference, MOST_NODES // len(runs)) for run in runs]
     wheels = measured(known, track_m)
-    told = result(wheels, track_m)
+    fitted = result(wheels, track_m)
     if json_file is not None:
-        write_json(json_file, told)
+        write_json(json_file, fitted)
     if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(_text(told))
+        sys.stdout.write(_text(fitted))
     if wheels.reasons:
         raise typer.Exit(REFUSED)
 
@@ -106,28 +106,28 @@ def _three(flag: str, text: str) -> tuple[float, float, float]:
     return x, y, math.radians(yaw_deg)
 
 
-def _text(told: dict[str, Any]) -> str:
+def _text(fitted: dict[str, Any]) -> str:
     """Return a result as lines for the operator; the line to paste comes last."""
-    of = told["drives"]
+    of = fitted["drives"]
     lines = [
         f"{of['count']} drives, {of['way_m']:g} m, {of['left_turns']:g} turns left, {of['right_turns']:g} right",
     ]
     for name in NAMES:
-        value, sd = told[name], told["sd"][name]
+        value, sd = fitted[name], fitted["sd"][name]
         spread = "" if sd is None else f" (sd {sd:.5f})"
         lines.append(f"{name:<11} {'not measured' if value is None else format(value, '.5f')}{spread}")
     ratios = ("track_ratio", "radii_ratio")
-    lines += [f"{name:<11} {told[name]:.5f}" for name in ratios if told[name] is not None]
-    if told["umbmark"]:
-        mark = told["umbmark"]
+    lines += [f"{name:<11} {fitted[name]:.5f}" for name in ratios if fitted[name] is not None]
+    if fitted["umbmark"]:
+        mark = fitted["umbmark"]
         lines.append(
             f"UMBmark: E_max,syst {mark['e_max_syst_m']:g} m, E_b {mark['e_b']:g}, "
             f"E_d {mark.get('e_d', 'needs --track-m')}, random sd {mark['random_sd_m']} m"
         )
-    lines += [f"note: {note}" for note in told["notes"]]
-    if told["verdict"] == "refused":
-        return "\n".join([*lines, f"refused: {told['reason']}"]) + "\n"
-    if told["verdict"] == "doubtful":
-        lines.append(f"doubtful: {told['reason']}")
-    numbers = ", ".join(f"{value:.5f}" for value in told["correction"])
+    lines += [f"note: {note}" for note in fitted["notes"]]
+    if fitted["verdict"] == "refused":
+        return "\n".join([*lines, f"refused: {fitted['reason']}"]) + "\n"
+    if fitted["verdict"] == "doubtful":
+        lines.append(f"doubtful: {fitted['reason']}")
+    numbers = ", ".join(f"{value:.5f}" for value in fitted["correction"])
     return "\n".join([*lines, "into onboard.toml:", "[odometry]", f"correction = [{numbers}]"]) + "\n"

@@ -126,7 +126,7 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
     notes, accepted = [], True
     for name, fit in refined.items():
         data, command = axis_logs(logs, AXES[name]), f"{AXES[name]}_cmd"
-        told = fit.fit()
+        values = fit.fit()
         if fit.rmse > POOR_FIT * _rms(data.speed):
             accepted = False
             notes.append(f"{name}: the roll-out error is {100 * fit.rmse / _rms(data.speed):.0f} % of the speed")
@@ -153,7 +153,7 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
             notes.append(
                 f"{name}: {100 * (1 - fresh):.0f} % of the rows repeat an older measurement; they are left out"
             )
-        if told["delay_s"] == 0.0 and fit.parameters[P.DELAY_S] < -0.01:
+        if values["delay_s"] == 0.0 and fit.parameters[P.DELAY_S] < -0.01:
             notes.append(f"{name}: the speed leads its command by {-fit.parameters[P.DELAY_S]:.3f} s: check the clocks")
     first, second = (max(fit.parameters[P.DELAY_S], 0.0) for fit in refined.values())
     if abs(first - second) > DELAYS_DIFFER_S:
@@ -168,12 +168,12 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
     """
     mean_s = float(np.mean([max(fit.parameters[P.DELAY_S], 0.0) for fit in refined.values()]))
     delay_s = round(mean_s / PLANT_STEP_S) * PLANT_STEP_S
-    told_s = max(min(mean_s, delay_s - 1e-4), 0.0)
+    stated_s = max(min(mean_s, delay_s - 1e-4), 0.0)
     axes = {}
     for name, fit in refined.items():
-        told = plant_fit(logs, AXES[name], fit, delay_s, dead[name])
-        value = {key: float(one) for key, one in zip(KEYS, told.parameters, strict=False)}
-        braking = value["a_max_down"] if told.reached[P.A_MAX_DOWN] else math.inf
+        fitted = plant_fit(logs, AXES[name], fit, delay_s, dead[name])
+        value = {key: float(one) for key, one in zip(KEYS, fitted.parameters, strict=False)}
+        braking = value["a_max_down"] if fitted.reached[P.A_MAX_DOWN] else math.inf
         axes[name] = Axis(
             f_up=_round(value["f_up"]),
             f_down=_round(value["f_down"]),
@@ -183,7 +183,7 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
             speed_max=_round(value["v_max"]),
             acceleration_max=_round(min(max(value["a_max_up"], value["a_max_down"]), braking)),
         )
-    return Plant(linear=axes["linear"], angular=axes["angular"], base=BaseTable(command_delay_s=round(told_s, 4)))
+    return Plant(linear=axes["linear"], angular=axes["angular"], base=BaseTable(command_delay_s=round(stated_s, 4)))
 
 
 def _round(value: float) -> float:
@@ -213,11 +213,11 @@ def held_out(logs: Sequence[MotionLog], every: int) -> dict[str, dict[str, float
 
 def _rolled_paper(data: AxisLogs, fit: Fit) -> Floats:
     """Return the paper's roll-out: its fast loop of 1/30 s. A phase without a fit takes the other phase's."""
-    told = dict(fit)
+    values = dict(fit)
     for name, other in (("up", "down"), ("down", "up")):
         for key in ("f", "zeta", "a_max"):
-            if told[f"{key}_{name}"] is None:
-                told[f"{key}_{name}"] = fit[f"{key}_{other}"]
-    if told["f_up"] is None:
+            if values[f"{key}_{name}"] is None:
+                values[f"{key}_{name}"] = fit[f"{key}_{other}"]
+    if values["f_up"] is None:
         return np.zeros_like(data.speed)
-    return model_speeds(data, np.array([float(told[key] or 0.0) for key in KEYS]), PLANT_STEP_S)
+    return model_speeds(data, np.array([float(values[key] or 0.0) for key in KEYS]), PLANT_STEP_S)

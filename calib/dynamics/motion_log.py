@@ -157,12 +157,12 @@ def _recorded(path: Path, recording: Recording) -> MotionLog:
     rows: dict[int, tuple[float, ...]] = {}
     commands: list[tuple[int, float, float]] = []
     offset_ns: int | None = None
-    for heard in recording.heard({TICK, IMPORTED_COMMANDS}):
-        if heard.topic == IMPORTED_COMMANDS:
-            twist = twist_from_ros(heard.sample)
-            commands.append((heard.time_ns - recording.wall_minus_monotonic_ns, twist.v_mps, twist.w_radps))
+    for message in recording.read({TICK, IMPORTED_COMMANDS}):
+        if message.topic == IMPORTED_COMMANDS:
+            twist = twist_from_ros(message.sample)
+            commands.append((message.time_ns - recording.wall_minus_monotonic_ns, twist.v_mps, twist.w_radps))
             continue
-        tick = heard.sample
+        tick = message.sample
         if not imported:
             commands.append((tick.sent_ns, *tick.command))
         for one in tick.wheel_inputs:

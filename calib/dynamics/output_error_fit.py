@@ -81,8 +81,8 @@ class Refined:
 
     def fit(self) -> Fit:
         """Return the parameters by their names. A delay is at least 0."""
-        told = {key: float(value) for key, value in zip(KEYS, self.parameters, strict=False)}
-        return {**told, "delay_s": max(told["delay_s"], 0.0)}
+        values = {key: float(value) for key, value in zip(KEYS, self.parameters, strict=False)}
+        return {**values, "delay_s": max(values["delay_s"], 0.0)}
 
     def intervals(self) -> dict[str, list[float] | None]:
         """Return the 95 % intervals by name; None for a parameter that the data do not state."""
@@ -116,7 +116,7 @@ def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) ->
     own = next(one for one in fits if one[1] == (PLANT_STEP_S if period_s > PLANT_STEP_S / 1.5 else steps[-1]))
     if own[0][1] - cost < SURE * _variance(data, parameters, step_s):
         (parameters, _), step_s = own
-    return _told(data, logs, parameters, step_s)
+    return _with_intervals(data, logs, parameters, step_s)
 
 
 def _variance(data: AxisLogs, parameters: Floats, step_s: float) -> float:
@@ -138,7 +138,7 @@ def plant_fit(
     start = refined.parameters.copy()
     start[P.DELAY_S] = delay_s
     parameters, _ = _search(data, start, PLANT_STEP_S, FULL, fixed=(P.DELAY_S, GAIN))
-    return _told(data, logs, parameters, PLANT_STEP_S)
+    return _with_intervals(data, logs, parameters, PLANT_STEP_S)
 
 
 def first_order_fit(logs: Sequence[MotionLog], axis: str) -> tuple[float, float]:
@@ -261,7 +261,7 @@ def _with_unit_gain(data: AxisLogs, best: tuple[Floats, float], step_s: float) -
     return unit if unit[1] <= best[1] * (1.0 + UNIT_GAIN) else best
 
 
-def _told(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s: float) -> Refined:
+def _with_intervals(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s: float) -> Refined:
     """Return the fit with its intervals, from one Gauss-Newton step for each resample of blocks."""
     residual = (model_speeds(data, parameters, step_s) - data.speed)[data.fresh]
     columns = []
@@ -294,12 +294,12 @@ def _told(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s:
         P.A_MAX_UP: up,
         P.A_MAX_DOWN: down,
     }
-    told = parameters.copy()
+    estimate = parameters.copy()
     for place, value in seen.items():
         if not reached[place]:
-            told[place] = value
+            estimate[place] = value
     return Refined(
-        told, step_s, moved.std(axis=0), np.percentile(spread, [2.5, 97.5], axis=0).T, reached,
+        estimate, step_s, moved.std(axis=0), np.percentile(spread, [2.5, 97.5], axis=0).T, reached,
         float(np.sqrt(np.mean(residual**2))),
     )  # fmt: skip
 

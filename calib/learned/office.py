@@ -151,7 +151,7 @@ def gap_of(trials: Sequence[Trial], real: Sequence[Trial]) -> Gap:
     """Return the figures of a world beside those of the real one. Both have the same episodes and seeds in order."""
     success = np.array([float(one.reached) for one in trials])
     spl, contacts = np.array([one.spl for one in trials]), np.array([float(one.contacts) for one in trials])
-    away = np.array([_apart_m(one, other) for one, other in zip(trials, real, strict=True)])
+    away = np.array([_distance_m(one, other) for one, other in zip(trials, real, strict=True)])
 
     def interval(values: Floats) -> Interval:
         return bootstrap(lambda drawn: drawn[0].mean(axis=1), [values], 0) or (np.nan, np.nan)
@@ -163,7 +163,7 @@ def gap_of(trials: Sequence[Trial], real: Sequence[Trial]) -> Gap:
     )  # fmt: skip
 
 
-def _apart_m(one: Trial, other: Trial) -> float:
+def _distance_m(one: Trial, other: Trial) -> float:
     ticks = min(len(one.positions_m), len(other.positions_m))
     return float(np.mean(np.linalg.norm(one.positions_m[:ticks] - other.positions_m[:ticks], axis=1)))
 

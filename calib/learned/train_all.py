@@ -24,7 +24,7 @@ COMPARED = "hybrid-dynamic"
 """Model of the comparison of losses."""
 
 
-def train_all(table: ExperimentTable, data: Data, folder: Path, told: Callable[[str, Training], None]) -> None:
+def train_all(table: ExperimentTable, data: Data, folder: Path, report: Callable[[str, Training], None]) -> None:
     """Identify the plant, train every model, and write the checkpoints and the curves of a robot's data."""
     torch.set_num_threads(1)
     own = folder / data.name
@@ -38,17 +38,17 @@ def train_all(table: ExperimentTable, data: Data, folder: Path, told: Callable[[
     kept = trained_lengths(table, row.max_length)
     seconds: dict[str, float] = {}
     for model in MODELS:
-        seconds[model] = _train(plant, data, folder, recipe, model, TRANSFORMS[0], kept, told)
+        seconds[model] = _train(plant, data, folder, recipe, model, TRANSFORMS[0], kept, report)
     curves: dict[str, Any] = {}
     if data.name == "hidden":
         for transform in TRANSFORMS[1:]:
             name = f"linear-{transform}"
-            seconds[name] = _train(plant, data, folder, recipe, "linear", transform, kept[-1:], told)
+            seconds[name] = _train(plant, data, folder, recipe, "linear", transform, kept[-1:], report)
         for loss in LOSSES:
             short = replace(recipe, max_length=table.losses.max_length, steps=table.losses.steps, loss=loss)
             training = _training(plant, data, short, COMPARED, TRANSFORMS[0])
             begun = time.process_time()
-            training.run(told=lambda one, loss=loss: told(f"loss {loss}", one))  # type: ignore[misc]
+            training.run(report=lambda one, loss=loss: report(f"loss {loss}", one))  # type: ignore[misc]
             curves[loss] = {"curve": training.curve, "cpu_s": time.process_time() - begun}
     (folder / f"{data.name}{CURVES}").write_text(json.dumps({"cpu_s": seconds, "losses": curves}, indent=1) + "\n")
 
@@ -59,7 +59,7 @@ def _training(plant: Plant, data: Data, recipe: Recipe, model: str, transform: s
 
 def _train(
     plant: Plant, data: Data, folder: Path, recipe: Recipe, model: str, transform: str, kept: Any,
-    told: Callable[[str, Training], None],
+    report: Callable[[str, Training], None],
 ) -> float:  # fmt: skip
     name = model if transform == TRANSFORMS[0] else f"{model}-{transform}"
     training = _training(plant, data, recipe, model, transform)
@@ -69,5 +69,5 @@ def _train(
         if length in kept:
             write_arrays(checkpoint_file(folder, data.name, name, length), *model_arrays(found))
 
-    training.run(told=lambda one: told(name, one), finished=finished)
+    training.run(report=lambda one: report(name, one), finished=finished)
     return time.process_time() - begun

@@ -102,12 +102,12 @@ class Training:
     def run(
         self,
         checkpoint: Path | None = None,
-        told: Callable[[Training], None] = lambda _: None,
+        report: Callable[[Training], None] = lambda _: None,
         finished: Callable[[int, LearnedModel], None] = lambda *_: None,
     ) -> LearnedModel:
         """Train to the end and return the model.
 
-        checkpoint: file that is written at each look, to resume from; told: called at each look
+        checkpoint: file that is written at each look, to resume from; report: called at each look
         finished:   called with the length and the best model of each stage
         """
         while self.at.stage < len(self.lengths):
@@ -120,7 +120,7 @@ class Training:
                     self._judge(length, starts[1])
                     if checkpoint is not None:
                         self.save(checkpoint)
-                    told(self)
+                    report(self)
             self.dynamics.load_state_dict(self._best)
             self.dynamics.eval()
             finished(length, self.dynamics.as_learned())

@@ -269,11 +269,11 @@ def _tied(
     """
     a, b = values[first[:, None] + np.arange(3)], values[then[:, None] + np.arange(3)]
     c, s, zero, one = np.cos(a[:, 2]), np.sin(a[:, 2]), np.zeros(len(a)), np.ones(len(a))
-    apart = between(a, b, wrapped=False)
-    off = apart - measured
+    predicted = between(a, b, wrapped=False)
+    off = predicted - measured
     off[:, 2] = yaw_of(off[:, 2])
     by_then = np.moveaxis(np.array([[c, s, zero], [-s, c, zero], [zero, zero, one]]), 2, 0)
-    by_first = np.moveaxis(np.array([[-c, -s, apart[:, 1]], [s, -c, -apart[:, 0]], [zero, zero, -one]]), 2, 0)
+    by_first = np.moveaxis(np.array([[-c, -s, predicted[:, 1]], [s, -c, -predicted[:, 0]], [zero, zero, -one]]), 2, 0)
     blocks = [by_first, by_then] if by_columns is None else [by_first, by_then, -by_columns]
     places = [first[:, None] + np.arange(3), then[:, None] + np.arange(3)]
     if columns is not None:

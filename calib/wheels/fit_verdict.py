@@ -116,8 +116,8 @@ def _number(value: float, known: bool | np.bool_) -> float | None:
 def _radii_ratio(factors: tuple[float, float, float], track_m: float) -> float:
     """Return right over left radius. track_m: nominal."""
     speed, turning, turn_per_m = factors
-    apart = turn_per_m * track_m * speed / turning
-    return (speed + apart / 2.0) / (speed - apart / 2.0)
+    difference = turn_per_m * track_m * speed / turning
+    return (speed + difference / 2.0) / (speed - difference / 2.0)
 
 
 def _turned(run: Run) -> tuple[float, float]:
@@ -176,8 +176,8 @@ def _check_signs(drive: Reference) -> None:
     """Raise InputError if w has the wrong sign or unit against the reference, or against the commands."""
     run = drive.run
     pairs = []
-    if run.asked_radps is not None:
-        pairs.append(("the commands", run.asked_radps, run.turn_rad / np.diff(run.t_s, prepend=run.t_s[0] - 1.0)))
+    if run.commanded_radps is not None:
+        pairs.append(("the commands", run.commanded_radps, run.turn_rad / np.diff(run.t_s, prepend=run.t_s[0] - 1.0)))
     raw = driven(run, drive.t_s, NEUTRAL)[:, 2]
     if run.imu_rad is not None:
         turned = np.diff(np.interp(drive.t_s, run.t_s, np.cumsum(run.imu_rad)))
@@ -225,7 +225,7 @@ def _umbmark(drives: Sequence[Reference], fitted: Fitted, track_m: float | None)
     side_m = float(np.mean(sides))
     alpha, beta = ((right[0] + left[0]) / (-4 * side_m), (right[0] - left[0]) / (-4 * side_m))
     e_b = 90.0 / (90.0 - math.degrees(alpha))
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "loops": {"cw": len(errors[-1]), "ccw": len(errors[1])},
         "cw_m": _rounded(right[:2]),
         "ccw_m": _rounded(left[:2]),
@@ -243,8 +243,8 @@ def _umbmark(drives: Sequence[Reference], fitted: Fitted, track_m: float | None)
         radius_m = (side_m / 2.0) / math.sin(beta / 2.0) if beta else math.inf
         track = track_m * e_b
         ratio = (radius_m + track / 2.0) / (radius_m - track / 2.0) if math.isfinite(radius_m) else 1.0
-        told["e_d"] = round(ratio, 6)
-    return told
+        report["e_d"] = round(ratio, 6)
+    return report
 
 
 def _rounded(values: Floats) -> list[float]:

@@ -58,7 +58,7 @@ class Run:
     fixes:    localisation, by the same clock
     imu_rad:  (n,) turn since the message before by a gyroscope, with its bias; None without one
     scans:    (time [s], fused scan) in time order
-    asked_radps: (n,) commanded turn; None where no command is known
+    commanded_radps: (n,) commanded turn; None where no command is known
     """
 
     name: str
@@ -68,7 +68,7 @@ class Run:
     fixes: Fixes = NO_FIXES
     imu_rad: Floats | None = None
     scans: tuple[tuple[float, Scan], ...] = field(default=())
-    asked_radps: Floats | None = None
+    commanded_radps: Floats | None = None
 
 
 def read_run(path: Path, *, scans: bool = False) -> Run:
@@ -84,23 +84,23 @@ def read_run(path: Path, *, scans: bool = False) -> Run:
 
 
 def _from_recording(path: Path, scans: bool) -> Run:
-    heard: list[OdometryMessage] = []
+    messages: list[OdometryMessage] = []
     fixes: list[Fix] = []
     seen: list[tuple[float, Scan]] = []
-    asked: list[tuple[int, float]] = []
+    commands: list[tuple[int, float]] = []
     with completed(path) as file, open_recording(file) as recording:
         section = recording.config.odometry
         for tick in ticks_of(recording):
-            heard += tick.inputs.odometry
+            messages += tick.inputs.odometry
             fixes += tick.inputs.fixes
-            asked.append((tick.sent_ns, tick.command.w_radps))
+            commands.append((tick.sent_ns, tick.command.w_radps))
             if scans and tick.scan.seen.any() and (not seen or tick.scan.stamp_ns > seen[-1][0]):
                 seen.append((tick.scan.stamp_ns, tick.scan))
-    run = _run(path, heard, fixes, section.localization_sd, use_pose=section.source == "pose")
-    arrival_s = np.array([one.arrival_ns for one in _usable(heard)]) / NS_PER_S
+    run = _run(path, messages, fixes, section.localization_sd, use_pose=section.source == "pose")
+    arrival_s = np.array([one.arrival_ns for one in _usable(messages)]) / NS_PER_S
     times_s = np.array([at_ns for at_ns, _ in seen]) / NS_PER_S
     stamps_s = np.interp(times_s, arrival_s, run.t_s) if seen else times_s
-    sent_s, wanted = np.array([at_ns for at_ns, _ in asked]) / NS_PER_S, np.array([w for _, w in asked])
+    sent_s, wanted = np.array([at_ns for at_ns, _ in commands]) / NS_PER_S, np.array([w for _, w in commands])
     given = np.interp(arrival_s, sent_s, wanted) if np.any(wanted != 0.0) else None
     kept = tuple((float(t_s), scan) for t_s, (_, scan) in zip(stamps_s, seen, strict=True))
     return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, None, kept, given)
@@ -115,17 +115,17 @@ def _from_bag(path: Path) -> Run:
         if odometry is None:
             raise InputError(f"{path}: no topic of type nav_msgs/msg/Odometry")
         imu = next((topic.name for topic in bag.topics if topic.kind == IMU), None)
-        heard, fixes, gyro = [], [], list[tuple[float, ...]]()
-        for one in bag.heard({name for name in (odometry, localization, imu) if name}):
+        messages, fixes, gyro = [], [], list[tuple[float, ...]]()
+        for one in bag.read({name for name in (odometry, localization, imu) if name}):
             if one.topic == odometry:
-                heard.append(odometry_from_ros(one.sample, one.time_ns))
+                messages.append(odometry_from_ros(one.sample, one.time_ns))
             elif one.topic == localization:
                 fixes.append(fix_from_ros(one.sample, one.time_ns))
             else:
                 rate, force = one.sample.angular_velocity, one.sample.linear_acceleration
                 at_ns = ns_from_time(one.sample.header.stamp)
                 gyro.append((at_ns / NS_PER_S, rate.x, rate.y, rate.z, force.x, force.y, force.z))
-    run = _run(path, heard, fixes, FIX_SD, use_pose=False)
+    run = _run(path, messages, fixes, FIX_SD, use_pose=False)
     if not gyro:
         return run
     table = np.array(gyro)
@@ -182,25 +182,25 @@ def _column(path: Path, rows: Sequence[dict[str, Any]], name: str) -> Floats:
     return found
 
 
-def _usable(heard: Sequence[OdometryMessage]) -> list[OdometryMessage]:
+def _usable(messages: Sequence[OdometryMessage]) -> list[OdometryMessage]:
     """Return the messages without repeated ones."""
-    return [one for number, one in enumerate(heard) if number == 0 or one.stamp_ns != heard[number - 1].stamp_ns]
+    return [one for number, one in enumerate(messages) if number == 0 or one.stamp_ns != messages[number - 1].stamp_ns]
 
 
 def _run(
     path: Path, messages: Sequence[OdometryMessage], fixes: Sequence[Fix], sd: Sequence[float], *, use_pose: bool
 ) -> Run:
-    heard = _usable(messages)
-    if len(heard) < 2:
-        raise InputError(f"{path}: {len(heard)} odometry messages, needed are 2")
-    t_s = np.array([one.stamp_ns for one in heard]) / NS_PER_S
+    messages = _usable(messages)
+    if len(messages) < 2:
+        raise InputError(f"{path}: {len(messages)} odometry messages, needed are 2")
+    t_s = np.array([one.stamp_ns for one in messages]) / NS_PER_S
     _check_times(path, t_s)
     dt_s = np.minimum(np.diff(t_s, prepend=t_s[0]), MOST_GAP_S)
-    twists = np.array([(one.twist.v_mps, one.twist.w_radps) for one in heard])
+    twists = np.array([(one.twist.v_mps, one.twist.w_radps) for one in messages])
     _check_finite(path, t_s, twists)
     way_m, turn_rad = twists[:, 0] * dt_s, twists[:, 1] * dt_s
     if use_pose:
-        steps = [_step(a.pose, b.pose) for a, b in pairwise(heard)]
+        steps = [_step(a.pose, b.pose) for a, b in pairwise(messages)]
         way_m, turn_rad = (np.array([0.0, *column]) for column in zip(*steps, strict=True))
         _check_finite(path, t_s, np.column_stack([way_m, turn_rad]))
     return Run(str(path), t_s, way_m, turn_rad, _fixes(path, fixes, sd))

@@ -75,8 +75,8 @@ def match(there: Floats, here: Floats, guess: Floats) -> tuple[Floats, Floats] |
     for gate_m in GATES_M:
         c, s = np.cos(pose[2]), np.sin(pose[2])
         moved = here @ np.array([[c, s], [-s, c]]) + pose[:2]
-        apart, partner = tree.query(moved, distance_upper_bound=gate_m)
-        paired = np.isfinite(apart)
+        distance_m, partner = tree.query(moved, distance_upper_bound=gate_m)
+        paired = np.isfinite(distance_m)
         paired[paired] &= on_surface[partner[paired]]
         if paired.sum() < LEAST_POINTS:
             return None

@@ -15,7 +15,7 @@ import torch
 from engines.ablations.agents import OWN, Agent, Agents, Place
 from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.results import is_current, is_of, read_result, write_whole
-from engines.export.export import export, told_by
+from engines.export.export import export, manifest_extra
 from engines.network.network import untrained
 from engines.network.policy_checkpoint import DELAY_TICKS, PolicyFile, load_policy_file
 from engines.train import stages
@@ -78,7 +78,7 @@ def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
     if is_made(agent, folder, encoder):
         return model
     trained = load_policy_file(_train(agent, folder / TRAINING, encoder))
-    extra = {**told_by(trained), DELAY_TICKS: agent.delay_ticks}
+    extra = {**manifest_extra(trained), DELAY_TICKS: agent.delay_ticks}
     if agent.sees_colour and encoder is not None:
         extra[ENCODER] = sha256_of(encoder)
     export(model, trained.network, agent.config.name, extra)

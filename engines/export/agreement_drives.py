@@ -62,7 +62,7 @@ def trained_robot(manifest: Manifest) -> Config:
 
     Raises InputError for rates that the simulation cannot have, and for missing or malformed files of the robot.
     """
-    files = _told_files(manifest)
+    files = _stated_files(manifest)
     try:
         robot = load_config(Path(files["config"]) if files["config"] else None)
         plant = Path(files["plant"] or robot.robot.plant)
@@ -73,7 +73,7 @@ def trained_robot(manifest: Manifest) -> Config:
     return robot.model_copy(update={"robot": body, "rates": _rates(manifest, robot.rates)})
 
 
-def _told_files(manifest: Manifest) -> dict[str, str | None]:
+def _stated_files(manifest: Manifest) -> dict[str, str | None]:
     """Return the files of the training's robot, None where the manifest states none. Raises InputError."""
     try:
         stated = manifest.extra.get("training", {}).get("config", {}).get("robot", {})

@@ -294,7 +294,7 @@ def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetw
     if checkpoint is None:
         return exporting.untrained_network(seed, widths)
     trained = load_policy_file(checkpoint, widths)
-    return trained.network, exporting.told_by(trained)
+    return trained.network, exporting.manifest_extra(trained)
 
 
 def _export(

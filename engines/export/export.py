@@ -208,7 +208,7 @@ def manifest_of(
     def entries(names: tuple[str, ...]) -> tuple[TensorEntry, ...]:
         return tuple(TensorEntry(name=name, shape=types[name].shape, dtype=types[name].dtype) for name in names)
 
-    network_says = {"onboard": __version__, "widths": asdict(network.widths), "variant": asdict(network.variant)}
+    from_network = {"onboard": __version__, "widths": asdict(network.widths), "variant": asdict(network.variant)}
     try:
         return Manifest(
             contract_version=CONTRACT_VERSION,
@@ -220,13 +220,13 @@ def manifest_of(
             memory_shape=network.memory_shape,
             weights=weights,
             half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
-            extra={**stated, **network_says},
+            extra={**stated, **from_network},
         )
     except ValidationError as error:
         raise InputError(validation_lines(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
 
 
-def told_by(trained: PolicyFile) -> dict[str, Any]:
+def manifest_extra(trained: PolicyFile) -> dict[str, Any]:
     """Return `extra` of `export` for trained weights."""
     meta = dict(trained.meta)
     own = {name: meta.pop(name) for name in MANIFEST_FIELDS if name in meta}

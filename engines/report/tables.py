@@ -60,6 +60,6 @@ def figures_json(found: Gathered) -> dict[str, Any]:
 
 
 def _figures_of(one: Evaluated) -> dict[str, Any]:
-    told = {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, "color": one.color}
+    entry = {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, "color": one.color}
     per_map = {name: summary.as_json() for name, summary in one.per_map.items()}
-    return told | one.unusual | {"all": one.summary.as_json(), "maps": per_map}
+    return entry | one.unusual | {"all": one.summary.as_json(), "maps": per_map}

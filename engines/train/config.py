@@ -231,7 +231,7 @@ def described(
     Raises ConfigError for the robot's files.
     """
     rates = rules_of(config).robot.config.rates
-    unsaid: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
+    excluded: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
     return {
         "policy": config.name,
         "onboard": __version__,
@@ -244,7 +244,7 @@ def described(
         "control_hz": rates.control_hz,
         "decision_hz": rates.control_hz / rates.ticks_per_decision,
         "memory_reset_s": config.driving.memory_reset_s,
-        "config": config.model_dump(mode="json", exclude=unsaid),
+        "config": config.model_dump(mode="json", exclude=excluded),
     }
 
 

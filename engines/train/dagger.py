@@ -102,7 +102,7 @@ class Imitation:
         rules = plain_robot(rules_of(config, colour))
         numbers = validated(rules, self._network, section.validate_drives, config.seed)
         if numbers:
-            journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, say=True)
+            journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, echo=True)
         self._save()
 
     def _collectors(self, colour: float) -> Collectors[Round]:

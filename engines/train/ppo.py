@@ -86,7 +86,7 @@ class Reinforce:
     def _judge_chapter(self, journal: Journal) -> None:
         """End a chapter: validate, write the journal, save."""
         self.chapter += 1
-        self._tell(journal, self._validated(self._section.validate_drives))
+        self._log_validation(journal, self._validated(self._section.validate_drives))
         self._save()
 
     def _choose(self, journal: Journal) -> None:
@@ -99,16 +99,16 @@ class Reinforce:
         self.kept = better(before, after)
         numbers = {f"{name}_{BEFORE}": value for name, value in before.items()}
         numbers |= {f"{name}_{AFTER}": value for name, value in after.items()}
-        self._tell(journal, {**numbers, "kept_after": float(self.kept == AFTER)})
+        self._log_validation(journal, {**numbers, "kept_after": float(self.kept == AFTER)})
         self._save()
         if self.kept == BEFORE:
             put_weights(self._network, self._began)
 
-    def _tell(self, journal: Journal, numbers: Mapping[str, float]) -> None:
+    def _log_validation(self, journal: Journal, numbers: Mapping[str, float]) -> None:
         """Write the validation of a chapter to the journal, at the chapter's last round."""
         if numbers:
             values = {"chapter": float(self.chapter), **numbers}
-            journal.note(self.chapter * self._section.rounds, values, say=True)
+            journal.note(self.chapter * self._section.rounds, values, echo=True)
 
     def _validated(self, drives: int) -> dict[str, float]:
         return validated(plain_robot(self._rules()), self._network, drives, self._config.seed)

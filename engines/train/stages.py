@@ -162,7 +162,7 @@ def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
     """Return the file of the colour encoder's weights; train the encoder if there is none."""
     with Journal(folder, ENCODER_FOLDER, 1, None) as journal:
 
-        def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
+        def show(step: int, total: int, metrics: Mapping[str, float]) -> None:
             journal.show(step, total, metrics)
             if step > 0:
                 journal.note(step, metrics)
@@ -174,5 +174,5 @@ def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
             config.network.widths,
             device=str(device),
             jobs=max(1, config.imitation.collectors),
-            report=tell,
+            report=show,
         )

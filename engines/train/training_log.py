@@ -73,8 +73,8 @@ class Journal:
         text = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
         self._bar.update(self._task, completed=step, total=total, note=text)
 
-    def note(self, step: int, numbers: Mapping[str, float], *, say: bool = False) -> None:
-        """Write the numbers of a step by name. say: also print them.
+    def note(self, step: int, numbers: Mapping[str, float], *, echo: bool = False) -> None:
+        """Write the numbers of a step by name. echo: also print them.
 
         step: steps of the stage so far, this step included
         Raises InputError if the folder cannot be written.
@@ -88,7 +88,7 @@ class Journal:
                 rows.write(json.dumps(row) + "\n")
             for name, value in numbers.items():
                 self._curves.add_scalar(f"{self._stage}/{name}", value, step)
-        if say:
+        if echo:
             text = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
             self._console.print(f"{self._stage} {step}: {text}", highlight=False)
 

@@ -25,7 +25,7 @@ from hil.drive.sensing import (
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    KnowsMap,
+    MapPolicy,
     Outcome,
     Setting,
     goal_request,
@@ -104,7 +104,7 @@ class _LocatedInference:
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Locate the start frame, then decide. The frame is from the tick before: the goal came before this tick."""
         start = self.runtime.state.start
-        if isinstance(self._policy, KnowsMap) and start is not None:
+        if isinstance(self._policy, MapPolicy) and start is not None:
             self._policy.locate(map_from_start(start, self._episode))
         return self._inner.submit(number, observation, memory)
 

@@ -44,7 +44,7 @@ def goal_tick(ticks_per_decision: int) -> int:
 
 
 @runtime_checkable
-class KnowsMap(Protocol):
+class MapPolicy(Protocol):
     """A policy with a map. Before each decision, it gets the estimated pose of the start frame in the map."""
 
     def locate(self, map_from_start: Pose) -> None:
@@ -91,7 +91,7 @@ class Setting:
 
 
 @runtime_checkable
-class SaysWhatItLooksAt(Protocol):
+class ColorPolicy(Protocol):
     """A policy that declares whether it uses the colour image."""
 
     @property
@@ -101,7 +101,7 @@ class SaysWhatItLooksAt(Protocol):
 
 def wants_color(policy: Policy) -> bool:
     """Return whether a policy uses the colour image: the policy declares it, or its network's manifest lists it."""
-    if isinstance(policy, SaysWhatItLooksAt):
+    if isinstance(policy, ColorPolicy):
         return policy.wants_color
     return isinstance(policy, NetworkPolicy) and any(
         isinstance(part, ColorFeed) for feed in policy.manifest.feeds for part in parts_of(feed)
@@ -109,7 +109,7 @@ def wants_color(policy: Policy) -> bool:
 
 
 def map_from_start(start: Start, episode: Episode) -> Pose:
-    """Return the estimated pose of the start frame in the map, for a policy with a map (`KnowsMap`).
+    """Return the estimated pose of the start frame in the map, for a policy with a map (`MapPolicy`).
 
     Without localisation, this is the start pose of the episode.
     """

@@ -59,7 +59,7 @@ class Source:
     noise_seeds: int = 1
 
     @property
-    def told(self) -> list[Any]:
+    def identity(self) -> list[Any]:
         """Return plain values that identify the set: name, count, digest, seed, set; and what is not as usual.
 
         Not as usual: the density of furniture; then the draw and the number of noise seeds.

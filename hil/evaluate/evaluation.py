@@ -92,7 +92,7 @@ class Plan:
             "robot": _digest(robot),
             **({ARRIVAL: confidence} if confidence > 0.0 else {}),
             "seed": self.seed,
-            "sets": [source.told for source in self.sources],
+            "sets": [source.identity for source in self.sources],
             **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),
             **self.also,
         }
@@ -204,10 +204,10 @@ def _drive_all(
     progress: CampaignProgress,
 ) -> int:
     """Drive the remaining jobs. Return 0, or the exit code for the signal that ended the command."""
-    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     try:
         with Signals():
-            if unheard:
+            if hangup_ignored:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, the campaign continues without its terminal
             progress.resume([one.row for one in before])
             with contextlib.closing(executor(plan.jobs, plan.ray)(drive, left)) as coming:

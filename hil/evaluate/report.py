@@ -84,7 +84,7 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield "## Drives worth a look"
     yield "First drives that did not arrive, then arrivals with contacts, then the longest detours."
     headings = ("map", "how", "episode", "driven m", "shortest m", "s")
-    yield markdown_table(headings, [_told(one.row) for one in choose(evaluation.driven)], words=2)
+    yield markdown_table(headings, [_cells(one.row) for one in choose(evaluation.driven)], words=2)
 
     yield "## What ran"
     yield markdown_table(("what", ""), _ran(evaluation), words=2)
@@ -128,7 +128,7 @@ def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
     return [*first.values(), *others][:count]
 
 
-def _told(row: Row) -> list[str]:
+def _cells(row: Row) -> list[str]:
     lengths = [number(one, 1) for one in (row.path_m, row.shortest_m, row.time_s)]
     return [row.map, how(row), str(row.index), *lengths]
 
@@ -162,9 +162,9 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "seed", str(plan.seed)
     yield "robot", f"{plan.robot.config.robot.name} ({configuration['robot']})"
     yield "version", f"onboard {configuration['version']}, code {configuration['code']}"
-    hands = f"on Ray at {plan.ray}" if plan.ray else f"{plan.jobs} process{'es' if plan.jobs > 1 else ''}"
+    workers = f"on Ray at {plan.ray}" if plan.ray else f"{plan.jobs} process{'es' if plan.jobs > 1 else ''}"
     resumed = f", {evaluation.resumed} episodes from before" if evaluation.resumed else ""
-    yield "took", f"{number(evaluation.wall_s, 1)} s, {hands}{resumed}"
+    yield "took", f"{number(evaluation.wall_s, 1)} s, {workers}{resumed}"
 
 
 # ---- Chart of success rates

@@ -102,7 +102,7 @@ def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, os.getpid(), drive))
-    with interrupts_unheard():
+    with interrupts_ignored():
         process.start()
     theirs.close()
     ours.send(job)
@@ -110,7 +110,7 @@ def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
 
 
 @contextlib.contextmanager
-def interrupts_unheard() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
     """Block SIGINT in processes started in this context: a terminal sends Ctrl-C to all, but the pool ends workers."""
     # Start the resource tracker first: multiprocessing starts it with the first process, and that unblocks the signal.
     resource_tracker.ensure_running()

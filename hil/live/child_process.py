@@ -76,7 +76,7 @@ class Child:
         """Return whether the process still runs."""
         return self._process.poll() is None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the content of the log file."""
         return self._log.read_text(errors="replace")
 
@@ -85,7 +85,7 @@ class Child:
         code = self._process.poll()
         if code is None:
             return
-        lines = self.said().strip().splitlines()
+        lines = self.output().strip().splitlines()
         words = lines[-1] if lines else "it said nothing"
         if words.startswith(REFUSED):
             raise OnboardError(f"{self.name}: {words.removeprefix(REFUSED)}")

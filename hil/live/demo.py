@@ -199,7 +199,7 @@ def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
 def _wait_for_view(view: Child) -> None:
     """Wait until the view listens. Without a display, tell the address of its page and open it in a browser."""
     deadline_s = time.monotonic() + VIEW_S
-    while LISTENING not in (output := view.said()):
+    while LISTENING not in (output := view.output()):
         view.check()
         if time.monotonic() > deadline_s:
             raise OnboardError(f"the view did not open within {VIEW_S:g} s")
@@ -214,7 +214,7 @@ def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: De
     """Send the goals in order and return their results. After a failed goal, continue where the robot stands."""
     legs: list[Leg] = []
     with Dashboard(link.view) as dashboard:
-        link.wait_until_heard(dashboard)
+        link.wait_until_received(dashboard)
         if options.localization:
             link.look_until(link.localized, LOCALIZE_S, dashboard)
         for number, episode in enumerate(episodes, 1):
@@ -275,21 +275,21 @@ class DriveLink:
         """Return whether the runtime has taken a localisation fix."""
         return self._localized
 
-    def wait_until_heard(self, dashboard: Dashboard) -> None:
+    def wait_until_received(self, dashboard: Dashboard) -> None:
         """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
 
         Raises OnboardError after `START_S` seconds.
         """
-        base_heard = False
+        base_received = False
 
-        def heard() -> bool:
-            nonlocal base_heard
-            base_heard = base_heard or bool(self._odometry.take())
-            return base_heard and "x_m" in self.view.values and self._fresh_scans >= FRESH_SCANS
+        def all_received() -> bool:
+            nonlocal base_received
+            base_received = base_received or bool(self._odometry.take())
+            return base_received and "x_m" in self.view.values and self._fresh_scans >= FRESH_SCANS
 
-        if not self.look_until(heard, START_S, dashboard):
+        if not self.look_until(all_received, START_S, dashboard):
             late = "images" if self.view.values else "runtime"
-            raise OnboardError(f"the {late if base_heard else 'base'} was not heard within {START_S:g} s")
+            raise OnboardError(f"the {late if base_received else 'base'} was not heard within {START_S:g} s")
 
     def look_until(
         self, ready: Callable[[], bool], limit_s: float, dashboard: Dashboard, elapsed_s: float = 0.0

@@ -44,7 +44,7 @@ class Link:
         self._obstacle = wire.writer("obstacle")
         self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
         self._color = wire.writer("color/image") if mounts.color else None
-        self._told: bool | None = None
+        self._published_contact: bool | None = None
 
     def hear(self, robot: SimulatedRobot) -> None:
         """Give the newest command to the robot. Give a stop if no writer is alive and `stops_on_liveliness_lost`."""
@@ -62,8 +62,8 @@ class Link:
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
         if sensed.fix is not None:
             self._fixes.write(ros_fix(stamp_ns - sensed.fix_age_ns, frames.map_frame, sensed.fix, FIX_SD))
-        if sensed.touching != self._told or number % NOTICE_TICKS == 0:
-            self._told = sensed.touching
+        if sensed.touching != self._published_contact or number % NOTICE_TICKS == 0:
+            self._published_contact = sensed.touching
             self._obstacle.write(Bool(sensed.touching))
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:

@@ -21,16 +21,16 @@ def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[
 
     All messages of a tick carry its start in wall time; the tick also has its start in the session's monotonic time.
     Their difference identifies the session. With several sessions, messages without a tick are left out.
-    Raises InputError as `Recording.heard`, and if two sessions have the same difference.
+    Raises InputError as `Recording.read`, and if two sessions have the same difference.
     """
     if len(recording.sessions) == 1:
-        for message in recording.heard(only):
+        for message in recording.read(only):
             yield recording.sessions[0], message
         return
     by_offset = _by_offset(recording)
     ahead: OrderedDict[int, list[TopicMessage]] = OrderedDict()
     ticked: OrderedDict[int, Session] = OrderedDict()
-    for message in recording.heard(only):
+    for message in recording.read(only):
         if message.topic == TICK:
             before = ahead.pop(message.time_ns, [])
             session = by_offset.get(message.time_ns - message.sample.start_ns)

@@ -230,7 +230,7 @@ class Recording:
         """Return the topic name of a channel, "" if it is unknown or cannot be read."""
         return self._names[channel][0] if channel in self._names else ""
 
-    def heard(self, only: Container[str] | None = None) -> Iterator[TopicMessage]:
+    def read(self, only: Container[str] | None = None) -> Iterator[TopicMessage]:
         """Yield the messages in file order. only: topic names, None for all.
 
         Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
@@ -243,7 +243,7 @@ class Recording:
     def walked(self) -> Iterator[tuple[str, int]]:
         """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.
 
-        Raises as `heard`.
+        Raises as `read`.
         """
         return self._each(None, lambda name, kind, packed: (name, packed.time_ns))
 

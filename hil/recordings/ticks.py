@@ -107,7 +107,7 @@ def ticks_of(recording: Recording) -> Iterator[TickRecord]:
     """
     reader = TickReader(recording.config, recording.mounts)
     with naming(recording.path):
-        for message in recording.heard(topics_of(recording.config, recording.mounts)):
+        for message in recording.read(topics_of(recording.config, recording.mounts)):
             if (tick := reader.take(message)) is not None:
                 yield tick
         if (tick := reader.last()) is not None:

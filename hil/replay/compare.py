@@ -83,7 +83,7 @@ class SessionCount:
             "gaps": self.missing.gaps,
             "fused_scans": self.fused,
             "scans_not_fused": dict(self.unfused),
-            "judged": self.measure.said,
+            "judged": self.measure.description,
             "decisions": self.decisions,
             "same_actions": self.same,
             "identical": self.identical,

@@ -85,7 +85,7 @@ def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, agai
             before, after = getattr(recorded, name), getattr(again, name)
             if before != after:  # fast check; NaN and unrounded logits are compared again
                 for place, a, b in _unequal("", _rounded(name, before), _rounded(name, after)):
-                    yield Difference(stage, name, place, a, b, _apart(a, b))
+                    yield Difference(stage, name, place, a, b, _difference(a, b))
 
 
 def _of_own(recorded: TickRecord, again: Decision | None) -> Iterator[Difference]:
@@ -93,7 +93,7 @@ def _of_own(recorded: TickRecord, again: Decision | None) -> Iterator[Difference
     before = None if recorded.acted is None else recorded.acted.decision
     if before is not None and again is not None and before.own != again.own:
         for place, a, b in _unequal("", before.own, again.own):
-            yield Difference("policy", OWN, place, a, b, _apart(a, b))
+            yield Difference("policy", OWN, place, a, b, _difference(a, b))
 
 
 def _rounded(name: str, value: Any) -> Any:
@@ -106,7 +106,7 @@ def _of_scan(stage: str, recorded: Scan, again: Scan) -> Iterator[Difference]:
         before, after = getattr(recorded, name), getattr(again, name)
         if not np.array_equal(before, after):
             for place, a, b in _unequal("", before, after):
-                yield Difference(stage, name, place, a, b, _apart(a, b))
+                yield Difference(stage, name, place, a, b, _difference(a, b))
 
 
 def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
@@ -114,7 +114,7 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
     for path, a, b in _unequal("", recorded, again):
         memory = path.startswith(".pilot.memory")
         field = MEMORY if memory else KEYFRAME
-        yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _apart(a, b))
+        yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _difference(a, b))
 
 
 def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
@@ -150,7 +150,7 @@ def _leaf(value: Any) -> Value:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _apart(a: Value, b: Value) -> float:
+def _difference(a: Value, b: Value) -> float:
     numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (a, b))
     if not numbers or a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):  # type: ignore[arg-type]
         return math.inf

@@ -41,7 +41,7 @@ PRODUCED = (*(name for _, names in STAGES for name in names), "scan_stamp_ns", "
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a recording. topic: on the wire; name: topic name as in `Recording.heard`."""
+    """A message of a recording. topic: on the wire; name: topic name as in `Recording.read`."""
 
     topic: str
     schema: str
@@ -126,17 +126,17 @@ def _moved(messages: Iterable[Message], played: Mapping[int, TickRecord]) -> Ite
         waiting.append(message)
         if message.name != TICK:
             continue
-        told = from_cdr(Tick, message.data)
-        newest = played[told.slot]
-        yield from (_again(one, told, newest) for one in waiting)
+        recorded = from_cdr(Tick, message.data)
+        newest = played[recorded.slot]
+        yield from (_again(one, recorded, newest) for one in waiting)
         waiting = []
     yield from waiting
 
 
-def _again(message: Message, told: Tick, played: TickRecord) -> Message:
+def _again(message: Message, recorded_tick: Tick, played: TickRecord) -> Message:
     if message.name == TICK:
         now = tick_message(played)
-        same = replace(told, **{name: getattr(now, name) for name in PRODUCED})
+        same = replace(recorded_tick, **{name: getattr(now, name) for name in PRODUCED})
         return replace(message, data=to_cdr(same))
     if message.name in SCANS:
         scan: Scan = getattr(played, message.name)

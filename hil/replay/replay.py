@@ -110,9 +110,9 @@ class Replayer:
             with contextlib.ExitStack() as held:
                 places.append(held.enter_context(local(source)))
                 places.append(held.enter_context(completed(places[0])))
-                asked = self._options.policy
+                policy = self._options.policy
                 answer = (
-                    _compare(source, places[1], players) if asked is None else _ask(source, places[1], players, asked)
+                    _compare(source, places[1], players) if policy is None else _ask(source, places[1], players, policy)
                 )
                 answer.cut_off = places[0] != places[1]
                 return answer

@@ -59,12 +59,12 @@ class SessionPlayer:
             first = f"{self._source} of the same session"
             raise InputError(f"{source}: its {other[0]} differs from {first}; --force continues")
 
-    def take(self, heard: TopicMessage, missing: Missing) -> Iterator[tuple[Played, float]]:
+    def take(self, message: TopicMessage, missing: Missing) -> Iterator[tuple[Played, float]]:
         """Yield the ticks that the next message completes, with the time since the session's first tick [s].
 
         Raises InputError for inconsistent messages, RuntimeFaultError for a tick in which the runtime fails.
         """
-        tick = self._reader.take(heard)
+        tick = self._reader.take(message)
         if tick is not None:
             yield from self._played(tick, missing)
 
@@ -135,9 +135,9 @@ class SessionPlayers:
         """
         only = set().union(*(topics_of(one.config, one.mounts) for one in recording.sessions))
         with naming(recording.path):
-            for session, heard in messages_by_session(recording, only):
+            for session, message in messages_by_session(recording, only):
                 player = self._players[session.name]
-                for played, t_s in player.take(heard, missing[session.name]):
+                for played, t_s in player.take(message, missing[session.name]):
                     yield session, played, t_s
                 if player.over and all(self._players[one.name].over for one in recording.sessions):
                     return
@@ -171,9 +171,11 @@ def without_memory(state: RobotState, policy: Policy) -> RobotState:
 
 def _check(recording: Recording) -> None:
     for session in recording.sessions:
-        told = session.record.get("format", "")
-        if told != FORMAT:
-            raise InputError(f"{recording.path}: recorded in format {told or 'unknown'}, this version replays {FORMAT}")
+        found = session.record.get("format", "")
+        if found != FORMAT:
+            raise InputError(
+                f"{recording.path}: recorded in format {found or 'unknown'}, this version replays {FORMAT}"
+            )
     if recording.left_out:
         raise InputError(
             f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"

@@ -8,7 +8,7 @@ from hil.replay.compare import Compared, Found
 from hil.replay.other_policy import Opinion
 from onboard.policy.contract import ACTIONS
 
-MOST_TOLD = 3
+MOST_SHOWN = 3
 """Number of action pairs and of moments in the lines; the JSON has more."""
 CUT_OFF = "cut off: what is left was replayed from a repaired copy"
 
@@ -37,7 +37,7 @@ def _amounts(found: Compared) -> Iterator[str]:
 
 
 def _judged(found: Compared) -> str:
-    return " and ".join(dict.fromkeys(one.measure.said for one in found.sessions))
+    return " and ".join(dict.fromkeys(one.measure.description for one in found.sessions))
 
 
 def first_line(found: Found) -> str:
@@ -55,12 +55,12 @@ def opinion_lines(found: Opinion) -> Iterator[str]:
     yield ", ".join([f"{found.source}: {found.policy} {same}", *([CUT_OFF] if found.cut_off else [])])
     otherwise = [(pair, count) for pair, count in found.pairs.most_common() if pair[0] != pair[1]]
     if otherwise:
-        told = (f"{_change(*pair)} {count:,} times" for pair, count in otherwise[:MOST_TOLD])
-        yield f"  most often otherwise: {'; '.join(told)}"
-    moments = sorted(found.moments, reverse=True)[:MOST_TOLD]
+        shown = (f"{_change(*pair)} {count:,} times" for pair, count in otherwise[:MOST_SHOWN])
+        yield f"  most often otherwise: {'; '.join(shown)}"
+    moments = sorted(found.moments, reverse=True)[:MOST_SHOWN]
     if moments:
-        told = (f"tick {one.tick} ({one.t_s:.3f} s) {_change(one.recorded, one.decided)}" for one in moments)
-        yield f"  disagrees most at {'; '.join(told)}"
+        shown = (f"tick {one.tick} ({one.t_s:.3f} s) {_change(one.recorded, one.decided)}" for one in moments)
+        yield f"  disagrees most at {'; '.join(shown)}"
 
 
 def _change(recorded: int, decided: int) -> str:

@@ -69,12 +69,12 @@ TOLERANCES: Mapping[str, float] = {
 class Measure:
     """Tolerance of a session.
 
-    said:         in words
+    description:  of the tolerance
     tolerances:   largest difference by field; other fields must be equal
     same_actions: least share of decisions with the same action
     """
 
-    said: str = "bit for bit"
+    description: str = "bit for bit"
     tolerances: Mapping[str, float] = field(default_factory=dict)
     same_actions: float = 1.0
 
@@ -99,15 +99,15 @@ def measure_of(session: Session, *, same_model: bool = True) -> Measure:
     record = session.record
     if record.get("machine") == REFERENCE:
         return OF_REFERENCE
-    told = {
+    here = {
         "processor": provenance.processor(),
         "libraries": provenance.libraries(),
         "engine": engine_here(session.config.policy),
     }
-    unknown = [name for name in told if name not in record]
+    unknown = [name for name in here if name not in record]
     if unknown:
         return tolerant(f"the recording does not say its {unknown[0]}")
-    others = [name for name, here in told.items() if record[name] != here]
+    others = [name for name, value in here.items() if record[name] != value]
     others += [] if same_model else ["model"]
     return tolerant(f"other {' and '.join(others)}") if others else BIT_FOR_BIT
 

@@ -112,7 +112,7 @@ def _amounts(found: Compared) -> Iterator[str]:
         yield f"{plural(found.skipped, 'tick')} not comparable"
     if found.gaps:
         yield plural(found.gaps, "gap")
-    yield f"judged {' and '.join(dict.fromkeys(one.measure.said for one in found.sessions))}"
+    yield f"judged {' and '.join(dict.fromkeys(one.measure.description for one in found.sessions))}"
     if found.recorded_s and found.took_s:
         yield f"{found.recorded_s / found.took_s:.1f} times as fast as it was driven"
     if found.cut_off:

@@ -70,7 +70,7 @@ class RerunScreen:
             self._twin = self._twin or TwinScreen(self._recording, self._scene, self._figures)
             self._twin.show(message.topic.removeprefix(TWIN_PREFIX), message.sample)
         elif not show_sensed(self._senses, message.topic, message.sample):
-            self._show_told(message.topic, message.sample)
+            self._show_status(message.topic, message.sample)
 
     def close(self) -> None:
         """Flush the stream. Raises DriverError on a timeout. Safe to call twice."""
@@ -79,7 +79,7 @@ class RerunScreen:
         except RuntimeError as error:
             raise DriverError(f"the view could not be handed over: {error}") from error
 
-    def _show_told(self, topic: str, sample: Any) -> None:
+    def _show_status(self, topic: str, sample: Any) -> None:
         match topic:
             case "tf":
                 self._robot.transforms(sample)

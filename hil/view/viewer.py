@@ -119,7 +119,7 @@ def _watched(viewer: Viewer | None) -> Callable[[], bool]:
 def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
     """Show every message of a recording as fast as the screen allows; none is dropped."""
     shown = Shown(0, {}, 0, "", 0)
-    for message in recording.heard():
+    for message in recording.read():
         if not goes_on():
             break
         if not images and message.topic.endswith("image"):

@@ -127,8 +127,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
-        for name, told in in_effect(config).items():
-            log.info("in_effect", **{name: told})
+        for name, text in in_effect(config).items():
+            log.info("in_effect", **{name: text})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         inference.begin()
@@ -209,8 +209,10 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
         if base is not None:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
-        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
-        yield held.enter_context(contextlib.closing(DeviceInbox(heard, depth, color, base, config.cameras.unchanged_m)))
+        dds_inputs = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        yield held.enter_context(
+            contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m))
+        )
 
 
 def _publish_end(outputs: DdsOutputs) -> None:

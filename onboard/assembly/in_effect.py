@@ -48,18 +48,20 @@ def _blind(config: Config) -> str:
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
     view = collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
     slow_mps = limits.slow_fraction * limits.v_max_mps
-    told = []
+    effects = []
     if view is not collision.Look.SEEN:
         slow = view is collision.Look.FLANK_BLIND
         speed, side = (
             (f"at most {slow_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
         )
         side_deg = math.degrees(side)
-        told.append(f"ahead {speed}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
+        effects.append(f"ahead {speed}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
         turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
-        told.append(f"turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before")
-    return f"; no camera sees {sectors} deg: {'; '.join(told)}" if told else ""
+        effects.append(
+            f"turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before"
+        )
+    return f"; no camera sees {sectors} deg: {'; '.join(effects)}" if effects else ""
 
 
 def _footprint(config: Config) -> str:

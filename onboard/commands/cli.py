@@ -55,13 +55,13 @@ def commands_app(
     program: str,
     table: Mapping[str, Command],
     about: str,
-    told_version: str,
+    version_text: str,
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> typer.Typer:
     """Return an application whose commands are imported when they run, so that `--help` imports none of them.
 
     program: its name on the command line
-    about: first text of `--help`; told_version: text of `--version`
+    about: first text of `--help`; version_text: text of `--version`
     renamed: old names of commands and options, accepted for one release -> current names
     """
 
@@ -98,7 +98,7 @@ def commands_app(
         version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     ) -> None:
         if version:
-            sys.stdout.write(f"{told_version}\n")
+            sys.stdout.write(f"{version_text}\n")
             raise typer.Exit
 
     return app

@@ -161,7 +161,7 @@ def init(
     if there and not force:
         raise InputError(f"{there[0]}: is there already; --force replaces it")
     if ask and sys.stdin.isatty():
-        given.update({key: _asked(key) for key in QUESTIONS if given[key] is None})
+        given.update({key: _prompt(key) for key in QUESTIONS if given[key] is None})
     stated = _stated(given, topic or [], set_key or [], folder)
     if color is None and stated.get("cameras", {}).get("source") == "none":
         stated["cameras"]["color"] = "none"
@@ -187,7 +187,7 @@ def _text(file: File, stated: Mapping[str, Any]) -> str:
     return HEAD.format(what=WHAT[file]) + template(SECTIONS[file], stated)
 
 
-def _asked(key: str) -> Any:
+def _prompt(key: str) -> Any:
     """Return the answer to a question as an option would state it; None for the default."""
     default = "0.25" if key == "footprint" else str(_default(KEYS[key]))
     question = QUESTIONS[key].format(policies=", ".join(["reactive", *pretrained_names()]))

@@ -92,7 +92,7 @@ def _table(table: Mapping[str, Any], name: str, stated: Mapping[str, Any], *, co
     lines.append(f"[{name}]")
     for key, field in table["properties"].items():
         if commented:
-            lines += _comment(_said(field))
+            lines += _comment(_meaning(field))
         if key in stated:
             lines.append(f"{toml_key(key)} = {toml_value(stated[key])}")
         elif commented:
@@ -111,7 +111,7 @@ def _default(field: Mapping[str, Any]) -> str:
 LIMITS = {"exclusiveMinimum": "above", "minimum": "at least", "maximum": "at most", "enum": "one of"}
 
 
-def _said(field: Mapping[str, Any]) -> str:
+def _meaning(field: Mapping[str, Any]) -> str:
     """Return what a key means, with its limits."""
     rules = {name: value for one in (field, *field.get("anyOf", [])) for name, value in one.items() if name in LIMITS}
     parts = [

@@ -64,7 +64,7 @@ class Session:
         self._rows: deque[tuple[float, ...]] = deque(maxlen=MOST_ROWS)
         self._places: deque[Place] = deque(maxlen=MOST_PLACES)
         self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
-        self._apart = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
+        self._differences = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
 
     def take(self, part: Excerpt) -> None:
         """Take what some ticks gave. The images take some milliseconds."""
@@ -78,11 +78,11 @@ class Session:
                 self._floors[name].append(seen)
         ranges_m = {name: self._ranges(name, image) for name, image in images.items()}
         for first, second in combinations(ranges_m, 2):
-            apart = ranges_m[first] - ranges_m[second]
-            apart = apart[np.isfinite(apart)]
-            apart = apart[np.abs(apart) < MOST_DIFFERENCE_M]
-            if len(apart):
-                self._apart[first, second].append(apart)
+            difference = ranges_m[first] - ranges_m[second]
+            difference = difference[np.isfinite(difference)]
+            difference = difference[np.abs(difference) < MOST_DIFFERENCE_M]
+            if len(difference):
+                self._differences[first, second].append(difference)
 
     def health(self) -> Health:
         """Return all comparisons so far."""
@@ -124,14 +124,14 @@ class Session:
             yield found, f"{name} floor", ""
 
     def _of_overlaps(self) -> Iterator[Compared]:
-        for (first, second), rows in self._apart.items():
-            apart, name = np.concatenate([*rows, np.zeros(0)]), f"{first} and {second}"
-            if len(apart) >= LEAST_DIFFERENCES and len(rows) >= LEAST_IMAGES:
+        for (first, second), rows in self._differences.items():
+            difference, name = np.concatenate([*rows, np.zeros(0)]), f"{first} and {second}"
+            if len(difference) >= LEAST_DIFFERENCES and len(rows) >= LEAST_IMAGES:
                 medians = np.array([[np.median(row)] for row in rows])
                 sd = max(float(_spread(medians)[0]), 0.005)
-                yield (Check(name, "overlap_m", float(np.median(apart)), sd, *LIMITS["overlap_m"]),), name, ""
+                yield (Check(name, "overlap_m", float(np.median(difference)), sd, *LIMITS["overlap_m"]),), name, ""
             elif len(rows):
-                yield (), name, f"{len(apart)} bins seen by both, needed are {LEAST_DIFFERENCES}"
+                yield (), name, f"{len(difference)} bins seen by both, needed are {LEAST_DIFFERENCES}"
 
     def _of_wheels(self) -> Iterator[Compared]:
         ways = list(_ways(list(self._places)))
@@ -161,10 +161,10 @@ class Session:
 
     def _of_response(self) -> Iterator[Compared]:
         rows = np.array(self._rows).reshape(-1, 5)
-        t_s, asked, shown = rows[:, 0], rows[:, 1:3], rows[:, 3:5]
+        t_s, commands, shown = rows[:, 0], rows[:, 1:3], rows[:, 3:5]
         delay_s = self._plant.base.command_delay_s
         for column, (name, axis) in enumerate((("linear", self._plant.linear), ("angular", self._plant.angular))):
-            found = response(t_s, asked[:, column], shown[:, column], axis, delay_s, EXCITED[name])
+            found = response(t_s, commands[:, column], shown[:, column], axis, delay_s, EXCITED[name])
             label = f"{name} response"
             if found is None:
                 yield (), label, f"fewer than {LEAST_WINDOWS} windows of {WINDOW_S:g} s with a change of the command"

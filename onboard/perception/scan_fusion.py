@@ -23,7 +23,7 @@ from onboard.values.messages import BINS, DepthFrame, Inputs, Pose, Scan
 Ranges = npt.NDArray[np.float32]
 
 
-NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
+NO_SCAN = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
 """Stands for a ready-made scan before the first message: blind all around, and soon stale."""
 
 
@@ -57,7 +57,7 @@ class Rig:
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the newest ready-made scan, or the scan fused from the cameras; see `Scanner`."""
         if self.section.topic:
-            return inputs.scans.get(self.section.topic, NOT_HEARD), memory
+            return inputs.scans.get(self.section.topic, NO_SCAN), memory
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
         return fuse(frames, inputs.now_ns, pose, memory, self)
 

@@ -31,11 +31,11 @@ AFTER_INBOX = STAGES[1:-1]
 class Used:
     """Images of a tick, and the timing of its command.
 
-    told_ns:   wall time of the robot's machine at this message [ns]
-    taken_ns:  from the tick's start to `told_ns` [ns]
+    published_ns: wall time of the robot's machine at this message [ns]
+    taken_ns:  from the tick's start to `published_ns` [ns]
     inbox_ns:  from the tick's start to the end of its inbox stage [ns]. Computed backwards from the command by the
                durations of the later stages, so a pause before the inbox stage is included
-    sent_ns:   from the command's write to `told_ns` [ns]
+    sent_ns:   from the command's write to `published_ns` [ns]
     slot:      number of the tick on its grid; missed: slots skipped just before it
     sensed:    number of the decision that began in this tick, 0 without
     acted:     number of the decision whose first command this is, 0 without
@@ -45,7 +45,7 @@ class Used:
                example of a covered lens, because the command depends on the rejection
     """
 
-    told_ns: int
+    published_ns: int
     taken_ns: int
     inbox_ns: int
     sent_ns: int
@@ -92,6 +92,6 @@ def used_from_ros(sample: DiagnosticArray) -> Used:
         (status,) = sample.status
         values: dict[str, Any] = {pair.key: int(pair.value) for pair in status.values}
         images = {name.removeprefix(IMAGE): values.pop(name) for name in list(values) if name.startswith(IMAGE)}
-        return Used(told_ns=ns_from_time(sample.header.stamp), reason=status.message, images=images, **values)
+        return Used(published_ns=ns_from_time(sample.header.stamp), reason=status.message, images=images, **values)
     except (ValueError, TypeError) as error:
         raise InputError(f"no message about used images: {error}") from error

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from onboard.counters import Counters
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
-from onboard.perception.scan_fusion import NOT_HEARD
+from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
@@ -40,7 +40,7 @@ class Publisher:
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs
         self._state = ""
-        self._scan_ns = self._limits_scan_ns = NOT_HEARD.stamp_ns
+        self._scan_ns = self._limits_scan_ns = NO_SCAN.stamp_ns
         self._slowest: dict[str, int] = {}
 
     def publish(
@@ -64,8 +64,8 @@ class Publisher:
             self._outputs.state(record.state)
         self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
-            told = rows(record, counters, cameras(), recorder, self._slowest)
-            self._outputs.diagnostics([*told, *others()], stamp_ns)
+            own = rows(record, counters, cameras(), recorder, self._slowest)
+            self._outputs.diagnostics([*own, *others()], stamp_ns)
             self._slowest = {}
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
@@ -156,8 +156,8 @@ def _inputs(record: TickRecord) -> Diagnostic:
     stamps = {"scan": record.scan.stamp_ns, **{name: frame.stamp_ns for name, frame in inputs.depth.items()}}
     stamps |= {} if inputs.color is None else {"color": inputs.color.stamp_ns}
     stamps |= {} if after is None or after.wheels.fresh_ns is None else {"odometry": after.wheels.fresh_ns}
-    heard = {name: stamp_ns for name, stamp_ns in stamps.items() if stamp_ns > NOT_HEARD.stamp_ns}
-    values = {f"{name}{AGE}": round((inputs.now_ns - stamp_ns) / NS_PER_MS, 1) for name, stamp_ns in heard.items()}
+    received = {name: stamp_ns for name, stamp_ns in stamps.items() if stamp_ns > NO_SCAN.stamp_ns}
+    values = {f"{name}{AGE}": round((inputs.now_ns - stamp_ns) / NS_PER_MS, 1) for name, stamp_ns in received.items()}
     return ("inputs", OK, f"{len(values)} heard", values)
 
 

@@ -15,7 +15,7 @@ import structlog
 from onboard.config.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds.domain import not_usable
 from onboard.service.systemd import Notifier
-from onboard.system.resolver import Hosts, nobody_knows
+from onboard.system.resolver import Hosts, unknown_host
 from onboard.values.errors import DriverError
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ def network_to_come(section: DdsSection, hosts: Hosts) -> list[str]:
     hosts: resolver, with a timeout of ANSWER_S per host. Raises ConfigError for an invalid host name.
     """
     unknown = hosts.unknown(section.peers, ANSWER_S)
-    return [line for line in (not_usable(section.interface), *map(nobody_knows, unknown)) if line]
+    return [line for line in (not_usable(section.interface), *map(unknown_host, unknown)) if line]
 
 
 def base_to_come(section: OdometrySection) -> list[str]:

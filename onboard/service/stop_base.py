@@ -177,7 +177,7 @@ def stop(config: Path, environment: Mapping[str, str] = os.environ) -> int:
     return halt(configured(config))
 
 
-def tell_end(environment: Mapping[str, str] = os.environ) -> None:
+def log_end(environment: Mapping[str, str] = os.environ) -> None:
     """Log systemd's reason for the service's end: the first line to look for in the journal."""
     import structlog
 
@@ -214,7 +214,7 @@ def _log_result(readers: int, failure: str, driven: bool) -> None:
     from onboard.system.log import configure
 
     configure()
-    tell_end()
+    log_end()
     log = structlog.get_logger()
     if failure and driven:
         log.error("zero_not_sent", error=failure)

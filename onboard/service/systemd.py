@@ -195,12 +195,12 @@ def note_driven(config: Config, environment: Mapping[str, str] = os.environ) -> 
     directory = environment.get(RUNTIME_DIRECTORY, "")
     if not directory:
         return
-    told = {
+    link = {
         "dds": config.dds.model_dump(mode="json"),
         "odometry": config.odometry.model_dump(mode="json"),
         "control_hz": config.rates.control_hz,
     }
     try:
-        (Path(directory) / DRIVEN_FILE).write_text(json.dumps(told), encoding="utf-8")
+        (Path(directory) / DRIVEN_FILE).write_text(json.dumps(link), encoding="utf-8")
     except OSError as error:
         log.warning("driven_not_noted", directory=directory, error=error.strerror)

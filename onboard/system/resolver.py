@@ -50,7 +50,7 @@ def is_host(peer: str) -> bool:
     return bool(peer) and OTHER_THAN_A_HOST.isdisjoint(peer)
 
 
-def nobody_knows(peer: str) -> str:
+def unknown_host(peer: str) -> str:
     """Return the message for a peer with an unknown host."""
     return f"dds.peers: {peer!r} is no host that this machine knows"
 
@@ -72,7 +72,7 @@ def _lookup(host: str) -> Future[str]:
         except OSError:
             answer.set_result("")
         except ValueError:  # a name that is too long
-            answer.set_exception(ConfigError(nobody_knows(host)))
+            answer.set_exception(ConfigError(unknown_host(host)))
         else:
             answer.set_result(str(found[0][4][0]))
 

@@ -90,7 +90,7 @@ def spoiled_drive(folder: Path) -> st.SearchStrategy[bytes]:
 
 def read_messages(path: Path) -> None:
     with open_recording(path) as recording:
-        for _ in recording.heard():
+        for _ in recording.read():
             pass
 
 
@@ -165,7 +165,7 @@ def bags(writers: Sequence[Callable[[Path], bytes]], folder: Path) -> st.SearchS
 def bag(path: Path) -> None:
     """Read all messages of all topics that are read."""
     with open_bag([path]) as opened:
-        for _ in opened.heard({topic.name for topic in opened.topics}):
+        for _ in opened.read({topic.name for topic in opened.topics}):
             pass
 
 

@@ -266,7 +266,7 @@ def read_environment(content: bytes, folder: Path) -> None:
     (folder / DRIVEN_FILE).write_bytes(content)
     text = os.fsdecode(content.replace(b"\0", b""))
     stop_base.noted({RUNTIME_DIRECTORY: str(folder)})
-    stop_base.tell_end({"SERVICE_RESULT": text, "EXIT_CODE": text, "EXIT_STATUS": text})
+    stop_base.log_end({"SERVICE_RESULT": text, "EXIT_CODE": text, "EXIT_STATUS": text})
     journald.is_ours(1, {journald.STREAM: text})
     with Notifier({NOTIFY_SOCKET: text.lstrip("/") if text.startswith("/") else text}) as notifier:
         notifier.say("READY=1", f"STATUS={text}")

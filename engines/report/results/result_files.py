@@ -39,7 +39,7 @@ DEMOS = "demos"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
 TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
 THROUGHPUT = "throughput"
-TOLD = {"training", "stage", "decisions", "drives", "hours"}
+TRAINING_KEYS = {"training", "stage", "decisions", "drives", "hours"}
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of the headline."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
@@ -234,7 +234,7 @@ def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
     trainings: dict[str, dict[str, Any]] = {}
     rows = (_table(file, THROUGHPUT) or {THROUGHPUT: []})[THROUGHPUT]
     for row in rows if isinstance(rows, list) else [rows]:
-        if not isinstance(row, dict) or not row.keys() >= TOLD:
+        if not isinstance(row, dict) or not row.keys() >= TRAINING_KEYS:
             raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row!r}")
         trainings.setdefault(str(row["training"]), {})[str(row["stage"])] = row
     return trainings

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from engines.network.network import PolicyNetwork
 from engines.train.rollout.domain_randomization import DomainSection
-from engines.train.rollout.expert import Knows, soft_targets
+from engines.train.rollout.expert import Knowledge, soft_targets
 from engines.train.rollout.optimizer_step import Weights, put_weights
 from engines.train.rollout.places import Building, PlacesSection, make_building
 from engines.train.rollout.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
@@ -51,7 +51,7 @@ class DrivingSection(Section):
     memory_reset_s: Annotated[float, Field(gt=0.0, le=LONGEST_S)] | None = 10.0
     max_s: Lasting = 60.0
     stuck_s: Lasting = 20.0
-    knows: Knows = "seen"
+    knows: Knowledge = "seen"
     news_s: Positive | None = 1.5
     expert: Fraction = 0.15
     expert_spell: int = Field(8, ge=1)

@@ -31,9 +31,9 @@ from onboard.values.geometry import apply, between, inverse
 from onboard.values.messages import Motion, Observation, Pose, Scan, Twist
 
 Floats32 = npt.NDArray[np.float32]
-Knows = Literal["map", "seen"]
+Knowledge = Literal["map", "seen"]
 
-_POLICIES: dict[Knows, str] = {"map": "planner", "seen": "reactive"}
+_POLICIES: dict[Knowledge, str] = {"map": "planner", "seen": "reactive"}
 
 
 class Truth(NamedTuple):
@@ -47,7 +47,7 @@ class Truth(NamedTuple):
 class Expert:
     """The expert of one drive. It remembers its scans, so call `scores` at every decision."""
 
-    def __init__(self, setting: Setting, episode: Episode, knows: Knows, news_s: float | None = None) -> None:
+    def __init__(self, setting: Setting, episode: Episode, knows: Knowledge, news_s: float | None = None) -> None:
         """Plan with the true plant. Raises InputError if the map planner cannot drive."""
         policy = make_policy(_POLICIES[knows], replace(setting, plant=setting.base_plant), episode)
         if isinstance(policy, MapPlanner):

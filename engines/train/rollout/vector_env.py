@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.train.rollout.domain_randomization import DomainSection, draw_sample, with_faults
-from engines.train.rollout.expert import Expert, Knows, Truth, goal_compass
+from engines.train.rollout.expert import Expert, Knowledge, Truth, goal_compass
 from engines.train.rollout.places import Building, PlacesSection, Turns, geodesic_m
 from hil.drive.fast.course import varied
 from hil.drive.fast.drive import FastDrive
@@ -83,20 +83,20 @@ class DeferredInference:
     """An inference whose answer comes from outside; implements `onboard.policy.inference.Inference`."""
 
     def __init__(self) -> None:
-        self.asked: tuple[int, Observation, Memory] | None = None
+        self.pending: tuple[int, Observation, Memory] | None = None
         self._result: Result | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Keep the observation."""
-        self.asked = number, observation, memory
+        self.pending = number, observation, memory
         return True
 
     def answer(self, action: int) -> None:
         """Give the decision on the kept observation."""
-        if self.asked is None:
+        if self.pending is None:
             raise OnboardError("nothing was asked")
         decision = Decision(action, _NO_LOGITS)
-        self._result, self.asked = Result(self.asked[0], decision, CARRIED, 0), None
+        self._result, self.pending = Result(self.pending[0], decision, CARRIED, 0), None
 
     def poll(self) -> Result | None:
         """Return the answer once."""
@@ -156,7 +156,7 @@ class LaneRules:
     memory_reset_s: float | None
     max_s: float
     stuck_s: float
-    knows: Knows
+    knows: Knowledge
     news_s: float | None = None
     colour: float = 0.0
     expert: bool = True
@@ -176,13 +176,13 @@ class Lane:
         Raises InputError for a drive that ends before its first decision.
         """
         ended: Ended | None = None
-        while self._inference.asked is None:
+        while self._inference.pending is None:
             if self._drive.ended():
                 ended = self._end()
                 self._begin()
             else:
                 self._drive.advance()
-        return self._request(*self._inference.asked[1:], ended)
+        return self._request(*self._inference.pending[1:], ended)
 
     def answer(self, action: int) -> None:
         """Give the action of the last request."""

@@ -20,7 +20,7 @@ from engines.cli_options import is_out_of_memory
 from engines.network.network import PolicyNetwork, Variant, Widths
 from engines.train.rollout.collector import Rules
 from engines.train.rollout.optimizer_step import Weights, is_learned, put_weights
-from hil.jobs.process_pool import interrupts_unheard
+from hil.jobs.process_pool import interrupts_ignored
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
@@ -100,7 +100,7 @@ class ProcessCollectors(Generic[Brought]):
             here, there = context.Pipe()
             given = (there, os.getpid(), make, rules, network.widths, network.variant, frozen, number)
             process = context.Process(target=_work, args=given, daemon=True)
-            with interrupts_unheard():
+            with interrupts_ignored():
                 process.start()
             there.close()
             self._ends.append(here)

@@ -53,7 +53,7 @@ def upper_bound(
         raise InputError(f"--draws {draws}: must be at least 1")
     robot = load_robot(config)
     sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body, set_name)
-    result = _told(sources, draws, seed)  # takes the digest of the code before the first drive
+    result = _result_of(sources, draws, seed)  # takes the digest of the code before the first drive
     ends = _ends(robot, sources, draws, seed)
     ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
     if json_file is not None:
@@ -78,14 +78,14 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
     return dict(ends)
 
 
-def _told(sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
+def _result_of(sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
     """Return version, digest of the code, sets, episodes, draws and seed as plain values."""
     return {
         "made_by": MADE_BY,
         "version": __version__,
         "code": code_digest(),
         "within_m": REACHED_M,
-        "sets": [source.told for source in sources],
+        "sets": [source.identity for source in sources],
         "episodes": {source.name: source.indices for source in sources},
         "draws": draws,
         "seed": seed,

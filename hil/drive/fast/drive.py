@@ -20,7 +20,7 @@ from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    KnowsMap,
+    MapPolicy,
     Outcome,
     Setting,
     goal_request,
@@ -101,7 +101,7 @@ class FastDrive:
         Raises InputError if the start is not free.
         """
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
-        self._with_map = policy if isinstance(policy, KnowsMap) else None
+        self._with_map = policy if isinstance(policy, MapPolicy) else None
         self._inference = inference or InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
         self._most = math.floor(max_s * NS / STEP_NS)
@@ -164,7 +164,7 @@ class FastDrive:
         robot, rates, goal = self._robot, self._config.rates, self._config.goal
         tick = robot.tick
         backing = self._recovery.backing is not None
-        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._told():
+        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._contact_reported():
             return tick + 1
         sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
         until = sense if self._deciding.pending is None else min(sense, self._deciding.pending.due_slot)
@@ -182,7 +182,7 @@ class FastDrive:
             due.append(max(place, int(robot.state.best)) + self._held_ticks)
         return max(tick + 1, min(due))
 
-    def _told(self) -> bool:
+    def _contact_reported(self) -> bool:
         """Return whether the base reports an obstacle to limits in force: the limits must then run in every tick."""
         return self._course.limits is not None and bool(self._robot.state.touching)
 
@@ -297,8 +297,8 @@ class FastDrive:
         s, tick = robot.state, robot.tick
         long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
         held = s.place != NEVER and tick - max(s.place, s.best) >= self._held_ticks
-        heard = not s.touching and not self._recovery.noticed
-        if heard and not (long or held) and self._recovery.backing is None:
+        quiet = not s.touching and not self._recovery.noticed
+        if quiet and not (long or held) and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
         pose, now_ns = robot.located(self._start).filtered.pose, time_ns(tick)
@@ -334,13 +334,13 @@ class FastDrive:
     def _limit(self, wanted: Twist) -> Twist:
         """Return the command after the limits. The limits run only if they may change the command."""
         in_force, eyes = self._course.limits, self._eyes
-        if self._told():
-            return self._asked(wanted)
+        if self._contact_reported():
+            return self._apply_limits(wanted)
         if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
         reach_m = in_force.reach_m(wanted)
         if reach_m is None:  # not kept for the next tick: remembered places move with the robot
-            return self._asked(wanted)
+            return self._apply_limits(wanted)
         if reach_m > 0.0 and eyes.may_bind(in_force.ways(wanted)):
             twist = in_force.limited(eyes.limits_scan(reach_m).ranges_m, wanted)
         else:
@@ -349,13 +349,13 @@ class FastDrive:
             self._limited[wanted] = twist
         return twist
 
-    def _asked(self, wanted: Twist) -> Twist:
+    def _apply_limits(self, wanted: Twist) -> Twist:
         """Return the command after `onboard.safety.limits.limit`."""
         now_ns = time_ns(self._robot.tick)
         around = self._around()
-        told = bool(self._robot.state.touching)
+        contact = bool(self._robot.state.touching)
         situation = limits.Situation(
-            now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view, obstacle=told
+            now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view, obstacle=contact
         )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist

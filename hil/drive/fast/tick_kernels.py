@@ -187,8 +187,8 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
 
     base_*: the base's own odometry pose in the message before
     """
-    if s.heard == 0.0:
-        s.heard, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw = 1.0, s.drift_x_m, s.drift_y_m, s.drift_yaw
+    if s.has_odometry == 0.0:
+        s.has_odometry, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw = 1.0, s.drift_x_m, s.drift_y_m, s.drift_yaw
         return
     moved = abs(s.wheel_v) > WHEELS_REST_MPS or abs(s.wheel_w) > WHEELS_REST_RADPS
     if k.own_pose != 0.0:
@@ -307,8 +307,8 @@ def run_ticks(
                 x, y, yaw = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, s.yaw)
                 if cells_may_bind(x, y, yaw, ways, k.cell_m, solid, solid_gap):
                     s.halt = 1.0
-        if s.touching != s.told:
-            s.told, s.halt = s.touching, 1.0
+        if s.touching != s.reported_touching:
+            s.reported_touching, s.halt = s.touching, 1.0
         if s.halt != 0.0:
             return i + 1
     return ticks

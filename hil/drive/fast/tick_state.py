@@ -24,7 +24,7 @@ class TickState(NamedTuple):
     drift_*:    `odometry_noise.Drift`
     owing:      whether the tick has reached the drift stage and waits for the next drift sample
     wheel_*:    `OdometryState`: pose, twist; likewise travelled_m, moving_s
-    heard:      whether a wheel message has come yet
+    has_odometry: whether a wheel message has come yet
     filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
     filtering:  whether a fix has come yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
@@ -32,7 +32,7 @@ class TickState(NamedTuple):
     best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
     seen_*:     tick and true pose of the newest scan
     halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
-    told:       `touching` as of the last tick
+    reported_touching: `touching` as of the last tick
     clear_m:    least clearance so far
     near_m:     lower bound of the clearance to the building when the path was near_path_m long
     refused:    whether a wheel message exceeded max_v or max_w of `TickTable`
@@ -61,7 +61,7 @@ class TickState(NamedTuple):
     drift_eps_rad: float = 0.0
     drift_left: float = 0.0
     owing: float = 0.0
-    heard: float = 0.0
+    has_odometry: float = 0.0
     wheel_x_m: float = 0.0
     wheel_y_m: float = 0.0
     wheel_yaw: float = 0.0
@@ -90,7 +90,7 @@ class TickState(NamedTuple):
     seen_y_m: float = 0.0
     seen_yaw: float = 0.0
     halt: float = 0.0
-    told: float = 0.0
+    reported_touching: float = 0.0
 
 
 class TickTable(NamedTuple):

@@ -40,7 +40,7 @@ SAME_GOAL_M = 0.01
 
 
 class MapPlanner:
-    """Implements `onboard.values.interfaces.Policy` and `hil.drive.setting.KnowsMap`.
+    """Implements `onboard.values.interfaces.Policy` and `hil.drive.setting.MapPolicy`.
 
     All geometry is in the frame of the map's grid. Between calls the object keeps only the pose of the start frame, and
     the cost to go of the map alone.

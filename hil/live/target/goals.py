@@ -39,7 +39,7 @@ class GoalSequence:
 
     def __init__(self, place: Place) -> None:
         self._goals = cycle(episode.goal_xy_m for episode in place.episodes)
-        self._asked_ns: int | None = None
+        self._sent_ns: int | None = None
         self._state = ""
         self.sent = 0
         self.reached = 0
@@ -54,8 +54,8 @@ class GoalSequence:
         self._state = state
         if not state or drives(state):
             return None
-        if self._asked_ns is not None and now_ns - self._asked_ns < AGAIN_S * NS_PER_S:
+        if self._sent_ns is not None and now_ns - self._sent_ns < AGAIN_S * NS_PER_S:
             return None
-        self._asked_ns = now_ns
+        self._sent_ns = now_ns
         self.sent += 1
         return next(self._goals)

@@ -42,7 +42,7 @@ class Session:
     def __init__(self, count: int, now_ns: int) -> None:
         self._count = count
         self._since_ns = self._standing_ns = self._fed_ns = now_ns
-        self._heard_ns: int | None = None
+        self._received_ns: int | None = None
         self._trips = 0
         self._interrupted = False
         self.stage = Stage.WAITING
@@ -52,9 +52,9 @@ class Session:
         """End the measurement at the next tick. A signal handler may call this."""
         self._interrupted = True
 
-    def heard(self, now_ns: int) -> None:
+    def received(self, now_ns: int) -> None:
         """Record the arrival time of a message of the target."""
-        self._heard_ns = now_ns
+        self._received_ns = now_ns
 
     def advance(self, matcher: Matcher, resting: bool, now_ns: int) -> Stage:
         """Update and return the stage. resting: the base stands, and the runtime does not drive it."""
@@ -74,7 +74,7 @@ class Session:
         if why:
             self._enter(Stage.ENDING, now_ns)
             self.ended = why
-        elif self.stage is Stage.WAITING and self._heard_ns is not None:
+        elif self.stage is Stage.WAITING and self._received_ns is not None:
             self._enter(Stage.WARMING, now_ns)
         elif self.stage is Stage.WARMING and self._trips >= WARM_UP and matcher.trips.decision:
             matcher.begin()
@@ -84,9 +84,9 @@ class Session:
         """Return the reason to end now, or "" to continue."""
         if self._interrupted:
             return INTERRUPTED
-        if self._heard_ns is None:
+        if self._received_ns is None:
             return NEVER if self._lasted(now_ns) > START_S else ""
-        if now_ns - self._heard_ns > SILENT_S * NS_PER_S:
+        if now_ns - self._received_ns > SILENT_S * NS_PER_S:
             return SILENT
         if now_ns - max(self._fed_ns, self._since_ns) > STARVED_S * NS_PER_S:
             return STARVED

@@ -136,9 +136,9 @@ class Matcher:
     def _join(self, now_ns: int) -> None:
         while self._used:
             used, received_ns = self._used[0]
-            while self._commands and self._commands[0].written_ns < used.told_ns - used.taken_ns:
+            while self._commands and self._commands[0].written_ns < used.published_ns - used.taken_ns:
                 self._commands.popleft()  # its tick was not reported
-            later = bool(self._commands) and self._commands[0].written_ns > used.told_ns
+            later = bool(self._commands) and self._commands[0].written_ns > used.published_ns
             if not self._commands and now_ns - received_ns < PATIENCE_NS:
                 return
             self._used.popleft()

@@ -147,7 +147,7 @@ class Desktop:
             self._count(commands=1)
         else:
             used, received_ns = happened
-            self.session.heard(received_ns)
+            self.session.received(received_ns)
             self._matcher.hear(used, received_ns)
             self._count(ticks_target=1, missed_target=used.missed)
             if self.session.stage is Stage.MEASURING:

@@ -92,7 +92,7 @@ def measure(
         child = Child("the twin", arguments, log)
         held.callback(child.end)
         trips = RoundTrips(robot, twin, names)
-        trips.wait_until_heard(child)
+        trips.wait_until_received(child)
         took_ms = []
         for number in range(options.count):
             took_ms.append(trips.one())
@@ -115,7 +115,7 @@ class RoundTrips:
         self._resume = twin.writer(RESUME)
         self._yaw_rad = 0.0
 
-    def wait_until_heard(self, child: Child) -> None:
+    def wait_until_received(self, child: Child) -> None:
         """Send poses until `WARM_UP` consecutive round trips are complete.
 
         Raises OnboardError after `START_S` seconds, or if the twin's process has ended.

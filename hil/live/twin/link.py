@@ -60,7 +60,7 @@ class TwinLink:
         asked = {name: bool(reader.take()) for name, reader in self._words.items()}
         return NewMessages(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
 
-    def tell_motion(self, twin: Twin, stamp_ns: int) -> None:
+    def publish_motion(self, twin: Twin, stamp_ns: int) -> None:
         """Publish the twin's odometry and its pose in the map. stamp_ns: stamp of the robot's odometry."""
         frames = self._section
         self._odometry.write(
@@ -68,11 +68,11 @@ class TwinLink:
         )
         self._pose.write(ros_goal(stamp_ns, frames.map_frame, twin.pose))
 
-    def tell_fix(self, pose: Pose, stamp_ns: int) -> None:
+    def publish_fix(self, pose: Pose, stamp_ns: int) -> None:
         """Publish a localisation fix of the twin, in the frame of its map."""
         self._fixes.write(ros_fix(stamp_ns, self._section.map_frame, pose, FIX_SD))
 
-    def tell_frame(self, twin: Twin, life: Life, views: Views, stamp_ns: int, images: bool) -> None:
+    def publish_frame(self, twin: Twin, life: Life, views: Views, stamp_ns: int, images: bool) -> None:
         """Publish the sensor data, then the contact of the twin. Images need `images` and a reader of their topic."""
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, views.scan(life, twin), MAX_RANGE_M))
         for name, writer in self._color.items():
@@ -83,10 +83,10 @@ class TwinLink:
                 writer.write(ros_image(stamp_ns, optical_frame(name), "16UC1", views.depth(name, life, twin)))
         self._collision.write(Bool(twin.contact))
 
-    def tell_state(self, twin: Twin) -> None:
+    def publish_state(self, twin: Twin) -> None:
         """Publish whether the twin follows, or the reason of its pause."""
         self._state.write(String(f"{PAUSED}: {twin.why}" if twin.why else RUNNING))
 
-    def tell_speed_limit(self, limit_mps: float) -> None:
+    def publish_speed_limit(self, limit_mps: float) -> None:
         """Publish the robot's speed limit [m/s]; 0 means no limit."""
         self._speed_limit.write(ros_speed_limit(wall_ns(), limit_mps))

@@ -83,7 +83,7 @@ class TwinProcess:
         self._rng = np.random.default_rng(options.seed)
         self._life: Life = site.life(0)
         self._stopping = False
-        self._fix_due_ns = self._row_due_ns = self._told_ns = 0
+        self._fix_due_ns = self._row_due_ns = self._published_ns = 0
         self._limit_mps = 0.0
         self._state = ""
         self._poses = self._number = self._lives = 0
@@ -110,7 +110,7 @@ class TwinProcess:
         while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
             self.turn(self._link.take(self._clock, WAIT_S))
         if self._limit_mps:
-            self._link.tell_speed_limit(0.0)
+            self._link.publish_speed_limit(0.0)
 
     def turn(self, messages: NewMessages) -> None:
         """Process the messages of one wait: move the twin, obey the requests, publish.
@@ -131,12 +131,12 @@ class TwinProcess:
                 self._reset("the robot was heard", first=True)
             self._ask(messages)
         if newest is not None and self.twin.robot is not None:
-            self._tell(newest)
+            self._publish_odometry(newest)
             self.log.busy.add(self._clock.now_ns() - began_ns)
         if touched:
             self._touched()
             self._ask(replace(messages, reset=False))
-        self._tell_state()
+        self._publish_state()
 
     def _touched(self) -> None:
         """Record the contact and reset the twin. If the reset fails, the twin stands: it never drives into objects."""
@@ -180,39 +180,41 @@ class TwinProcess:
         self._number += 1
         return self._site.life(self._number)
 
-    def _tell(self, message: OdometryMessage) -> None:
+    def _publish_odometry(self, message: OdometryMessage) -> None:
         twin, stamp_ns = self.twin, message.stamp_ns
         if twin.coupling is None or twin.fault:
             return
-        self._link.tell_motion(twin, stamp_ns)
+        self._link.publish_motion(twin, stamp_ns)
         if not twin.why:
-            self._link.tell_frame(twin, self._life, self._views, stamp_ns, self._poses % self._options.image_every == 0)
+            self._link.publish_frame(
+                twin, self._life, self._views, stamp_ns, self._poses % self._options.image_every == 0
+            )
             self._poses += 1
             self.log.frames += 1
             self.log.limited_frames += twin.person
-            self._tell_fix(stamp_ns)
+            self._publish_fix(stamp_ns)
         self._trace(stamp_ns)
 
-    def _tell_fix(self, stamp_ns: int) -> None:
+    def _publish_fix(self, stamp_ns: int) -> None:
         scale = self._options.localization_scale
         if scale is not None and stamp_ns >= self._fix_due_ns:
             self._fix_due_ns = next_fix_ns(stamp_ns, self._rng)
-            self._link.tell_fix(noisy_fix(self.twin.pose, scale, self._rng), stamp_ns)
+            self._link.publish_fix(noisy_fix(self.twin.pose, scale, self._rng), stamp_ns)
 
-    def _tell_state(self) -> None:
+    def _publish_state(self) -> None:
         """Publish the state and the speed limit at each change, and again every `AGAIN_NS`."""
         now_ns, twin = self._clock.now_ns(), self.twin
         limit_mps = PERSON_MPS if twin.person and not twin.why else 0.0
-        due = now_ns - self._told_ns > AGAIN_NS
+        due = now_ns - self._published_ns > AGAIN_NS
         if twin.why != self._state or due:
-            self._link.tell_state(twin)
+            self._link.publish_state(twin)
         if limit_mps != self._limit_mps or (due and limit_mps):  # a repeated 0 removes the limit of another sender
-            self._link.tell_speed_limit(limit_mps)
+            self._link.publish_speed_limit(limit_mps)
         if twin.why != self._state:
             (log.warning if twin.why.startswith("odometry") else log.info)("twin", state=twin.why or "follows")
             self._note(f"paused: {twin.why}" if twin.why else "follows")
         if due:
-            self._told_ns = now_ns
+            self._published_ns = now_ns
         self._state, self._limit_mps = twin.why, limit_mps
 
     def _note(self, what: str) -> None:

@@ -165,7 +165,7 @@ class Bag:
             for name, info in sorted(reader.topics.items())
         )
 
-    def heard(self, topics: Collection[str]) -> Iterator[Arrived]:
+    def read(self, topics: Collection[str]) -> Iterator[Arrived]:
         """Yield the messages of some topics in order. Memory does not grow with the bag.
 
         Raises InputError that names the bag for an unreadable message.
@@ -181,7 +181,7 @@ class Bag:
 
     def first(self, topic: str) -> Any | None:
         """Return the first message of a topic or None. Raises InputError."""
-        return next((one.sample for one in self.heard({topic})), None)
+        return next((one.sample for one in self.read({topic})), None)
 
 
 @contextmanager

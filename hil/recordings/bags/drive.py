@@ -193,7 +193,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
 def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
     """Yield the runtime's input messages, with its topic names and clock."""
     to_clock_ns, goal = NS_PER_S - bag.start_ns, plan.goal
-    for one in bag.heard(plan.topics.keys()):
+    for one in bag.read(plan.topics.keys()):
         if goal is not None and goal.time_ns <= one.time_ns:
             yield replace(goal, time_ns=goal.time_ns + to_clock_ns)
             goal = None

@@ -120,7 +120,7 @@ def _frames(bag: Bag) -> Frames:
     frames = Frames()
     trees = [topic.name for topic in bag.topics if topic.kind == TRANSFORMS]
     for topic in sorted(trees, key=lambda name: not name.endswith("static")):
-        for _, one in zip(range(FRAMES_HEARD), bag.heard({topic}), strict=False):
+        for _, one in zip(range(FRAMES_HEARD), bag.read({topic}), strict=False):
             frames.hear(one.sample.transforms)
     return frames
 
@@ -144,7 +144,7 @@ def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[floa
         return None
     began_ns, place = 0, asked_xy_m
     start: tuple[float, float] | None = None
-    for one in bag.heard({odometry}):
+    for one in bag.read({odometry}):
         at = one.sample.pose.pose.position
         began_ns = began_ns or one.time_ns
         start = start or (at.x, at.y)

@@ -34,7 +34,7 @@ class BagReader:
         taken, self._waiting = self._waiting, []
         return taken
 
-    def unheard(self, _messages: list[Received]) -> frozenset[int]:
+    def overflowed(self, _messages: list[Received]) -> frozenset[int]:
         """Return no writer: the queue is never full."""
         return frozenset()
 

@@ -193,7 +193,7 @@ def _read_through(path: Path, stamps_ns: list[int], *, wholly: bool) -> int:
     """Return the number of messages. stamps_ns: gets the times of ticks; wholly: whether to decode each message."""
     count = 0
     with open_recording(path) as recording:
-        each = ((one.topic, one.time_ns) for one in recording.heard()) if wholly else recording.walked()
+        each = ((one.topic, one.time_ns) for one in recording.read()) if wholly else recording.walked()
         for topic, time_ns in each:
             count += 1
             if topic == TICK:

@@ -54,11 +54,13 @@ def _fusion(section: ScanSection, mounts: list[Mount]) -> tuple[Callable[[], Non
     projections = [projection_of((HEIGHT, WIDTH), *lens, transform, *limits, none) for transform in transforms]
 
     def kernel() -> None:
+        """Fuse the images by the compiled kernel."""
         ranges_m = np.full(BINS, np.inf, np.float32)
         for image, projection in zip(images, projections, strict=True):
             lower_ranges(ranges_m, image, projection, planar(IDENTITY))
 
     def definition() -> None:
+        """Fuse the images by the plain numpy definition."""
         ranges_m = np.full(BINS, np.inf, np.float32)
         for image, transform in zip(images, transforms, strict=True):
             fuse_plain(ranges_m, image, *lens, transform, planar(IDENTITY), *limits, none)
@@ -104,6 +106,7 @@ def engine(config: Config) -> Iterator[Row]:
     inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
 
     def times_ms(made: Engine) -> list[float]:
+        """Return the durations of `DECISIONS` runs [ms], each after a rest, and close the engine."""
         made.warm_up()
         times = [_after_a_rest(lambda: made.run(inputs)) for _ in range(DECISIONS)]
         made.close()
@@ -111,8 +114,8 @@ def engine(config: Config) -> Iterator[Row]:
 
     threads = os.cpu_count() or 1
     ours, peer = engine_of(config, model, manifest), OnnxEngine(model, threads, spinning=True)
-    told = f"{ours.name}; peer: {threads} spinning threads, ONNX Runtime's default"
-    yield from quantiles("engine", times_ms(ours), times_ms(peer), told)
+    note = f"{ours.name}; peer: {threads} spinning threads, ONNX Runtime's default"
+    yield from quantiles("engine", times_ms(ours), times_ms(peer), note)
 
 
 def decisions(config: Config) -> Iterator[Row]:
@@ -129,6 +132,7 @@ def decisions(config: Config) -> Iterator[Row]:
     memory = policy.initial_memory()
 
     def decide() -> None:
+        """Fuse new frames, encode the observation and run the policy; keep its memory."""
         nonlocal memory
         frames = {name: DepthFrame(name, 0, 1, image) for name, image in views.items()}
         scan, _ = fuse(frames, 1, IDENTITY, ScanMemory(), rig)
@@ -144,5 +148,6 @@ def decisions(config: Config) -> Iterator[Row]:
 
 
 def _after_a_rest(call: Callable[[], object]) -> float:
+    """Return the duration of a call after `PAUSE_S` of rest [ms]."""
     time.sleep(PAUSE_S)
     return duration_ms(call)

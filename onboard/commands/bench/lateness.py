@@ -59,13 +59,13 @@ def lateness(control_hz: float, seconds: float) -> Iterator[Row]:
             asyncio.run(count(MonotonicClock(), period_ns, ticks, ours))
             asyncio.run(count(AsyncioClock(), period_ns, ticks, peer))
             cyclictest(period_ns, ticks, fifo, kernel)
-    told = f"{ours.count} ticks each, {f'FIFO {FIFO_PRIORITY}' if fifo else 'normal scheduler'}"
+    note = f"{ours.count} ticks each, {f'FIFO {FIFO_PRIORITY}' if fifo else 'normal scheduler'}"
     for name, fraction in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)):
         values = [histogram.quantile_ns(fraction) / 1e6 for histogram in (ours, peer)]
-        yield row(f"tick lateness {name}", values[0], "ms", values[1], f"peer: asyncio.sleep; {told}")
+        yield row(f"tick lateness {name}", values[0], "ms", values[1], f"peer: asyncio.sleep; {note}")
     for name, fraction in (("p99", 0.99), ("max", 1.0)) if kernel.count else ():
         values = [histogram.quantile_ns(fraction) / 1e6 for histogram in (ours, kernel)]
-        yield row(f"tick lateness {name}{KERNEL}", values[0], "ms", values[1], f"peer: {CYCLICTEST}; {told}")
+        yield row(f"tick lateness {name}{KERNEL}", values[0], "ms", values[1], f"peer: {CYCLICTEST}; {note}")
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ def commands() -> Iterator[Row]:
     try:
         with contextlib.closing(Wire(own_domain())) as wire:
             drive = DdsDrive(wire)
-            _until_heard(drive, ours)
+            _until_received(drive, ours)
             sent = {}
             for number in range(1, COMMANDS + 1):
                 time.sleep(PERIOD_S)
@@ -74,15 +74,15 @@ def commands() -> Iterator[Row]:
     took_ms, peer_ms = _latencies_ms(sent, arrived), _latencies_ms(peer, peer_arrived)
     if not took_ms or not peer_ms:
         raise DriverError(f"no command or no datagram arrived over the loopback interface, domain {DOMAIN}")
-    told = f"{len(took_ms)} of {COMMANDS} arrived; peer: a datagram of {DATAGRAM} bytes"
-    yield from quantiles("command", took_ms, peer_ms, told)
+    note = f"{len(took_ms)} of {COMMANDS} arrived; peer: a datagram of {DATAGRAM} bytes"
+    yield from quantiles("command", took_ms, peer_ms, note)
 
 
 def _latencies_ms(sent: Mapping[int, int], arrived: Mapping[int, int]) -> list[float]:
     return [(arrived[number] - at_ns) / 1e6 for number, at_ns in sent.items() if number in arrived]
 
 
-def _until_heard(drive: DdsDrive, reader: Connection) -> None:
+def _until_received(drive: DdsDrive, reader: Connection) -> None:
     """Send stops until the reader says that it has one. Raises DriverError after a while."""
     until_s = time.monotonic() + PATIENCE_S
     while not reader.poll(PERIOD_S):
@@ -140,8 +140,8 @@ def recording(config: Config) -> Iterator[Row]:
         peer_ms = duration_ms(lambda: _write(Path(folder) / "plain", [*images, color], decisions))
         section = config.record.model_copy(update={"directory": Path(folder) / "recorded"})
         took_ms = duration_ms(lambda: _record(Recorder(section, "bench", {}, **_now()), messages, decisions))
-    told = f"{len(images)} images of the robot's cameras; peer: the same bytes, not compressed"
-    yield row("recording of a second", took_ms / RECORDED_S, "ms", peer_ms / RECORDED_S, told)
+    note = f"{len(images)} images of the robot's cameras; peer: the same bytes, not compressed"
+    yield row("recording of a second", took_ms / RECORDED_S, "ms", peer_ms / RECORDED_S, note)
 
 
 def image_message(topic: str, encoding: str, image: np.ndarray) -> Message:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from onboard.commands.doctor.cameras import CameraMeasurement, lens, told_device, wanted_hz
+from onboard.commands.doctor.cameras import CameraMeasurement, device_of_row, lens, wanted_hz
 from onboard.commands.doctor.wire_probe import CAMERA, RuntimeStatus, count, rate_hz
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
@@ -65,7 +65,7 @@ def measure_by_diagnostics(
                 reason=newest.message,
                 frames=frames,
                 restarts=restarts,
-                device=told_device(newest.values),
+                device=device_of_row(newest.values),
             )
         )
     return found

@@ -59,7 +59,7 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
     """Return a problem if the device's lens (`info`: fx, fy, cx, cy of `StreamInfo`) differs from the mount's."""
     if not {"fx", "fy", "cx", "cy"} <= set(info):
         return []
-    apart = [
+    off = [
         f"{name} {info[name]:.1f} (mounts: {stated:.1f})"
         for name, stated, scale in (
             ("fx", mount.fx, mount.fx),
@@ -69,10 +69,10 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
         )
         if abs(info[name] - stated) > LENS_TOLERANCE * scale
     ]
-    if not apart:
+    if not off:
         return []
     return [
-        Problem(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
+        Problem(Level.RED, f"its lens has {', '.join(off)}", f"put the camera's own lens into {mount.name}'s table")
     ]
 
 
@@ -164,7 +164,7 @@ def is_native(device: Device) -> bool:
     return any(word in device.port for word in NATIVE)
 
 
-def told_device(values: Mapping[str, str]) -> Device | None:
+def device_of_row(values: Mapping[str, str]) -> Device | None:
     """Return the device from a runtime's diagnostics (`device`: a mapping as text); None if unreadable."""
     text = values.get("device", "")
     fields = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}

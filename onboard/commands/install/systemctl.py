@@ -59,7 +59,7 @@ class Systemd:
         """Return the service's status. Raises InputError without systemd."""
         done = _systemctl("show", UNIT, f"--property={','.join(ASKED)}")
         if done.returncode:
-            raise InputError(f"systemd does not answer: {_said(done)}")
+            raise InputError(f"systemd does not answer: {_output_of(done)}")
         properties = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
         return Status(
             properties.get("ActiveState", ""),
@@ -138,7 +138,7 @@ def _systemctl(*words: str, limit_s: float = ANSWER_S) -> subprocess.CompletedPr
 def _required(*words: str) -> None:
     done = _systemctl(*words)
     if done.returncode:
-        raise InputError(f"systemctl {' '.join(words)}: {_said(done)}")
+        raise InputError(f"systemctl {' '.join(words)}: {_output_of(done)}")
 
 
 def _udev(*words: str) -> None:
@@ -147,6 +147,6 @@ def _udev(*words: str) -> None:
         run_tool(["udevadm", *words], f"udevadm {words[0]}")
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _output_of(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
     return lines[-1].strip()

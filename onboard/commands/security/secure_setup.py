@@ -47,7 +47,7 @@ SENT = (
 )  # fmt: skip
 """Topics that the runtime sends; it reads all others of `topics.TOPICS`."""
 
-HEARD = tuple(row.name for row in TOPICS if row.name not in SENT)
+READ = tuple(row.name for row in TOPICS if row.name not in SENT)
 ALL = tuple(row.name for row in TOPICS)
 
 
@@ -61,7 +61,7 @@ class Role:
 
 #   role        may write                                             may read
 ROLES: Mapping[str, Role] = {
-    OURS: Role(SENT, HEARD),
+    OURS: Role(SENT, READ),
     "base": Role(("odom", "obstacle", "e_stop"), ("cmd_vel",)),
     "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
     "operator": Role(("goal_pose", "cancel", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),

@@ -80,7 +80,7 @@ class Goals:
 NS_PER_MS = 1_000_000
 PAUSE_NS = NS_PER_S // 4
 """After a longer pause between ticks, waiting commands have an unknown age and are dropped."""
-TOLD_NS = NS_PER_S // 4
+LOGGED_NS = NS_PER_S // 4
 """Larger latencies are logged; half of the dead man's time by default."""
 
 
@@ -115,7 +115,7 @@ class Operator:
     def _hear(self, message: Received, now_ns: int) -> None:
         """Keep a command if it is newer than the kept command: one of several operators may be late."""
         late_ns = self._clocks.late_ns(message, now_ns)
-        was_late, self._late = self._late, late_ns > TOLD_NS
+        was_late, self._late = self._late, late_ns > LOGGED_NS
         if self._late and not was_late:
             log.warning("teleop_late", late_ms=late_ns // NS_PER_MS, why="the network, or its clock was set back")
         self._came_ns = now_ns

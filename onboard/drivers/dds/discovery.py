@@ -196,7 +196,7 @@ OURS = ("cmd_vel", "state")
 PEER_BATCH = 64
 """Endpoints handled in one tick; the rest waits, so that a flood does not delay the tick."""
 
-TOLD_EVERY_NS = 10 * NS_PER_S
+LOG_EVERY_NS = 10 * NS_PER_S
 OK, ERROR = 0, 2
 
 
@@ -255,12 +255,12 @@ class GuardedInbox:
     def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool) -> None:
         self._inner, self._peers, self._refuse = inner, peers, refuse
         self._rivals: tuple[Rival, ...] = ()
-        self._told_ns = 0
+        self._logged_ns = 0
 
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call. Raises DriverError if the link is gone."""
         inputs = self._inner.take(now_ns)
-        self._tell(self._peers.look(), now_ns)
+        self._log(self._peers.look(), now_ns)
         return replace(inputs, e_stop=True) if self._rivals and self._refuse else inputs
 
     def close(self) -> None:
@@ -275,13 +275,13 @@ class GuardedInbox:
         consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
         return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
 
-    def _tell(self, rivals: Sequence[Rival], now_ns: int) -> None:
-        """Log new and vanished drivers at once, and remaining drivers every TOLD_EVERY_NS."""
-        again = now_ns - self._told_ns >= TOLD_EVERY_NS
+    def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
+        """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""
+        again = now_ns - self._logged_ns >= LOG_EVERY_NS
         for rival in rivals:
             if again or rival not in self._rivals:
                 log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
-                self._told_ns = now_ns
+                self._logged_ns = now_ns
         for rival in self._rivals:
             if rival not in rivals:
                 log.info("other_driver_gone", topic=rival.topic, who=rival.who)

@@ -17,7 +17,7 @@ from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 
 from onboard.drivers.dds.security import NO_PLUGINS, SECURED, check_enclave, plugins_loaded, security_xml
-from onboard.system.resolver import Hosts, nobody_knows
+from onboard.system.resolver import Hosts, unknown_host
 from onboard.values.errors import DriverError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def hold_domain(domain: int, section: DdsSection) -> None:
             raise DriverError(f"dds: domain {domain} is already open in this process with other settings")
         return
     for peer in Hosts().unknown(section.peers):  # Cyclone would end the process
-        raise DriverError(nobody_knows(peer))
+        raise DriverError(unknown_host(peer))
     try:
         opened = Domain(domain, xml)
     except (DDSException, UnicodeEncodeError) as error:

@@ -46,29 +46,29 @@ class Alarm:
         self._unknown_is_true = unknown_is_true
         self._within_s = required_within_s
         self._words: dict[int, bool] = {}
-        self._said_ns: dict[int, int] = {}
+        self._received_ns: dict[int, int] = {}
         self._orphaned_beside: frozenset[int] | None = None
-        self._heard = required_within_s is not None
+        self._active = required_within_s is not None
         self._overrun = False
         self._silent = False
 
     def take(self, now_ns: int) -> bool | None:
         """Return the state; None before the first message. now_ns: arrival of the messages, monotonic [ns]."""
         messages = self._reader.take()
-        unheard, alive = self._reader.unheard(messages), self._reader.writers()
-        self._tell(self._reader.full)
-        self._heard = self._heard or bool(messages)
-        if not self._heard:
+        overflowed, alive = self._reader.overflowed(messages), self._reader.writers()
+        self._log_overrun(self._reader.full)
+        self._active = self._active or bool(messages)
+        if not self._active:
             return None
         lost = self._unknown_is_true and self._reader.full
         if lost:
-            self._words.update(dict.fromkeys(unheard & set(self._words), True))
+            self._words.update(dict.fromkeys(overflowed & set(self._words), True))
         for message in messages:
             self._hear(message, now_ns)
         if any(word and writer not in alive for writer, word in self._words.items()):
             self._orphaned_beside = frozenset(self._words) | alive
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}
-        self._said_ns = {writer: self._said_ns[writer] for writer in self._words}
+        self._received_ns = {writer: self._received_ns[writer] for writer in self._words}
         pressed = lost or self._is_missed(now_ns) or any(message.sample.data for message in messages)
         return pressed or self._orphaned_beside is not None or any(self._words.values())
 
@@ -76,7 +76,7 @@ class Alarm:
         """Return whether a required alarm has no live or a silent sender; log when a sender falls silent."""
         if self._within_s is None:
             return False
-        silent_s = (now_ns - min(self._said_ns.values(), default=now_ns)) / NS_PER_S
+        silent_s = (now_ns - min(self._received_ns.values(), default=now_ns)) / NS_PER_S
         was_silent, self._silent = self._silent, silent_s > self._within_s
         if self._silent and not was_silent:
             log.warning("sender_silent", topic=self._name, limit_s=self._within_s, counts_as="true")
@@ -85,11 +85,11 @@ class Alarm:
     def _hear(self, message: Received, now_ns: int) -> None:
         writer, word = message.writer, bool(message.sample.data)
         self._words[writer] = word
-        self._said_ns[writer] = now_ns
+        self._received_ns[writer] = now_ns
         if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
             self._orphaned_beside = None
 
-    def _tell(self, overrun: bool) -> None:
+    def _log_overrun(self, overrun: bool) -> None:
         """Log once that values may be lost."""
         if overrun and not self._overrun:
             log.warning(
@@ -124,28 +124,28 @@ class SpeedLimits:
         self._words: dict[int, float] = {}
         self._orphan_mps = math.inf
         self._orphaned_beside: frozenset[int] = frozenset()
-        self._told: float | None = None
+        self._last_mps: float | None = None
         self._bad: float | None = None
 
     def take(self) -> float | None:
         """Return the limit in force [m/s], 0 for none, None before the first; once an invalid limit as it came."""
         messages = self._reader.take()
-        unheard, alive = self._reader.unheard(messages), self._reader.writers()
-        self._words.update(dict.fromkeys(unheard & set(self._words), UNKNOWN_MPS))
+        overflowed, alive = self._reader.overflowed(messages), self._reader.writers()
+        self._words.update(dict.fromkeys(overflowed & set(self._words), UNKNOWN_MPS))
         for message in messages:
             self._hear(message.writer, speed_limit_from_ros(message.sample, self._v_max_mps))
         gone_mps = min((word for writer, word in self._words.items() if writer not in alive), default=math.inf)
         if gone_mps < math.inf:
             self._orphan_mps = min(self._orphan_mps, gone_mps)
             self._orphaned_beside = frozenset(self._words) | alive
-        received = self._told is not None or bool(self._words)
+        received = self._last_mps is not None or bool(self._words)
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}
         least = min(self._orphan_mps, *self._words.values(), math.inf)
         limit = (least if least < math.inf else 0.0) if received else None
-        if limit == self._told and self._bad is not None:
+        if limit == self._last_mps and self._bad is not None:
             bad, self._bad = self._bad, None
             return bad
-        self._told = limit
+        self._last_mps = limit
         return limit
 
     def _hear(self, writer: int, word_mps: float) -> None:

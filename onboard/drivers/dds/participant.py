@@ -27,11 +27,11 @@ from onboard.drivers.dds.domain import hold_domain, ignores_descriptions, join
 from onboard.drivers.dds.ros_types import BY_ROS_NAME
 from onboard.drivers.dds.topics import (
     Topic,
-    asked_of,
     check_names,
     dds_topic,
     domain_id,
     reader_qos,
+    reader_quality,
     topic,
     type_of,
     writer_qos,
@@ -158,7 +158,7 @@ class WriterMessages(Messages, Protocol):
     @property
     def full(self) -> bool: ...
 
-    def unheard(self, messages: list[Received], /) -> frozenset[int]: ...
+    def overflowed(self, messages: list[Received], /) -> frozenset[int]: ...
 
     def writers(self) -> frozenset[int]: ...
 
@@ -179,7 +179,7 @@ class Reader:
     """The receiving end of one topic.
 
     undecodable: invalid messages so far (bad UTF-8, for example); they are skipped
-    full:        the last `take` found a full queue, so that older messages may be lost (`unheard`)
+    full:        the last `take` found a full queue, so that older messages may be lost (`overflowed`)
     """
 
     def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
@@ -190,7 +190,7 @@ class Reader:
         self._queue_of: dict[int, int] = {}
         self._entities = entities
         self._depth = depth
-        self._heard_better: list[set[int]] = [set() for _ in entities]
+        self._better_writers: list[set[int]] = [set() for _ in entities]
 
     def take(self) -> list[Received]:
         """Return the messages since the last call, without waiting; each writer's messages oldest first.
@@ -208,16 +208,16 @@ class Reader:
         for better, casual in enumerate(reversed(came)):
             writers = {message.writer for message in messages}
             if casual:
-                left_out = writers | self._heard_better[better] | self._matched(self._entities[: better + 1])
+                left_out = writers | self._better_writers[better] | self._matched(self._entities[: better + 1])
                 messages += [message for message in casual if message.writer not in left_out]
-            self._heard_better[better] = writers
+            self._better_writers[better] = writers
         return messages
 
     @property
     def full(self) -> bool:
         return bool(self._full)
 
-    def unheard(self, messages: list[Received]) -> frozenset[int]:
+    def overflowed(self, messages: list[Received]) -> frozenset[int]:
         """Return the writers whose queue the last `take` found full and that have none of its `messages`.
 
         With several readers, a writer's queue is its strictest reader's. Writers that left since the last call of
@@ -321,7 +321,7 @@ class Wire:
         row = topic(name)
         _, wanted = self._topic(row)
         try:
-            qualities = reader_qos(asked_of(self.section, row.quality))
+            qualities = reader_qos(reader_quality(self.section, row.quality))
             entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
         except DDSException as error:
             raise DriverError(f"dds: {row.name} cannot be read: {error}") from error

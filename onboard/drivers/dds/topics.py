@@ -115,7 +115,7 @@ LATCHED = Quality(depth=1, read_reliable=True, latched=True)
 """A state: a late transient-local reader gets the last value, a volatile reader the next."""
 
 
-def asked_of(section: DdsSection, quality: Quality) -> Quality:
+def reader_quality(section: DdsSection, quality: Quality) -> Quality:
     """Return the readers' quality of a topic: with `dds.resend`, best-effort streams become reliable."""
     if not section.resend or quality.read_reliable:
         return quality

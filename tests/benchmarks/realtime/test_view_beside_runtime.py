@@ -99,7 +99,7 @@ def read_figures(recordings: list[Path], windows: list[tuple[bool, int, int]]) -
     sensed_ns: dict[int, int] = {}
     for file in recordings:
         with open_recording(file) as recording:
-            for heard in recording.heard():
+            for heard in recording.read():
                 if heard.topic != TICK:
                     continue
                 tick = heard.sample

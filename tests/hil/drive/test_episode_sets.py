@@ -141,7 +141,7 @@ def test_own_maps_are_drawn_by_the_same_rule(draw: str, tmp_path: Path) -> None:
     (source,) = find_sets([str(tmp_path / "hall.json")], 3, 1, BODY, draw=draw, furniture=0.0)
     assert (source.limit_s, source.drives, len(source.drawn)) == (180.0, 9, 3)
     assert load_set(source).episodes == make_set(tmp_path / "hall.json", 1, 3, density=0.0, draw=draw).episodes
-    assert source.told[5:] == [0.0, {"draw": draw, "noise_seeds": 3}]
+    assert source.identity[5:] == [0.0, {"draw": draw, "noise_seeds": 3}]
     if draw == "hard":
         assert all(one.geodesic_m >= 1.5 * straight_m(one) and one.geodesic_m >= 10.0 for one in source.drawn)
 

@@ -96,7 +96,7 @@ def test_an_ordinary_density_is_no_other_configuration(tmp_path):
     hall = str(vector_map(tmp_path))
     usual, said = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=1.0)
     assert usual == said
-    assert len(usual[0].told) == 5
+    assert len(usual[0].identity) == 5
 
 
 @pytest.mark.parametrize("density", [-0.1, 11.0, float("nan")])
@@ -136,9 +136,9 @@ def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monk
              "--plant", base.name, "--json", "r.json", "--report", "report.md"]  # fmt: skip
     ran = CliRunner().invoke(app, asked)
     assert ran.exit_code == 0, (ran.output, ran.exception)
-    told = json.loads((tmp_path / "r.json").read_text())["configuration"]
-    assert [one[5] for one in told["sets"]] == [0.0]
-    assert told["robot"] != PLAN.configuration()["robot"]
+    identity = json.loads((tmp_path / "r.json").read_text())["configuration"]
+    assert [one[5] for one in identity["sets"]] == [0.0]
+    assert identity["robot"] != PLAN.configuration()["robot"]
     assert "hall 1 (furniture 0.0)" in (tmp_path / "report.md").read_text()
 
 

@@ -16,7 +16,7 @@ def test_a_command_runs_in_an_interpreter_that_imported_before(tmp_path: Path) -
     interpreter = Interpreter("json", "no_such_module")
     child = Child("the table", ["timeit", "-n", "1", "-r", "1"], tmp_path / "log", interpreter)
     until(lambda: not child.runs())
-    assert "1 loop" in child.said()
+    assert "1 loop" in child.output()
 
 
 def test_a_command_that_fails_is_told_by_the_last_line_of_its_log(tmp_path: Path) -> None:

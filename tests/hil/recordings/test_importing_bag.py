@@ -20,7 +20,7 @@ KINDS = [write_ros2, write_ros2_mcap, write_ros2_file, write_ros1]
 def test_messages_come_back_as_they_were_written(write: Callable[..., Path], tmp_path: Path) -> None:
     messages = drive(0.5)
     with open_bag([write(tmp_path / "bag", messages)]) as bag:
-        heard = [(one.topic, one.time_ns, to_cdr(one.sample)) for one in bag.heard({one.name for one in bag.topics})]
+        heard = [(one.topic, one.time_ns, to_cdr(one.sample)) for one in bag.read({one.name for one in bag.topics})]
         assert bag.start_ns == START_NS
         assert bag.end_ns - bag.start_ns == pytest.approx(450_000_000, abs=1_000_000)
         assert {one.name: one.messages for one in bag.topics}["/robot/odom"] == 10
@@ -33,7 +33,7 @@ def test_several_ros1_bags_of_one_drive_are_one(tmp_path: Path) -> None:
     halves = [messages[:30], messages[30:]]
     files = [write_ros1(tmp_path / f"part{number}", half) for number, half in enumerate(halves)]
     with open_bag(files) as bag:
-        assert [one.time_ns for one in bag.heard({"/robot/odom"})] == [START_NS + n * 50_000_000 for n in range(20)]
+        assert [one.time_ns for one in bag.read({"/robot/odom"})] == [START_NS + n * 50_000_000 for n in range(20)]
 
 
 UNREADABLE = "unreadable bag: "
@@ -120,7 +120,7 @@ def outcome(path: Path) -> str | None:
     """Return why a bag cannot be read, None where all of it can."""
     try:
         with open_bag([path]) as bag:
-            for _ in bag.heard({one.name for one in bag.topics}):
+            for _ in bag.read({one.name for one in bag.topics}):
                 pass
     except InputError as error:
         return str(error)

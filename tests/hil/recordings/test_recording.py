@@ -27,7 +27,7 @@ def copied(drive: Recorded, folder: Path) -> Path:
 
 def test_every_message_comes_under_our_name_at_its_time(drive):
     with open_recording(drive.path) as recording:
-        heard = list(recording.heard())
+        heard = list(recording.read())
         assert recording.left_out == ()
         assert list(recording.mounts.depth) == ["front_left", "front", "front_right", "rear"]
         assert recording.config.robot.name == "robot"
@@ -44,7 +44,7 @@ def test_every_message_comes_under_our_name_at_its_time(drive):
 def test_topics_keep_our_names_when_the_robot_has_a_namespace_and_a_remapping(tmp_path):
     drive = record_drive(tmp_path, dds={"namespace": "robot7", "remap": {"scan": "my_scan"}})
     with open_recording(drive.path) as recording:
-        topics = Counter(message.topic for message in recording.heard())
+        topics = Counter(message.topic for message in recording.read())
     assert topics["scan"] == topics["cmd_vel"] == len(drive.ticks)
     assert "front/depth/image" in topics
 
@@ -53,7 +53,7 @@ def test_stamped_commands_are_read_as_recorded(tmp_path):
     drive = record_drive(tmp_path, dds={"stamped_cmd_vel": True})
     with open_recording(drive.path) as recording:
         assert recording.left_out == ()
-        sent = [message.sample.twist for message in recording.heard() if message.topic == "cmd_vel"]
+        sent = [message.sample.twist for message in recording.read() if message.topic == "cmd_vel"]
     assert [(twist.linear.x, twist.angular.z) for twist in sent] == [
         (tick.command.v_mps, tick.command.w_radps) for tick in drive.ticks
     ]
@@ -62,7 +62,7 @@ def test_stamped_commands_are_read_as_recorded(tmp_path):
 def test_a_message_of_another_version_is_left_out_and_named(drive, monkeypatch):
     monkeypatch.setattr(recordings, "message_type", lambda kind: type("Other", (), {"definition": "float64 other\n"}))
     with open_recording(drive.path) as recording:
-        assert list(recording.heard()) == []
+        assert list(recording.read()) == []
     assert "/onboard/tick" in recording.left_out
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_whole_recording_of_ours_is_refused_in_one_line(drive,
 def test_damage_in_the_middle_is_one_line_after_what_was_good(drive, tmp_path, share):
     path = copied(drive, tmp_path)
     with open_recording(path) as recording:
-        whole = sum(1 for _ in recording.heard())
+        whole = sum(1 for _ in recording.read())
     with path.open("rb") as stream:
         chunk = SeekingReader(stream).get_summary().chunk_indexes[-1]
     at = chunk.chunk_start_offset + chunk.chunk_length - chunk.compressed_size + int(chunk.compressed_size * share)
@@ -113,7 +113,7 @@ def test_damage_in_the_middle_is_one_line_after_what_was_good(drive, tmp_path, s
         stream.write(bytes([byte ^ 0x5A]))
     good = []
     with pytest.raises(InputError) as raised, open_recording(path) as recording:
-        good.extend(recording.heard())
+        good.extend(recording.read())
     assert 0 < len(good) < whole
     assert str(raised.value).startswith(f"{path}: damaged after the messages of 17900000")
     assert "\n" not in str(raised.value)

@@ -142,7 +142,7 @@ def test_only_a_reference_is_moved_and_only_with_a_reason(reference: Path, tmp_p
 def test_a_reference_holds_no_more_than_a_replay_needs(tmp_path: Path) -> None:
     with open_recording(REFERENCES / "demo.mcap") as recording:
         assert recording.left_out == ()
-        topics = {heard.topic for heard in recording.heard()}
+        topics = {heard.topic for heard in recording.read()}
     assert topics == {"tick", "keyframe", "scan", *(f"{name}/depth/image" for name in recording.mounts.depth)}
     again = tmp_path / "again.mcap"
     make_reference(REFERENCES / "office.mcap", again, "again")

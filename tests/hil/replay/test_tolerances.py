@@ -66,13 +66,13 @@ def test_a_recording_is_judged_by_where_it_was_made(
     whole: Whole, tmp_path: Path, changes: dict[str, str | None], said: str
 ) -> None:
     file = written(whole, tmp_path, changes)
-    assert measure_of(session_of(file)).said == said
+    assert measure_of(session_of(file)).description == said
     assert f", judged {said}, " in compared_line(replay(file))
 
 
 def test_another_model_is_judged_by_tolerances(whole: Whole, tmp_path: Path) -> None:
     session = session_of(written(whole, tmp_path, {}))
-    assert measure_of(session, same_model=False).said == "within tolerances: other model"
+    assert measure_of(session, same_model=False).description == "within tolerances: other model"
 
 
 def ranges(alter: Callable[[np.ndarray], np.ndarray]) -> Callable[[pytest.MonkeyPatch], None]:

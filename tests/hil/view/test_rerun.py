@@ -48,7 +48,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.fixture(scope="module")
 def view(drive: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Saved:
     with open_recording(drive.path) as recording:
-        heard = list(recording.heard())
+        heard = list(recording.read())
         scene = Scene(recording.config, recording.mounts, map_from_odom=START)
     return saved(tmp_path_factory.mktemp("view") / "drive.rrd", heard, scene)
 
@@ -250,7 +250,7 @@ def test_an_image_of_another_size_is_refused(tmp_path):
 
 def test_transforms_of_other_robots_are_left_out(tmp_path, drive):
     with open_recording(drive.path) as recording:
-        moved = next(message for message in recording.heard() if message.topic == "tf")
+        moved = next(message for message in recording.read() if message.topic == "tf")
     for transform in moved.sample.transforms:
         transform.child_frame_id = f"robot2/{transform.child_frame_id}"
     view = saved(tmp_path / "a.rrd", [moved])

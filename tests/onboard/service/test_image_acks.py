@@ -11,7 +11,7 @@ import pytest
 
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_diagnostics, ros_twist
-from onboard.drivers.dds.topics import asked_of, topic
+from onboard.drivers.dds.topics import reader_quality, topic
 from onboard.policy.decision import Acted
 from onboard.service.image_acks import Used, UsedImages, used_from_ros
 from onboard.state import TickRecord
@@ -65,8 +65,8 @@ def told(wire: Wire, of: TickRecord) -> Used:
 def test_a_tick_without_a_decision(wire: Wire) -> None:
     before_ns = wall_ns()
     used = told(wire, replace(record(), sensed=None))
-    assert before_ns <= used.told_ns <= wall_ns()
-    expected = Used(used.told_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", NEWEST)
+    assert before_ns <= used.published_ns <= wall_ns()
+    expected = Used(used.published_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", NEWEST)
     assert used == expected
 
 
@@ -122,6 +122,6 @@ ASKED = [
 def test_what_is_lost_is_asked_for_again_only_when_told_so(name: str, ordinary: tuple, resent: tuple) -> None:
     row = topic(name).quality
     for resend, expected in ((False, ordinary), (True, resent)):
-        asked = asked_of(SECTION.model_copy(update={"resend": resend}), row)
+        asked = reader_quality(SECTION.model_copy(update={"resend": resend}), row)
         assert (asked.read_reliable, asked.read_best_effort) == expected
         assert (asked.depth, asked.latched) == (row.depth, row.latched)

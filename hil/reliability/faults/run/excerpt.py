@@ -94,7 +94,7 @@ def _marks(recording: Recording) -> list[_Mark]:
     """Return the properties of each tick, without decoding images."""
     marks: list[_Mark] = []
     expected = 0
-    for message in recording.heard({TICK, KEYFRAME}):
+    for message in recording.read({TICK, KEYFRAME}):
         tick = message.sample
         if message.topic == KEYFRAME:
             if marks:

@@ -10,7 +10,7 @@ import pytest
 
 from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import Senses
-from hil.drive.setting import KnowsMap, Setting
+from hil.drive.setting import MapPolicy, Setting
 from hil.evaluate.baselines.blind import straight
 from hil.evaluate.baselines.registry import POLICIES, make_policy
 from hil.physics.collision_world import Body
@@ -48,7 +48,7 @@ WALLED = drawn(
 def test_every_baseline_has_its_name_and_arrives_in_an_empty_room(name):
     policy: Policy = make_policy(name, EMPTY, ACROSS)
     assert policy.name == name
-    assert isinstance(policy, KnowsMap) is (name == "planner")
+    assert isinstance(policy, MapPolicy) is (name == "planner")
     outcome = drive_fast(EMPTY, ACROSS, policy, seed=1)
     assert (outcome.reached, outcome.contacts) == (True, 0)
     assert outcome.path_m < 1.15 * ACROSS.geodesic_m

@@ -36,11 +36,11 @@ class Rehearsal:
         self.matcher = Matcher(["front"])
         self.session = Session(COUNT, self.now_ns)
 
-    def tick(self, seconds: float, heard: bool = True, trips: bool = True, resting: bool = False) -> Stage:
+    def tick(self, seconds: float, received: bool = True, trips: bool = True, resting: bool = False) -> Stage:
         for _ in range(round(seconds * 30)):
             self.now_ns += TICK_NS
-            if heard:
-                self.session.heard(self.now_ns)
+            if received:
+                self.session.received(self.now_ns)
             if trips:
                 self.matcher.trips.command.append(Trip(1.0, 0.5))
                 self.matcher.trips.decision.append(Trip(1.0, 0.5))
@@ -50,7 +50,7 @@ class Rehearsal:
 
 def test_from_waiting_to_the_base_at_rest() -> None:
     rehearsal = Rehearsal()
-    assert rehearsal.tick(1.0, heard=False, trips=False) is Stage.WAITING
+    assert rehearsal.tick(1.0, received=False, trips=False) is Stage.WAITING
     assert rehearsal.tick(0.1) is Stage.WARMING
     assert rehearsal.tick(WARM_UP / 30) is Stage.MEASURING
     assert len(rehearsal.matcher.trips.command) < 10  # what came while warming up is not counted
@@ -90,12 +90,12 @@ def begun(stage: Stage) -> Rehearsal:
 
 #   begun in          what happens                                                          why it ends
 ENDS: list[tuple[Stage, Callable[[Rehearsal], object], str]] = [
-    (Stage.WAITING, lambda it: it.tick(START_S + 0.1, heard=False, trips=False), NEVER),
-    (Stage.WARMING, lambda it: it.tick(SILENT_S + 0.1, heard=False, trips=False), SILENT),
-    (Stage.MEASURING, lambda it: it.tick(SILENT_S + 0.1, heard=False, trips=False), SILENT),
+    (Stage.WAITING, lambda it: it.tick(START_S + 0.1, received=False, trips=False), NEVER),
+    (Stage.WARMING, lambda it: it.tick(SILENT_S + 0.1, received=False, trips=False), SILENT),
+    (Stage.MEASURING, lambda it: it.tick(SILENT_S + 0.1, received=False, trips=False), SILENT),
     (Stage.WARMING, lambda it: it.tick(STARVED_S + 0.1, trips=False), STARVED),
     (Stage.MEASURING, lambda it: it.tick(STARVED_S + 0.1, trips=False), STARVED),
-    (Stage.WAITING, lambda it: (it.session.interrupt(), it.tick(0.1, heard=False, trips=False)), INTERRUPTED),
+    (Stage.WAITING, lambda it: (it.session.interrupt(), it.tick(0.1, received=False, trips=False)), INTERRUPTED),
     (Stage.MEASURING, lambda it: (it.session.interrupt(), it.tick(0.1)), INTERRUPTED),
 ]
 

@@ -25,8 +25,8 @@ def sent(stamp: int, at_ms: int, cameras: tuple[str, ...] = BOTH, posed_ms: int 
 def used(tick: int, images: Mapping[str, int], **changes: int) -> Used:
     """Return word of a tick of 10 ms: images there after 2, command out after 6; tick n begins at 1000 + 33 n ms."""
     numbers = {"sensed": 0, "acted": 0, "acting_ns": 0} | changes
-    told_ns = THEIRS + (1010 + 33 * tick) * MS
-    return Used(told_ns, 10 * MS, 2 * MS, 4 * MS, tick, 0, reason="none", images=images, **numbers)
+    published_ns = THEIRS + (1010 + 33 * tick) * MS
+    return Used(published_ns, 10 * MS, 2 * MS, 4 * MS, tick, 0, reason="none", images=images, **numbers)
 
 
 def command(tick: int, at_ms: int) -> Command:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onboard.commands.doctor import camera_probe, cameras, wire_probe
-from onboard.commands.doctor.cameras import CameraMeasurement, told_device
+from onboard.commands.doctor.cameras import CameraMeasurement, device_of_row
 from onboard.commands.doctor.finding import Level, Problem
 from onboard.commands.doctor.wire_probe import Row, RuntimeStatus
 from onboard.config.config import CamerasSection, Config
@@ -153,7 +153,7 @@ def test_counts_that_are_none_are_none(told: str) -> None:
 
 @pytest.mark.parametrize("values", [{}, {"device": ""}, {"device": "{'serial': "}, {"device": "nonsense"}])
 def test_no_device_is_made_of_nonsense(values: dict[str, str]) -> None:
-    assert told_device(values) is None
+    assert device_of_row(values) is None
 
 
 #   name                messages                                                                      rate

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import TOLD_EVERY_NS, GuardedInbox, Peers
+from onboard.drivers.dds.discovery import LOG_EVERY_NS, GuardedInbox, Peers
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.values.messages import Inputs
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION
@@ -85,10 +85,10 @@ def test_a_rival_is_told_and_refused_if_so_configured(wires, refuse, e_stop):
         assert inbox.take(3).e_stop is e_stop
         assert [entry["event"] for entry in logs] == ["other_driver"], "not in every tick"
         name, level, message, values = inbox.diagnostic()
-        inbox.take(2 + TOLD_EVERY_NS)
+        inbox.take(2 + LOG_EVERY_NS)
         other.close()
         seen(peers, 0)
-        assert inbox.take(3 + TOLD_EVERY_NS).e_stop is None
+        assert inbox.take(3 + LOG_EVERY_NS).e_stop is None
     assert (name, level, list(values)) == ("other drivers", 2, ["0 /cmd_vel"])
     assert ("stands" in message) is refuse
     assert [entry["event"] for entry in logs] == ["other_driver", "other_driver", "other_driver_gone"]

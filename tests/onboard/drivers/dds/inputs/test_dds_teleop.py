@@ -10,7 +10,7 @@ from cyclonedds.idl import IdlStruct
 from structlog.testing import capture_logs
 
 from onboard.config.config import LimitsSection
-from onboard.drivers.dds.command_inputs import TOLD_NS
+from onboard.drivers.dds.command_inputs import LOGGED_NS
 from onboard.drivers.dds.participant import Reader, Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import ros_goal, ros_twist
@@ -179,7 +179,7 @@ def test_an_operator_stops_the_robot_however_late_his_link_is(wires):
 
 
 def test_that_commands_come_late_is_told_once(wires, inputs):
-    told_ms = TOLD_NS // MS
+    told_ms = LOGGED_NS // MS
     with capture_logs() as logs:
         ages_ms(
             Talk(*wires, "cmd_vel_teleop", inputs),
