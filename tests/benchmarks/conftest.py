@@ -51,8 +51,8 @@ class Ratios:
         """Yield the table."""
         for name, found in self.measured.items():
             before = self.accepted.get(name)
-            told = "not compared" if name in self._unsteady else "new" if before is None else f"accepted {before:.2f}"
-            yield f"{name:<60} {found:8.2f}  {told}"
+            status = "not compared" if name in self._unsteady else "new" if before is None else f"accepted {before:.2f}"
+            yield f"{name:<60} {found:8.2f}  {status}"
 
     def save(self) -> None:
         """Write the accepted table, with the rows of this run in place of the old ones."""

@@ -184,9 +184,9 @@ def limits_table(images: list[np.ndarray], rows: dict[str, dict[str, Any]]) -> s
     ]  # fmt: skip
     for name in ("tick lateness p99, kernel", "tick lateness max, kernel"):
         if name in rows:
-            told = rows[name]
-            lines.append([name.removesuffix(", kernel") + ", ms", f"{told['value']:.3f}", "cyclictest",
-                          f"{told['peer']:.3f}", f"{told['ratio']:.1f}"])  # fmt: skip
+            figures = rows[name]
+            lines.append([name.removesuffix(", kernel") + ", ms", f"{figures['value']:.3f}", "cyclictest",
+                          f"{figures['peer']:.3f}", f"{figures['ratio']:.1f}"])  # fmt: skip
     return table(["what", "figure", "limit of the machine", "limit, ms", "figure / limit"], lines)
 
 
@@ -255,7 +255,7 @@ def main() -> int:
     parser.add_argument("page", type=Path)
     parser.add_argument("--for", dest="seconds", type=float, default=30.0)
     options = parser.parse_args()
-    told = machine()
+    figures = machine()
     command = [sys.executable, "-m", "onboard", "bench", "--for", str(options.seconds), "--json", "-"]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     measured = json.loads(run.stdout)["rows"]
@@ -264,7 +264,7 @@ def main() -> int:
     page = PAGE.format(
         date=time.strftime("%Y-%m-%d", time.gmtime()),
         commit=commit.strip(),
-        machine=told,
+        machine=figures,
         bench=bench_table(measured),
         limits=limits_table(images, {one["name"]: one for one in measured}),
         bins=BINS,

@@ -50,9 +50,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("examples")
     own = folder / "stranger.onnx"
     stranger.export(stranger.train(steps=20, seed=0), own)
-    said = engines("wrap", own, "-o", folder / "wrapped", "--v", "0", "0.6", "--w", "-1", "1", "--fov", "-180", "180")
-    assert "input lidar: scan" in said
-    assert "input target: goal" in said
+    output = engines("wrap", own, "-o", folder / "wrapped", "--v", "0", "0.6", "--w", "-1", "1", "--fov", "-180", "180")
+    assert "input lidar: scan" in output
+    assert "input target: goal" in output
     weights = corridor.train(generations=1, candidates=4, drives=1, seed=0, maps=("gdc1",), drive_s=3.0)
     return {
         "shipped": pretrained("onboard-v1"),

@@ -67,7 +67,7 @@ def fuzz(parser: Parser, seconds: float, folder: Path, first_seed: int) -> tuple
         done.examples += 1
         parser.feed(content, folder)
 
-    told = ""
+    crash = ""
     try:
         while True:
             first_seed += 1
@@ -75,11 +75,11 @@ def fuzz(parser: Parser, seconds: float, folder: Path, first_seed: int) -> tuple
     except _Over:
         pass
     except Exception:  # noqa: BLE001  # whatever it is, that is what is looked for
-        told = traceback.format_exc()
+        crash = traceback.format_exc()
         keep(parser, last)
         done.kept = 1
     done.seconds = time.process_time() - begun
-    return done, told
+    return done, crash
 
 
 def _round(number: int, name: str):  # type: ignore[no-untyped-def]
@@ -123,26 +123,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("parsers", nargs="*", metavar="PARSER", help=", ".join(PARSERS))
     options.add_argument("--seconds", type=float, default=600.0)
     options.add_argument("--json", type=Path, default=Path("out") / "fuzz.json")
-    asked = options.parse_args(arguments)
-    unknown = [name for name in asked.parsers if name not in PARSERS]
+    choice = options.parse_args(arguments)
+    unknown = [name for name in choice.parsers if name not in PARSERS]
     if unknown:
         options.error(f"there is no parser {unknown[0]!r}, only {', '.join(PARSERS)}")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    before = json.loads(asked.json.read_text()) if asked.json.exists() else {}
+    before = json.loads(choice.json.read_text()) if choice.json.exists() else {}
     rows = {name: Fuzzed(**before.get(name, {})) for name in PARSERS}
     wrong = 0
-    for name in sorted(asked.parsers or PARSERS, key=lambda name: rows[name].seconds):
+    for name in sorted(choice.parsers or PARSERS, key=lambda name: rows[name].seconds):
         with tempfile.TemporaryDirectory() as folder:
-            done, told = fuzz(PARSERS[name], asked.seconds, Path(folder), rows[name].examples)
+            done, crash = fuzz(PARSERS[name], choice.seconds, Path(folder), rows[name].examples)
         row = rows[name]
         row.seconds, row.examples, row.kept = (
             row.seconds + done.seconds, row.examples + done.examples, row.kept + done.kept,
         )  # fmt: skip
-        wrong += bool(told)
-        say(*table({name: row})[1:], *told.splitlines())
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
+        wrong += bool(crash)
+        say(*table({name: row})[1:], *crash.splitlines())
+        choice.json.parent.mkdir(parents=True, exist_ok=True)
+        choice.json.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
     say("", *table(rows))
     return int(wrong > 0)
 

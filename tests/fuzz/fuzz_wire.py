@@ -97,9 +97,9 @@ def judge(sample: Any) -> None:
                 depth_from_ros(sample, replace(small_camera(), width=sample.width, height=sample.height))
             color_from_ros(sample)
         case ros.DiagnosticArray():
-            said = wire_probe.statuses_of(ROBOT, [sample, sample])
-            wire_probe.findings(said, claimed=True)
-            wire_probe.rate_hz(said, wire_probe.RUNTIME, "ticks")
+            statuses = wire_probe.statuses_of(ROBOT, [sample, sample])
+            wire_probe.findings(statuses, claimed=True)
+            wire_probe.rate_hz(statuses, wire_probe.RUNTIME, "ticks")
 
 
 @cache
@@ -130,10 +130,10 @@ def read_diagnostics(content: bytes, _folder: Path) -> None:
     sooner = convert.ros_diagnostics(
         0, ROBOT, [(wire_probe.RUNTIME, 0, "", {}), ("camera front", 0, "", {"frames": 0})]
     )
-    said = wire_probe.statuses_of(ROBOT, [sooner, sample])
+    statuses = wire_probe.statuses_of(ROBOT, [sooner, sample])
     config, mounts = default_robot()
-    cameras = [camera(one) for one in measure_by_diagnostics(config, mounts, said)]
-    found = Report(ROBOT, (*wire_probe.findings(said, claimed=True), *cameras), ())
+    cameras = [camera(one) for one in measure_by_diagnostics(config, mounts, statuses)]
+    found = Report(ROBOT, (*wire_probe.findings(statuses, claimed=True), *cameras), ())
     json.dumps(found.as_json(), allow_nan=False)
     show(found, console_for(io.StringIO()))
 

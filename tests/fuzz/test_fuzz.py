@@ -93,8 +93,8 @@ def test_the_run_by_time_finds_a_fault_and_keeps_its_smallest_input(
     monkeypatch.setattr(fuzz_parsers, "KEPT", tmp_path / "kept")
     monkeypatch.chdir(tmp_path)
     parser = Parser("faulty", lambda folder: damaged(b"valid", b"also"), faulty)
-    done, told = fuzz(parser, 60.0, tmp_path, 0)
-    assert "ZeroDivisionError" in told
+    done, crash = fuzz(parser, 60.0, tmp_path, 0)
+    assert "ZeroDivisionError" in crash
     assert [file.read_bytes() for file in parser.kept.iterdir()] == [b"\xff"]
     assert (done.kept, done.examples > 1) == (1, True)
 

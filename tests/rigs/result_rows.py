@@ -46,8 +46,8 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
 
 def part_of(whole: dict[str, Any], indices: Container[int]) -> dict[str, Any]:
     """Return a result as it is of the episodes of some indices alone."""
-    told = [one for one in whole["per_episode"] if one["index"] in indices]
-    return {**whole, **summarise([row_of_json(one) for one in told]).as_json(), "per_episode": told}
+    kept = [one for one in whole["per_episode"] if one["index"] in indices]
+    return {**whole, **summarise([row_of_json(one) for one in kept]).as_json(), "per_episode": kept}
 
 
 def put(file: Path, value: Any) -> Path:

@@ -121,11 +121,11 @@ class Peer:
         def heard(cdr):
             say(heard=topic, qos=qos, fields=plain(deserialize_message(cdr, kind)), cdr=cdr.hex())
 
-        told = SubscriptionEventCallbacks(
+        callbacks = SubscriptionEventCallbacks(
             deadline=lambda event: say(event="deadline"),
             liveliness=lambda event: say(event="liveliness", alive=event.alive_count),
         )
-        insists = {"event_callbacks": told} if qos == "base" else {}
+        insists = {"event_callbacks": callbacks} if qos == "base" else {}
         self.node.create_subscription(kind, topic, heard, QOS[qos], raw=True, **insists)
         say(subscribed=topic)
 

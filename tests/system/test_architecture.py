@@ -169,9 +169,9 @@ def test_the_runtime_never_asks_whether_it_is_simulated() -> None:
         if name.startswith("onboard"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, (ast.If, ast.IfExp)):
-                    asked = ast.unparse(node.test).lower()
-                    assert "simul" not in asked, f"{name}: {asked}"
-                    assert "replay" not in asked, f"{name}: {asked}"
+                    condition = ast.unparse(node.test).lower()
+                    assert "simul" not in condition, f"{name}: {condition}"
+                    assert "replay" not in condition, f"{name}: {condition}"
 
 
 def test_import_onboard_needs_no_vendor_library() -> None:

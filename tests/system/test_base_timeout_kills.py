@@ -42,12 +42,12 @@ long = [pytest.param(batch, marks=pytest.mark.long) for batch in LONG]
 def test_the_base_rolls_no_farther_than_stated(tmp_path: Path, batch: Batch) -> None:
     robot = {"mounts": DEFAULT_ROBOT / "mounts.toml", "plant": DEFAULT_ROBOT / "plant.toml"}
     config = load_config(toml(tmp_path / "given.toml", robot=robot, dds={"domain": free_domain()}))
-    told: list[Kill] = []
+    seen: list[Kill] = []
     kills = run_trial(
-        Trial(config, tmp_path / "kills", batch.times, batch.seed, batch.heeds), lambda _, kill: told.append(kill)
+        Trial(config, tmp_path / "kills", batch.times, batch.seed, batch.heeds), lambda _, kill: seen.append(kill)
     )
     result = as_json(kills, stated_bound(config, batch.heeds))
-    assert kills == told
+    assert kills == seen
     assert len(kills) == batch.times
     assert result["held"], result
     assert result["fast"] >= batch.times // 4, "the robot hardly drove"

@@ -41,10 +41,10 @@ BASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "fits_runtime", "fits_plain"), BASES, ids=[row[0] for row in BASES])
-def test_which_bases_the_promise_fits(wires, name, asked, fits_runtime, fits_plain):
+@pytest.mark.parametrize(("name", "lease", "fits_runtime", "fits_plain"), BASES, ids=[row[0] for row in BASES])
+def test_which_bases_the_promise_fits(wires, name, lease, fits_runtime, fits_plain):
     ours, theirs = wires
-    base = theirs.reader(commands(*asked))
+    base = theirs.reader(commands(*lease))
     for writer, fits in ((promised_commands(30.0), fits_runtime), (commands(), fits_plain)):
         wire = Wire(ours.section)
         wire.writer(writer)
@@ -111,10 +111,10 @@ class Wheels:
     """What a base is told."""
 
     def __init__(self) -> None:
-        self.told: list[Twist] = []
+        self.twists: list[Twist] = []
 
     def command(self, twist: Twist) -> None:
-        self.told.append(twist)
+        self.twists.append(twist)
 
 
 @pytest.mark.parametrize("heeds", [True, False])
@@ -125,11 +125,11 @@ def test_a_base_told_of_lost_liveliness_stops_when_its_commander_is_silent(wires
     def driven() -> bool:
         drive.send(AHEAD)
         link.hear(wheels)
-        return wheels.told[-1:] == [AHEAD]
+        return wheels.twists[-1:] == [AHEAD]
 
     def stopped() -> bool:
         link.hear(wheels)
-        return wheels.told[-1] == STOP
+        return wheels.twists[-1] == STOP
 
     assert wait_until(driven, PATIENCE_S)
     assert wait_until(stopped, PATIENCE_S if heeds else 2 * SILENCE_S) == heeds
@@ -151,7 +151,7 @@ def test_a_ros_base_that_insists_on_deadline_and_liveliness_hears_us_and_is_told
         drive.send(AHEAD)
         return node.hear("/insists/cmd_vel", "base", TICK_S) is not None
 
-    def told() -> bool:
+    def twists() -> bool:
         while node.hear("/insists/cmd_vel", "base", TICK_S):
             pass
         events = [line for line in node.heard if "event" in line]
@@ -159,7 +159,7 @@ def test_a_ros_base_that_insists_on_deadline_and_liveliness_hears_us_and_is_told
         return bool(dead) and {"event": "deadline"} in events
 
     assert wait_until(heard, PATIENCE_S)
-    assert wait_until(told, PATIENCE_S)
+    assert wait_until(twists, PATIENCE_S)
     drive.close()
     ours.close()
     node.close()

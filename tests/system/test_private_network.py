@@ -25,7 +25,7 @@ NAMED = "[Service]\nNetworkNamespacePath=/run/netns/robot\n"
 SCRIPT = Path(__file__).parents[2] / "tests/rigs/network/secure_peer.py"
 PEER = SCRIPT.read_text()
 COMMANDS = re.search(r"```\n( *ip netns add.*?)```", (ROOT / "SECURITY.md").read_text(), re.DOTALL)
-ROBOT_SAYS, STRANGER_SAYS, OPERATOR_SAYS = "1.0", "2.0", "3.0"
+ROBOT_SPEED, STRANGER_SPEED, OPERATOR_SPEED = "1.0", "2.0", "3.0"
 OF_THE_RUNTIME = "Type=|NotifyAccess=|Exec|Watchdog|OnFailure="
 systemd = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own here: {missing()}")
 LONG_ENOUGH_S = 3.0
@@ -53,9 +53,9 @@ def hardened(domain: int, verb: str, value: str) -> str:
 
 #   unit         verb     value
 UNITS_OF_TEST = (
-    ("robot",    "write", ROBOT_SAYS),
+    ("robot",    "write", ROBOT_SPEED),
     ("base",     "read",  "0"),
-    ("stranger", "write", STRANGER_SAYS),
+    ("stranger", "write", STRANGER_SPEED),
     ("listener", "read",  "0"),
 )  # fmt: skip
 """The last two are outside the private network."""
@@ -74,7 +74,7 @@ def network(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Ma
     drop_in, commands = request.param
     domain = free_domain()
     files = {f"run/units/{name}.service": unit(domain, verb, value) for name, verb, value in UNITS_OF_TEST}
-    files["run/units/robot.service"] = hardened(domain, "write", ROBOT_SAYS)
+    files["run/units/robot.service"] = hardened(domain, "write", ROBOT_SPEED)
     files["run/units/robot.service.d/private-network.conf"] = drop_in
     files["run/units/base.service.d/private-network.conf"] = drop_in.replace("=base.service", "=robot.service")
     with machine(tmp_path, {**files, "opt/peer.py": PEER}, "network") as service:
@@ -91,7 +91,7 @@ def heard(service: Machine, name: str) -> set[str]:
 def restart(service: Machine) -> None:
     service.run("systemctl", "daemon-reload")
     service.run("systemctl", "restart", *(f"{name}.service" for name, *_ in UNITS_OF_TEST))
-    until(lambda: ROBOT_SAYS in heard(service, "base") and STRANGER_SAYS in heard(service, "listener"), START_S)
+    until(lambda: ROBOT_SPEED in heard(service, "base") and STRANGER_SPEED in heard(service, "listener"), START_S)
 
 
 @systemd
@@ -99,18 +99,18 @@ def test_who_is_outside_of_the_private_network_can_neither_send_nor_read(network
     service, domain = network
     restart(service)
     service.run("sleep", str(LONG_ENOUGH_S))
-    assert heard(service, "base") == {ROBOT_SAYS}
-    assert heard(service, "listener") == {STRANGER_SAYS}
+    assert heard(service, "base") == {ROBOT_SPEED}
+    assert heard(service, "listener") == {STRANGER_SPEED}
 
     inside = service.show("MainPID", unit="base.service")["MainPID"]
-    program = f"PYTHONPATH=/opt/onboard/tree timeout {LONG_ENOUGH_S:g} sh -c '{peer(domain, 'write', OPERATOR_SAYS)}'"
+    program = f"PYTHONPATH=/opt/onboard/tree timeout {LONG_ENOUGH_S:g} sh -c '{peer(domain, 'write', OPERATOR_SPEED)}'"
     service.tried("nsenter", "--net", "--target", inside, "sh", "-c", program)
-    assert heard(service, "base") == {ROBOT_SAYS, OPERATOR_SAYS}, "an operator who comes in is heard"
-    assert heard(service, "listener") == {STRANGER_SAYS}
+    assert heard(service, "base") == {ROBOT_SPEED, OPERATOR_SPEED}, "an operator who comes in is heard"
+    assert heard(service, "listener") == {STRANGER_SPEED}
 
     service.run("rm", "-r", "/run/units/robot.service.d", "/run/units/base.service.d")
     restart(service)
-    everybody = {ROBOT_SAYS, STRANGER_SAYS}
+    everybody = {ROBOT_SPEED, STRANGER_SPEED}
     until(lambda: heard(service, "base") == heard(service, "listener") == everybody, START_S)
 
 
@@ -164,14 +164,14 @@ def test_who_is_outside_of_the_namespace_with_the_cable_can_neither_send_nor_rea
 
         on_the_cable = start(base, "read", "0", "cable", "192.168.10.1")
         outside = start(computer, "read", "0")
-        start(robot, "write", ROBOT_SAYS, "eth1", "192.168.10.2")
-        start(computer, "write", STRANGER_SAYS)
-        for reader, said in ((on_the_cable, ROBOT_SAYS), (outside, STRANGER_SAYS)):
+        start(robot, "write", ROBOT_SPEED, "eth1", "192.168.10.2")
+        start(computer, "write", STRANGER_SPEED)
+        for reader, speed in ((on_the_cable, ROBOT_SPEED), (outside, STRANGER_SPEED)):
             assert reader.stdout is not None
-            assert reader.stdout.readline() == f"{said}\n"
-        start(robot, "write", OPERATOR_SAYS, "eth1", "192.168.10.2")
+            assert reader.stdout.readline() == f"{speed}\n"
+        start(robot, "write", OPERATOR_SPEED, "eth1", "192.168.10.2")
         assert on_the_cable.stdout is not None
-        assert on_the_cable.stdout.readline() == f"{OPERATOR_SAYS}\n", "who comes in is heard"
+        assert on_the_cable.stdout.readline() == f"{OPERATOR_SPEED}\n", "who comes in is heard"
         subprocess.run(["sleep", str(LONG_ENOUGH_S)], check=True)
         for reader in (on_the_cable, outside):
             assert reader.communicate("\n", timeout=PATIENCE_S)[0] == "", "nothing else was heard"

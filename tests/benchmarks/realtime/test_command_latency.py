@@ -26,7 +26,7 @@ from tests.rigs.network.ros2_peer import ROS_PYTHON, ros_environment
 NODE = Path(__file__).parents[2] / "ros2/command_latency.py"
 SECONDS = 20
 BEGIN_S = 0.5
-HEARD = 0.95
+ARRIVED = 0.95
 """Share of the commands that the reader waits for: nodes that find each other late lose the first ones."""
 
 
@@ -53,7 +53,7 @@ def tell(process: subprocess.Popen[str], line: object) -> None:
 
 def latencies_ms(hz: float, count: int) -> dict[str, Any]:
     """Return the latencies of both senders' commands."""
-    clock, enough = MonotonicClock(), round(HEARD * count)
+    clock, enough = MonotonicClock(), round(ARRIVED * count)
     with contextlib.closing(Wire(SECTION)) as wire, contextlib.closing(clock):
         drive = DdsDrive(wire, hz)
         with (
@@ -67,9 +67,9 @@ def latencies_ms(hz: float, count: int) -> dict[str, Any]:
                 clock.hold_until(begun_ns + round(number * NS_PER_S / hz))
                 drive.send(Twist(float(time.monotonic_ns()), 0.0))
             assert reader.stdout is not None
-            heard = json.loads(reader.stdout.readline())
+            arrived = json.loads(reader.stdout.readline())
         drive._closed = True  # the reader is gone, so nobody acknowledges a stop
-    return {name: np.array(heard[topic]) / 1e6 for name, topic in (("ours", "cmd_vel"), ("rclpy", "peer/cmd_vel"))}
+    return {name: np.array(arrived[topic]) / 1e6 for name, topic in (("ours", "cmd_vel"), ("rclpy", "peer/cmd_vel"))}
 
 
 @pytest.mark.long
@@ -77,10 +77,10 @@ def latencies_ms(hz: float, count: int) -> dict[str, Any]:
 @pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros")
 @pytest.mark.parametrize("hz", [30, 100])
 def test_a_command_reaches_a_ros_2_node_as_soon_as_one_of_its_own(hz: int) -> None:
-    heard = latencies_ms(hz, SECONDS * hz)
+    arrived = latencies_ms(hz, SECONDS * hz)
     for percent in (50, 99):
-        ours, peer = (float(np.percentile(heard[name], percent)) for name in ("ours", "rclpy"))
+        ours, peer = (float(np.percentile(arrived[name], percent)) for name in ("ours", "rclpy"))
         print(
             f"\ncommand latency at {hz:g} Hz, p{percent} ms: ours {ours:.3f}, rclpy {peer:.3f}, ratio {ours / peer:.2f}"
         )
-    assert np.median(heard["ours"]) < 1.2 * np.median(heard["rclpy"])
+    assert np.median(arrived["ours"]) < 1.2 * np.median(arrived["rclpy"])

@@ -99,13 +99,13 @@ def read_figures(recordings: list[Path], windows: list[tuple[bool, int, int]]) -
     sensed_ns: dict[int, int] = {}
     for file in recordings:
         with open_recording(file) as recording:
-            for heard in recording.read():
-                if heard.topic != TICK:
+            for message in recording.read():
+                if message.topic != TICK:
                     continue
-                tick = heard.sample
+                tick = message.sample
                 if tick.sensed:
                     sensed_ns[tick.sensed] = tick.start_ns
-                for viewed in (kind for kind, began, ended in windows if began <= heard.time_ns < ended):
+                for viewed in (kind for kind, began, ended in windows if began <= message.time_ns < ended):
                     figures = found[viewed]
                     figures.late_ms.append((tick.start_ns - tick.deadline_ns) / 1e6)
                     figures.missed += tick.missed

@@ -135,10 +135,10 @@ def test_two_cameras_that_see_the_board_at_once(tmp_path: Path, drawn: Image.Ima
     assert away_m < 4.0 * np.linalg.norm(found.depth["left"].sd_m)
     assert found.depth["front"].base_from_camera == pytest.approx(true.depth["front"].base_from_camera)
     assert [file.read_text() for file in tmp_path.glob("mounts.*.toml")] == [before]  # the old file stays
-    told = json.loads((tmp_path / "found.json").read_text())
-    assert (told["accepted"], told["fixed"], list(told["cameras"])) == (True, "front", ["left"])
+    result = json.loads((tmp_path / "found.json").read_text())
+    assert (result["accepted"], result["fixed"], list(result["cameras"])) == (True, "front", ["left"])
     between = np.linalg.inv(true.depth["front"].base_from_camera) @ true.depth["left"].base_from_camera
-    relative = told["cameras"]["left"]["fixed_from_camera"]
+    relative = result["cameras"]["left"]["fixed_from_camera"]
     assert relative["translation_m"] == pytest.approx(between[:3, 3], abs=0.003)
 
 
@@ -192,15 +192,15 @@ def test_what_cannot_be_measured_is_refused_by_name(tmp_path: Path, drawn: Image
         ((*distant, "--at", "2,0,0,0,0,0"), "hold it nearer"),
         ((), "needs --mounts and --camera, or --draw"),
     ]
-    for arguments, told in cases:
+    for arguments, result in cases:
         code, text = asked(*STATED, "--mounts", guess, *arguments, "-o", tmp_path / "new.toml")
-        assert (code, told in text) == (2, True), (told, text)
+        assert (code, result in text) == (2, True), (result, text)
     for squares in ("6x5", "5x7", "8x6", "4x4"):
         code, text = asked("--squares", squares, "--square-m", "0.04", "--mounts", guess, *front, *left)
         assert (code, "is --squares right?" in text) == (2, True), (squares, text)
-    for squares, told in (("7", "must be COLUMNSxROWS"), ("7x2", "3 to 20"), ("20x20", "limit 100")):
+    for squares, result in (("7", "must be COLUMNSxROWS"), ("7x2", "3 to 20"), ("20x20", "limit 100")):
         code, text = asked("--squares", squares, "--square-m", "0.04", "--draw", tmp_path / "b.png")
-        assert (code, told in text) == (2, True), text
+        assert (code, result in text) == (2, True), text
     assert asked(*STATED, "--draw", tmp_path / "board.jpg")[1].endswith("must end in .pdf or .png")
     assert not (tmp_path / "new.toml").exists()
 
@@ -220,7 +220,7 @@ def test_a_board_that_faces_the_camera_is_never_taken_for_one_tilted_the_other_w
             continue
         _, away_deg = away(seen.camera_from_board, np.linalg.inv(true.base_from_camera) @ pose(place))
         assert away_deg < 6.0, (pitch, away_deg)  # the other way is 20 deg off and more
-    assert any("which way the board is tilted" in told for told in answers), answers
+    assert any("which way the board is tilted" in result for result in answers), answers
     assert len(answers) < 8
 
 

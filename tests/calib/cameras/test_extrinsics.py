@@ -91,9 +91,9 @@ def test_the_true_mounts_are_found_from_a_wrong_guess(folder: Path, written: Pat
     away_m, away_deg = errors(found.depth, true)
     assert max(away_m) < 0.01
     assert max(away_deg) < 0.3
-    told = json.loads((folder / "found.json").read_text())
-    assert (told["accepted"], told["reason"]) == (True, "")
-    for name, row in told["cameras"].items():
+    result = json.loads((folder / "found.json").read_text())
+    assert (result["accepted"], result["reason"]) == (True, "")
+    for name, row in result["cameras"].items():
         assert row["translation_m"] == pytest.approx(found.depth[name].base_from_camera[:3, 3])
         assert row["rotation_xyzw"] == pytest.approx(found.depth[name].rotation_xyzw, abs=1e-9)
         error_m = np.abs(found.depth[name].base_from_camera[:3, 3] - true.depth[name].base_from_camera[:3, 3])
@@ -156,11 +156,11 @@ def test_times_out_of_order_and_poses_that_are_not_finite_are_named(folder: Path
     with open_recording(folder / "drive.mcap") as recording:
         first, second, third = itertools.islice(ticks_of(recording), 3)
     lost = replace(second, odometry=replace(second.odometry, pose=Pose(float("nan"), 0.0, 0.0)))
-    for ticks, told in (
+    for ticks, result in (
         ((first, third, second), "tick 1: time stamps out of order"),
         ((first, lost, third), "tick 1: odometry is not finite"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=result):
             list(_checked(Path("drive.mcap"), ticks))
 
 
@@ -187,9 +187,9 @@ def test_pure_translation_is_refused_and_nothing_is_written(folder: Path, tmp_pa
     rehearse(folder / "true.toml", "home", 5, tmp_path / "straight.mcap", way="straight")
     out = tmp_path / "mounts.toml"
     out.write_text("as it was")
-    with pytest.raises(InputError, match="refused: not enough turning") as told:
+    with pytest.raises(InputError, match="refused: not enough turning") as result:
         extrinsics(tmp_path / "straight.mcap", folder / "guess.toml", out, json_file=str(tmp_path / "found.json"))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(result.value)
     assert [file.read_text() for file in tmp_path.glob("*.toml")] == ["as it was"]
     refused = json.loads((tmp_path / "found.json").read_text())
     assert (refused["accepted"], refused["cameras"]) == (False, {})

@@ -80,8 +80,8 @@ def test_real_frames_of_a_still_camera_agree(tmp_path: Path) -> None:
     found = [floor_in(read_depth_png(file), guess) for file in sorted(STILL.glob("*.png"))]
     assert len(found) == 10
     for value in ("roll_deg", "pitch_deg"):
-        told = [getattr(one, value) for one in found]
-        assert max(told) - min(told) < 0.3
+        result = [getattr(one, value) for one in found]
+        assert max(result) - min(result) < 0.3
     heights_m = [one.height_m for one in found]
     assert max(heights_m) - min(heights_m) < 0.01
     assert np.mean(heights_m) == pytest.approx(0.63, abs=0.03)  # the camera is about 0.6 m up
@@ -108,9 +108,9 @@ def test_an_image_without_a_floor_is_refused(tmp_path: Path, image: str) -> None
         depth[:] = 900
     elif image == "noise":
         depth[:] = np.random.default_rng(0).integers(200, 6000, depth.shape)
-    with pytest.raises(InputError, match="camera front: no floor seen") as told:
+    with pytest.raises(InputError, match="camera front: no floor seen") as result:
         floor_in(depth, mount)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(result.value)
 
 
 def test_the_command_writes_what_it_found(tmp_path: Path) -> None:
@@ -118,6 +118,6 @@ def test_the_command_writes_what_it_found(tmp_path: Path) -> None:
     Image.fromarray(seen(mount, 1)).save(tmp_path / "depth.png")
     out = tmp_path / "floor.json"
     floor(tmp_path / "mounts.toml", [f"front={tmp_path / 'depth.png'}"], 0, str(out))
-    told = json.loads(out.read_text())["cameras"]["front"]
-    assert set(told) == {"roll_deg", "pitch_deg", "height_m", "inliers", "rms_m"}
-    assert told["pitch_deg"] == pytest.approx(15.0, abs=0.5)
+    result = json.loads(out.read_text())["cameras"]["front"]
+    assert set(result) == {"roll_deg", "pitch_deg", "height_m", "inliers", "rms_m"}
+    assert result["pitch_deg"] == pytest.approx(15.0, abs=0.5)

@@ -33,11 +33,11 @@ def ticks(rehearsed: tuple[Path, Rehearsal]) -> list[TickRecord]:
 
 
 def test_it_turns_and_drives_and_touches_nothing(rehearsed: tuple[Path, Rehearsal], ticks: list[TickRecord]) -> None:
-    told = rehearsed[1]
-    assert not told.touched
-    assert told.ticks == len(ticks)
-    assert told.turned_rad > 4.0 * math.pi
-    assert told.driven_m > 5.0
+    result = rehearsed[1]
+    assert not result.touched
+    assert result.ticks == len(ticks)
+    assert result.turned_rad > 4.0 * math.pi
+    assert result.driven_m > 5.0
 
 
 def test_each_stop_has_the_images_of_all_cameras(rehearsed: tuple[Path, Rehearsal], ticks: list[TickRecord]) -> None:

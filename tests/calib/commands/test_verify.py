@@ -80,7 +80,7 @@ def test_a_planted_change_is_named(true: dict[str, Any], names: set[str], seed: 
 
 
 @pytest.mark.parametrize(
-    ("checks", "code", "told"),
+    ("checks", "code", "verdict"),
     [
         ((), 3, "verdict: unknown: nothing compared"),
         ((Check("front tilt", "tilt_deg", 0.1, 0.1, 1.0, 2.0),), 0, "verdict: ok"),
@@ -89,11 +89,11 @@ def test_a_planted_change_is_named(true: dict[str, Any], names: set[str], seed: 
     ],
 )
 def test_each_verdict_has_its_exit_code(
-    checks: tuple[Check, ...], code: int, told: str, monkeypatch: pytest.MonkeyPatch
+    checks: tuple[Check, ...], code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("calib.commands.verify.assessed", lambda *_: Health(checks))
     done = CliRunner().invoke(app, ["verify", str(next(REPLAY.glob("*.mcap")))])
-    assert (done.exit_code, told in done.output) == (code, True), done.output
+    assert (done.exit_code, verdict in done.output) == (code, True), done.output
 
 
 def by_turns(observation: Observation) -> int:
@@ -123,12 +123,12 @@ class Ticks:
 def test_the_command_reads_a_recording_and_exits_by_the_verdict(tmp_path: Path) -> None:
     file = recorded(tmp_path, mounts=tilted("rear", "y", 3.0), plant=slower(0.7))
     done = CliRunner().invoke(app, ["verify", str(file), "--json", "-"])
-    told = json.loads(done.output)
+    verdict = json.loads(done.output)
     assert done.exit_code == 1
-    assert told["verdict"] == RECALIBRATE
-    assert told["checks"]["rear tilt"]["value"] == pytest.approx(3.0, abs=0.3)
-    assert told["checks"]["front tilt"]["verdict"] == OK
-    assert told["checks"]["linear response"]["value"] == pytest.approx(-0.3, abs=0.08)
+    assert verdict["verdict"] == RECALIBRATE
+    assert verdict["checks"]["rear tilt"]["value"] == pytest.approx(3.0, abs=0.3)
+    assert verdict["checks"]["front tilt"]["verdict"] == OK
+    assert verdict["checks"]["linear response"]["value"] == pytest.approx(-0.3, abs=0.08)
     plant = tmp_path / "plant.toml"
     plant.write_text(as_toml(slower(0.7), ""))
     done = CliRunner().invoke(app, ["verify", str(file), "--plant", str(plant), "--json", "-"])

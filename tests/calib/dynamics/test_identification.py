@@ -108,8 +108,8 @@ def test_a_dead_band_is_found_and_does_not_bend_the_fit():
     for number, log in enumerate(simulated(plant(*BASES[0][:2]), (0.2, 0.3), 0.001)):
         moving = np.where(np.abs(log.v_cmd) > 0.1, log.v_cmd, 0.0)
         speed = model_speeds(axis_logs([dataclasses.replace(log, v_cmd=moving, v=0.0 * log.v)], "v"), truth, 0.0025)
-        asked = np.where(moving == 0.0, 0.02 + 0.015 * number, moving)
-        logs.append(dataclasses.replace(log, v_cmd=asked, v=speed))
+        commands = np.where(moving == 0.0, 0.02 + 0.015 * number, moving)
+        logs.append(dataclasses.replace(log, v_cmd=commands, v=speed))
     found = dead_band(logs, "v")
     assert 0.06 <= found < 0.1
     assert refined_fit(logs, "v", found).parameters[P.F_UP] == pytest.approx(6.0, rel=F)

@@ -100,12 +100,12 @@ def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):
     out.write_text("the old one")
     done = CliRunner().invoke(app, ["dynamics", *files, "-o", str(out), "--json", str(tmp_path / "fit.json")])
     assert done.exit_code == 0, done.output
-    told = json.loads((tmp_path / "fit.json").read_text())
+    result = json.loads((tmp_path / "fit.json").read_text())
     for name in ("linear", "angular"):
-        assert set(told[name]) == set(KEYS)
-        assert told["fits"]["refined"][name] == told[name]
-        assert set(told["fits"]["paper"][name]) == set(told["fits"]["adjusted"][name]) == set(KEYS)
-    assert set(told["rollout_rmse"]) == {"v", "w", "position_m_per_10s", "yaw_rad_per_10s"}
+        assert set(result[name]) == set(KEYS)
+        assert result["fits"]["refined"][name] == result[name]
+        assert set(result["fits"]["paper"][name]) == set(result["fits"]["adjusted"][name]) == set(KEYS)
+    assert set(result["rollout_rmse"]) == {"v", "w", "position_m_per_10s", "yaw_rad_per_10s"}
     assert load_plant(out).base.command_delay_s == pytest.approx(0.2, rel=0.06)
     (kept,) = tmp_path.glob("plant.2*.toml")
     assert kept.read_text() == "the old one"

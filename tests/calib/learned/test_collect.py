@@ -68,12 +68,12 @@ def test_the_command_writes_a_log_that_calib_reads(tmp_path) -> None:
 
 def test_bad_input_is_one_line(tmp_path) -> None:
     plant = str(DEFAULT_ROBOT / "plant.toml")
-    for words, said in (
+    for words, expected in (
         (["--rectangle", "0", "0", "0.5", "6"], "each side must be at least 1 m"),
         (["--map", "home", "--rectangle", "500", "500", "510", "510"], "none of 1000 sampled poses is free"),
     ):
         out = tmp_path / "drive.csv"
         done = CliRunner().invoke(app, ["collect", "--plant", plant, "-o", str(out), *words])
         assert done.exit_code != 0
-        assert said in str(done.exception)
+        assert expected in str(done.exception)
         assert not out.exists()

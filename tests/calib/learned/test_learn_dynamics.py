@@ -48,11 +48,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), BAD)
-def test_bad_input_is_one_line_and_writes_nothing(tmp_path, words, said) -> None:
+@pytest.mark.parametrize(("words", "expected"), BAD)
+def test_bad_input_is_one_line_and_writes_nothing(tmp_path, words, expected) -> None:
     done = learn(tmp_path, *words)
     assert done.exit_code != 0
-    assert said in str(done.exception)
+    assert expected in str(done.exception)
     assert "\n" not in str(done.exception)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["drive.csv", "plant.toml"]
 

@@ -106,13 +106,13 @@ def test_a_killed_training_resumes_to_the_same_model(tmp_path: Path) -> None:
     file, whole = tmp_path / "training.npz", training().run()
     looks = []
 
-    def told(one: Training) -> None:
+    def reported(one: Training) -> None:
         looks.append(one.steps_done)
         if len(looks) == 3:
             raise KilledError
 
     with pytest.raises(KilledError):
-        training().run(file, told)
+        training().run(file, reported)
     again = training()
     again.resume(file)
     assert again.steps_done == looks[-1] > 20, "in the second stage"
@@ -125,13 +125,13 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "said"), OTHERS)
-def test_another_checkpoint_is_refused(tmp_path: Path, changed, said) -> None:
+@pytest.mark.parametrize(("changed", "expected"), OTHERS)
+def test_another_checkpoint_is_refused(tmp_path: Path, changed, expected) -> None:
     file = tmp_path / "training.npz"
     training().save(file)
-    with pytest.raises(InputError, match=said) as told:
+    with pytest.raises(InputError, match=expected) as reported:
         training(**changed).resume(file)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path) -> None:

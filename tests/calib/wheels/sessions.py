@@ -52,8 +52,8 @@ class WrongWheels(SimulatedInbox):
 
     def take(self, now_ns: int) -> Inputs:
         inputs = super().take(now_ns)
-        told = [replace(one, twist=Twist(self.speed * one.twist.v_mps, one.twist.w_radps)) for one in inputs.odometry]
-        return replace(inputs, odometry=tuple(told))
+        scaled = [replace(one, twist=Twist(self.speed * one.twist.v_mps, one.twist.w_radps)) for one in inputs.odometry]
+        return replace(inputs, odometry=tuple(scaled))
 
 
 class Tour:

@@ -67,8 +67,8 @@ def test_wheels_are_found_with_a_tape_measure(factors: Floats) -> None:
     assert wheels.verdict == "accepted"
     assert (np.abs(wheels.fitted.factors - factors) < [0.003, 0.004, 0.002]).all()
     assert (np.abs(off(wheels, factors)) < 4.0).all()
-    told = result(wheels, TRACK_M)
-    assert told["track_ratio"] == pytest.approx(factors[0] / factors[1], abs=0.005)
+    fitted = result(wheels, TRACK_M)
+    assert fitted["track_ratio"] == pytest.approx(factors[0] / factors[1], abs=0.005)
 
 
 def test_squares_alone_tell_the_turning_and_say_that_they_do_not_tell_the_speed() -> None:
@@ -202,9 +202,9 @@ def test_less_than_a_whole_turn_is_doubtful_and_the_result_is_offered() -> None:
     wheels = measured([by_fixes(driven(way, factors, rng, fix_s=1.0)[0], 100) for way in ways])
     assert wheels.verdict == "doubtful"
     assert "turns to the left, a whole one is better" in wheels.doubts[0]
-    told = result(wheels)
-    assert (told["accepted"], told["verdict"]) == (False, "doubtful")
-    assert told["correction"] == pytest.approx(factors, abs=0.01)
+    fitted = result(wheels)
+    assert (fitted["accepted"], fitted["verdict"]) == (False, "doubtful")
+    assert fitted["correction"] == pytest.approx(factors, abs=0.01)
 
 
 def test_another_drives_reference_is_refused() -> None:
@@ -218,11 +218,11 @@ def test_another_drives_reference_is_refused() -> None:
     assert wheels.verdict == "refused"
 
 
-@pytest.mark.parametrize(("factor", "told"), [(-1.0, "wrong sign"), (180.0 / np.pi, "degrees")])
-def test_a_wrong_sign_or_unit_is_named(factor: float, told: str) -> None:
+@pytest.mark.parametrize(("factor", "fitted"), [(-1.0, "wrong sign"), (180.0 / np.pi, "degrees")])
+def test_a_wrong_sign_or_unit_is_named(factor: float, fitted: str) -> None:
     (drive,) = loops_with_fixes(factors_of(1.0, 1.0, 1.0), 9)[:1]
     run = dataclasses.replace(drive.run, turn_rad=factor * drive.run.turn_rad)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=fitted):
         measured([by_fixes(run, 100)])
 
 
@@ -253,9 +253,9 @@ def test_the_command_prints_what_a_configuration_takes(tmp_path: Path) -> None:
     factors = factors_of(1.01, 1.0, 1.01)
     files = [str(write_csv(tmp_path / f"{left}.csv", rows(left, factors, left))) for left in (True, False)]
     code, text = asked(*files, "--json", "-")
-    told = json.loads(text)
+    fitted = json.loads(text)
     assert code == 0
-    assert told["correction"] == pytest.approx(factors, abs=0.006)
+    assert fitted["correction"] == pytest.approx(factors, abs=0.006)
     code, text = asked(*files)
     assert text.splitlines()[-1].startswith("correction = [")
     assert asked(files[0])[0] == 1
@@ -270,10 +270,10 @@ def test_bad_tables_are_named(tmp_path: Path) -> None:
         "v is 'fast'": [{**good[0], "v": "fast"}, *good[1:]],
         "needed are 2": good[:1],
     }
-    for told, table in wrong.items():
+    for fitted, table in wrong.items():
         code, text = asked(str(write_csv(tmp_path / "bad.csv", table)))
         assert code == 2
-        assert told in text
+        assert fitted in text
         assert "bad.csv" in text
     assert asked(str(tmp_path / "none.csv"))[0] == 2
     assert asked(str(write_csv(tmp_path / "good.csv", good)), "--end", "1,2")[0] == 2

@@ -157,9 +157,9 @@ def test_a_model_says_that_its_encoder_came_from_elsewhere(tmp_path):
     assert board(table, [agent], tmp_path)["encoders"] == {"colour": None}
     given = untrained(99, agent.config.network.widths).rgb
     save_encoder(encoder, given)
-    told = load_manifest(trials_module.make_agent(agent, tmp_path / "colour", encoder)).extra
-    assert told["encoder_sha256"] == told["training"]["encoder_sha256"] == sha256_of(encoder)
-    assert (told["training"]["stages"], told["training"]["init"]) == (["imitation"], None)
+    stated = load_manifest(trials_module.make_agent(agent, tmp_path / "colour", encoder)).extra
+    assert stated["encoder_sha256"] == stated["training"]["encoder_sha256"] == sha256_of(encoder)
+    assert (stated["training"]["stages"], stated["training"]["init"]) == (["imitation"], None)
     network, _ = load_policy(tmp_path / "colour" / "training" / "policy.pt")
     assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), given.parameters(), strict=True))
     assert is_made(agent, tmp_path / "colour", encoder)
@@ -202,21 +202,21 @@ OTHER_SETS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "said"), OTHER_SETS)
-def test_a_table_of_what_there_is_not_is_refused_before_anything_is_trained(tmp_path, before, after, said):
+@pytest.mark.parametrize(("before", "after", "expected"), OTHER_SETS)
+def test_a_table_of_what_there_is_not_is_refused_before_anything_is_trained(tmp_path, before, after, expected):
     file = write_agents(tmp_path)
     assert file.read_text().count(before) == 1
     file.write_text(file.read_text().replace(before, after))
     refused = run("--out", tmp_path / "out", "--agents", file, "--show")
     (line,) = refused.stderr.splitlines()
     assert refused.exit_code == 2
-    assert re.search(said, line), line
+    assert re.search(expected, line), line
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("after", "said"), WRONG)
-def test_a_wrong_table_is_refused_in_one_line(tmp_path, after, said):
-    with pytest.raises(ConfigError, match=said) as refused:
+@pytest.mark.parametrize(("after", "expected"), WRONG)
+def test_a_wrong_table_is_refused_in_one_line(tmp_path, after, expected):
+    with pytest.raises(ConfigError, match=expected) as refused:
         load_agents(write_agents(tmp_path, after="\n" + after))
     assert "\n" not in str(refused.value)
 
@@ -305,15 +305,15 @@ def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
 def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch):
     whole, file = json.loads((made / "out" / "ablations.json").read_text()), tmp_path / "ablations.json"
     shutil.copytree(made / "out" / "plain", tmp_path / "plain")
-    begun, asked, real = threading.Event(), threading.Event(), command_module.in_turn
+    begun, stop_requested, real = threading.Event(), threading.Event(), command_module.in_turn
 
     def other_call():
         with real(file):
             begun.set()
-            asked.wait(60.0)
+            stop_requested.wait(60.0)
             file.write_text(json.dumps({**whole, "rows": whole["rows"][1:]}))
 
-    monkeypatch.setattr(command_module, "in_turn", lambda wanted: asked.set() or real(wanted))
+    monkeypatch.setattr(command_module, "in_turn", lambda wanted: stop_requested.set() or real(wanted))
     other = threading.Thread(target=other_call)
     other.start()
     assert begun.wait(60.0)
@@ -326,8 +326,8 @@ def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(ma
     whole = json.loads((made / "out" / "ablations.json").read_text())
     shutil.copytree(made / "out" / "plain", tmp_path / "plain")
     for another_set, kept in ((False, ["plain", "other", "other"]), (True, ["plain"])):
-        told = {**whole, "set": "committed"} if another_set else whole
-        (tmp_path / "ablations.json").write_text(json.dumps(told))
+        stated = {**whole, "set": "committed"} if another_set else whole
+        (tmp_path / "ablations.json").write_text(json.dumps(stated))
         run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain")
         rows = json.loads((tmp_path / "ablations.json").read_text())["rows"]
         assert [row["agent"] for row in rows] == kept

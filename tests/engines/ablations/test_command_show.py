@@ -51,8 +51,8 @@ NOTHING_THERE = [
 ]
 
 
-@pytest.mark.parametrize(("there", "only", "said"), NOTHING_THERE)
-def test_a_folder_without_results_is_one_line_and_stays_so(made, tmp_path, there, only, said):
+@pytest.mark.parametrize(("there", "only", "expected"), NOTHING_THERE)
+def test_a_folder_without_results_is_one_line_and_stays_so(made, tmp_path, there, only, expected):
     out = tmp_path / "abl"
     if there == "file":
         out.touch()
@@ -63,5 +63,5 @@ def test_a_folder_without_results_is_one_line_and_stays_so(made, tmp_path, there
     before = contents(tmp_path)
     shown = run("--out", out, "--agents", made / "agents.toml", *only, "--show")
     assert (shown.exit_code, shown.stdout) == (2, "")
-    assert shown.stderr == f"error: --out {out}: {said}\n"
+    assert shown.stderr == f"error: --out {out}: {expected}\n"
     assert contents(tmp_path) == before

@@ -23,8 +23,8 @@ def test_a_row_behind_doors_is_of_those_episodes_alone(tmp_path):
     assert result is not None
     made = board(agents, [agent], tmp_path)
     assert made["rows"][0]["doors"] == [1, result["doors"]["episodes"], result["doors"]["shut"]]
-    told = {**result["doors"]["summary"], "episodes": 7}
-    trial.file.write_text(json.dumps({**result, "doors": {"episodes": 7, "shut": 5, "summary": told}}))
+    summary = {**result["doors"]["summary"], "episodes": 7}
+    trial.file.write_text(json.dumps({**result, "doors": {"episodes": 7, "shut": 5, "summary": summary}}))
     (row,) = board(agents, [agent], tmp_path)["rows"]
     assert row["summary"]["episodes"] == 7
     assert set(row["summary"]) == set(Summary.__slots__)

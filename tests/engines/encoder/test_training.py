@@ -42,12 +42,12 @@ def one_thread():
 def trained(tmp_path_factory):
     """A whole training, and what it told."""
     folder = tmp_path_factory.mktemp("whole")
-    told: list[tuple[int, int, dict[str, float]]] = []
+    reported: list[tuple[int, int, dict[str, float]]] = []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    file = train(SMALL, 5, folder, TINY, report=lambda *row: told.append(row))
+    file = train(SMALL, 5, folder, TINY, report=lambda *row: reported.append(row))
     torch.set_num_threads(threads)
-    return folder, file, told
+    return folder, file, reported
 
 
 def interrupted(folder, at: int, section=SMALL):
@@ -153,8 +153,8 @@ def test_weights_or_moments_that_are_not_finite_change_no_checkpoint(trained, tm
         (optimizer.state[first]["exp_avg"] if moment else first).view(-1)[0] = torch.inf
 
     monkeypatch.setattr(torch.optim.AdamW, "step", overflowing)
-    said = "its optimizer, parameter 0: exp_avg" if moment else "its weights: rgb"
-    with pytest.raises(InputError, match=rf"^encoder: after batch \d+: {said}.*: 1 of .*checkpoint\.pt of step 2$"):
+    expected = "its optimizer, parameter 0: exp_avg" if moment else "its weights: rgb"
+    with pytest.raises(InputError, match=rf"^encoder: after batch \d+: {expected}.*: 1 of .*checkpoint\.pt of step 2$"):
         train(SMALL.model_copy(update={"checkpoint_every": 1}), 5, folder, TINY)
     assert (folder / CHECKPOINT_FILE).read_bytes() == checkpoint
 

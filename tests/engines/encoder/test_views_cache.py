@@ -23,9 +23,9 @@ SECTION = ViewsSection(maps=("depot",), count=5, per_building=2)
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
     folder = tmp_path_factory.mktemp("views")
-    told: list[tuple[int, int]] = []
-    views = render_views(SECTION, "train", 3, folder, report=lambda done, total: told.append((done, total)))
-    return folder, views, told
+    reported: list[tuple[int, int]] = []
+    views = render_views(SECTION, "train", 3, folder, report=lambda done, total: reported.append((done, total)))
+    return folder, views, reported
 
 
 def test_progress_is_told_by_building(rendered):
@@ -78,9 +78,9 @@ def test_what_is_there_is_not_rendered_again(rendered, no_rendering):
 def test_only_what_is_missing_is_rendered_and_comes_out_the_same(rendered):
     folder, views, _ = rendered
     (folder / "00001-labels.npy").unlink()
-    told: list[tuple[int, int]] = []
-    again = render_views(SECTION, "train", 3, folder, report=lambda done, total: told.append((done, total)))
-    assert told == [(3, 5), (5, 5)]
+    reported: list[tuple[int, int]] = []
+    again = render_views(SECTION, "train", 3, folder, report=lambda done, total: reported.append((done, total)))
+    assert reported == [(3, 5), (5, 5)]
     np.testing.assert_array_equal(again.labels, views.labels)
 
 

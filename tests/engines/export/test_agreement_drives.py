@@ -42,14 +42,14 @@ NOT_DRIVEN = [
 ]
 
 
-@pytest.mark.parametrize(("extra", "said"), NOT_DRIVEN)
-def test_a_robot_that_cannot_be_simulated_is_refused_in_one_line(tmp_path, extra, said):
+@pytest.mark.parametrize(("extra", "expected"), NOT_DRIVEN)
+def test_a_robot_that_cannot_be_simulated_is_refused_in_one_line(tmp_path, extra, expected):
     save_policy(tmp_path / "a.pt", untrained(3, TINY, SIGHTLESS), {**extra, **extra.get("training", {})})
     arguments = ["export", "--checkpoint", str(tmp_path / "a.pt"), "--out", str(tmp_path / "a.onnx")]
     done = CliRunner().invoke(engines_main, [*arguments, "--weights", "fp16"])
     assert done.exit_code == 2
     *_, last = done.stderr.splitlines()
     assert last.startswith("error: ")
-    assert said in last
+    assert expected in last
     assert last.endswith("; --drives 0 compares on random sequences")
     assert not (tmp_path / "a.onnx").exists()

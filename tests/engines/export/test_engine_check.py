@@ -147,5 +147,5 @@ def test_without_tensorrt_the_command_says_so(model: Path, tmp_path: Path) -> No
 
 
 def test_the_report_is_plain(model: Path, manifest: ModelManifest, torch: TorchEngine) -> None:
-    told = json.loads(json.dumps(checked(model, torch, manifest, observed(model, manifest, [], 1)).plain()))
-    assert (told["engine"][:11], told["reference"], told["agreement"]) == ("onnxruntime", "torch", 1.0)
+    stated = json.loads(json.dumps(checked(model, torch, manifest, observed(model, manifest, [], 1)).plain()))
+    assert (stated["engine"][:11], stated["reference"], stated["agreement"]) == ("onnxruntime", "torch", 1.0)

@@ -178,8 +178,8 @@ def test_the_manifest_states_the_rates_of_the_training(tmp_path, meta, rates):
 def test_the_rates_of_the_robot_that_learned_are_in_the_manifest(tmp_path):
     (tmp_path / "onboard.toml").write_text("[rates]\nticks_per_decision = 15\n")
     changes = {"robot.config": str(tmp_path / "onboard.toml"), "network.size": "tiny", "domain.delay_ticks": [6, 6]}
-    told = described(load_train_config(DEFAULT_CONFIG, changes))
-    save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), told)
+    description = described(load_train_config(DEFAULT_CONFIG, changes))
+    save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), description)
     assert run("export", "--out", tmp_path / "a.onnx", "--checkpoint", tmp_path / "a.pt").exit_code == 0
     manifest = load_manifest(tmp_path / "a.onnx")
     assert (manifest.training_delay_ticks, manifest.control_hz, manifest.decision_hz) == (6, 30.0, 2.0)
@@ -228,8 +228,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind)
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.ONNX"])
 def test_a_model_that_nothing_would_take_for_one_is_not_written(tmp_path, name):
     result = run("export", "--out", tmp_path / name, "--tiny")
-    said = f"error: --out {tmp_path / name}: must end in .onnx, by which --init and --policy know a model\n"
-    assert (result.exit_code, result.output) == (2, said)
+    expected = f"error: --out {tmp_path / name}: must end in .onnx, by which --init and --policy know a model\n"
+    assert (result.exit_code, result.output) == (2, expected)
     assert not list(tmp_path.iterdir())
 
 

@@ -111,12 +111,12 @@ def test_numbers_beyond_half_precision_are_refused_by_the_weights_name(number):
         halve(proto)
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"junk", "not an ONNX model"), (None, "cannot be read")])
-def test_what_cannot_be_widened_is_one_line(tmp_path, content, said):
+@pytest.mark.parametrize(("content", "message"), [(b"junk", "not an ONNX model"), (None, "cannot be read")])
+def test_what_cannot_be_widened_is_one_line(tmp_path, content, message):
     path = tmp_path / "a.onnx"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(EngineError, match=rf"a\.onnx: {said}"):
+    with pytest.raises(EngineError, match=rf"a\.onnx: {message}"):
         widened_model(path)
 
 
@@ -130,13 +130,13 @@ def test_without_onnx_the_extra_is_named(monkeypatch, half):
 
 
 #    the file   the manifest
-@pytest.mark.parametrize(("stored", "said"), [("float16", "float32"), ("float32", "float16")])
-def test_a_manifest_that_states_other_weights_is_refused(tmp_path, stored, said):
+@pytest.mark.parametrize(("stored", "message"), [("float16", "float32"), ("float32", "float16")])
+def test_a_manifest_that_states_other_weights_is_refused(tmp_path, stored, message):
     model = tmp_path / "a.onnx"
     network = untrained(0, TINY, SIGHTLESS)
     onnx.save(onnx_model(network, stored), model)
-    save_manifest(model, manifest_of(network, sha256_of(model), "a", {}, said))
-    with pytest.raises(ConfigError, match=rf"weights: expected {said}, found (float16, )?{stored[:5]}.* of a\.onnx"):
+    save_manifest(model, manifest_of(network, sha256_of(model), "a", {}, message))
+    with pytest.raises(ConfigError, match=rf"weights: expected {message}, found (float16, )?{stored[:5]}.* of a\.onnx"):
         load_manifest(model)
 
 
@@ -282,8 +282,8 @@ def test_the_command_judges_what_was_trained_by_drives_and_the_manifest_says_so(
     result = CliRunner().invoke(engines_main, ["export", "--out", str(out), *arguments])
     assert result.exit_code == 0, result.output
     count, told = (4 * drives, f"{drives} drives") if drives else (30, "random sequences")
-    said = f"the same action in {count} of {count} decisions (100.00%) of {told}"
-    assert json.loads(result.stdout)["agreement"] == said
+    message = f"the same action in {count} of {count} decisions (100.00%) of {told}"
+    assert json.loads(result.stdout)["agreement"] == message
     found = {"decisions": count, "same_action": count, "drives": drives}
     assert load_manifest(out).extra["agreement"] == found
 

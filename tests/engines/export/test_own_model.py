@@ -142,9 +142,9 @@ def test_other_rates_than_the_robots_are_refused_with_those_that_fit(tmp_path):
 def test_a_range_beyond_the_limits_is_clipped_and_said_once(tmp_path):
     own = wrapped(tmp_path, action={"kind": "continuous", "output": "action", "v_mps": [0, 9], "w_radps": [-1, 1]})
     assert validate(own, Config()).notes == ("clipped to the robot's limits: 0 to 9 m/s, limits -0.3 to 1 m/s",)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         policy = load_policy(own, lambda path, _: OnnxEngine(path, 1), limits=LimitsSection(v_max_mps=0.2))
         for _ in range(3):
             decision, _ = policy.decide(blank_observation(), policy.initial_memory())
     assert decision.own.v_mps == 0.2
-    assert [one["event"] for one in told] == ["policy_beyond_limits"]
+    assert [one["event"] for one in logged] == ["policy_beyond_limits"]

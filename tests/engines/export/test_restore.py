@@ -112,14 +112,14 @@ def model(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("damage", "said"), REFUSED)
-def test_a_model_of_another_network_is_one_line(model, tmp_path, damage, said):
+@pytest.mark.parametrize(("damage", "expected"), REFUSED)
+def test_a_model_of_another_network_is_one_line(model, tmp_path, damage, expected):
     copy = tmp_path / "a.onnx"
     copy.write_bytes(model.read_bytes())
     manifest_path(copy).write_bytes(manifest_path(model).read_bytes())
     load_manifest(copy)
     damage(copy)
-    with pytest.raises(InputError, match=rf"a\.onnx: .*{said}") as caught:
+    with pytest.raises(InputError, match=rf"a\.onnx: .*{expected}") as caught:
         initial_weights(str(copy))
     assert "\n" not in str(caught.value)
 
@@ -134,7 +134,9 @@ def test_inputs_that_the_model_does_not_have_are_one_line(model, tmp_path):
         initial_weights(str(copy))
 
 
-@pytest.mark.parametrize(("name", "said"), [("onboard-v0", "no policy of that name ships"), ("none.onnx", "none.onnx")])
-def test_what_is_not_there_is_one_line(name, said):
-    with pytest.raises((InputError, ConfigError), match=said):
+@pytest.mark.parametrize(
+    ("name", "expected"), [("onboard-v0", "no policy of that name ships"), ("none.onnx", "none.onnx")]
+)
+def test_what_is_not_there_is_one_line(name, expected):
+    with pytest.raises((InputError, ConfigError), match=expected):
         initial_weights(name)

@@ -65,10 +65,10 @@ PLACES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("training", "said"), PLACES)
-def test_a_card_says_where_the_policy_was_trained(folder, tmp_path, training, said):
+@pytest.mark.parametrize(("training", "expected"), PLACES)
+def test_a_card_says_where_the_policy_was_trained(folder, tmp_path, training, expected):
     card = card_of(folder, tmp_path, training)
-    assert [one for one in said if one not in card] == []
+    assert [one for one in expected if one not in card] == []
     assert "/home/me" not in card
 
 
@@ -96,10 +96,10 @@ AGREEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("weights", "agreement", "said"), AGREEMENTS)
-def test_a_card_says_how_half_weights_were_judged(folder, tmp_path, weights, agreement, said):
+@pytest.mark.parametrize(("weights", "agreement", "expected"), AGREEMENTS)
+def test_a_card_says_how_half_weights_were_judged(folder, tmp_path, weights, agreement, expected):
     card = card_of(folder, tmp_path, SEEN, weights, {} if agreement is None else {"agreement": agreement})
-    assert said in card
+    assert expected in card
     assert ("decisions equal" in card) is (weights == "float16")
 
 

@@ -69,10 +69,10 @@ DAMAGED = [
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), DAMAGED)
-def test_damaged_columns_are_refused_in_one_line(folder, content, said):
+@pytest.mark.parametrize(("content", "expected"), DAMAGED)
+def test_damaged_columns_are_refused_in_one_line(folder, content, expected):
     report(folder, "--pack")
     (folder / "seeds" / "episodes.csv.gz").write_bytes(content)
     done = report(folder)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith(f"error: {folder}/{said}")
+    assert done.stderr.startswith(f"error: {folder}/{expected}")

@@ -46,13 +46,13 @@ def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
 
 
 def test_json_has_each_evaluation_with_its_figures_and_the_tables_without_files(folder, tmp_path):
-    told = json.loads(run(folder, "--json", "-").stdout)
-    named = {one["name"]: one for one in told["evaluations"]}
-    headline = next(one for one in told["evaluations"] if (one["condition"], one["loop"]) == ("paper", "fast"))
+    values = json.loads(run(folder, "--json", "-").stdout)
+    named = {one["name"]: one for one in values["evaluations"]}
+    headline = next(one for one in values["evaluations"] if (one["condition"], one["loop"]) == ("paper", "fast"))
     assert (headline["all"]["episodes"], round(headline["all"]["success_rate"], 3)) == (12, 0.833)
     assert sum(one["episodes"] for one in headline["maps"].values()) == 12
-    assert len(named) == len(told["evaluations"]) == 3
-    assert told["missing"]["Ablations"] == "ablations.json"
+    assert len(named) == len(values["evaluations"]) == 3
+    assert values["missing"]["Ablations"] == "ablations.json"
     assert run(folder, "--json", str(tmp_path / "none" / "x.json")).exit_code == 2
 
 
@@ -80,8 +80,8 @@ def test_behind_doors_the_figures_are_of_the_episodes_behind_doors(folder):
     doors, lost = ["shut", "shut", "none", "open", "open", *["none"] * 7], (0, 3, 5, 6)
     there = [row(n, map="ahg2" if n % 2 else "willow", door=door, success=n not in lost)
              for n, door in enumerate(doors)]  # fmt: skip
-    told = {**evaluated(condition="blocked"), **summarise(there).as_json()}
-    put(folder / "evaluate" / "blocked.json", {**told, "per_episode": [one.as_json() for one in there]})
+    values = {**evaluated(condition="blocked"), **summarise(there).as_json()}
+    put(folder / "evaluate" / "blocked.json", {**values, "per_episode": [one.as_json() for one in there]})
     cells = rows_of(run(folder).stdout, "Robustness")["`blocked`"]
     assert cells[1] == "4 of 12 behind doors, 2 shut"
     assert (cells[2].split()[0], cells[3].split()[0]) == ("50.0", "+0.0")
@@ -129,13 +129,13 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), TARGETS)
-def test_nothing_is_driven_where_the_result_could_not_be_written(folder, tmp_path, monkeypatch, given, said):
+@pytest.mark.parametrize(("given", "expected"), TARGETS)
+def test_nothing_is_driven_where_the_result_could_not_be_written(folder, tmp_path, monkeypatch, given, expected):
     monkeypatch.setattr(plots, "drive_trajectories", lambda *_: pytest.fail("was driven"))
     (tmp_path / "file").touch()
     done = run(folder, "--drive", "m.onnx", *(one if one.startswith("--") else tmp_path / one for one in given))
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert expected in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -173,11 +173,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), WRONG)
-def test_a_wrong_file_is_refused_in_one_line(folder, name, content, said):
+@pytest.mark.parametrize(("name", "content", "expected"), WRONG)
+def test_a_wrong_file_is_refused_in_one_line(folder, name, content, expected):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(content)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=expected):
         gather(folder)
     done = run(folder)
     assert done.exit_code == 2
@@ -193,12 +193,12 @@ OF_ANOTHER_SHAPE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "said"), OF_ANOTHER_SHAPE)
-def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name, content, said):
+@pytest.mark.parametrize(("name", "content", "expected"), OF_ANOTHER_SHAPE)
+def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name, content, expected):
     (folder / name).write_text(content)
     done = run(folder, "--pictures", tmp_path / "pictures")
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"error: {folder / said.split(':')[0]}: {said.split(': ')[1]}")
+    assert done.stderr.startswith(f"error: {folder / expected.split(':')[0]}: {expected.split(': ')[1]}")
     assert done.stderr.count("\n") == 1
 
 
@@ -214,16 +214,18 @@ def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
 
 @pytest.mark.parametrize("name", ["success_rate", "spl", "sct", "contacts_per_episode"])
 def test_figures_that_are_not_of_the_episodes_are_refused(folder, name):
-    told = evaluated()
-    file = put(folder / "evaluate" / "drawn.json", {**told, name: told[name] + 0.01})
+    values = evaluated()
+    file = put(folder / "evaluate" / "drawn.json", {**values, name: values[name] + 0.01})
     refused = run(folder)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"error: {file}: drawn: states {name} {told[name] + 0.01}, its 12 episodes have ")
+    assert refused.stderr.startswith(
+        f"error: {file}: drawn: states {name} {values[name] + 0.01}, its 12 episodes have "
+    )
 
 
 def test_episodes_that_are_missing_are_refused(folder):
-    told = evaluated()
-    file = put(folder / "evaluate" / "cut.json", {**told, "per_episode": told["per_episode"][1:]})
+    values = evaluated()
+    file = put(folder / "evaluate" / "cut.json", {**values, "per_episode": values["per_episode"][1:]})
     assert run(folder).stderr == f"error: {file}: cut: states 12 episodes, tells 11\n"
 
 

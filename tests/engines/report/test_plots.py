@@ -39,12 +39,12 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("quoted", "drove", "said"), OTHERS)
-def test_drives_of_another_policy_are_refused_and_nothing_is_drawn(tmp_path, quoted, drove, said):
+@pytest.mark.parametrize(("quoted", "drove", "expected"), OTHERS)
+def test_drives_of_another_policy_are_refused_and_nothing_is_drawn(tmp_path, quoted, drove, expected):
     folder = results(tmp_path, quoted, drove)
     done = report(folder, "--pictures", tmp_path / "pictures")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith(f"error: {folder / 'trajectories.json'}: {said}")
+    assert done.stderr.startswith(f"error: {folder / 'trajectories.json'}: {expected}")
     assert not (tmp_path / "pictures").exists()
 
 

@@ -41,21 +41,21 @@ def test_figures_stand_for_journals_that_are_not_kept(tmp_path):
     journal(tmp_path / "training", step(0, 1.0))
     row = {"training": "training/seed-0", "stage": "imitation", "decisions": 5, "drives": 1, "hours": 1.5}
     (tmp_path / "training.json").write_text(json.dumps({"throughput": [row, {**row, "training": "training"}]}))
-    told = gather(tmp_path).trainings
-    assert told["training/seed-0"]["imitation"] == row
-    assert told["training"]["imitation"]["decisions"] == 100  # what a journal tells goes before
+    trainings = gather(tmp_path).trainings
+    assert trainings["training/seed-0"]["imitation"] == row
+    assert trainings["training"]["imitation"]["decisions"] == 100  # what a journal tells goes before
 
 
 #    number of each row's call                   hours
 CALLS = [((1, 1, 2, 2), (5.0 + 9.0) / 3600.0), ((None, 1, 2, 2), (1.0 + 5.0 + 9.0) / 3600.0), ((None,) * 4, 9.0 / 3600)]
 
 
-@pytest.mark.parametrize(("calls", "hours_told"), CALLS)
-def test_calls_are_told_apart_by_their_number_where_the_time_does_not_fall(tmp_path, calls, hours_told):
+@pytest.mark.parametrize(("calls", "expected_hours"), CALLS)
+def test_calls_are_told_apart_by_their_number_where_the_time_does_not_fall(tmp_path, calls, expected_hours):
     numbered = [{} if call is None else {"call": call} for call in calls]
     rows_of = [step(n, at, **call) for n, (at, call) in enumerate(zip((1.0, 5.0, 6.0, 9.0), numbered, strict=True))]
     figures = training_of(journal(tmp_path, *rows_of))["imitation"]
-    assert figures["hours"] == pytest.approx(hours_told)
+    assert figures["hours"] == pytest.approx(expected_hours)
 
 
 @pytest.mark.parametrize("torn", [b'{"stage": "imi', b"\0\0\0", b"\xff"])

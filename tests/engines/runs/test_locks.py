@@ -8,17 +8,17 @@ from engines.runs.locks import in_turn
 
 
 def test_who_comes_second_waits_for_the_first(tmp_path):
-    file, entered, told = tmp_path / "new" / "table.json", threading.Event(), []
+    file, entered, logged = tmp_path / "new" / "table.json", threading.Event(), []
 
     def second():
         with in_turn(file):
-            told.append("second")
+            logged.append("second")
             entered.set()
 
     thread = threading.Thread(target=second)
     with in_turn(file):
         thread.start()
         assert not entered.wait(0.2)
-        told.append("first")
+        logged.append("first")
     thread.join(10.0)
-    assert told == ["first", "second"]
+    assert logged == ["first", "second"]

@@ -102,13 +102,13 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "spoil", "said"), DAMAGES, ids=[f"{row[0]}-{row[2][:24]}" for row in DAMAGES])
-def test_it_is_refused_in_one_line_that_names_the_entry(tmp_path, made, stage, spoil, said):
+@pytest.mark.parametrize(("stage", "spoil", "entry"), DAMAGES, ids=[f"{row[0]}-{row[2][:24]}" for row in DAMAGES])
+def test_it_is_refused_in_one_line_that_names_the_entry(tmp_path, made, stage, spoil, entry):
     content = made(stage)
     spoil(content)
     write_torch(tmp_path / f"{stage}.ckpt", content)
     network = network_of(CONFIG)
-    with pytest.raises(InputError, match=rf"{stage}\.ckpt: .*{said}.*; give another --out, or remove it$") as refused:
+    with pytest.raises(InputError, match=rf"{stage}\.ckpt: .*{entry}.*; give another --out, or remove it$") as refused:
         STAGES[stage](CONFIG, network, tmp_path, CPU)
     assert "\n" not in str(refused.value)
 

@@ -88,9 +88,9 @@ WRONG = [
 def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     result = run("--out", str(tmp_path / "run"), *QUICK, *arguments)
     assert result.exit_code == 2
-    told = result.stderr.splitlines()[0]  # a file may have several mistakes
-    assert told.startswith("error: ")
-    assert line in told
+    first_line = result.stderr.splitlines()[0]  # a file may have several mistakes
+    assert first_line.startswith("error: ")
+    assert line in first_line
     assert result.stdout == ""
 
 

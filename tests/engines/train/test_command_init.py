@@ -59,12 +59,12 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), OTHERS)
-def test_another_network_is_refused_in_one_line(tmp_path, changes, said):
+@pytest.mark.parametrize(("changes", "expected"), OTHERS)
+def test_another_network_is_refused_in_one_line(tmp_path, changes, expected):
     save_policy(tmp_path / "a.pt", untrained(3, TINY, VARIANT), {})
     with pytest.raises(InputError) as refused:
         initial_policy(str(tmp_path / "a.pt"), load_train_config(FINE_CONFIG, {**BLIND, **changes}))
-    assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {said}"
+    assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {expected}"
 
 
 def test_weights_that_are_not_finite_are_no_beginning(tmp_path):

@@ -65,23 +65,27 @@ def test_the_plant_of_the_recipe_is_the_robots(tmp_path):
 
 
 def test_what_a_policy_tells_of_its_training():
-    told = described(small(seed=3))
-    assert (told["seed"], told["training_delay_ticks"], told["memory_reset_s"]) == (3, 3, 10.0)
-    assert told["config"]["places"]["maps"] == ["depot"]
-    assert (told["onboard"], told["init"], told["digest"]) == (__version__, None, small(seed=3).digest("imitation"))
-    assert "encoder" not in told["config"]
+    stated = described(small(seed=3))
+    assert (stated["seed"], stated["training_delay_ticks"], stated["memory_reset_s"]) == (3, 3, 10.0)
+    assert stated["config"]["places"]["maps"] == ["depot"]
+    assert (stated["onboard"], stated["init"], stated["digest"]) == (
+        __version__,
+        None,
+        small(seed=3).digest("imitation"),
+    )
+    assert "encoder" not in stated["config"]
 
 
 def test_a_policy_tells_the_encoders_recipe_the_last_stage_and_what_it_began_with():
-    told = described(small(), ["encoder", "imitation", "reinforce"], "onboard-v1")
-    assert (told["init"], told["stages"][-1], told["digest"]) == (
+    stated = described(small(), ["encoder", "imitation", "reinforce"], "onboard-v1")
+    assert (stated["init"], stated["stages"][-1], stated["digest"]) == (
         "onboard-v1",
         "reinforce",
         small().digest("reinforce"),
     )
-    assert told["config"]["encoder"]["batch"] == small().encoder.batch
+    assert stated["config"]["encoder"]["batch"] == small().encoder.batch
     # Files of this machine are nobody's matter.
-    assert "mounts" not in told["config"]["encoder"]["views"]
+    assert "mounts" not in stated["config"]["encoder"]["views"]
 
 
 #   rates of the robot's file                      delay_ticks of the domain   what is told: delay, control, decisions
@@ -94,12 +98,12 @@ DELAYS = [
 ]
 
 
-@pytest.mark.parametrize(("rates", "drawn", "said"), DELAYS)
-def test_the_rates_are_those_of_the_training(tmp_path, rates, drawn, said):
+@pytest.mark.parametrize(("rates", "drawn", "expected"), DELAYS)
+def test_the_rates_are_those_of_the_training(tmp_path, rates, drawn, expected):
     file = tmp_path / "onboard.toml"
     file.write_text(f"[rates]\n{rates}\n")
-    told = described(small(robot__config=str(file), domain__delay_ticks=drawn))
-    assert (told["training_delay_ticks"], told["control_hz"], told["decision_hz"]) == said
+    stated = described(small(robot__config=str(file), domain__delay_ticks=drawn))
+    assert (stated["training_delay_ticks"], stated["control_hz"], stated["decision_hz"]) == expected
 
 
 #   change                                           what is said of it
@@ -110,11 +114,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), WRONG)
-def test_what_makes_no_sense_is_refused_in_one_line(changes, said):
+@pytest.mark.parametrize(("changes", "expected"), WRONG)
+def test_what_makes_no_sense_is_refused_in_one_line(changes, expected):
     with pytest.raises(ConfigError) as refused:
         small(**changes)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -76,7 +76,7 @@ def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, mo
     trained(config, tmp_path, until=1)
     network = network_of(config)
     going_on = Imitation(config, network, tmp_path, CPU)
-    monkeypatch.setattr(dagger, "compass_error", lambda told, truth: told.sum() * math.nan)
+    monkeypatch.setattr(dagger, "compass_error", lambda validation, truth: validation.sum() * math.nan)
     line = r"the loss is nan, its gradient nan in update 2 \(round 3, .* decisions\).*imitation\.ckpt"
     with pytest.raises(OnboardError, match=line):
         going_on.run()
@@ -110,8 +110,8 @@ def test_a_collector_that_fails_says_why(tmp_path):
 
 def test_validation_is_told_after_a_chapter(tmp_path):
     trained(small(imitation__chapters=1, imitation__validate_drives=2, driving__max_s=10.0), tmp_path)
-    told = json.loads(journal_rows(tmp_path)[-1])
-    assert {"SR", "SPL", "contacts"} <= set(told)
+    validation = json.loads(journal_rows(tmp_path)[-1])
+    assert {"SR", "SPL", "contacts"} <= set(validation)
 
 
 def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_with_images(tmp_path, monkeypatch):

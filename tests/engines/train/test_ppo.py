@@ -103,8 +103,8 @@ def test_the_better_one_is_kept(before, after, kept):
 
 
 def test_what_it_began_with_comes_back_where_nothing_was_gained(tmp_path, monkeypatch):
-    told = iter([{}, figures((50.0, 0.0, 50.0)), figures((60.0, 0.0, 50.0))])
-    monkeypatch.setattr(ppo, "validated", lambda *_: next(told))
+    validations = iter([{}, figures((50.0, 0.0, 50.0)), figures((60.0, 0.0, 50.0))])
+    monkeypatch.setattr(ppo, "validated", lambda *_: next(validations))
     config = tiny(reinforce__chapters=1)
     network, trainer = trained(config, tmp_path)
     assert trainer.kept == BEFORE
@@ -153,7 +153,7 @@ def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, mo
     network = network_of(tiny())
     going_on = Reinforce(tiny(), network, tmp_path, CPU)
     kept = {name: value.clone() for name, value in network.named_parameters()}
-    monkeypatch.setattr(ppo_update, "compass_error", lambda told, truth: told.sum() * math.nan)
+    monkeypatch.setattr(ppo_update, "compass_error", lambda validations, truth: validations.sum() * math.nan)
     line = r"^reinforce: the loss is nan, its gradient nan in update \d+ \(round 2, batch 0, \d+ decisions\); .*\.ckpt$"
     with pytest.raises(OnboardError, match=line):
         going_on.run()

@@ -26,16 +26,16 @@ COLOURED = {"imitation__chapters": 1, "imitation__colour": 0.5, "imitation__colo
 @pytest.fixture
 def encoder(monkeypatch):
     """In place of the training of the encoder, which has tests of its own: its file, and how often it was asked for."""
-    asked = []
+    calls = []
 
     def made(section, seed, folder, widths, **_):
-        asked.append(seed)
+        calls.append(seed)
         folder.mkdir(parents=True, exist_ok=True)
         save_encoder(folder / "encoder.pt", untrained(99, widths).rgb)
         return folder / "encoder.pt"
 
     monkeypatch.setattr(stages, "train_encoder", made)
-    return asked
+    return calls
 
 
 def test_the_policy_holds_the_encoder_as_it_was_trained(tmp_path, encoder):
@@ -171,12 +171,12 @@ IMPOSSIBLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("robot", "lengths", "said"), IMPOSSIBLE)
-def test_what_can_never_be_driven_is_refused_before_anything_is_trained(tmp_path, encoder, robot, lengths, said):
+@pytest.mark.parametrize(("robot", "lengths", "message"), IMPOSSIBLE)
+def test_what_can_never_be_driven_is_refused_before_anything_is_trained(tmp_path, encoder, robot, lengths, message):
     (tmp_path / "robot.toml").write_text(robot)
     places = {f"places__{name}": length for name, length in lengths.items()}
     config = small(**COLOURED, **places, robot__config=str(tmp_path / "robot.toml"))
-    with pytest.raises((ConfigError, InputError), match=said):
+    with pytest.raises((ConfigError, InputError), match=message):
         stages.train(config, tmp_path / "out", CPU, "imitation")
     assert (encoder, (tmp_path / "out").exists()) == ([], False)
 

@@ -46,10 +46,10 @@ def _hangups_are_heard():
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "expected"),
     [pytest.param(*row, id=row[0].name, marks=() if row[0] in SHORT else pytest.mark.long) for row in ENDED],
 )
-def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
+def test_no_renderer_outlives_its_training(tmp_path, number, code, expected):
     (tmp_path / "encoder.toml").write_text(CONFIG)
     arguments = ("encoder", "--out", tmp_path / "out", "--config", tmp_path / "encoder.toml", "--jobs", 2, "--tiny")
     with running("engines", *map(str, arguments), folder=tmp_path) as command:
@@ -61,5 +61,5 @@ def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
         command.interrupt() if number == signal.SIGINT else os.kill(command.process.pid, number)
         assert command.wait() == code
         until(lambda: not any(alive(pid) for pid in started), ENOUGH_S)
-        assert said in command.err
+        assert expected in command.err
         assert "Traceback" not in command.err

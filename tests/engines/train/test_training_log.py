@@ -61,10 +61,10 @@ def test_where_nothing_is_trained_nothing_is_written(tmp_path):
 
 
 def test_without_a_terminal_the_bar_leaves_nothing_behind(tmp_path):
-    said = io.StringIO()
-    with Journal(tmp_path, "imitation", 9, 0, Console(file=said)) as journal:
+    output = io.StringIO()
+    with Journal(tmp_path, "imitation", 9, 0, Console(file=output)) as journal:
         journal.note(1, {"loss": 1.0})
-    assert said.getvalue() == ""
+    assert output.getvalue() == ""
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):

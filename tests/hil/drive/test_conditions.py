@@ -149,11 +149,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_conditions(written(tmp_path, text))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -171,16 +171,16 @@ MISFITS = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "tables", "said"), [row[1:] for row in MISFITS], ids=[row[0] for row in MISFITS])
+@pytest.mark.parametrize(("rows", "tables", "message"), [row[1:] for row in MISFITS], ids=[row[0] for row in MISFITS])
 def test_what_does_not_fit_the_robot_is_refused(
-    tmp_path: Path, rows: str, tables: dict[str, object], said: str
+    tmp_path: Path, rows: str, tables: dict[str, object], message: str
 ) -> None:
     condition = load_conditions(written(tmp_path, f'[a]\nwhat="a"\n{rows}\n'))["a"]
     config = Config.model_validate(tables)
     for ask in (lambda: condition.check(MOUNTS, config), lambda: condition.of(replace(SETTING, config=config))):
         with pytest.raises(InputError) as refused:
             ask()
-        assert said in str(refused.value)
+        assert message in str(refused.value)
 
 
 def test_a_camera_that_is_gone_is_left_out_of_scans_that_name_it() -> None:

@@ -178,11 +178,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("places", "name", "said"), BAD)
-def test_what_is_not_there_is_said(places: list[str], name: str, said: str) -> None:
+@pytest.mark.parametrize(("places", "name", "expected"), BAD)
+def test_what_is_not_there_is_said(places: list[str], name: str, expected: str) -> None:
     with pytest.raises(InputError) as refused:
         find_sets(places, None, 1, BODY, name)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 #   options                              said
@@ -194,11 +194,11 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), BAD_OPTIONS)
-def test_what_does_not_fit_is_said(options: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("options", "expected"), BAD_OPTIONS)
+def test_what_does_not_fit_is_said(options: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError) as refused:
         find_sets(["willow"], None, 1, BODY, **options)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 # ---- Every shipped map has a building, and with it a split: no floor of a test building passes for one of its own

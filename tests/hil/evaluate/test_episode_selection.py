@@ -112,9 +112,9 @@ UNREACHABLE = [
 ]
 
 
-@pytest.mark.parametrize(("what", "changes", "said"), UNREACHABLE, ids=[one[0] for one in UNREACHABLE])
-def test_what_cannot_be_reached_is_refused(tmp_path: Path, what: str, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+@pytest.mark.parametrize(("what", "changes", "expected"), UNREACHABLE, ids=[one[0] for one in UNREACHABLE])
+def test_what_cannot_be_reached_is_refused(tmp_path: Path, what: str, changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
         find_sets([str(episode_file(tmp_path, **changes))], None, 1, BODY)
 
 
@@ -127,15 +127,15 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("what", "text", "said"), BAD_FILES, ids=[one[0] for one in BAD_FILES])
-def test_bad_files(tmp_path: Path, what: str, text: str, said: str) -> None:
+@pytest.mark.parametrize(("what", "text", "expected"), BAD_FILES, ids=[one[0] for one in BAD_FILES])
+def test_bad_files(tmp_path: Path, what: str, text: str, expected: str) -> None:
     (tmp_path / "bad.json").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=expected):
         find_sets([str(tmp_path / "bad.json")], None, 1, BODY)
 
 
 @pytest.mark.parametrize(
-    ("places", "episodes", "said"),
+    ("places", "episodes", "expected"),
     [
         (["gdc1"], 0, "--episodes 0"),
         (["gdc1"], 26, "gdc1 has 25"),
@@ -144,8 +144,8 @@ def test_bad_files(tmp_path: Path, what: str, text: str, said: str) -> None:
         (["gdc1", "gdc1"], None, "is there already"),
     ],
 )
-def test_bad_options(places: list[str], episodes: int | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_bad_options(places: list[str], episodes: int | None, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
         find_sets(places, episodes, 1, BODY)
 
 

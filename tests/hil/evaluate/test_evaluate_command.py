@@ -154,14 +154,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("what", "arguments", "said"), BAD, ids=[one[0] for one in BAD])
+@pytest.mark.parametrize(("what", "arguments", "expected"), BAD, ids=[one[0] for one in BAD])
 def test_bad_input_is_one_line_before_anything_drives(
-    tmp_path: Path, what: str, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, what: str, arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = CliRunner().invoke(app, ["evaluate", *arguments])
     assert isinstance(ran.exception, OnboardError)
-    assert said in str(ran.exception)
+    assert expected in str(ran.exception)
     assert "\n" not in str(ran.exception)
     assert list(tmp_path.iterdir()) == []
 

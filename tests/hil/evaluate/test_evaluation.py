@@ -117,16 +117,16 @@ def test_a_job_that_cannot_be_driven_keeps_what_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "expected"),
     [
         (Plan(Run("reactive", scan="lidar"), PLAN.robot, PLAN.sources, 7), "scan"),
         (Plan(PLAN.run, PLAN.robot, PLAN.sources, 8), "seed"),
         (Plan(PLAN.run, PLAN.robot, PLAN.sources[:1], 7), "sets"),
     ],
 )
-def test_another_configuration_is_not_mixed_in(tmp_path: Path, other: Plan, said: str) -> None:
+def test_another_configuration_is_not_mixed_in(tmp_path: Path, other: Plan, expected: str) -> None:
     evaluate(PLAN, tmp_path / "run.jsonl", drive=Signalled(signal.SIGINT, job_of(4)))
-    with pytest.raises(InputError, match=f"another configuration \\({said}"):
+    with pytest.raises(InputError, match=f"another configuration \\({expected}"):
         evaluate(other, tmp_path / "run.jsonl", drive=made_up)
     assert partial_path(other, None) != partial_path(PLAN, None)
 

@@ -33,8 +33,8 @@ PLAN = Plan(Run("reactive", condition="blocked"), load_robot(None), SOURCES, see
 
 def difference(there: dict[str, Any], here: Plan) -> str:
     """Return the key in which two configurations differ first, as their files tell them; "" for none."""
-    said = difference_of(there, json.loads(json.dumps(here.configuration())))
-    return "" if said is None else said.partition(":")[0]
+    expected = difference_of(there, json.loads(json.dumps(here.configuration())))
+    return "" if expected is None else expected.partition(":")[0]
 
 
 #    in conditions.toml                 becomes                                          what differs
@@ -45,16 +45,16 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "said"), CHANGES)
-def test_a_condition_of_other_values_is_another_configuration(tmp_path, monkeypatch, before, after, said):
+@pytest.mark.parametrize(("before", "after", "expected"), CHANGES)
+def test_a_condition_of_other_values_is_another_configuration(tmp_path, monkeypatch, before, after, expected):
     there = json.loads(json.dumps(PLAN.configuration()))
     evaluate(PLAN, tmp_path / "rows", drive=made_up)
     file = tmp_path / "conditions.toml"
     file.write_text(CONDITIONS_FILE.read_text().replace(before, after))
     assert file.read_text() != CONDITIONS_FILE.read_text()
     monkeypatch.setattr(evaluation, "load_conditions", lambda: load_conditions(file))
-    assert difference(there, PLAN) == said
-    if said:
+    assert difference(there, PLAN) == expected
+    if expected:
         with pytest.raises(InputError, match="another configuration \\(condition_values"):
             evaluate(PLAN, tmp_path / "rows", drive=made_up)
 
@@ -94,8 +94,8 @@ def test_a_map_of_ones_own_is_furnished_as_one_says(tmp_path, density):
 
 def test_an_ordinary_density_is_no_other_configuration(tmp_path):
     hall = str(vector_map(tmp_path))
-    usual, said = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=1.0)
-    assert usual == said
+    usual, expected = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=1.0)
+    assert usual == expected
     assert len(usual[0].identity) == 5
 
 
@@ -132,9 +132,9 @@ def test_a_base_of_ones_own_takes_the_place_of_the_robots(tmp_path):
 def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall, base = vector_map(tmp_path), plant(tmp_path, 0.02)
-    asked = ["evaluate", "--policy", "blind", "--map", str(hall), "--episodes", "1", "--furniture", "0",
+    arguments = ["evaluate", "--policy", "blind", "--map", str(hall), "--episodes", "1", "--furniture", "0",
              "--plant", base.name, "--json", "r.json", "--report", "report.md"]  # fmt: skip
-    ran = CliRunner().invoke(app, asked)
+    ran = CliRunner().invoke(app, arguments)
     assert ran.exit_code == 0, (ran.output, ran.exception)
     identity = json.loads((tmp_path / "r.json").read_text())["configuration"]
     assert [one[5] for one in identity["sets"]] == [0.0]

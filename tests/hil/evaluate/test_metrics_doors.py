@@ -60,9 +60,9 @@ def test_every_drive_says_what_was_on_its_way_and_how_many_shut(tmp_path, monkey
     assert doors.shut == len(shut) > 0
     assert {one.door for one in found.rows if one.time_s > 20.0} == {"shut"}
     assert found.as_json()["doors"] == doors.as_json()
-    said = f"{doors.summary.episodes} of 4 behind doors, {doors.shut} shut"
-    assert said in printed(rich_table(found))
-    assert said in printed(comparison("planner", "condition", {"blocked": found}))
+    expected = f"{doors.summary.episodes} of 4 behind doors, {doors.shut} shut"
+    assert expected in printed(rich_table(found))
+    assert expected in printed(comparison("planner", "condition", {"blocked": found}))
 
 
 def test_in_a_condition_without_a_door_there_is_nothing_to_say(tmp_path):
@@ -81,9 +81,9 @@ def test_figures_are_of_the_episodes_that_have_a_door():
     assert behind_doors([row()], 1) is behind_doors([], 1) is None
 
 
-@pytest.mark.parametrize("told", ROWS)
-def test_a_row_with_a_door_survives_json(told):
-    assert row_of_json(json.loads(json.dumps(told.as_json()))) == told
+@pytest.mark.parametrize("door", ROWS)
+def test_a_row_with_a_door_survives_json(door):
+    assert row_of_json(json.loads(json.dumps(door.as_json()))) == door
 
 
 def test_a_door_of_another_kind_is_refused():

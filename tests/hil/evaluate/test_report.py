@@ -66,14 +66,14 @@ def test_the_report_says_the_figures(tmp_path: Path) -> None:
     text = written(evaluation(ROWS), tmp_path)
     summary = summarise(ROWS, PLAN.seed)
     low, high = summary.ci95["success_rate"]
-    for said in (
+    for expected in (
         f"75.0 ({100 * low:.1f} to {100 * high:.1f})",
         "2026-01-02 03:04 UTC",
         "50.0 % of the episodes",
         "policy and base stepped directly",
         "ended 3.25 m away: ",
     ):
-        assert said in text
+        assert expected in text
     assert "interrupted" not in text
 
 
@@ -101,9 +101,9 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "said"), ENDS)
-def test_how_a_drive_ended_is_said_in_words(one: Row, said: str) -> None:
-    assert how(one) == said
+@pytest.mark.parametrize(("one", "expected"), ENDS)
+def test_how_a_drive_ended_is_said_in_words(one: Row, expected: str) -> None:
+    assert how(one) == expected
 
 
 def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:

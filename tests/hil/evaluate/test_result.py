@@ -28,15 +28,15 @@ def test_a_row_survives_json(clearance: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"sped": 1}, "sped"),
         ({"actions": [1, 2]}, "actions must be 28"),
         ({"actions": "many"}, "actions must be 28"),
     ],
 )
-def test_what_is_no_row_is_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_no_row_is_refused(change: dict[str, object], expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
         row_of_json({**row().as_json(), **change})
 
 

@@ -133,14 +133,14 @@ def test_a_configuration_survives_being_written(
     name: str, key: str, far: float, numbers: list[float], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     box = (*numbers, *(number + 1e-3 + abs(number) for number in numbers))
-    asked = Config(
+    config = Config(
         robot=Config().robot.model_copy(update={"name": name}),
         scan=ScanSection(far_m=far, body_boxes_m=[box]),
         limits_scan=ScanSection(history=3),
         cameras=CamerasSection(sources={key: "none"}),
         dds=DdsSection(domain=7, remap={key: name}, peers=[name]),
     )
-    whole = demo_config(asked, None)
+    whole = demo_config(config, None)
     path = tmp_path_factory.mktemp("written") / "demo.toml"
     write_config(path, whole)
     assert load_config(path) == whole
@@ -148,11 +148,11 @@ def test_a_configuration_survives_being_written(
 
 def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = Config(
+    config = Config(
         cameras=CamerasSection(source="realsense", sources={"front": "none"}, color="none", fps=15),
         dds=DdsSection(namespace="r7"),
     )
-    whole = demo_config(asked, "models/some.onnx")
+    whole = demo_config(config, "models/some.onnx")
     assert (whole.cameras.source, whole.cameras.sources, whole.cameras.color, whole.cameras.fps) == (
         "dds",
         {},
@@ -162,12 +162,12 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert whole.policy.model == str(tmp_path / "models" / "some.onnx")
     assert whole.record.directory == tmp_path / "recordings"
     same = {"scan", "limits_scan", "recovery", "limits", "goal", "dds"}
-    assert all(getattr(whole, name) == getattr(asked, name) for name in same)
-    assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (asked.cameras.unchanged_m, asked.cameras.stale_ms)
-    assert whole.rates == asked.rates
-    assert demo_config(asked, None, depth_noise=False).cameras.unchanged_m == 0.0
-    assert demo_config(asked, None).policy.model == "onboard-v1"
-    assert demo_config(asked, "reactive").policy.model == "reactive"
+    assert all(getattr(whole, name) == getattr(config, name) for name in same)
+    assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (config.cameras.unchanged_m, config.cameras.stale_ms)
+    assert whole.rates == config.rates
+    assert demo_config(config, None, depth_noise=False).cameras.unchanged_m == 0.0
+    assert demo_config(config, None).policy.model == "onboard-v1"
+    assert demo_config(config, "reactive").policy.model == "reactive"
 
 
 def test_a_network_without_its_library_is_told_before_anything_starts(

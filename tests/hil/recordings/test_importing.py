@@ -131,8 +131,8 @@ def test_what_is_missing_is_said_in_one_line_each_and_the_rest_is_played(
     bag = write_ros2(tmp_path / "bag", drive(1.0, left_out))
     imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
     for line in lines:
-        assert [said for said in imported.missing if said.startswith(line)], (line, imported.missing)
-    assert not [said for said in imported.missing if "\n" in said]
+        assert [one for one in imported.missing if one.startswith(line)], (line, imported.missing)
+    assert not [one for one in imported.missing if "\n" in one]
     assert imported.ticks == len(recorded(imported.file)) >= 28
     assert replay(imported.file).identical
 
@@ -244,9 +244,9 @@ def test_the_command_says_what_was_found_what_is_missing_and_what_came_of_it(mod
     assert "missing: localization: poses come from the odometry alone" in lines
     assert f"{out}: 60 ticks in 2.0 s" in done.output
     assert "decisions are the action nearest to the recorded command" in lines[-1]
-    told = json.loads(result.read_text())
-    assert (told["file"], told["ticks"]) == (str(out), 60)
-    assert told["agreement"]["decisions"] == told["decisions"]
+    values = json.loads(result.read_text())
+    assert (values["file"], values["ticks"]) == (str(out), 60)
+    assert values["agreement"]["decisions"] == values["decisions"]
     for goal in ("5", "5,x", "nan,1"):
         refused = CliRunner().invoke(app, ["import", str(bag), "--out", str(tmp_path / "b.mcap"), "--goal", goal])
         assert isinstance(refused.exception, InputError)

@@ -20,12 +20,12 @@ KINDS = [write_ros2, write_ros2_mcap, write_ros2_file, write_ros1]
 def test_messages_come_back_as_they_were_written(write: Callable[..., Path], tmp_path: Path) -> None:
     messages = drive(0.5)
     with open_bag([write(tmp_path / "bag", messages)]) as bag:
-        heard = [(one.topic, one.time_ns, to_cdr(one.sample)) for one in bag.read({one.name for one in bag.topics})]
+        read = [(one.topic, one.time_ns, to_cdr(one.sample)) for one in bag.read({one.name for one in bag.topics})]
         assert bag.start_ns == START_NS
         assert bag.end_ns - bag.start_ns == pytest.approx(450_000_000, abs=1_000_000)
         assert {one.name: one.messages for one in bag.topics}["/robot/odom"] == 10
-    assert sorted(heard) == sorted((topic, at_ns, to_cdr(sample)) for topic, at_ns, sample in messages)
-    assert [at_ns for _, at_ns, _ in heard] == sorted(at_ns for _, at_ns, _ in heard)
+    assert sorted(read) == sorted((topic, at_ns, to_cdr(sample)) for topic, at_ns, sample in messages)
+    assert [at_ns for _, at_ns, _ in read] == sorted(at_ns for _, at_ns, _ in read)
 
 
 def test_several_ros1_bags_of_one_drive_are_one(tmp_path: Path) -> None:

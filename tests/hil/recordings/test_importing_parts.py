@@ -46,9 +46,9 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(("role", "topics", "asked", "chosen"), CHOICES)
-def test_a_topic_is_found_by_its_type_or_named(role, topics, asked, chosen):
-    assert choose(BY_NAME[role], [BagTopic(*topic, 1) for topic in topics], asked) == chosen
+@pytest.mark.parametrize(("role", "topics", "named", "chosen"), CHOICES)
+def test_a_topic_is_found_by_its_type_or_named(role, topics, named, chosen):
+    assert choose(BY_NAME[role], [BagTopic(*topic, 1) for topic in topics], named) == chosen
 
 
 #   topics of the bag                                   asked      the line
@@ -64,10 +64,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("topics", "asked", "line"), REFUSED)
-def test_a_choice_that_cannot_be_made_is_one_line(topics, asked, line):
+@pytest.mark.parametrize(("topics", "named", "line"), REFUSED)
+def test_a_choice_that_cannot_be_made_is_one_line(topics, named, line):
     with pytest.raises(InputError) as raised:
-        choose(BY_NAME["odometry"], [BagTopic(*topic, 1) for topic in topics], asked)
+        choose(BY_NAME["odometry"], [BagTopic(*topic, 1) for topic in topics], named)
     assert str(raised.value) == line
 
 
@@ -81,10 +81,10 @@ def test_cameras_are_named_in_pairs():
 
 def test_colour_is_a_topic_of_images_or_none():
     topics = [BagTopic("/a/image", IMAGE, 1), BagTopic("/odom", ODOMETRY, 1)]
-    assert [named_color(topics, asked) for asked in ("/a/image", "", None)] == ["/a/image", "", None]
-    for asked, problem in (("/none", "there is no such topic"), ("/odom", f"is a {ODOMETRY}")):
-        with pytest.raises(InputError, match=rf"^--color {asked}: {problem}"):
-            named_color(topics, asked)
+    assert [named_color(topics, named) for named in ("/a/image", "", None)] == ["/a/image", "", None]
+    for named, problem in (("/none", "there is no such topic"), ("/odom", f"is a {ODOMETRY}")):
+        with pytest.raises(InputError, match=rf"^--color {named}: {problem}"):
+            named_color(topics, named)
 
 
 class SilentBag:

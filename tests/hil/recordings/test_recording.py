@@ -27,18 +27,18 @@ def copied(drive: Recorded, folder: Path) -> Path:
 
 def test_every_message_comes_under_our_name_at_its_time(drive):
     with open_recording(drive.path) as recording:
-        heard = list(recording.read())
+        messages = list(recording.read())
         assert recording.left_out == ()
         assert list(recording.mounts.depth) == ["front_left", "front", "front_right", "rear"]
         assert recording.config.robot.name == "robot"
-    count = Counter(message.topic for message in heard)
-    assert len(heard) == recording.messages
+    count = Counter(message.topic for message in messages)
+    assert len(messages) == recording.messages
     for name in (TICK, "tf", "scan", "cmd_vel", "odom"):
         assert count[name] == len(drive.ticks)
     decisions = sum(tick.sensed is not None for tick in drive.ticks)
     assert count["front/depth/image"] == count["rear/depth/image"] == count["color/image"] == decisions
     assert (count["goal_pose"], count["amcl_pose"], count["e_stop"]) == (1, 1, 1)
-    assert [message.time_ns for message in heard if message.topic == TICK] == drive.times_ns
+    assert [message.time_ns for message in messages if message.topic == TICK] == drive.times_ns
 
 
 def test_topics_keep_our_names_when_the_robot_has_a_namespace_and_a_remapping(tmp_path):

@@ -71,13 +71,13 @@ LIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lie", "said"), LIES)
-def test_an_index_that_lies_is_found_out(lie: dict[str, int], said: str) -> None:
+@pytest.mark.parametrize(("lie", "expected"), LIES)
+def test_an_index_that_lies_is_found_out(lie: dict[str, int], expected: str) -> None:
     content = written()
     index: ChunkIndex = summary_of(content).chunk_indexes[0]
     for name, value in lie.items():
         setattr(index, name, value)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         list(messages_of(BytesIO(content), [index], {1, 2}))
 
 

@@ -42,15 +42,15 @@ def test_the_runtime_does_what_was_agreed_on(name: str, ticks: int, decisions: i
 
 def test_the_demo_has_in_it_what_it_is_for() -> None:
     with open_recording(REFERENCES / "demo.mcap") as recording:
-        told = list(ticks_of(recording))
-    reasons = {one.reason for one in told}
+        ticks = list(ticks_of(recording))
+    reasons = {one.reason for one in ticks}
     assert {"none", "speed_limit", "teleop", "blind_ahead", "stale_scan", "stale_odometry"} <= reasons
     assert {"e_stop", "zone_slow", "obstacle"} <= reasons
-    assert any(one.recovery == "backing" for one in told)
-    assert any(one.acted and one.acted.decision is None for one in told), "a decision was late"
-    assert any(one.slot.missed for one in told), "the loop was blocked"
+    assert any(one.recovery == "backing" for one in ticks)
+    assert any(one.acted and one.acted.decision is None for one in ticks), "a decision was late"
+    assert any(one.slot.missed for one in ticks), "the loop was blocked"
     for state in ("idle", "navigating", "recovering", "stopped: e_stop", "stopped: odometry refused"):
-        assert any(one.state.startswith(state) for one in told), state
+        assert any(one.state.startswith(state) for one in ticks), state
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_only_a_reference_is_moved_and_only_with_a_reason(reference: Path, tmp_p
 def test_a_reference_holds_no_more_than_a_replay_needs(tmp_path: Path) -> None:
     with open_recording(REFERENCES / "demo.mcap") as recording:
         assert recording.left_out == ()
-        topics = {heard.topic for heard in recording.read()}
+        topics = {message.topic for message in recording.read()}
     assert topics == {"tick", "keyframe", "scan", *(f"{name}/depth/image" for name in recording.mounts.depth)}
     again = tmp_path / "again.mcap"
     make_reference(REFERENCES / "office.mcap", again, "again")

@@ -219,9 +219,9 @@ def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[Tic
     assert (opinion.decisions, opinion.same) == (len(done), done.count(FORWARD))
     assert opinion.pairs == {(action, FORWARD): done.count(action) for action in set(done)}
     assert len(opinion.moments) == min(10, opinion.decisions - opinion.same)
-    told = opinion.as_json()
-    assert sum(row["decisions"] for row in told["confusion"]) == len(done)
-    assert told["confusion"][0]["now"] == {"action": FORWARD, "v_mps": 0.6, "w_radps": 0.0}
+    values = opinion.as_json()
+    assert sum(row["decisions"] for row in values["confusion"]) == len(done)
+    assert values["confusion"][0]["now"] == {"action": FORWARD, "v_mps": 0.6, "w_radps": 0.0}
 
 
 def test_a_fault_of_the_runtime_shows_its_traceback(

@@ -79,9 +79,9 @@ def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
     head, otherwise, moments = opinion_lines(opinion)
     assert head == f"{drive}: puppet would have done the same in {opinion.same} of {opinion.decisions} decisions"
     rows = [row for row in opinion.as_json()["confusion"] if row["recorded"] != row["now"]]
-    told = otherwise.removeprefix("  most often otherwise: ").split("; ")
-    assert len(told) == min(3, len(rows))
-    for text, row in zip(told, rows, strict=False):
+    pairs = otherwise.removeprefix("  most often otherwise: ").split("; ")
+    assert len(pairs) == min(3, len(rows))
+    for text, row in zip(pairs, rows, strict=False):
         done = f"{row['recorded']['v_mps']:g} m/s {row['recorded']['w_radps']:g} rad/s"
         assert text == f"0.6 m/s 0 rad/s for {done} {row['decisions']} times"
     first = opinion.as_json()["moments"][0]
@@ -111,11 +111,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "said"), BAD)
-def test_a_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
+@pytest.mark.parametrize(("arguments", "code", "expected"), BAD)
+def test_a_mistake_is_one_line(arguments: list[str], code: int, expected: str) -> None:
     done = run(*arguments)
     assert done.exit_code == code
-    assert said in (done.stderr + str(done.exception))
+    assert expected in (done.stderr + str(done.exception))
     assert done.stdout == ""
 
 

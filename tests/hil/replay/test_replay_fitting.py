@@ -64,8 +64,8 @@ def test_a_camera_that_is_not_in_the_mounts_is_refused_unless_it_is_meant(whole:
     file = written(saying(whole, "mounts", renamed), tmp_path / "drive.mcap")
     done = run(file)
     assert done.exit_code == 2
-    said = f"error: {file}: tick 0: camera front_left is not in the recorded mounts, which have "
-    assert done.stderr.startswith(said)
+    expected = f"error: {file}: tick 0: camera front_left is not in the recorded mounts, which have "
+    assert done.stderr.startswith(expected)
     meant = run(file, "--force")
     assert meant.exit_code == 1
     assert meant.stdout.startswith(f"{file}: too little compared, ")
@@ -139,8 +139,8 @@ def test_what_a_crash_has_left_is_replayed_without_a_repair_and_stays_as_it_is(w
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"{torn}: identical, ")
     assert done.stdout.endswith(", cut off: what is left was replayed from a repaired copy\n")
-    asked = run(torn, "--policy", "reactive")
-    assert asked.stdout.endswith(" decisions, cut off: what is left was replayed from a repaired copy\n")
+    by_policy = run(torn, "--policy", "reactive")
+    assert by_policy.stdout.endswith(" decisions, cut off: what is left was replayed from a repaired copy\n")
     assert torn.read_bytes() == left
     assert page.stat().st_size > 0
 

@@ -89,9 +89,9 @@ def test_a_folder_without_it_says_so(places: tuple[Path, Path, Path], tmp_path: 
 
 def test_faults_of_a_recording_find_it_too(places: tuple[Path, Path, Path]) -> None:
     drive, here, _ = places
-    asked = ["faults", str(drive), "--only", "odometry_stopped"]
-    lost = CliRunner().invoke(app, asked)
+    command = ["faults", str(drive), "--only", "odometry_stopped"]
+    lost = CliRunner().invoke(app, command)
     assert str(lost.exception).endswith("; name its place with --model")
-    found = CliRunner().invoke(app, [*asked, "--model", str(here.parent)])
+    found = CliRunner().invoke(app, [*command, "--model", str(here.parent)])
     assert "recorded model" not in found.output + str(found.exception)
     assert " 0 failed, " in found.output

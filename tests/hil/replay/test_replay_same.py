@@ -70,14 +70,14 @@ def test_a_cluster_replays_as_this_process_does(tmp_path: Path, monkeypatch: pyt
     for name in ("a", "b"):
         shutil.copy(drive, fleet / f"{name}.mcap")
     (fleet / "torn.mcap").write_bytes(drive.read_bytes()[:1_000])
-    told = []
-    for hands in ([], ["--ray", "local"]):
+    results = []
+    for workers in ([], ["--ray", "local"]):
         file = tmp_path / "out.json"
-        done = CliRunner().invoke(app, ["replay", str(fleet), *hands, "--json", str(file)])
+        done = CliRunner().invoke(app, ["replay", str(fleet), *workers, "--json", str(file)])
         assert done.exit_code == 2, done.output
-        told.append(json.loads(file.read_text()))
-        for row in told[-1]["recordings"]:
+        results.append(json.loads(file.read_text()))
+        for row in results[-1]["recordings"]:
             assert row.pop("speed_x_realtime") > 0.0
-    assert told[0] == told[1]
-    assert [Path(row["file"]).name for row in told[0]["recordings"]] == ["a.mcap", "b.mcap"]
-    assert [Path(row["file"]).name for row in told[0]["unreadable"]] == ["torn.mcap"]
+    assert results[0] == results[1]
+    assert [Path(row["file"]).name for row in results[0]["recordings"]] == ["a.mcap", "b.mcap"]
+    assert [Path(row["file"]).name for row in results[0]["unreadable"]] == ["torn.mcap"]

@@ -31,9 +31,9 @@ from tests.rigs.recordings.replay_mutations import join_sessions, put_together, 
 from tests.rigs.recordings.replay_rig import puppet, recorded, short_drive
 
 
-def replayed(files: list[Path], **asked: Any) -> list[Any]:
+def replayed(files: list[Path], **options: Any) -> list[Any]:
     """Return what comes of files by a rig's puppet, one by one."""
-    replayer = Replayer(ReplayOptions(**asked), Policies(puppet()))
+    replayer = Replayer(ReplayOptions(**options), Policies(puppet()))
     return [one for take in takes_of([str(file) for file in files]) for one in replayer(take).answers]
 
 
@@ -130,8 +130,8 @@ def test_the_json_has_the_form_that_is_promised(short: Path, tmp_path: Path, mon
     monkeypatch.setattr(scan_fusion, "fuse", lambda *given: (replace(seen(*given)[0], ranges_m=FAR), seen(*given)[1]))
     done = CliRunner().invoke(app, ["replay", str(short), str(tmp_path / "no.mcap"), "--json", "-"])
     assert done.exit_code == 2
-    told = json.loads(done.stdout)
-    (row,), (unreadable,) = told["recordings"], told["unreadable"]
+    result = json.loads(done.stdout)
+    (row,), (unreadable,) = result["recordings"], result["unreadable"]
     assert row.keys() == FORM
     assert row["first_difference"].keys() == {"tick", "t_s", "stage", "field", "recorded", "replayed"}
     assert row["first_difference"]["replayed"] == "inf", "JSON has no infinity"
@@ -199,13 +199,13 @@ BAD = [
 
 
 @needs_fsspec
-@pytest.mark.parametrize(("url", "said"), BAD)
-def test_a_url_with_nothing_there_is_one_line(url: str, said: str) -> None:
+@pytest.mark.parametrize(("url", "expected"), BAD)
+def test_a_url_with_nothing_there_is_one_line(url: str, expected: str) -> None:
     try:
         (answer,) = Replayer(ReplayOptions())(takes_of(found_in([url]))[0]).answers
     except InputError as error:
         answer = Unread(url, str(error))
-    assert answer.reason.startswith(said)
+    assert answer.reason.startswith(expected)
     assert "\n" not in answer.reason
 
 

@@ -61,13 +61,13 @@ MEASURES: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), MEASURES)
+@pytest.mark.parametrize(("changes", "expected"), MEASURES)
 def test_a_recording_is_judged_by_where_it_was_made(
-    whole: Whole, tmp_path: Path, changes: dict[str, str | None], said: str
+    whole: Whole, tmp_path: Path, changes: dict[str, str | None], expected: str
 ) -> None:
     file = written(whole, tmp_path, changes)
-    assert measure_of(session_of(file)).description == said
-    assert f", judged {said}, " in compared_line(replay(file))
+    assert measure_of(session_of(file)).description == expected
+    assert f", judged {expected}, " in compared_line(replay(file))
 
 
 def test_another_model_is_judged_by_tolerances(whole: Whole, tmp_path: Path) -> None:
@@ -96,15 +96,15 @@ farther = ranges(lambda range_m: range_m + np.float32(0.0009))
 last_bit = ranges(lambda range_m: np.nextafter(range_m, np.float32(20.0)))
 
 
-ELSEWHERE, REFERENCE = {"processor": "a Jetson"}, {"machine": "reference"}
+OTHER_MACHINE, REFERENCE = {"processor": "a Jetson"}, {"machine": "reference"}
 
 #   change     recorded   what it came to
 CHANGES = [
     (farther,  {},        "differs"),
-    (farther,  ELSEWHERE, "within tolerance"),
+    (farther,  OTHER_MACHINE, "within tolerance"),
     (farther,  REFERENCE, "differs"),
     (last_bit, {},        "differs"),
-    (last_bit, ELSEWHERE, "within tolerance"),
+    (last_bit, OTHER_MACHINE, "within tolerance"),
     (last_bit, REFERENCE, "within tolerance"),
 ]  # fmt: skip
 
@@ -206,7 +206,7 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize(("recorded", "again", "told"), STATES)
-def test_what_differs(recorded: RobotState, again: RobotState, told: list[tuple[str, str, Any, Any]]) -> None:
+@pytest.mark.parametrize(("recorded", "again", "differences"), STATES)
+def test_what_differs(recorded: RobotState, again: RobotState, differences: list[tuple[str, str, Any, Any]]) -> None:
     found = [(one.field, one.place, one.recorded, one.replayed) for one in _of_state(recorded, again)]
-    assert found == told
+    assert found == differences

@@ -40,9 +40,9 @@ PARTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pairs", "said"), PARTED)
-def test_how_they_part(pairs, said):
-    assert parted(pairs) == said
+@pytest.mark.parametrize(("pairs", "expected"), PARTED)
+def test_how_they_part(pairs, expected):
+    assert parted(pairs) == expected
 
 
 def test_the_page_has_the_table():

@@ -199,8 +199,8 @@ def test_a_replay_leads_the_page(outcome, words):
 
 def test_a_run_leads_with_what_came_of_it_and_its_record():
     page = render(eventful())
-    said = page.index("<h1>Reached the goal in 1.7 s: 5 commands cut by collision zones, 1 deadline miss")
-    assert said < page.index('id="over-time"')
+    heading = page.index("<h1>Reached the goal in 1.7 s: 5 commands cut by collision zones, 1 deadline miss")
+    assert heading < page.index('id="over-time"')
     assert page.index("configuration sha256 ") < page.index('id="over-time"')
 
 

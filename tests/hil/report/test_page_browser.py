@@ -30,7 +30,7 @@ class Opened:
         self.problems: list[str] = []
         self.asked: list[str] = []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(file.as_uri())
 
@@ -65,7 +65,7 @@ def test_no_script_runs_in_it(opened):
     ran = """() => { const one = document.createElement("script");
         one.textContent = "document.title = 'ran'"; document.body.append(one); one.remove(); return document.title; }"""
     assert opened.page.evaluate(ran).startswith("Replay differs")
-    assert any("Content Security Policy" in said for said in opened.problems)
+    assert any("Content Security Policy" in message for message in opened.problems)
     opened.problems.clear()
 
 

@@ -151,13 +151,13 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD)
-def test_a_mistake_is_one_line(drive, tmp_path, monkeypatch, arguments, said):
+@pytest.mark.parametrize(("arguments", "expected"), BAD)
+def test_a_mistake_is_one_line(drive, tmp_path, monkeypatch, arguments, expected):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "copy").mkdir()
     copy = shutil.copy(drive, tmp_path / "copy" / "other.mcap")
     done = run(*(one.replace("DRIVE", str(drive)).replace("COPY", str(copy)) for one in arguments))
     assert isinstance(done.exception, OnboardError)
-    assert said in str(done.exception)
+    assert expected in str(done.exception)
     assert "\n" not in str(done.exception)
     assert not (tmp_path / "x.html").exists()

@@ -34,7 +34,7 @@ def flags(*stretches: tuple[int, int], value: int = 1, ticks: int = N):
 
 NOTHING = "0 commands cut by collision zones, 0 deadline misses"
 #   session                                                       its sentence
-SAID = [
+SENTENCES = [
     (timeline(N), f"Stood without a goal for 3.0 s: {NOTHING}"),
     (driven("reached"), f"Reached the goal in 1.0 s: {NOTHING}"),
     (driven("idle", 1.25), f"Cancelled after 1.0 s, 1.25 m from the goal: {NOTHING}"),
@@ -55,9 +55,9 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("session", "said"), SAID)
-def test_the_sentence_says_what_came_of_it(session, said):
-    assert headline(session, drives_of(session)) == said
+@pytest.mark.parametrize(("session", "message"), SENTENCES)
+def test_the_sentence_says_what_came_of_it(session, message):
+    assert headline(session, drives_of(session)) == message
 
 
 def test_two_goals_are_two_drives():

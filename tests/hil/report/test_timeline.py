@@ -84,19 +84,19 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), UNFIT)
-def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, said):
+@pytest.mark.parametrize(("change", "expected"), UNFIT)
+def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, expected):
     rows = load._rows
 
     def altered(recording):
-        for name, (told, scan) in islice(rows(recording), 20):
-            yield name, (change(told) if told.slot == 19 else told, scan)
+        for name, (row, scan) in islice(rows(recording), 20):
+            yield name, (change(row) if row.slot == 19 else row, scan)
 
     monkeypatch.setattr(load, "_rows", altered)
     with pytest.raises(InputError) as caught:
         read_timeline([drive.path])
     assert str(caught.value).startswith(str(drive.path))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

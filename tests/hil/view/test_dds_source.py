@@ -65,19 +65,19 @@ def test_what_is_published_is_heard_under_our_names(wires, twin):
         "front/depth/image": (wires[1].writer("front/depth/image"), IMAGE),
         "twin/pose": (twin.writer(POSE), ros_goal(0, "map", Pose(1.0, 2.0, 0.0))),
     }
-    heard: dict[str, TopicMessage] = {}
+    received: dict[str, TopicMessage] = {}
 
-    def all_heard() -> bool:
+    def all_received() -> bool:
         for name, (writer, sample) in writers.items():
-            if name not in heard:
+            if name not in received:
                 writer.write(sample)
-        heard.update({message.topic: message for message in ears.take()})
-        return set(writers) <= set(heard)
+        received.update({message.topic: message for message in ears.take()})
+        return set(writers) <= set(received)
 
-    assert wait_until(all_heard, PATIENCE_S)
-    assert heard["cmd_vel"].sample.linear.x == 0.5
-    assert heard["front/depth/image"].sample.data == IMAGE.data
-    assert heard["twin/pose"].sample.pose.position.y == 2.0
+    assert wait_until(all_received, PATIENCE_S)
+    assert received["cmd_vel"].sample.linear.x == 0.5
+    assert received["front/depth/image"].sample.data == IMAGE.data
+    assert received["twin/pose"].sample.pose.position.y == 2.0
 
 
 class Stalled:
@@ -86,7 +86,7 @@ class Stalled:
     def __init__(self) -> None:
         self.go = threading.Event()
 
-    def show(self, heard: TopicMessage) -> None:
+    def show(self, received: TopicMessage) -> None:
         self.go.wait()
 
     def close(self) -> None:

@@ -23,10 +23,10 @@ class FakeScreen:
         if not stalled:
             self.go.set()
 
-    def show(self, heard: TopicMessage) -> None:
+    def show(self, message: TopicMessage) -> None:
         self.entered.set()
         self.go.wait()
-        self.shown.append(heard)
+        self.shown.append(message)
 
     def close(self) -> None:
         self.go.set()
@@ -37,10 +37,10 @@ class Refusing(FakeScreen):
         super().__init__()
         self._error = error
 
-    def show(self, heard: TopicMessage) -> None:
-        if heard.topic == "bad":
+    def show(self, message: TopicMessage) -> None:
+        if message.topic == "bad":
             raise self._error
-        super().show(heard)
+        super().show(message)
 
 
 def word(number: int, topic: str = "state") -> TopicMessage:
@@ -53,7 +53,7 @@ def test_everything_is_shown_in_order():
     for number in range(100):
         assert pump.put(word(number))
     counts = pump.close()
-    assert [heard.time_ns for heard in screen.shown] == list(range(100))
+    assert [message.time_ns for message in screen.shown] == list(range(100))
     assert (counts.shown, counts.dropped, counts.unshowable, counts.waiting) == (100, {}, 0, 0)
 
 
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_dropped_and_counted_by_topic():
     assert kept == [True] * 9 + [False] * 21  # the one being shown still counts
     screen.go.set()
     counts = pump.close()
-    assert [heard.time_ns for heard in screen.shown] == list(range(10))
+    assert [message.time_ns for message in screen.shown] == list(range(10))
     assert counts.dropped == {"scan": 11, "odom": 10}
     assert counts.shown + sum(counts.dropped.values()) == 31
 

@@ -31,11 +31,11 @@ FLOAT32 = 1e-5
 START = Pose(7.0, -2.0, 1.0)
 
 
-def saved(path: Path, heard: list[TopicMessage], scene: Scene | None = None) -> Saved:
+def saved(path: Path, messages: list[TopicMessage], scene: Scene | None = None) -> Saved:
     """Return what a screen makes of messages."""
     with screen_at(Outlet(path, False, False), scene or Scene(Config(), MOUNTS)) as (screen, viewer):
         assert viewer is None
-        for message in heard:
+        for message in messages:
             screen.show(message)
     return Saved(path)
 
@@ -48,9 +48,9 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.fixture(scope="module")
 def view(drive: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Saved:
     with open_recording(drive.path) as recording:
-        heard = list(recording.read())
+        messages = list(recording.read())
         scene = Scene(recording.config, recording.mounts, map_from_odom=START)
-    return saved(tmp_path_factory.mktemp("view") / "drive.rrd", heard, scene)
+    return saved(tmp_path_factory.mktemp("view") / "drive.rrd", messages, scene)
 
 
 def test_the_only_time_line_is_the_recordings(view, drive):
@@ -82,16 +82,16 @@ def test_the_robot_is_where_it_was(view, drive):
 
 
 def test_the_odometry_frame_lies_at_the_given_start_until_there_is_a_fix(view, drive):
-    told = {wall_ns(tick): tick.map_from_odom for tick in drive.ticks}
+    poses = {wall_ns(tick): tick.map_from_odom for tick in drive.ticks}
     places = view.rows["/map/odom"]["translation"]
     assert places[0][0] == drive.times_ns[0]  # with a time: what has none would hold for ever
-    for at_ns, map_from_odom in told.items():
+    for at_ns, map_from_odom in poses.items():
         shown = [value[0][:2] for since_ns, value in places if since_ns <= at_ns][-1]
         expected = map_from_odom or START
         assert shown == pytest.approx([expected.x_m, expected.y_m], abs=FLOAT32)
-    assert None in told.values()
-    assert told[drive.times_ns[-1]] is not None
-    last = compose(told[drive.times_ns[-1]], drive.ticks[-1].odometry.pose)
+    assert None in poses.values()
+    assert poses[drive.times_ns[-1]] is not None
+    last = compose(poses[drive.times_ns[-1]], drive.ticks[-1].odometry.pose)
     assert view.values("/map/here", "translation")[-1][:2] == pytest.approx([last.x_m, last.y_m], abs=FLOAT32)
 
 
@@ -201,10 +201,10 @@ def test_a_goal_in_the_robots_frame_stays_where_it_was_told(tmp_path):
 
 def test_the_way_is_drawn_in_pieces_without_the_jumps(tmp_path):
     stops = [0.0, 0.02, 0.06, 0.12, 3.0, 3.1]
-    heard = [
+    messages = [
         at(i, "odom", ros_odometry(0, "odom", "base_link", Pose(x, 0, 0), Twist(0, 0))) for i, x in enumerate(stops)
     ]
-    pieces = saved(tmp_path / "a.rrd", heard).values("/map/path", "strips")
+    pieces = saved(tmp_path / "a.rrd", messages).values("/map/path", "strips")
     ends = [[round(point[0], 2) for point in piece] for piece in pieces]
     assert ends == [[0.0, 0.06], [0.06, 0.12], [3.0, 3.1]]
 

@@ -18,8 +18,8 @@ OWN = (OdometryMessage(2, NOW_NS, None, Twist(0.2, 0.0)),)
 
 
 class Wire:
-    def __init__(self, **said: object) -> None:
-        self.inputs = Inputs(0, odometry=WHEELS, **said)  # type: ignore[arg-type]
+    def __init__(self, **fields: object) -> None:
+        self.inputs = Inputs(0, odometry=WHEELS, **fields)  # type: ignore[arg-type]
         self.closed = 0
 
     def take(self, now_ns: int) -> Inputs:
@@ -119,8 +119,8 @@ def test_stop_and_obstacle_of_wire_and_base_are_one_word(
 
 
 def test_the_health_of_every_camera_is_told_down_or_not() -> None:
-    told = inbox(Wire(), (Camera("left"), Camera("down", working=False)), COLOR).cameras()
-    assert [(camera.camera, camera.working) for camera in told] == [("left", True), ("down", False), ("color", True)]
+    states = inbox(Wire(), (Camera("left"), Camera("down", working=False)), COLOR).cameras()
+    assert [(camera.camera, camera.working) for camera in states] == [("left", True), ("down", False), ("color", True)]
 
 
 def test_one_that_cannot_be_closed_does_not_keep_the_others_open() -> None:

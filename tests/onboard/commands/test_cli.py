@@ -84,12 +84,12 @@ OLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "today", "told"), OLD)
+@pytest.mark.parametrize(("arguments", "today", "printed"), OLD)
 def test_old_names_go_on_and_each_is_told(
-    arguments: list[str], today: list[str], told: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], today: list[str], printed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert with_new_names(arguments, {"accept": "update-reference", "--old": "--new"}) == today
-    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == told
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == printed
 
 
 def test_an_old_command_runs_and_says_its_new_name() -> None:
@@ -120,15 +120,15 @@ def test_the_help_of_a_command_is_whole_with_its_example_and_no_path_of_this_mac
     app = importlib.import_module(f"{package}.__main__")
     with pytest.raises(SystemExit) as ended:
         getattr(app, "app", app.main)([name, "-h"])
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert not ended.value.code
-    words = " ".join(told.replace("│", " ").split())
+    words = " ".join(printed.replace("│", " ").split())
     assert f"Example: {PROGRAMS[package]} {row.example}" in words
     for parameter in command_of(row, name).params:  # Rich takes a word in square brackets for markup
         whole = " ".join((getattr(parameter, "help", None) or "").replace(r"\[", "[").split())
         assert parameter.hidden or whole in words, parameter.name
-    assert str(ROOT) not in told
-    assert str(Path.home()) not in told
+    assert str(ROOT) not in printed
+    assert str(Path.home()) not in printed
 
 
 @pytest.mark.parametrize("package", TABLES)
@@ -170,10 +170,10 @@ def test_the_script_of_completion_is_what_bash_reads(package: str) -> None:
         check=True,
         env=dict(os.environ),
     )
-    told = subprocess.run(
+    printed = subprocess.run(
         ["bash", "-c", f"{done.stdout}\ncomplete -p {PROGRAMS[package]}"], capture_output=True, text=True, check=True
     )
-    assert PROGRAMS[package] in told.stdout
+    assert PROGRAMS[package] in printed.stdout
 
 
 def test_another_spelling_of_an_option_is_taken_in_silence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,15 +70,15 @@ CHOICES: list[tuple[list[str], str, str, Any]] = [
 
 @pytest.mark.parametrize(("options", "table", "key", "value"), CHOICES)
 def test_a_choice_changes_its_key_alone(options: list[str], table: str, key: str, value: Any, tmp_path: Path) -> None:
-    said, default = made(tmp_path / "robot", *options).model_dump(), Config().model_dump()
-    assert said[table][key] == value
+    made_config, default = made(tmp_path / "robot", *options).model_dump(), Config().model_dump()
+    assert made_config[table][key] == value
     for other in ("mounts", "plant", "footprint_m"):
-        said["robot"].pop(other, None), default["robot"].pop(other, None)
+        made_config["robot"].pop(other, None), default["robot"].pop(other, None)
     if options == ["--cameras", "none"]:
-        assert said["cameras"].pop("source") == "none"
+        assert made_config["cameras"].pop("source") == "none"
         del default["cameras"]["source"]
-    del said[table][key], default[table][key]
-    assert said == default
+    del made_config[table][key], default[table][key]
+    assert made_config == default
 
 
 def test_cameras_of_a_urdf_and_by_hand(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_on_a_terminal_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     config = load_config(tmp_path / "robot" / "onboard.toml")
-    said = config.robot.footprint_radius_m, config.limits.v_max_mps, config.policy.model, config.dds.namespace
-    assert (*said, config.dds.stamped_cmd_vel) == (0.3, 0.6, "reactive", "robot1", True)
+    made_config = config.robot.footprint_radius_m, config.limits.v_max_mps, config.policy.model, config.dds.namespace
+    assert (*made_config, config.dds.stamped_cmd_vel) == (0.3, 0.6, "reactive", "robot1", True)
 
 
 # ---- What is made from the schema
@@ -158,7 +158,7 @@ def described(schema: dict[str, Any]) -> list[tuple[str, str, bool]]:
 def test_the_schema_is_valid_and_describes_every_key(file: File) -> None:
     schema = schema_of(file)
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert [(table, key) for table, key, told in described(schema) if not told] == []
+    assert [(table, key) for table, key, description in described(schema) if not description] == []
     assert str(ROOT) not in json.dumps(schema)
     assert str(Path.home()) not in json.dumps(schema)
 
@@ -187,14 +187,14 @@ def test_the_template_uncommented_is_the_defaults() -> None:
     text = re.sub(r"(?m)^#(?=\S)", "", template(Config, {}))
     table = tomllib.loads(text)
     del table["robot"]["footprint_m"]  # in place of the circle
-    said, default = Config.model_validate(table).model_dump(), Config().model_dump()
+    made_config, default = Config.model_validate(table).model_dump(), Config().model_dump()
     files = {"mounts", "plant"}
     for name, one in default.items():
         if one is None:
-            assert said[name] == default["scan"]
+            assert made_config[name] == default["scan"]
             continue
         same = {key for key, value in one.items() if value is not None and key not in files}
-        assert {key: said[name][key] for key in same} == {key: one[key] for key in same}, name
+        assert {key: made_config[name][key] for key in same} == {key: one[key] for key in same}, name
         assert set(table[name]) - {"correction", "arrival_confidence"} == set(one) - {"footprint_m"}
 
 

@@ -56,8 +56,8 @@ def umask(request):
 
 @as_root
 def test_made_by_root_the_robots_role_is_usable_by_the_services_user(here, umask):
-    said = secure_command(here / "keys", CONFIG, NOBODY)
-    assert any(f"only {NOBODY} can read its key" in line for line in said)
+    expected = secure_command(here / "keys", CONFIG, NOBODY)
+    assert any(f"only {NOBODY} can read its key" in line for line in expected)
     with nobody():
         check_enclave(here / "keys/enclaves/robot")
         for private in ("private/ca.key.pem", *(f"enclaves/{name}/key.pem" for name in ROLES if name != "robot")):
@@ -69,8 +69,8 @@ def test_made_by_root_the_robots_role_is_usable_by_the_services_user(here, umask
 
 @as_root
 def test_a_key_of_a_user_that_the_machine_does_not_know_stays_roots(here):
-    said = secure_command(here / "keys", CONFIG, "no-such-user")
-    assert any("only root can read its key" in line for line in said)
+    expected = secure_command(here / "keys", CONFIG, "no-such-user")
+    assert any("only root can read its key" in line for line in expected)
     os.chown(here / "keys/enclaves/robot/key.pem", NAMELESS, -1)
     assert any(f"only user {NAMELESS} can" in line for line in secure_command(here / "keys", CONFIG, "no-such-user"))
 
@@ -123,14 +123,14 @@ DAMAGED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "said"), DAMAGED)
-def test_a_damaged_certificate_makes_no_members(here, old, new, said):
+@pytest.mark.parametrize(("old", "new", "expected"), DAMAGED)
+def test_a_damaged_certificate_makes_no_members(here, old, new, expected):
     make_keystore(here / "keys", Config(), NOW)
     file = here / "keys/public/ca.cert.pem"
     before, found, after = ssl.PEM_cert_to_DER_cert(file.read_text()).rpartition(old)
     assert found
     file.write_text(ssl.DER_cert_to_PEM_cert(before + new + after))
-    with pytest.raises(InputError, match=said) as refused:
+    with pytest.raises(InputError, match=expected) as refused:
         Authority(here / "keys", NOW)
     assert "\n" not in str(refused.value)
 

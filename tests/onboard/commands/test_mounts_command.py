@@ -83,15 +83,15 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(
-    ("file", "camera", "base", "said"), [row[1:] for row in MISTAKES], ids=[r[0] for r in MISTAKES]
+    ("file", "camera", "base", "message"), [row[1:] for row in MISTAKES], ids=[r[0] for r in MISTAKES]
 )
-def test_mistakes(tmp_path: Path, file: str | None, camera: str, base: str, said: str) -> None:
+def test_mistakes(tmp_path: Path, file: str | None, camera: str, base: str, message: str) -> None:
     path = urdf(tmp_path)
     if file is not None:
         path.write_text(file)
     with pytest.raises(InputError, match=r"a=b|urdf|--camera") as raised:
         mounts_command(path, [camera], base, tmp_path / "out.toml")
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert not (tmp_path / "out.toml").exists()
 
 

@@ -80,13 +80,13 @@ def test_without_json_a_table_shows_the_nearest_of_each_sector(
     _, *rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 36
     for number, row in enumerate(rows):
-        left, _, right, told, *_, seen, _, of = row.split()
+        left, _, right, range_text, *_, seen, _, of = row.split()
         bins = slice(BINS - 5 * (number + 1), BINS - 5 * number)
         nearest_m = scan.ranges_m[bins].min()
         assert (int(left), int(right)) == (180 - 10 * number, 170 - 10 * number)
         assert (int(seen), int(of)) == (scan.seen[bins].sum(), 5)
         expected = f"{nearest_m:.2f}" if math.isfinite(nearest_m) else "free" if scan.seen[bins].any() else "blind"
-        assert told == expected
+        assert range_text == expected
 
 
 def test_standard_output_holds_only_the_json(mounts: Path, depth_png: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,17 +132,17 @@ def test_a_real_frame(tmp_path: Path) -> None:
 def test_a_recording_gives_the_frame_asked_for(
     mounts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    asked = []
+    requests = []
 
     def read(path: Path, index: int) -> DepthFrame:
-        asked.append((path, index))
+        requests.append((path, index))
         return DepthFrame("", index + 1, 77, np.full((6, 8), 1000, np.uint16))
 
     driver = pytest.importorskip("onboard.drivers.realsense.device")
     monkeypatch.setattr(driver, "read_depth_frame", read)
     recording = tmp_path / f"session{suffix}"
     scan = scan_command(mounts, [f"front={recording}"], frame=3, json_path=str(tmp_path / "scan.json"))
-    assert asked == [(recording, 3)]
+    assert requests == [(recording, 3)]
     assert (scan.stamp_ns, scan.ranges_m[90]) == (77, np.float32(1.2))
 
 

@@ -248,8 +248,8 @@ A, B, C = (Device(serial, "D435", "5", "3.2") for serial in ("a", "b", "c"))
 SECTION = CamerasSection(source="realsense", color="none")
 
 
-def serials(**told: str) -> Mounts:
-    return replace(MOUNTS, depth={name: replace(MOUNTS.depth[name], serial=serial) for name, serial in told.items()})
+def serials(**given: str) -> Mounts:
+    return replace(MOUNTS, depth={name: replace(MOUNTS.depth[name], serial=serial) for name, serial in given.items()})
 
 
 def checked(mounts: Mounts, looks: Sequence[Sequence[Device]], wrong: str = "", gone: str = "") -> Iterator[float]:

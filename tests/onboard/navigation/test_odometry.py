@@ -328,12 +328,12 @@ ARRIVALS = [
 def test_a_late_message_is_as_old_as_its_stamp(
     name: str, arrivals: list[tuple[int, int]], fresh_ms: float, late_ms: float
 ) -> None:
-    said = [message(at_ms * MS, AHEAD, arrival_ns=arrival_ms * MS) for at_ms, arrival_ms in arrivals]
-    state = fed(*said)
+    messages = [message(at_ms * MS, AHEAD, arrival_ns=arrival_ms * MS) for at_ms, arrival_ms in arrivals]
+    state = fed(*messages)
     assert state.late_ns == pytest.approx(late_ms * MS, abs=0.5 * MS)
     assert state.fresh_ns == pytest.approx(fresh_ms * MS, abs=0.5 * MS)
     assert state.arrival_ns == arrivals[-1][1] * MS
-    believed = fed(*said, section=OdometrySection(judge_late=False))
+    believed = fed(*messages, section=OdometrySection(judge_late=False))
     assert (believed.fresh_ns, believed.late_ns) == (arrivals[-1][1] * MS, 0)
     assert believed.pose == state.pose, "late or not, the wheels have moved"
 

@@ -70,8 +70,8 @@ def test_frozen_cameras_are_dropped(
 def test_a_base_without_twist_moves_by_its_pose() -> None:
     watch, believed = UnchangedWatch(LIMIT_M), []
     for number in range(4):
-        told = OdometryMessage(0, number * STEP_NS, Pose(0.1 * number, 0.0, 0.0), Twist(0.0, 0.0))
-        believed.append(bool(watch.believed({"front": frame(number, picture(1))}, [told])))
+        odometry = OdometryMessage(0, number * STEP_NS, Pose(0.1 * number, 0.0, 0.0), Twist(0.0, 0.0))
+        believed.append(bool(watch.believed({"front": frame(number, picture(1))}, [odometry])))
     assert believed == [True, True, False, False]
 
 
@@ -83,8 +83,8 @@ def test_invalid_odometry_is_ignored(field: str, odd: float) -> None:
     pose = Pose(**{name: values.get(name, 0.0) for name in ("x_m", "y_m", "yaw_rad")})
     twist = Twist(**{name: values.get(name, 0.0) for name in ("v_mps", "w_radps")})
     for number in range(6):
-        told = OdometryMessage(0, number * STEP_NS, pose, twist)
-        assert watch.believed({"front": frame(number, picture(1))}, [told])
+        odometry = OdometryMessage(0, number * STEP_NS, pose, twist)
+        assert watch.believed({"front": frame(number, picture(1))}, [odometry])
 
 
 def test_limit_zero_drops_nothing() -> None:
@@ -97,8 +97,8 @@ def test_a_base_that_was_silent_has_not_driven_for_an_hour() -> None:
     """The base counts as moving for half a second at the new speed."""
     watch = UnchangedWatch(1.0)
     for number, arrival_ns in enumerate((0, 3600 * 10**9)):
-        told = OdometryMessage(0, arrival_ns, None, Twist(1.0, 0.0))
-        assert watch.believed({"front": frame(number, picture(1))}, [told])
+        odometry = OdometryMessage(0, arrival_ns, None, Twist(1.0, 0.0))
+        assert watch.believed({"front": frame(number, picture(1))}, [odometry])
 
 
 @given(row=st.integers(0, 479), column=st.integers(0, 847))

@@ -254,8 +254,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "said"), REFUSED, ids=[row[1][-1] for row in REFUSED])
-def test_a_manifest_is_refused_in_one_line_with_all_that_is_wrong(tmp_path, wrong, said):
+@pytest.mark.parametrize(("wrong", "expected"), REFUSED, ids=[row[1][-1] for row in REFUSED])
+def test_a_manifest_is_refused_in_one_line_with_all_that_is_wrong(tmp_path, wrong, expected):
     model = write_model(tmp_path / "m.onnx")
     manifest_path(model).write_text(json.dumps({**wrong, "sha256": sha256_of(model)}))
     with pytest.raises(ConfigError) as caught:
@@ -263,7 +263,7 @@ def test_a_manifest_is_refused_in_one_line_with_all_that_is_wrong(tmp_path, wron
     line = str(caught.value)
     assert line.startswith(f"{manifest_path(model)}: ")
     assert "\n" not in line
-    assert all(part in line for part in said), line
+    assert all(part in line for part in expected), line
 
 
 FLOATS = TensorType((1, 3), "float32")

@@ -57,11 +57,11 @@ NO_MODELS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), NO_MODELS)
-def test_an_invalid_model_is_refused_in_one_line(tmp_path, content, said):
+@pytest.mark.parametrize(("content", "message"), NO_MODELS)
+def test_an_invalid_model_is_refused_in_one_line(tmp_path, content, message):
     path = tmp_path / "a.onnx"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"a\.onnx: .*{said}") as caught:
+    with pytest.raises(ConfigError, match=rf"a\.onnx: .*{message}") as caught:
         weight_types(path)
     assert "\n" not in str(caught.value)
 

@@ -15,15 +15,15 @@ from tests.rigs.devices.small_model import small_policy_files
 
 
 def test_the_session_says_code_engine_libraries_machine_and_the_files_of_the_robot(tmp_path: Path) -> None:
-    told = session_of(Config(policy={"model": str(small_policy_files(tmp_path))}))
-    assert told["code_sha256"] == provenance.code_sha256()
-    assert told["engine"] == f"onnxruntime {version('onnxruntime')}"
-    assert told["libraries"].startswith(f"numpy {version('numpy')}, numba {version('numba')}, ")
-    assert told["machine"].startswith(platform.node())
-    assert told["machine"].endswith(f"Python {platform.python_version()}")
-    assert told["processor"] == provenance.processor()
-    assert len(told["model_sha256"]) == 64
-    assert (told["mounts"], told["plant"]) == tuple(
+    session = session_of(Config(policy={"model": str(small_policy_files(tmp_path))}))
+    assert session["code_sha256"] == provenance.code_sha256()
+    assert session["engine"] == f"onnxruntime {version('onnxruntime')}"
+    assert session["libraries"].startswith(f"numpy {version('numpy')}, numba {version('numba')}, ")
+    assert session["machine"].startswith(platform.node())
+    assert session["machine"].endswith(f"Python {platform.python_version()}")
+    assert session["processor"] == provenance.processor()
+    assert len(session["model_sha256"]) == 64
+    assert (session["mounts"], session["plant"]) == tuple(
         getattr(Config().robot, name).read_text() for name in ("mounts", "plant")
     )
 

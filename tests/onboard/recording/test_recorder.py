@@ -85,10 +85,10 @@ def test_the_file_says_what_recorded_it(tmp_path: Path) -> None:
     (path,) = recordings(tmp_path)
     with path.open("rb") as file:
         assert make_reader(file).get_header().profile == "ros2"
-    told = session_record(path)
-    assert told["mounts"] == "m"
-    assert int(told["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
-    assert told["format"] == FORMAT == "3"
+    session = session_record(path)
+    assert session["mounts"] == "m"
+    assert int(session["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
+    assert session["format"] == FORMAT == "3"
 
 
 MESSAGE = st.tuples(

@@ -198,10 +198,10 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("field", "value", "said"), BROKEN)
-def test_what_is_no_tick_is_refused(drive: Drive, field: str, value: Any, said: str) -> None:
+@pytest.mark.parametrize(("field", "value", "expected"), BROKEN)
+def test_what_is_no_tick_is_refused(drive: Drive, field: str, value: Any, expected: str) -> None:
     tick = drive[0][0]
-    with pytest.raises(InputError, match=f"^{said}$"):
+    with pytest.raises(InputError, match=f"^{expected}$"):
         tick_record(replace(tick_message(tick), **{field: value}), {}, (tick.scan, tick.scan), {})
 
 
@@ -229,8 +229,8 @@ def test_a_tick_names_the_frames_that_it_used(drive: Drive) -> None:
     for tick, (_, message) in zip(ticks, found["/onboard/tick"], strict=True):
         frames = {f.camera: (f.number, f.stamp_ns) for f in tick.inputs.depth.values()}
         frames["color"] = (tick.inputs.color.number, tick.inputs.color.stamp_ns)
-        told = zip(message.camera_frames, message.camera_stamps_ns, strict=True)
-        assert dict(zip(message.cameras, told, strict=True)) == frames
+        stamps = zip(message.camera_frames, message.camera_stamps_ns, strict=True)
+        assert dict(zip(message.cameras, stamps, strict=True)) == frames
 
 
 def same(scan: Scan, ranges: Any) -> bool:

@@ -137,5 +137,5 @@ def test_a_folder_of_somebody_else_is_refused() -> None:
         imports = "from pathlib import Path\nfrom onboard.values.errors import ConfigError\n"
         imports += "from onboard.recording.retention import check_usable"
         for name in ("recordings", "shut/recordings"):
-            said = by_nobody(imports, program % name)
-            assert said == f"record.directory {folder}/{name}: cannot be used: Permission denied\n"
+            output = by_nobody(imports, program % name)
+            assert output == f"record.directory {folder}/{name}: cannot be used: Permission denied\n"

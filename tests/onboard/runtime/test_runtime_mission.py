@@ -39,11 +39,11 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "asked", "goal"), TAKEN, ids=[row[0] for row in TAKEN])
-def test_a_goal_is_taken_in_each_frame(frame: str, asked: tuple[float, float], goal: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("frame", "requested", "goal"), TAKEN, ids=[row[0] for row in TAKEN])
+def test_a_goal_is_taken_in_each_frame(frame: str, requested: tuple[float, float], goal: tuple[float, float]) -> None:
     bench = moved()
     assert (bench.pose.x_m, bench.pose.y_m) == pytest.approx((1.5, 0.0))
-    bench.ask(*asked, frame)
+    bench.ask(*requested, frame)
     tick = bench.tick()
     assert tick.state == "navigating"
     assert bench.runtime.state.mission.goal_xy_m == pytest.approx(goal, abs=0.02)
@@ -70,10 +70,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("what", "asked", "frame", "named"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_a_goal_is_refused_with_the_reason(what: str, asked: tuple[float, float], frame: str, named: str) -> None:
+@pytest.mark.parametrize(("what", "requested", "frame", "named"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_a_goal_is_refused_with_the_reason(what: str, requested: tuple[float, float], frame: str, named: str) -> None:
     bench = moved(localised=False)
-    bench.ask(*asked, frame)
+    bench.ask(*requested, frame)
     tick = bench.tick()
     assert tick.state.startswith("stopped: goal refused: ")
     assert named in tick.state

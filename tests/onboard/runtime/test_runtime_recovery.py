@@ -31,8 +31,8 @@ def test_blocked_for_five_seconds_it_backs_off_for_two_and_the_policy_begins_ane
     bench.stuck, bench.obstacle = False, None
     ticks += bench.seconds(3.5)
     slots = backing(ticks)
-    stood = ticks[0].slot.number
-    assert slots[0] - stood == pytest.approx(5 * 30, abs=2)
+    stopped = ticks[0].slot.number
+    assert slots[0] - stopped == pytest.approx(5 * 30, abs=2)
     assert slots == list(range(slots[0], slots[-1] + 1))
     assert len(slots) == pytest.approx(2 * 30, abs=1)
     inside = [tick for tick in ticks if tick.recovery]
@@ -235,16 +235,16 @@ ASKED_AGAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "asked", "every_s"), ASKED_AGAIN)
+@pytest.mark.parametrize(("what", "goal_of", "every_s"), ASKED_AGAIN)
 def test_r14_goals_that_follow_each_other_leave_the_tries_bounded(
-    what: str, asked: Callable[[int], tuple[float, float, str]], every_s: float
+    what: str, goal_of: Callable[[int], tuple[float, float, str]], every_s: float
 ) -> None:
     """An obstacle stays right ahead, wherever the robot backs off to."""
     bench = Bench().driving(x_m=30.0)
     bench.wall("front", NEAR_MM)
     ticks = []
     for number in range(round(55.0 / every_s)):
-        bench.ask(*asked(number))
+        bench.ask(*goal_of(number))
         ticks += bench.seconds(every_s)
     tries = [tick for tick in ticks if "recovery what=began" in tick.events]
     assert len(tries) == 3, "within the window of a minute"

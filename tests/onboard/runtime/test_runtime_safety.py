@@ -25,9 +25,9 @@ def test_in_free_space_the_command_on_the_wire_is_the_policys() -> None:
     )
     bench.ask(50.0, 0.0)
     ticks = bench.seconds(len(ACTIONS) / 3.0)
-    told = [tick.acted.decision.action for tick in ticks if tick.acted]
-    assert told == every[::-1]
-    assert [tick.command for tick in ticks if tick.acted] == [ACTIONS[action] for action in told]
+    actions = [tick.acted.decision.action for tick in ticks if tick.acted]
+    assert actions == every[::-1]
+    assert [tick.command for tick in ticks if tick.acted] == [ACTIONS[action] for action in actions]
     assert {tick.reason for tick in ticks} == {"none"}
     assert bench.sent == commands(ticks)
 
@@ -147,12 +147,12 @@ def test_a_lost_input_stops_within_its_limit_and_in_the_end_the_drive(
     last_ns = bench.tick().inputs.now_ns
     lose(bench)
     ticks = bench.seconds(7.0)
-    stood = next(tick for tick in ticks if tick.command == STOP)
-    assert stood.reason == reason
-    assert limit_ms * MS < stood.inputs.now_ns - last_ns <= limit_ms * MS + 34 * MS
+    stopped = next(tick for tick in ticks if tick.command == STOP)
+    assert stopped.reason == reason
+    assert limit_ms * MS < stopped.inputs.now_ns - last_ns <= limit_ms * MS + 34 * MS
     ended = next(tick for tick in ticks if tick.state == "stopped: input lost for 5 s")
-    assert 5.0 <= (ended.inputs.now_ns - stood.inputs.now_ns) / 1e9 <= 5.1
-    assert set(commands(ticks[stood.slot.number - ticks[0].slot.number :])) == {STOP}
+    assert 5.0 <= (ended.inputs.now_ns - stopped.inputs.now_ns) / 1e9 <= 5.1
+    assert set(commands(ticks[stopped.slot.number - ticks[0].slot.number :])) == {STOP}
     assert bench.runtime.counters.faults[reason] == 1
 
 

@@ -307,12 +307,12 @@ MASKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "said", "line"), MASKS, ids=[row[0] for row in MASKS])
+@pytest.mark.parametrize(("what", "zones", "line"), MASKS, ids=[row[0] for row in MASKS])
 def test_a_recorded_mask_is_unpacked_within_bounds(
-    tmp_path: Path, what: str, said: dict[str, object], line: str
+    tmp_path: Path, what: str, zones: dict[str, object], line: str
 ) -> None:
     table = json.loads(encode(loaded(keep_out=mask(tmp_path, "keep", block((5.0, 7.0))))))
-    table["keep_out"] |= said
+    table["keep_out"] |= zones
     tracemalloc.start()
     with pytest.raises(InputError, match=line):
         decode(json.dumps(table), ZonesSection(), V_MAX_MPS, Footprint(RADIUS_M))

@@ -110,7 +110,7 @@ def test_a_message_says_when_its_writer_wrote_it(wire: Wire) -> None:
 
 
 #    topic            asks for (reliable, best effort) ordinarily; with resend
-ASKED = [
+QUALITIES = [
     ("front/depth/image", (False, True), (True, False)),
     ("odom", (False, True), (True, False)),
     ("cmd_vel", (True, False), (True, False)),
@@ -118,10 +118,10 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "ordinary", "resent"), ASKED)
+@pytest.mark.parametrize(("name", "ordinary", "resent"), QUALITIES)
 def test_what_is_lost_is_asked_for_again_only_when_told_so(name: str, ordinary: tuple, resent: tuple) -> None:
     row = topic(name).quality
     for resend, expected in ((False, ordinary), (True, resent)):
-        asked = reader_quality(SECTION.model_copy(update={"resend": resend}), row)
-        assert (asked.read_reliable, asked.read_best_effort) == expected
-        assert (asked.depth, asked.latched) == (row.depth, row.latched)
+        quality = reader_quality(SECTION.model_copy(update={"resend": resend}), row)
+        assert (quality.read_reliable, quality.read_best_effort) == expected
+        assert (quality.depth, quality.latched) == (row.depth, row.latched)

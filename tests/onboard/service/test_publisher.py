@@ -41,7 +41,7 @@ def recorder(**changes: Any) -> RecorderStats:
     return RecorderStats(**(fresh | changes))
 
 
-class Heard:
+class RecordedOutputs:
     """`interfaces.Outputs` that records all messages."""
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class Heard:
         self.times["cameras"] += 1
 
 
-class Told:
+class PublisherBench:
     """A listener that publishes every tick."""
 
     def __init__(self) -> None:
-        self.heard = Heard()
+        self.outputs = RecordedOutputs()
         self.asked = 0
-        self._publisher = Publisher(self.heard)
+        self._publisher = Publisher(self.outputs)
 
     def tick(self, record: Any, counters: Counters) -> None:
         self._publisher.publish(record, counters, self._cameras, recorder())
@@ -87,25 +87,25 @@ class Told:
 
 
 def test_each_message_goes_out_at_its_rate() -> None:
-    told = Told()
-    Bench(listeners=[told]).seconds(20.0)
-    assert len(told.heard.poses) == 600
-    assert told.heard.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
-    assert told.heard.states == ["idle"] * 20
-    assert told.asked == 20, "the cameras are asked with the diagnostics only"
+    listener = PublisherBench()
+    Bench(listeners=[listener]).seconds(20.0)
+    assert len(listener.outputs.poses) == 600
+    assert listener.outputs.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
+    assert listener.outputs.states == ["idle"] * 20
+    assert listener.asked == 20, "the cameras are asked with the diagnostics only"
 
 
 def test_both_scans_go_out_where_they_differ() -> None:
-    told = Told()
-    Bench(listeners=[told], limits_scan={"cameras": ["front"]}).seconds(1.0)
-    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == (10, 10)
+    listener = PublisherBench()
+    Bench(listeners=[listener], limits_scan={"cameras": ["front"]}).seconds(1.0)
+    assert (listener.outputs.times["scan"], listener.outputs.times["limits_scan"]) == (10, 10)
 
 
 @pytest.mark.parametrize(("table", "published"), [("scan", (5, 14)), ("limits_scan", (14, 5))])
 def test_a_scan_whose_source_is_silent_is_not_said_again(table: str, published: tuple[int, int]) -> None:
-    told = Told()
+    listener = PublisherBench()
     other = "limits_scan" if table == "scan" else "scan"
-    bench = Bench(listeners=[told], **{table: {"topic": "lidar"}, other: {"cameras": ["front"]}})
+    bench = Bench(listeners=[listener], **{table: {"topic": "lidar"}, other: {"cameras": ["front"]}})
     bench.ticks(2)
     lidar: dict[str, Scan] = {}
     bench.alter = lambda inputs: replace(inputs, scans=dict(lidar))
@@ -113,28 +113,28 @@ def test_a_scan_whose_source_is_silent_is_not_said_again(table: str, published: 
         if tick < 12:  # the last of these goes out two ticks late
             lidar["lidar"] = Scan(bench.clock.now_ns(), np.full(BINS, 2.0, np.float32), np.ones(BINS, bool))
         bench.tick()
-    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == published
+    assert (listener.outputs.times["scan"], listener.outputs.times["limits_scan"]) == published
 
 
 def test_a_new_state_goes_out_in_its_tick() -> None:
-    told = Told()
-    bench = Bench(Puppet(LEFT), listeners=[told])
+    listener = PublisherBench()
+    bench = Bench(Puppet(LEFT), listeners=[listener])
     bench.ticks(7)
     bench.ask()
     bench.tick()
-    assert told.heard.states == ["idle", "navigating"]
+    assert listener.outputs.states == ["idle", "navigating"]
     bench.e_stop = True
     bench.tick()
-    assert told.heard.states[-1] == "stopped: e_stop"
+    assert listener.outputs.states[-1] == "stopped: e_stop"
 
 
 def test_the_maps_transform_is_absent_until_localised() -> None:
-    told = Told()
-    bench = Bench(listeners=[told])
+    listener = PublisherBench()
+    bench = Bench(listeners=[listener])
     bench.ticks(2)
     bench.fix(Pose(1.0, 2.0, 0.0))
     bench.tick()
-    assert [map_from_odom for _, map_from_odom in told.heard.poses] == [None, None, Pose(1.0, 2.0, 0.0)]
+    assert [map_from_odom for _, map_from_odom in listener.outputs.poses] == [None, None, Pose(1.0, 2.0, 0.0)]
 
 
 def row(name: str, happens: Callable[[Bench], Any] = lambda bench: None, stats: RecorderStats | None = None) -> Any:

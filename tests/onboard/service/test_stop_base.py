@@ -132,9 +132,9 @@ def taken(base_end: int) -> bytes:
 def test_a_serial_base_hears_zero_again_and_again(cable: tuple[int, int]) -> None:
     base_end, robot_end = cable
     assert stop_base.halt(driven_over(robot_end)) == 1
-    heard = taken(base_end)
-    assert heard.count(ZERO) > 2
-    assert heard == ZERO * heard.count(ZERO)
+    received = taken(base_end)
+    assert received.count(ZERO) > 2
+    assert received == ZERO * received.count(ZERO)
 
 
 def test_of_a_serial_base_that_takes_nothing_zero_is_not_said_to_be_sent(
@@ -154,12 +154,12 @@ def test_of_a_serial_base_that_takes_nothing_zero_is_not_said_to_be_sent(
 def test_a_serial_base_that_begins_to_take_commands_meanwhile_hears_zero(cable: tuple[int, int]) -> None:
     base_end, robot_end = cable
     fill(robot_end)
-    heard: list[bytes] = []
-    beginning = threading.Timer(LATE_S, lambda: heard.append(taken(base_end)))
+    received: list[bytes] = []
+    beginning = threading.Timer(LATE_S, lambda: received.append(taken(base_end)))
     beginning.start()
     assert stop_base.halt(driven_over(robot_end)) == 1
     beginning.join(PATIENCE_S)
-    assert ZERO in heard[0] + taken(base_end)
+    assert ZERO in received[0] + taken(base_end)
 
 
 #   the note     exit code

@@ -106,9 +106,9 @@ def test_ready_comes_once_with_the_first_frame_of_every_camera(manager: Manager)
     cameras = [WORKING, SILENT]
     bench, service = served(manager, cameras)
     bench.seconds(1.0)
-    said = manager.told()
-    assert not any("READY=1" in words for words in said)
-    assert "STATUS=waiting for the first frame of rear" in said[0]
+    notices = manager.told()
+    assert not any("READY=1" in words for words in notices)
+    assert "STATUS=waiting for the first frame of rear" in notices[0]
     cameras[1] = replace(SILENT, working=True, frames=1)
     bench.seconds(1.0)
     assert [("READY=1" in words) for words in manager.told()] == [True] + [False] * 29
@@ -122,8 +122,8 @@ def test_after_a_wait_the_cameras_that_work_must_do(manager: Manager) -> None:
     manager.told()
     bench.seconds(0.2)
     assert service.ready
-    (said,) = [words for words in manager.told() if "READY=1" in words]
-    (status,) = [word.removeprefix("STATUS=") for word in said if word.startswith("STATUS=")]
+    (notices,) = [words for words in manager.told() if "READY=1" in words]
+    (status,) = [word.removeprefix("STATUS=") for word in notices if word.startswith("STATUS=")]
     assert (status.endswith(", without rear"), blind_in(status)) == (True, {"rear"})
 
 
@@ -136,8 +136,8 @@ def test_the_status_names_the_cameras_that_give_nothing_as_long_as_they_do(manag
     bench.seconds(1.1)
     cameras[1] = WORKING
     bench.seconds(1.1)
-    said = [word for words in manager.told() for word in words if word.startswith("STATUS=")]
-    assert [blind_in(word) for word in said] == [{"left"}, frozenset()]
+    notices = [word for words in manager.told() for word in words if word.startswith("STATUS=")]
+    assert [blind_in(word) for word in notices] == [{"left"}, frozenset()]
     assert blind_in(with_blind("idle", [])) == frozenset()
 
 
@@ -155,8 +155,8 @@ def test_until_ready_goals_and_operators_are_left_out(
     bench, service = served(manager, [WORKING, *missing])
     bench.tick()
     goal = GoalRequest(7, 7, "odom", Pose(1.0, 0.0, 0.0))
-    asked = Inputs(now_ns=7, goals=(goal,), teleop=Teleop(7, Twist(0.4, 0.0)), e_stop=True)
-    held = StandingInbox(_Given(asked), service).take(7)
+    inputs = Inputs(now_ns=7, goals=(goal,), teleop=Teleop(7, Twist(0.4, 0.0)), e_stop=True)
+    held = StandingInbox(_Given(inputs), service).take(7)
     assert (bool(held.goals), held.teleop is not None) == (ready, ready)
     assert held.e_stop is True, "what stops the robot always counts"
 
@@ -266,9 +266,9 @@ def test_zero_arrives_at_a_base_over_dds() -> None:
     base = Wire(SECTION)
     commands = base.reader("cmd_vel")
     assert stop_base.halt(Driven(SECTION, OdometrySection(), 30.0))
-    heard = []
-    assert wait_until(lambda: bool(heard.extend(commands.take()) or heard), PATIENCE_S)
-    assert {twist_from_ros(message.sample) for message in heard} == {STOP}
+    received = []
+    assert wait_until(lambda: bool(received.extend(commands.take()) or received), PATIENCE_S)
+    assert {twist_from_ros(message.sample) for message in received} == {STOP}
     base.close()
 
 

@@ -27,10 +27,10 @@ def fields(data: bytes) -> dict[str, str]:
 
 
 def test_an_event_becomes_an_entry_with_its_fields() -> None:
-    told = fields(
+    entry = fields(
         journald.entry(None, "warning", {"level": "warning", "event": "camera_lost", "camera": "rear", "n": 2})
     )
-    assert told == {
+    assert entry == {
         "MESSAGE": "camera_lost camera=rear n=2",
         "PRIORITY": "4",
         "SYSLOG_IDENTIFIER": "onboard",
@@ -44,21 +44,21 @@ def test_a_traceback_goes_along_in_a_field_of_its_own() -> None:
     try:
         raise ValueError("first line\nsecond")
     except ValueError:
-        told = fields(journald.entry(None, "error", {"level": "error", "event": "broken", "exc_info": True}))
-    assert told["ONBOARD_EXCEPTION"].endswith("ValueError: first line\nsecond")
-    assert "\n" not in told["MESSAGE"]
+        entry = fields(journald.entry(None, "error", {"level": "error", "event": "broken", "exc_info": True}))
+    assert entry["ONBOARD_EXCEPTION"].endswith("ValueError: first line\nsecond")
+    assert "\n" not in entry["MESSAGE"]
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=80), st.text(max_size=200), max_size=6), st.text())
-def test_whatever_is_said_no_field_is_forged_and_every_name_is_allowed(said: dict[str, str], event: str) -> None:
-    said = {key: value for key, value in said.items() if key not in ("level", "event", "exc_info")}
-    told = fields(journald.entry(None, "info", {**said, "level": "info", "event": event}))
-    assert told["PRIORITY"] == "6"
-    assert told["SYSLOG_IDENTIFIER"] == "onboard"
-    assert told["ONBOARD_EVENT"] == event.encode(errors="replace").decode()[:8192] or "EVENT" in {
-        k.upper() for k in said
+def test_whatever_is_said_no_field_is_forged_and_every_name_is_allowed(expected: dict[str, str], event: str) -> None:
+    expected = {key: value for key, value in expected.items() if key not in ("level", "event", "exc_info")}
+    entry = fields(journald.entry(None, "info", {**expected, "level": "info", "event": event}))
+    assert entry["PRIORITY"] == "6"
+    assert entry["SYSLOG_IDENTIFIER"] == "onboard"
+    assert entry["ONBOARD_EVENT"] == event.encode(errors="replace").decode()[:8192] or "EVENT" in {
+        k.upper() for k in expected
     }
-    for name in told.keys() - {"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER"}:
+    for name in entry.keys() - {"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER"}:
         assert name.startswith("ONBOARD_")
         assert len(name) <= journald.NAME_CHARACTERS
 

@@ -135,5 +135,5 @@ def test_multicast_leaves_the_service_only_where_its_drop_in_allows_it(
     box.run("systemctl", "daemon-reload")
     assert (box.tried("systemctl", "start", "says.service").returncode == 0) == sent
     (invocation,) = box.show("InvocationID", unit="says.service").values()
-    said = str(box.journal(f"_SYSTEMD_INVOCATION_ID={invocation}"))
-    assert ("Operation not permitted" in said) == (not sent), said
+    journal = str(box.journal(f"_SYSTEMD_INVOCATION_ID={invocation}"))
+    assert ("Operation not permitted" in journal) == (not sent), journal

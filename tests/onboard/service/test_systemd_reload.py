@@ -42,8 +42,8 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def process(box: Machine) -> str:
     """Return the id of the running process, "0" without a process."""
-    told = box.show("ActiveState", "MainPID", unit=UNIT)
-    return told["MainPID"] if told["ActiveState"] == "active" else "0"
+    state = box.show("ActiveState", "MainPID", unit=UNIT)
+    return state["MainPID"] if state["ActiveState"] == "active" else "0"
 
 
 def test_reloads_are_no_crashes_and_crashes_are_counted_as_before(box: Machine) -> None:

@@ -78,10 +78,10 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
         yield Robot(service, base, config)
 
 
-def by_writer(heard: list[ReceivedCommand]) -> list[list[ReceivedCommand]]:
+def by_writer(commands: list[ReceivedCommand]) -> list[list[ReceivedCommand]]:
     """Return the received commands by writer, in the order of the writers' first command."""
-    writers = list(dict.fromkeys(one.writer for one in heard))
-    return [[one for one in heard if one.writer == writer] for writer in writers]
+    writers = list(dict.fromkeys(one.writer for one in commands))
+    return [[one for one in commands if one.writer == writer] for writer in writers]
 
 
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))
@@ -234,13 +234,13 @@ def test_a_configuration_that_cannot_start_here_is_refused_and_the_old_one_keeps
         assert service.tried("systemctl", "reload", "onboard.service").returncode != 0
         assert service.main_pid() == pid
         assert service.is_state("active")
-        heard = len(robot.base.heard)
-        until(lambda: len(robot.base.heard) > heard + FEW, START_S)
+        commands = len(robot.base.heard)
+        until(lambda: len(robot.base.heard) > commands + FEW, START_S)
         until(lambda: robot.base.driven, START_S)
     finally:
         service.write(CONFIG, robot.config)
-    said = [str(entry["MESSAGE"]) for entry in service.journal("-u", "onboard.service", "--since=-5min")]
-    assert any(words in line for line in said), said[-20:]
+    logged = [str(entry["MESSAGE"]) for entry in service.journal("-u", "onboard.service", "--since=-5min")]
+    assert any(words in line for line in logged), logged[-20:]
     service.run("systemctl", "reload", "onboard.service")
     until(lambda: service.main_pid() not in (0, pid) and service.is_state("active"), START_S)
     service.run("systemctl", "stop", "onboard.service")
@@ -259,8 +259,8 @@ def test_a_restart_with_one_that_does_not_validate_ends_in_a_robot_that_stands_a
         service.write(CONFIG, robot.config)
     assert by_writer(base.since(began))[-1][-1].twist == STOP
     until(lambda: abs(base.state.motion.twist.v_mps) < STANDING_MPS, START_S)
-    said = [entry["MESSAGE"] for entry in service.journal("-u", "onboard.service", "--since=-5min")]
-    assert any("rates.control_hz" in str(line) for line in said)
+    logged = [entry["MESSAGE"] for entry in service.journal("-u", "onboard.service", "--since=-5min")]
+    assert any("rates.control_hz" in str(line) for line in logged)
     robot.start()
     service.run("systemctl", "stop", "onboard.service")
 
@@ -276,9 +276,9 @@ def test_a_crash_loop_ends_in_a_stopped_and_reported_state(robot: Robot) -> None
         until(lambda: service.is_state("failed"), FIVE_STARTS_S)
     finally:
         service.write(CONFIG, robot.config)
-    told = service.show("Result", "NRestarts", "StatusText")
-    assert (told["Result"], told["NRestarts"]) == ("exit-code", "5")
-    assert "/dev/null: base cannot be opened" in told["StatusText"]
+    status = service.show("Result", "NRestarts", "StatusText")
+    assert (status["Result"], status["NRestarts"]) == ("exit-code", "5")
+    assert "/dev/null: base cannot be opened" in status["StatusText"]
     notices = ("-t", "onboard", "-p", "crit")
     until(lambda: "NRestarts=5" in {entry["MESSAGE"] for entry in service.journal(*notices)}, START_S)
 
@@ -299,6 +299,6 @@ def test_users_folders_and_device_rules_are_taken_by_their_tools(robot: Robot) -
     service.run("systemd-tmpfiles", "--clean", "/run/aged.conf")
     assert service.run("ls", kept, aged, check=False).split() == [kept]
     service.write("/run/udev/rules.d/60-onboard.rules", (UNITS / "60-onboard.rules").read_text())
-    said = service.tried("udevadm", "test", "--action=add", "/sys/class/mem/null")
-    assert "60-onboard.rules" in said.stderr
-    assert not [line for line in said.stderr.splitlines() if "60-onboard.rules:" in line]
+    logged = service.tried("udevadm", "test", "--action=add", "/sys/class/mem/null")
+    assert "60-onboard.rules" in logged.stderr
+    assert not [line for line in logged.stderr.splitlines() if "60-onboard.rules:" in line]

@@ -94,8 +94,8 @@ def test_what_comes_up_later_is_waited_for_by_one_start_and_a_base_that_was_pull
     until(lambda: says(early, READY_BUT_FOR_EYES), START_S)
     assert (early.main_pid(), early.show("NRestarts")["NRestarts"]) == (pid, "0")
     logged = early.journal("-u", "onboard.service", "ONBOARD_EVENT=waiting")
-    told = [entry["ONBOARD_MISSING"] for entry in logged]
-    assert len(told) == len(set(told)) == len(ARRIVALS), "each is logged once"
+    missing = [entry["ONBOARD_MISSING"] for entry in logged]
+    assert len(missing) == len(set(missing)) == len(ARRIVALS), "each is logged once"
     until(lambda: ZERO in early.run("od", "-An", "-v", "-tx1", "-w10", "/run/heard").replace(" ", ""), START_S)
 
     early.run("systemctl", "stop", "base.service")

@@ -15,7 +15,7 @@ from onboard.system import realtime
 from onboard.values.errors import ConfigError
 
 ALLOWED = sorted(os.sched_getaffinity(0))
-TOLD = """
+PROGRAM = """
 import json, os, threading
 from onboard.system import realtime
 {before}
@@ -34,16 +34,16 @@ print(json.dumps([found.diagnostic(), scheduled, cores, int(locked)]))
 NOBODY = "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)"
 
 
-def told(priority: int = 40, core: int | None = None, before: str = "") -> Any:
+def settled_by(priority: int = 40, core: int | None = None, before: str = "") -> Any:
     """Return row of the diagnostics, scheduler and priority, cores of a later thread, and locked memory [kB]."""
-    program = TOLD.format(priority=priority, core=core, before=before)
+    program = PROGRAM.format(priority=priority, core=core, before=before)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.skipif(not may_run_first(), reason="this user may not have FIFO scheduling")
 def test_the_process_is_scheduled_first_and_says_so() -> None:
-    row, scheduled, _, _ = told(priority=33)
+    row, scheduled, _, _ = settled_by(priority=33)
     assert scheduled == [os.SCHED_FIFO, 33]
     assert row[3]["scheduler"] == "FIFO 33"
 
@@ -51,19 +51,19 @@ def test_the_process_is_scheduled_first_and_says_so() -> None:
 @pytest.mark.skipif(not may_run_first(), reason="this user may not have FIFO scheduling")
 def test_the_priority_that_the_service_gave_stays() -> None:
     given = "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(7))"
-    row, scheduled, _, _ = told(priority=33, before=given)
+    row, scheduled, _, _ = settled_by(priority=33, before=given)
     assert (scheduled, row[3]["scheduler"]) == ([os.SCHED_RR, 7], "RR 7")
 
 
 def test_scheduling_can_be_left_as_it_is() -> None:
-    row, scheduled, _, _ = told(priority=0)
+    row, scheduled, _, _ = settled_by(priority=0)
     assert scheduled == [os.sched_getscheduler(0), os.sched_getparam(0).sched_priority]
     assert "FIFO" not in row[2]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without privileges the limit on locked memory decides")
 def test_what_is_touched_after_the_lock_stays_in_memory() -> None:
-    row, _, _, locked_kb = told()
+    row, _, _, locked_kb = settled_by()
     if "memory is not locked" in row[2]:
         pytest.skip("root may not lock memory here (no CAP_IPC_LOCK)")
     assert locked_kb > 1024
@@ -75,7 +75,7 @@ def test_a_run_without_rights_goes_on_and_says_what_it_lacks_and_what_helps() ->
     limits = "import resource\nfor one in (resource.RLIMIT_RTPRIO, resource.RLIMIT_MEMLOCK):\n"
     limits += "    resource.setrlimit(one, (0, 0))\n"
     imports_what_logging_needs = "realtime.log.warning('a line')\n"
-    row, scheduled, _, locked_kb = told(before=imports_what_logging_needs + limits + NOBODY)
+    row, scheduled, _, locked_kb = settled_by(before=imports_what_logging_needs + limits + NOBODY)
     assert (row[1], scheduled[0], locked_kb) == (1, os.SCHED_OTHER, 0)
     assert row[2] == (
         f"no FIFO scheduling (Operation not permitted): {realtime.FIFO_REMEDY}; "
@@ -87,10 +87,10 @@ def test_a_run_without_rights_goes_on_and_says_what_it_lacks_and_what_helps() ->
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one core cannot be divided")
 def test_the_ticks_core_is_its_own() -> None:
-    row, _, cores, _ = told(core=ALLOWED[-1])
+    row, _, cores, _ = settled_by(core=ALLOWED[-1])
     assert sorted(cores) == ALLOWED[:-1]
     assert row[3]["core"] == str(ALLOWED[-1])
-    row, _, cores, _ = told()
+    row, _, cores, _ = settled_by()
     assert sorted(cores) == ALLOWED
 
 

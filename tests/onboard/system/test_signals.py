@@ -22,12 +22,12 @@ def test_a_start_is_ended_at_once(number: signal.Signals, kind: type[BaseExcepti
 
 @pytest.mark.parametrize("number", ENDING)
 def test_what_runs_is_asked_to_stop_every_time(number: signal.Signals) -> None:
-    asked = []
+    calls = []
     with Signals() as signals:
-        signals.stop_with(lambda: asked.append(number))
+        signals.stop_with(lambda: calls.append(number))
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-    assert asked == [number, number]
+    assert calls == [number, number]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -116,7 +116,7 @@ def runtime(seconds: float, folder: Path) -> dict[str, object]:
         recorder = Recorder(config.record, "loop", session, wall_ns=time.time_ns(), now_ns=clock.now_ns())
         held.enter_context(contextlib.closing(recorder))
         ticks, world = TickRecorder(recorder, config.dds, mounts, config.scan.far_m), World(mounts)
-        told = realtime.settled(config.rates.core, refused)
+        result = realtime.settled(config.rates.core, refused)
 
         class Recording:
             def tick(self, record: TickRecord, counters: Counters) -> None:
@@ -135,7 +135,7 @@ def runtime(seconds: float, folder: Path) -> dict[str, object]:
             await loop.run(lead_ns(config.rates))
 
         asyncio.run(drive())
-        return {**loop.counters.summary(), "realtime": told.values(), "dropped": recorder.stats().dropped}
+        return {**loop.counters.summary(), "realtime": result.values(), "dropped": recorder.stats().dropped}
 
 
 async def asyncio_ms(seconds: float) -> dict[str, float]:
@@ -150,8 +150,8 @@ async def asyncio_ms(seconds: float) -> dict[str, float]:
 
 def main() -> None:
     what, seconds, folder = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
-    told = runtime(seconds, folder) if what == "runtime" else asyncio.run(asyncio_ms(seconds))
-    sys.stdout.write(f"{json.dumps(told)}\n")
+    result = runtime(seconds, folder) if what == "runtime" else asyncio.run(asyncio_ms(seconds))
+    sys.stdout.write(f"{json.dumps(result)}\n")
 
 
 if __name__ == "__main__":

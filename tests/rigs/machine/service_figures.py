@@ -80,8 +80,8 @@ def crashes(service: Machine, base: Base) -> tuple[Row, str]:
         until(lambda: service.is_state("failed") or (service.is_state("active") and base.driven), START_S)
         if service.is_state("failed"):
             break
-    told = service.show("NRestarts", "ActiveState")
-    return worst, f"{told['ActiveState']} after {told['NRestarts']} restarts"
+    state = service.show("NRestarts", "ActiveState")
+    return worst, f"{state['ActiveState']} after {state['NRestarts']} restarts"
 
 
 def main() -> None:

@@ -184,8 +184,8 @@ class Machine:
 
     def show(self, *names: str, unit: str = "onboard.service") -> dict[str, str]:
         """Return properties of a unit."""
-        said = self.run("systemctl", "show", unit, f"--property={','.join(names)}")
-        return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        output = self.run("systemctl", "show", unit, f"--property={','.join(names)}")
+        return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
 
     def is_state(self, state: str) -> bool:
         """Return whether the service is in an ActiveState."""
@@ -204,8 +204,8 @@ class Machine:
     def journal(self, *words: str) -> list[dict[str, Any]]:
         """Return entries of the journal."""
         self.tried("journalctl", "--sync")
-        said = self.tried("journalctl", "--output=json", "--no-pager", *words).stdout
-        return [json.loads(line) for line in said.splitlines()]
+        output = self.tried("journalctl", "--output=json", "--no-pager", *words).stdout
+        return [json.loads(line) for line in output.splitlines()]
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the machine."""

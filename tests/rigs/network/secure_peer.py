@@ -53,14 +53,14 @@ def main(domain: int, enclave: str, verb: str, value: float, interface: str = "l
         say(f"refused: {error}")
         return
     say("ready")
-    heard = set()
+    received = set()
     while not select.select([sys.stdin], [], [], PAUSES_S[verb])[0]:
         if verb == "write":
             end.write(ros_twist(Twist(value, 0.0)))
             continue
         for message in end.take():
-            if message.sample.linear.x not in heard:
-                heard.add(message.sample.linear.x)
+            if message.sample.linear.x not in received:
+                received.add(message.sample.linear.x)
                 say(str(message.sample.linear.x))
 
 
@@ -76,14 +76,14 @@ def ends(domain: int, enclave: str, topics: list[str]) -> None:
 
     participant = Wire(DdsSection(domain=domain, security=Path(enclave))).participant()
     for name in topics:
-        said = [name]
+        lines = [name]
         for verb, end in (("write", DataWriter), ("read", DataReader)):
             try:
                 end(participant, Topic(participant, name, Bool))
             except DDSException:
                 continue
-            said.append(verb)
-        say(" ".join(said))
+            lines.append(verb)
+        say(" ".join(lines))
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def test_the_expert_drives_the_share_that_is_said():
 NO_NUMBERS = [([0.0, np.nan], "is nan"), ([0.0, np.inf], "is inf"), ([-np.inf, -np.inf], "is -inf")]
 
 
-@pytest.mark.parametrize(("logits", "said"), NO_NUMBERS)
-def test_no_action_is_drawn_from_what_is_no_number(logits, said):
+@pytest.mark.parametrize(("logits", "message"), NO_NUMBERS)
+def test_no_action_is_drawn_from_what_is_no_number(logits, message):
     with pytest.raises(
-        OnboardError, match=f"the largest logit of the policy that drives {said}: its weights"
+        OnboardError, match=f"the largest logit of the policy that drives {message}: its weights"
     ) as failed:
         drawn(np.array(logits, np.float32), np.random.default_rng(0))
     assert "\n" not in str(failed.value)

@@ -50,13 +50,13 @@ def test_where_nothing_is_safe_there_is_nothing_to_learn():
 
 
 def test_the_expert_is_told_the_true_plant(monkeypatch):
-    told = []
+    expected = []
     made = expert.make_policy
-    monkeypatch.setattr(expert, "make_policy", lambda name, *rest: told.append(rest[0]) or made(name, *rest))
+    monkeypatch.setattr(expert, "make_policy", lambda name, *rest: expected.append(rest[0]) or made(name, *rest))
     rules, building = depot()
     setting = replace(building.setting, true_plant=scaled_plant(building.setting.plant, 1.3))
     Expert(setting, draw_drives(rules.places, building, np.random.default_rng(0))[0][0], "map")
-    assert told[0].plant is setting.true_plant
+    assert expected[0].plant is setting.true_plant
 
 
 #   goal, as seen from (1, 2) looking to the left

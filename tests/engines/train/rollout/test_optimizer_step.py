@@ -36,11 +36,11 @@ def test_a_group_without_gradients_counts_as_none_on_another_device_too():
     assert float(clipped_norm(optimizer_of("cpu", [None, [0.0, 2.0, 0.0]]), 0.5, torch.device("cpu"))) == 2.0
 
 
-@pytest.mark.parametrize(("factor", "told"), [(math.nan, "the loss is nan"), (math.inf, "the loss is inf")])
-def test_without_numbers_no_weight_is_changed(tmp_path, factor, told):
+@pytest.mark.parametrize(("factor", "expected"), [(math.nan, "the loss is nan"), (math.inf, "the loss is inf")])
+def test_without_numbers_no_weight_is_changed(tmp_path, factor, expected):
     weights = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW([weights], lr=0.1)
-    line = f"^imitation: {told}, its gradient .* in update 7; there is no checkpoint yet$"
+    line = f"^imitation: {expected}, its gradient .* in update 7; there is no checkpoint yet$"
     with pytest.raises(OnboardError, match=line):
         make_step((weights * factor).sum(), optimizer, 1.0, "update 7", tmp_path / "imitation.ckpt")
     assert weights.detach().tolist() == [1.0, 1.0, 1.0]

@@ -65,17 +65,17 @@ class Left:
 
 
 LOWER = r"a collector failed: out of memory: lower driving\.lanes or .*"
-TOLD_ABOVE = "a collector's process ended with exit code {}, told above"
+LOGGED_ABOVE = "a collector's process ended with exit code {}, told above"
 #    how it fails    line of the error                                           text on standard error
 FAILURES = [
     (no_building, "a collector failed: map atlantis: no such map", ""),
     (no_memory, LOWER, ""),
     (no_room, LOWER, ""),
     (no_process, LOWER, ""),
-    (no_luck, TOLD_ABOVE.format(1), "ZeroDivisionError: seven by"),
-    (Unlucky, TOLD_ABOVE.format(1), "KeyError: 'lanes'"),
+    (no_luck, LOGGED_ABOVE.format(1), "ZeroDivisionError: seven by"),
+    (Unlucky, LOGGED_ABOVE.format(1), "KeyError: 'lanes'"),
     (Killed, "a collector's process ended without a word: most likely the machine ran out of memory", ""),
-    (Left, TOLD_ABOVE.format(3), ""),
+    (Left, LOGGED_ABOVE.format(3), ""),
 ]
 
 
@@ -87,9 +87,9 @@ def test_a_failure_is_told_in_one_line(capfd, make, line, shown):
             open_and_request(collectors)
     finally:
         collectors.close()
-    told = capfd.readouterr().err
-    assert shown in told
-    assert bool(shown) is bool(told)
+    printed = capfd.readouterr().err
+    assert shown in printed
+    assert bool(shown) is bool(printed)
 
 
 class Idle:

@@ -208,7 +208,7 @@ def test_the_planners_drive_ends_at_rest_near_the_goal() -> None:
 
 def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = [
+    arguments = [
         "upper-bound",
         "--set",
         "unseen",
@@ -221,7 +221,7 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
         "--json",
         "c.json",
     ]
-    ran = CliRunner().invoke(app, asked)
+    ran = CliRunner().invoke(app, arguments)
     assert ran.exit_code == 0, (ran.output, ran.exception)
     table = json.loads((tmp_path / "c.json").read_text())
     assert list(table["conditions"]) == list(CASES)
@@ -231,12 +231,12 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(row["ideal_ci95"][0] <= row["ideal"] <= row["ideal_ci95"][1] for row in table["conditions"].values())
     assert "printed_noise" in ran.stdout
     (source,) = find_sets(["apartment"], 1, 1, Body(), "unseen")
-    for name, told in table["conditions"].items():
+    for name, figures in table["conditions"].items():
         ends = ends_of_json(table, name, tmp_path / "c.json")
         assert list(ends) == [("apartment", index) for index in source.indices]
         again = asdict(ceiling_of(list(ends.values())))
-        assert (again["ideal"], again["own"]) == (told["ideal"], told["own"])
-        assert again["ideal_median_m"] == pytest.approx(told["ideal_median_m"], abs=1e-6)
+        assert (again["ideal"], again["own"]) == (figures["ideal"], figures["own"])
+        assert again["ideal_median_m"] == pytest.approx(figures["ideal_median_m"], abs=1e-6)
 
 
 def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: p
         return ((name, [EndErrors(0.0, 0.0, 0.0)] * len(seeds)) for name in cases)
 
     monkeypatch.setattr(upper_bound, "ends_of", ends)
-    asked = [
+    arguments = [
         "upper-bound",
         "--set",
         "validation",
@@ -259,7 +259,7 @@ def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: p
         "--json",
         str(tmp_path / "c.json"),
     ]
-    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert CliRunner().invoke(app, arguments).exit_code == 0
     (source,) = find_sets(["depot"], 4, 1, Body(), "validation")
     assert json.loads((tmp_path / "c.json").read_text())["episodes"] == {"depot": source.indices}
     assert source.indices[-1] > 4

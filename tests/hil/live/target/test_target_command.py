@@ -30,15 +30,15 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), MISTAKES)
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES)
 def test_a_mistake_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROS_DOMAIN_ID", str(free_domain()))
     done = CliRunner().invoke(app, ["target", *arguments])
     assert isinstance(done.exception, OnboardError)
-    assert said in str(done.exception)
+    assert expected in str(done.exception)
     assert "\n" not in str(done.exception)
 
 
@@ -47,8 +47,8 @@ def both(folder: Path, count: int, *options: str) -> Iterator[tuple[Command, Com
     """Run the command, and on the same machine the very line that it prints for the target."""
     domain = free_domain()
     with ExitStack() as held:
-        asked = ("target", "--count", count, "--json", "desktop.json", "--no-depth-noise", *options)
-        desktop = held.enter_context(running("hil", *map(str, asked), folder=folder, domain=domain))
+        command = ("target", "--count", count, "--json", "desktop.json", "--no-depth-noise", *options)
+        desktop = held.enter_context(running("hil", *map(str, command), folder=folder, domain=domain))
         desktop.wait_for("Ctrl-C ends")
         line = next(line for line in desktop.err.splitlines() if line.startswith("  onboard run"))
         words = shlex.split(line)[1:]

@@ -34,9 +34,9 @@ def both(folder: Path, loss: float, count: int, *options: str) -> Iterator[tuple
         except NoNamespacesError as error:
             pytest.skip(f"needs two network namespaces: {error}")
         ends = {"folder": folder, "domain": free_domain()}
-        asked = ("target", "--interface", DEVICE, "--target", TARGET, "--write-config", "target.toml", *options)
-        asked += ("--count", str(count), "--json", "desktop.json", "--no-depth-noise")
-        desktop = held.enter_context(running("hil", *asked, prefix=link.desktop, **ends))
+        command = ("target", "--interface", DEVICE, "--target", TARGET, "--write-config", "target.toml", *options)
+        command += ("--count", str(count), "--json", "desktop.json", "--no-depth-noise")
+        desktop = held.enter_context(running("hil", *command, prefix=link.desktop, **ends))
         desktop.wait_for("Ctrl-C ends")
         run = ("run", "--config", "target.toml", "--no-status", "--json", "run.json")
         yield link, desktop, held.enter_context(running("onboard", *run, prefix=link.target, **ends))

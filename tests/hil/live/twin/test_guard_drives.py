@@ -60,8 +60,8 @@ class Room:
         for tick in range(ticks):
             self._scan = self.scan() if tick % EVERY_SCAN == 0 else self._scan
             motion = self.base.motion
-            said = self.running if self.now_ns - self.died_ns <= NS_PER_S else None
-            seen = Seen(self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, said, self.frame_ns)
+            heartbeat = self.running if self.now_ns - self.died_ns <= NS_PER_S else None
+            seen = Seen(self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, heartbeat, self.frame_ns)
             guard, order = advance(guard, seen, rules)
             self._orders.append(order)
             command = self._heed(self._orders.pop(0), policy)

@@ -45,12 +45,12 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(
-    ("what", "heard", "before", "elapsed_s", "fault", "is_pose"), MESSAGES, ids=[row[0] for row in MESSAGES]
+    ("what", "odometry", "before", "elapsed_s", "fault", "is_pose"), MESSAGES, ids=[row[0] for row in MESSAGES]
 )
 def test_what_is_wrong_is_told_in_a_line(
-    what: str, heard: OdometryMessage, before: Pose | None, elapsed_s: float, fault: str, is_pose: bool
+    what: str, odometry: OdometryMessage, before: Pose | None, elapsed_s: float, fault: str, is_pose: bool
 ) -> None:
-    verdict = judge(heard, before, elapsed_s, SECTION)
+    verdict = judge(odometry, before, elapsed_s, SECTION)
     assert verdict.is_pose == is_pose
     assert verdict == GOOD if fault == "" else verdict.fault.startswith(fault)
     assert "\n" not in verdict.fault

@@ -292,8 +292,8 @@ def test_g8_a_twin_that_stays_paused_is_asked_so_often_and_then_left_alone() -> 
     guard, orders = tried(RESUMING, False, (TRIES + 1) * (RESUME_S + RETRY_S + 0.2) + HOLD_S)
     moving = [tick for tick, order in enumerate(orders) if order.teleop not in (STOP, None)]
     assert max(moving) * TICK_NS <= (RESUME_S + 0.1) * NS_PER_S, "only on the first try does the robot move"
-    asked = [order.resume for order in orders]
-    assert sum(now and not before for before, now in zip([False, *asked], asked, strict=False)) == TRIES
+    resumed = [order.resume for order in orders]
+    assert sum(now and not before for before, now in zip([False, *resumed], resumed, strict=False)) == TRIES
     assert (guard.phase, guard.cause, orders[-1]) == (Phase.WAITING, Cause.GAVE_UP, Order())
     again, _ = after(guard)
     assert (again.phase, again.tries) == (Phase.WATCHING, 0)

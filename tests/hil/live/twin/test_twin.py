@@ -60,12 +60,12 @@ def test_it_follows_from_its_start() -> None:
 def test_pause_stands_still_and_resume_goes_on_from_there() -> None:
     twin, robot = driven(begun(), ROBOT, AHEAD, 30)
     twin = pause(twin)
-    stood = twin.pose
+    before = twin.pose
     twin, robot = driven(twin, robot, Twist(0.2, 2.0), 45, first=31)
-    assert (twin.pose, twin.twist, twin.why) == (stood, STOP, ASKED)
+    assert (twin.pose, twin.twist, twin.why) == (before, STOP, ASKED)
     twin = resume(twin, 75 * TICK_NS)
     twin, _ = driven(twin, robot, AHEAD, 30, first=76)
-    assert near(between(stood, twin.pose), Pose(0.6, 0.0, 0.0))
+    assert near(between(before, twin.pose), Pose(0.6, 0.0, 0.0))
 
 
 twists = st.builds(Twist, st.floats(-0.3, 1.0), st.floats(-3.0, 3.0))
@@ -189,20 +189,20 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("what", "bad", "told", "good_at"), BAD, ids=[row[0] for row in BAD])
-def test_a_bad_message_freezes_it_until_it_is_resumed_on_a_good_one(what: str, bad, told: str, good_at: int) -> None:
+@pytest.mark.parametrize(("what", "bad", "reason", "good_at"), BAD, ids=[row[0] for row in BAD])
+def test_a_bad_message_freezes_it_until_it_is_resumed_on_a_good_one(what: str, bad, reason: str, good_at: int) -> None:
     twin, robot = driven(begun(), ROBOT, AHEAD, 30)
     before = twin.pose
     twin = hear(twin, bad, LIFE, SECTION)
     assert (twin.pose, twin.twist) == (before, STOP)
-    assert twin.why.startswith(told)
+    assert twin.why.startswith(reason)
     with pytest.raises(InputError, match="resume: odometry"):
         resume(twin, 31 * TICK_NS)
     with pytest.raises(InputError, match="reset: odometry"):
         reset(twin, LIFE)
     after = bad.pose if what == "jump" else robot
     twin = hear(twin, said(good_at, after), LIFE, SECTION)
-    assert twin.why.startswith(told), "it does not go on by itself"
+    assert twin.why.startswith(reason), "it does not go on by itself"
     twin = resume(twin, good_at * TICK_NS)
     twin, _ = driven(twin, after, AHEAD, 30, good_at + 1)
     assert near(between(before, twin.pose), Pose(0.6, 0.0, 0.0))
@@ -229,8 +229,8 @@ def test_silence_freezes_it_and_resume_waits_for_the_robot() -> None:
     assert frozen.why == "odometry: none for more than 0.5 s"
     with pytest.raises(InputError, match="resume: odometry: none"):
         resume(frozen, late_ns)
-    heard = hear(frozen, replace(said(62, robot), arrival_ns=late_ns), LIFE, SECTION)
-    assert resume(heard, late_ns).why == ""
+    resumed = hear(frozen, replace(said(62, robot), arrival_ns=late_ns), LIFE, SECTION)
+    assert resume(resumed, late_ns).why == ""
 
 
 def test_a_fault_while_it_is_paused_keeps_the_pause_and_is_none_of_its_business_later() -> None:

@@ -178,11 +178,11 @@ def test_pause_the_robot_anyhow_resume(stack: contextlib.ExitStack) -> None:
     bench.say(twist=AHEAD, ticks=15)
     bench.ask(PAUSE)
     bench.settle()
-    stood = pose_from_ros(bench.newest(POSE.name).pose)
+    stopped = pose_from_ros(bench.newest(POSE.name).pose)
     frames = len(bench.heard["scan"])
     bench.say(twist=Twist(0.1, 2.0), ticks=30)
     bench.settle()
-    assert pose_from_ros(bench.newest(POSE.name).pose) == stood
+    assert pose_from_ros(bench.newest(POSE.name).pose) == stopped
     assert bench.newest("odom").twist.twist.linear.x == 0.0, "its wheels stand, and are still heard"
     assert bench.newest(STATE.name).data.startswith(PAUSED)
     assert len(bench.heard["scan"]) == frames, "nothing is sensed meanwhile"
@@ -190,7 +190,7 @@ def test_pause_the_robot_anyhow_resume(stack: contextlib.ExitStack) -> None:
     bench.say(twist=AHEAD, ticks=15)
     bench.settle()
     after = pose_from_ros(bench.newest(POSE.name).pose)
-    assert distance(between(stood, after), Pose(0.3, 0.0, 0.0)) < 1e-6
+    assert distance(between(stopped, after), Pose(0.3, 0.0, 0.0)) < 1e-6
     assert bench.newest(STATE.name).data == RUNNING
 
 
@@ -253,9 +253,9 @@ def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack)
     assert bench.newest("speed_limit").speed_limit == 0.5
     bench.say(twist=Twist(0.0, -2.0), ticks=60)
     bench.settle()
-    said = [message.speed_limit for message in bench.heard["speed_limit"]]
-    assert said.count(0.0) == 1, "said again it would end the limit of somebody else"
-    assert said[-1] == 0.0
+    limits_mps = [message.speed_limit for message in bench.heard["speed_limit"]]
+    assert limits_mps.count(0.0) == 1, "said again it would end the limit of somebody else"
+    assert limits_mps[-1] == 0.0
 
 
 def test_without_people_the_speed_limit_is_somebody_elses(stack: contextlib.ExitStack) -> None:
@@ -275,9 +275,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("what", "bad", "told"), BAD, ids=[row[0] for row in BAD])
+@pytest.mark.parametrize(("what", "bad", "reason"), BAD, ids=[row[0] for row in BAD])
 def test_bad_poses_freeze_the_twin_in_one_clear_line(
-    stack: contextlib.ExitStack, what: str, bad: Pose, told: str
+    stack: contextlib.ExitStack, what: str, bad: Pose, reason: str
 ) -> None:
     bench = Bench(stack, Place())
     bench.say(bench.robot)
@@ -285,7 +285,7 @@ def test_bad_poses_freeze_the_twin_in_one_clear_line(
     before, robot = bench.process.twin.pose, bench.robot
     bench.say(bad)
     bench.settle()
-    assert bench.newest(STATE.name).data == told
+    assert bench.newest(STATE.name).data == reason
     assert bench.process.twin.pose == before
     bench.ask(RESUME)
     bench.robot = robot if what == "NaN" else bad

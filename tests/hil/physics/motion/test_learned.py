@@ -116,14 +116,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "said"), BAD)
-def test_a_file_that_does_not_fit_is_refused(tmp_path, changed, said) -> None:
+@pytest.mark.parametrize(("changed", "expected"), BAD)
+def test_a_file_that_does_not_fit_is_refused(tmp_path, changed, expected) -> None:
     file = tmp_path / "model.npz"
     write_arrays(file, *model_arrays(replace(random_model("mlp"), **changed)))
-    with pytest.raises(InputError, match=said) as told:
+    with pytest.raises(InputError, match=expected) as refused:
         read_learned(file, "mlp")
-    assert str(told.value).startswith(str(file))
-    assert "\n" not in str(told.value)
+    assert str(refused.value).startswith(str(file))
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"weights", b"PK\x03\x04 torn"])
@@ -135,13 +135,13 @@ def test_another_file_is_refused(tmp_path, content) -> None:
 
 
 def test_the_base_takes_no_model_of_another_rate_or_transform(tmp_path) -> None:
-    for name, changed, said in (
+    for name, changed, expected in (
         ("slow", {"period_s": 0.05}, "must be a whole number of it"),
         ("posed", {"transform": "none"}, "transform is none"),
     ):
         file = tmp_path / f"{name}.npz"
         write_arrays(file, *model_arrays(replace(random_model("linear"), **changed)))
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=expected):
             motion_of(PLANT.model_copy(update={"motion": MotionTable(model="linear", file=str(file))}))
     with pytest.raises(InputError, match=r"motion.file: missing"):
         motion_of(PLANT.model_copy(update={"motion": MotionTable(model="linear")}))

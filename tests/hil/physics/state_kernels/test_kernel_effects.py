@@ -117,11 +117,11 @@ def test_the_command_writes_kernels_that_drive_the_robot(runs: tuple[Path, Path]
     out = tmp_path / "k.npz"
     done = CliRunner().invoke(app, ["kernels", "generate", *map(str, runs), "-o", str(out), "--json", "-"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     kernels = load_robot_kernels(out)
     assert kernels is not None
-    assert told["kernels"] == len(kernels) > 0
-    assert told["transitions"] == {"simulated": 12 * 23, "real": 12 * 23}
+    assert result["kernels"] == len(kernels) > 0
+    assert result["transitions"] == {"simulated": 12 * 23, "real": 12 * 23}
     twice = [BaseKernels(kernels, 1, lambda pose: False) for _ in range(2)]
     for one in twice:
         for tick in range(0, 400, EVERY):

@@ -86,9 +86,9 @@ def test_a_fault_may_be_planned_while_the_robot_drives() -> None:
                 schedule.add(Planned(made, now_ns + 500_000_000, now_ns + 1_000_000_000))
 
     run = drive(here, here.config, schedule, 6.0, listeners=[Drawing()])
-    stood = [tick for tick in run.ticks if tick.reason == "stale_odometry"]
-    assert len(stood) > 20
-    assert all(tick.command == STOP for tick in stood)
+    stale = [tick for tick in run.ticks if tick.reason == "stale_odometry"]
+    assert len(stale) > 20
+    assert all(tick.command == STOP for tick in stale)
     assert not run.ended
 
 

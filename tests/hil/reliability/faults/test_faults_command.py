@@ -36,10 +36,10 @@ def test_the_list_names_every_fault_what_must_come_of_it_and_where_it_can_run() 
 def test_a_simulated_drive_is_judged_and_told_as_json() -> None:
     done = run("--sim", "--only", "e_stop", "--only", "disk_full", "--processes", "none", "--json", "-")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["passed"], told["failed"], told["nothing_shown"], told["not_run"]) == (1, 0, 0, 1)
-    assert told["timeouts_ms"]["odometry.stale_ms"] == 200.0
-    disk, pressed = sorted(told["faults"], key=lambda row: row["name"])
+    result = json.loads(done.stdout)
+    assert (result["passed"], result["failed"], result["nothing_shown"], result["not_run"]) == (1, 0, 0, 1)
+    assert result["timeouts_ms"]["odometry.stale_ms"] == 200.0
+    disk, pressed = sorted(result["faults"], key=lambda row: row["name"])
     assert (disk["status"], disk["happened"]) == ("not run", "only a real process can have it")
     assert (pressed["mode"], pressed["within_ticks"], pressed["problems"]) == ("simulated clock", 2, [])
     assert pressed["settled_tick"] <= 2
@@ -105,9 +105,9 @@ def test_a_recording_is_judged(tmp_path: Path) -> None:
     file, _ = recorded(tmp_path)
     done = run(file, "--only", "e_stop", "--only", "base_deaf", "--json", tmp_path / "out.json")
     assert done.exit_code == 0, done.output
-    told = json.loads((tmp_path / "out.json").read_text())
-    assert told["source"] == str(file)
-    assert {row["name"]: row["status"] for row in told["faults"]} == {"e_stop": "passed", "base_deaf": "not run"}
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["source"] == str(file)
+    assert {row["name"]: row["status"] for row in result["faults"]} == {"e_stop": "passed", "base_deaf": "not run"}
     assert "1 passed, 0 failed, 0 nothing shown, 1 not run" in done.stdout
 
 
@@ -121,9 +121,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD)
-def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "expected"), BAD)
+def test_a_mistake_is_one_line(arguments: list[str], expected: str) -> None:
     done = run(*arguments)
     assert done.exit_code != 0
-    assert said in str(done.exception)
+    assert expected in str(done.exception)
     assert "\n" not in str(done.exception)

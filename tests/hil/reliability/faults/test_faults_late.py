@@ -34,8 +34,8 @@ def run(teleops: Sequence[Teleop | None] = (), states: Sequence[str] = ()) -> Ru
     teleops, states = teleops or [None] * len(states), states or ["navigating"] * len(teleops)
     ticks = []
     for number, (teleop, state) in enumerate(zip(teleops, states, strict=True)):
-        heard = off_the_wire(number, number * TICK_NS, STOP, state)
-        ticks.append(replace(heard, inputs=replace(heard.inputs, teleop=teleop)))
+        tick = off_the_wire(number, number * TICK_NS, STOP, state)
+        ticks.append(replace(tick, inputs=replace(tick.inputs, teleop=teleop)))
     return Run(ticks, 0, len(ticks) * TICK_NS)
 
 
@@ -54,11 +54,11 @@ OPERATORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "teleops", "said"), OPERATORS, ids=[row[0] for row in OPERATORS])
-def test_an_operator_who_is_late_must_hold(what: str, teleops: list[Teleop | None], said: str) -> None:
+@pytest.mark.parametrize(("what", "teleops", "expected"), OPERATORS, ids=[row[0] for row in OPERATORS])
+def test_an_operator_who_is_late_must_hold(what: str, teleops: list[Teleop | None], expected: str) -> None:
     found = expectations.late_operator_holds(run(teleops), Config())
-    assert found.startswith(said)
-    assert bool(found) == bool(said)
+    assert found.startswith(expected)
+    assert bool(found) == bool(expected)
 
 
 def test_a_late_goal_must_be_refused() -> None:

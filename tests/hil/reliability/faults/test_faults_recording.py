@@ -56,9 +56,9 @@ def test_it_begins_where_the_robot_has_driven_for_a_second(excerpt: Excerpt, dro
 def test_without_a_fault_it_drives_as_recorded(excerpt: Excerpt) -> None:
     """Open loop, with images of decisions only: the same commands from the onset on, as nothing is near."""
     run = play(excerpt, excerpt.session.config, Puppet(FORWARD), Schedule())
-    told = [tick.command for tick in excerpt.ticks[excerpt.onset :]]
-    assert [tick.command for tick in run.ticks[excerpt.onset :]] == told
-    assert set(told) == {Twist(0.6, 0.0)}
+    commands = [tick.command for tick in excerpt.ticks[excerpt.onset :]]
+    assert [tick.command for tick in run.ticks[excerpt.onset :]] == commands
+    assert set(commands) == {Twist(0.6, 0.0)}
 
 
 @pytest.mark.parametrize("fault", ON_CLOCK, ids=by_name(ON_CLOCK))

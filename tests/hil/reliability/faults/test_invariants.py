@@ -253,10 +253,10 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("stands_from", "again_from", "said"), RUNS)
-def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, said: list[str]) -> None:
+@pytest.mark.parametrize(("stands_from", "again_from", "expected"), RUNS)
+def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, expected: list[str]) -> None:
     assert STANDS.within_ticks(Config()) == 6 + GRACE_TICKS
-    assert told(STANDS, run(stands_from, again_from), Config()) == said
+    assert told(STANDS, run(stands_from, again_from), Config()) == expected
 
 
 def test_a_robot_must_not_stand_for_another_reason() -> None:
@@ -292,15 +292,15 @@ SHOWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "ticks", "plain", "status", "said"), SHOWN, ids=[row[0] for row in SHOWN])
+@pytest.mark.parametrize(("what", "ticks", "plain", "status", "expected"), SHOWN, ids=[row[0] for row in SHOWN])
 def test_what_is_the_same_without_the_fault_is_not_its_doing(
-    what: str, ticks: tuple[int, int], plain: tuple[int, int] | None, status: Status, said: list[str]
+    what: str, ticks: tuple[int, int], plain: tuple[int, int] | None, status: Status, expected: list[str]
 ) -> None:
     without = None if plain is None else lambda: run(*plain)
     verdict = judge(GONE, Mode.CLOCK, run(*ticks), Config(), PLANT, without)
     assert verdict.status is status
-    assert len(verdict.problems) == len(said)
-    assert all(problem.startswith(start) for problem, start in zip(verdict.problems, said, strict=True))
+    assert len(verdict.problems) == len(expected)
+    assert all(problem.startswith(start) for problem, start in zip(verdict.problems, expected, strict=True))
 
 
 def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:

@@ -174,12 +174,12 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "how", "name", "said"), BROKEN, ids=[row[0] for row in BROKEN])
-def test_a_broken_rule_is_found(what: str, how: Patch, name: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("what", "how", "name", "error"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_a_broken_rule_is_found(what: str, how: Patch, name: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     how(monkeypatch)
     verdict = in_simulation(BY_NAME[name], site())
     assert verdict.status is Status.FAILED
-    assert any(problem.startswith(said) for problem in verdict.problems), verdict.problems
+    assert any(problem.startswith(error) for problem in verdict.problems), verdict.problems
 
 
 def test_a_ramp_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

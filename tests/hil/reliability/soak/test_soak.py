@@ -41,9 +41,9 @@ def result(*soaks: Soak) -> dict[str, Any]:
 
 
 def test_nothing_is_broken_in_minutes_of_faults(lived: Soak) -> None:
-    told = result(lived)
-    assert told["violations"] == {}
-    assert told["processes"][0]["broken"] == []
+    values = result(lived)
+    assert values["violations"] == {}
+    assert values["processes"][0]["broken"] == []
     assert lived.robot_s == pytest.approx(60.0 * MINUTES, abs=0.1)
     assert lived.judge.runtimes == 1
 
@@ -132,16 +132,16 @@ def test_a_broken_rule_is_found_and_its_recording_kept(
     how(monkeypatch)
     one = soak(tmp_path)
     one.run(Until(robot_s=QUICK_S), silent)
-    told = result(one)
-    assert told["violations"][rule] > 0
-    assert not passed(told)
-    broken = told["processes"][0]["broken"][0]
+    values = result(one)
+    assert values["violations"][rule] > 0
+    assert not passed(values)
+    broken = values["processes"][0]["broken"][0]
     assert (broken["rule"], broken["building"]) == (rule, "room")
     assert broken["fault"] == next(iter(one.faults))
-    (kept,) = told["recordings"]["kept"]
+    (kept,) = values["recordings"]["kept"]
     with open_recording(tmp_path / KEPT / kept) as recording:
         assert any(tick.slot.start_ns == broken["now_ns"] for tick in ticks_of(recording))
-    assert any(f"{rule}: {broken['what']}" in line for line in lines(told))
+    assert any(f"{rule}: {broken['what']}" in line for line in lines(values))
 
 
 @pytest.mark.parametrize("fault", ["speed_limit_nan", "scan_noise", "scan_gone", "scan_blind_ahead"])
@@ -154,12 +154,12 @@ def test_driving_into_something_is_a_broken_rule_whatever_is_wrong_just_then(
     monkeypatch.setattr(judge, "AFTER_NS", round(QUICK_S) * NS_PER_S)
     one = soak(tmp_path, policy=Puppet(FORWARD))
     one.run(Until(robot_s=QUICK_S), silent)
-    told = result(one)
-    assert not passed(told)
+    values = result(one)
+    assert not passed(values)
     assert one.ground.contacts == len(one.judge.contacts) == one.judge.rules["contact"] > 0
     assert fault in {broken.fault for broken in one.judge.broken if broken.rule == "contact"}
-    assert any(f"under {fault}: contact: with something" in line for line in lines(told))
-    assert sum(told["contacts"].values()) == one.ground.contacts
+    assert any(f"under {fault}: contact: with something" in line for line in lines(values))
+    assert sum(values["contacts"].values()) == one.ground.contacts
     assert one.judge.contacts[0].v_mps > 0.3
 
 
@@ -204,8 +204,8 @@ def test_a_runtime_that_a_fault_ends_is_followed_by_another(tmp_path: Path, monk
     monkeypatch.setattr(fault_schedule, "LIFE_S", 0.0)
     one = soak(tmp_path)
     one.run(Until(robot_s=QUICK_S), silent)
-    told = result(one)
-    assert (told["runtimes"], told["violations"]) == (1 + one.faults["drive_lost"], {})
+    values = result(one)
+    assert (values["runtimes"], values["violations"]) == (1 + one.faults["drive_lost"], {})
 
 
 def test_a_runtime_that_ends_by_itself_is_a_broken_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,10 +35,10 @@ def test_a_signal_ends_all_processes_with_what_they_have_found(tmp_path: Path) -
     threading.Thread(target=interrupt, daemon=True).start()
     done = run("--hours", 99, "--jobs", 2, "--seed", 7, *where, *files)
     assert done.exit_code == 0, done.output
-    told = json.loads((tmp_path / "out.json").read_text())
-    assert [one["seed"] for one in told["processes"]] == [7, 8]
-    assert told["ticks"] == told["recordings"]["ticks"] == sum(one["ticks"] for one in told["processes"]) > 0
-    assert told["violations"] == {}
+    values = json.loads((tmp_path / "out.json").read_text())
+    assert [one["seed"] for one in values["processes"]] == [7, 8]
+    assert values["ticks"] == values["recordings"]["ticks"] == sum(one["ticks"] for one in values["processes"]) > 0
+    assert values["violations"] == {}
     assert "| violations | 0 |" in (tmp_path / "out.md").read_text().splitlines()
 
 
@@ -51,11 +51,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD)
-def test_a_mistake_is_one_line(arguments: list[object], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "expected"), BAD)
+def test_a_mistake_is_one_line(arguments: list[object], expected: str) -> None:
     done = run(*arguments)
     assert done.exit_code != 0
-    assert said in str(done.exception) + done.output
+    assert expected in str(done.exception) + done.output
 
 
 def process(seed: int, **changes: Any) -> dict[str, Any]:
@@ -73,11 +73,11 @@ GREW = {"what": "files", "middle": 9.0, "last": 12.0, "grown": 3.0, "per_hour": 
 
 
 def test_figures_of_processes_are_joined() -> None:
-    told = joined([process(1, faults={"e_stop": 2, "goal_lost": 1}), process(2, wall_s=900.0)])
-    assert (told["robot_hours"], told["wall_s"], told["speed"]) == (2.0, 900.0, 8.0)
-    assert told["faults"] == {"e_stop": 4, "goal_lost": 1}
-    assert told["recordings"]["ticks"] == 60
-    assert passed(told)
+    values = joined([process(1, faults={"e_stop": 2, "goal_lost": 1}), process(2, wall_s=900.0)])
+    assert (values["robot_hours"], values["wall_s"], values["speed"]) == (2.0, 900.0, 8.0)
+    assert values["faults"] == {"e_stop": 4, "goal_lost": 1}
+    assert values["recordings"]["ticks"] == 60
+    assert passed(values)
 
 
 def test_one_process_that_grows_or_breaks_a_rule_fails_all() -> None:

@@ -72,9 +72,9 @@ def test_what_grew_or_broke_fails_it() -> None:
     assert not passed_live(result(violations={"speed": 1}))
     assert not passed_live(result(reached=0))
     assert not passed_live(result(growth=[]))
-    said = list(live_lines(result(held=False, broken=["at 3.00 s: speed: too fast"])))
-    assert any("files 9.0 -> 12.0" in line and line.endswith("GREW") for line in said)
-    assert said[-1] == "at 3.00 s: speed: too fast"
+    lines = list(live_lines(result(held=False, broken=["at 3.00 s: speed: too fast"])))
+    assert any("files 9.0 -> 12.0" in line and line.endswith("GREW") for line in lines)
+    assert lines[-1] == "at 3.00 s: speed: too fast"
     assert "too short" in list(live_lines(result(growth=[])))[2]
 
 
@@ -99,8 +99,8 @@ def test_minutes_of_the_real_process_under_each_fault(tmp_path: Path, monkeypatc
         app, ["soak", "--processes", "--minutes", "2", "--out", str(tmp_path), "--json", str(file)]
     )
     assert done.exit_code == 0, done.output
-    told = json.loads(file.read_text())
-    assert set(told["faults"]) == set(FAULTS)
-    assert told["commands"] > 1000
-    assert told["goals"] >= 1
-    assert [row["what"] for row in told["growth"]] == list(NAMES)
+    read = json.loads(file.read_text())
+    assert set(read["faults"]) == set(FAULTS)
+    assert read["commands"] > 1000
+    assert read["goals"] >= 1
+    assert [row["what"] for row in read["growth"]] == list(NAMES)

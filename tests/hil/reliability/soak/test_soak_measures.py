@@ -201,8 +201,8 @@ def test_a_recovery_beyond_its_bounds_is_found() -> None:
     assert broken(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.50 m"
     assert broken(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
     assert broken(tries(4)) == ["try 4 within 60 s"]
-    asked = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]
-    assert broken(asked) == ["try 4 within 60 s"], "a new goal does not begin anew"
+    requested = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]
+    assert broken(requested) == ["try 4 within 60 s"], "a new goal does not begin anew"
 
 
 def test_a_drive_without_a_way_must_have_ended() -> None:

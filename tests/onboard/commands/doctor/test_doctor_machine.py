@@ -314,10 +314,10 @@ LOADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "level"), LOADS)
-def test_more_programs_than_cores_are_told(said: str, level: Level, tmp_path: Path) -> None:
-    found = host.load(tree(tmp_path, proc__loadavg=said))
-    assert (found.level, found.values["load_1min"]) == (level, float(said.split()[0]))
+@pytest.mark.parametrize(("expected", "level"), LOADS)
+def test_more_programs_than_cores_are_told(expected: str, level: Level, tmp_path: Path) -> None:
+    found = host.load(tree(tmp_path, proc__loadavg=expected))
+    assert (found.level, found.values["load_1min"]) == (level, float(expected.split()[0]))
 
 
 def test_a_system_that_says_nothing_of_its_load_or_of_a_sensor_is_no_fault(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def robot(section: DdsSection) -> Iterator[tuple[Wire, Wire]]:
     for name in ("odom", "e_stop"):
         runtime.reader(name)
     base.writer("odom")
-    heard = base.reader("cmd_vel")
-    assert wait_until(lambda: bool(heard.writers()), 5.0)
+    reader = base.reader("cmd_vel")
+    assert wait_until(lambda: bool(reader.writers()), 5.0)
     yield runtime, base
     runtime.close()
     base.close()

@@ -47,9 +47,9 @@ def test_recordings_that_this_user_may_not_see_are_a_finding() -> None:
             "(one,) = findings_of('disk', lambda: [disk(section, this_process())])\n"
             "print(one.level.name, one.found, one.remedy, sep='; ')"
         )
-        said = by_nobody(IMPORTS, program)
+        output = by_nobody(IMPORTS, program)
         refused = f"cannot be looked at by this user: {folder}/shut/recordings: Permission denied"
-        assert said == f"AMBER; {refused}; ask again with sudo\n"
+        assert output == f"AMBER; {refused}; ask again with sudo\n"
         program = program.replace("/shut/recordings", "/shut")
         assert f"{folder}/shut: Permission denied" in by_nobody(IMPORTS, program), "a folder that cannot be listed"
 
@@ -118,9 +118,9 @@ def test_who_records_as_a_service(state: dict[str, str], writer: Writer) -> None
 
 
 def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
-    told = permission_problem(Writer("no-such-user", tmp_path), tmp_path)
-    assert told is not None
-    assert (told.level, "there is no user no-such-user" in told.found) == (RED, True)
+    problem = permission_problem(Writer("no-such-user", tmp_path), tmp_path)
+    assert problem is not None
+    assert (problem.level, "there is no user no-such-user" in problem.found) == (RED, True)
 
 
 def test_who_asks_may_be_the_services_user(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_who_asks_may_be_the_services_user(tmp_path: Path) -> None:
     writer = Writer(os.environ.get("USER") if os.geteuid() else "root", tmp_path)
     assert permission_problem(writer, tmp_path / "recordings") is None
     for one in (writer, this_process()):
-        told = permission_problem(one, tmp_path / "file")
-        assert told is not None
-        assert (told.level, "cannot be used: Not a directory" in told.found) == (RED, True)
+        problem = permission_problem(one, tmp_path / "file")
+        assert problem is not None
+        assert (problem.level, "cannot be used: Not a directory" in problem.found) == (RED, True)
 
 
 @NEEDS_ROOT
@@ -140,9 +140,9 @@ def test_root_asks_for_the_services_user() -> None:
         writer, own, open_to_all = Writer("nobody", folder), folder / "own", folder / "open"
         for one in (own, open_to_all):
             one.mkdir()
-        told = disk(RecordSection(directory=Path("own/recordings"), min_free_mb=0.0, max_total_mb=1.0), writer)
-        assert (told.level, f"{own} cannot be written by nobody" in told.found) == (RED, True)
-        assert told.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
+        problem = disk(RecordSection(directory=Path("own/recordings"), min_free_mb=0.0, max_total_mb=1.0), writer)
+        assert (problem.level, f"{own} cannot be written by nobody" in problem.found) == (RED, True)
+        assert problem.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
         open_to_all.chmod(0o777)
         assert permission_problem(writer, open_to_all / "recordings") is None
         os.chown(own, NOBODY, NOBODY)
@@ -155,8 +155,8 @@ def test_root_asks_for_the_services_user() -> None:
 @NEEDS_ROOT
 def test_without_root_nobody_can_tell_for_another() -> None:
     with open_folder() as folder:
-        asked = f"permission_problem(Writer('root', Path('{folder}')), Path('{folder}'))"
-        program = f"one = {asked}\nprint(one.level.name, one.found)"
+        call = f"permission_problem(Writer('root', Path('{folder}')), Path('{folder}'))"
+        program = f"one = {call}\nprint(one.level.name, one.found)"
         assert by_nobody(IMPORTS, program) == f"AMBER only root can tell whether root may write at {folder}\n"
 
 
@@ -211,5 +211,5 @@ def test_a_services_configuration_that_this_user_may_not_read_is_not_passed_over
             f"doctor.INSTALLED = Path('{folder}/shut/onboard.toml')\nfound = doctor.examine(None, 0.5)\n"
             "print(found.exit_code, found.findings[0].found)"
         )
-        said = by_nobody(f"{IMPORTS}\nfrom onboard.commands.doctor import doctor", program)
-        assert said == f"2 {folder}/shut/onboard.toml: cannot be read: Permission denied\n"
+        output = by_nobody(f"{IMPORTS}\nfrom onboard.commands.doctor import doctor", program)
+        assert output == f"2 {folder}/shut/onboard.toml: cannot be read: Permission denied\n"

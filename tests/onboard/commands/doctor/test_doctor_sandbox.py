@@ -75,7 +75,7 @@ def test_the_doctor_says_what_the_service_finds(box: Machine) -> None:
 
 
 #   what systemd says                                          folder              what the doctor says of it
-TOLD = [
+UNITS = [
     ({}, "/media/ssd", ""),
     ({"ProtectSystem": "no"}, "/media/ssd", ""),
     ({"ProtectSystem": "strict"}, "/media/ssd", "/media/ssd is read-only for onboard.service"),
@@ -100,18 +100,18 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("told", "folder", "said"), TOLD)
-def test_what_a_unit_says_of_a_folder(told: dict[str, str], folder: str, said: str) -> None:
-    problem = sandbox_problem(sandbox(told), Path(folder))
-    assert (problem is None) == (not said)
-    assert problem is None or (said in problem.found and problem.level is Level.RED)
+@pytest.mark.parametrize(("unit", "folder", "expected"), UNITS)
+def test_what_a_unit_says_of_a_folder(unit: dict[str, str], folder: str, expected: str) -> None:
+    problem = sandbox_problem(sandbox(unit), Path(folder))
+    assert (problem is None) == (not expected)
+    assert problem is None or (expected in problem.found and problem.level is Level.RED)
 
 
 def test_a_folder_that_the_unit_keeps_read_only_is_red_and_the_line_that_opens_it_is_named(tmp_path: Path) -> None:
     section = RecordSection(directory=tmp_path, min_free_mb=0.0, max_total_mb=1.0)
     writer = Writer(None, tmp_path, Sandbox(read_only=("/",)))
-    told = disk(section, writer)
-    assert (told.level, told.found.count("read-only")) == (Level.RED, 1)
-    assert f"`ReadWritePaths={tmp_path}` below [Service] into /etc/systemd/system/onboard.service.d" in told.remedy
+    unit = disk(section, writer)
+    assert (unit.level, unit.found.count("read-only")) == (Level.RED, 1)
+    assert f"`ReadWritePaths={tmp_path}` below [Service] into /etc/systemd/system/onboard.service.d" in unit.remedy
     opened = Writer(None, tmp_path, Sandbox(read_only=("/",), writable=(str(tmp_path),)))
     assert disk(section, opened).level is not Level.RED

@@ -38,8 +38,8 @@ def changed(wheel: Path, release: str, appended: Mapping[str, bytes] = {}) -> Pa
         contents = {name: archive.read(name) for name in archive.namelist()}
     files = {name.replace(f"onboard-{before}.", f"onboard-{release}."): one for name, one in contents.items()}
     info = f"onboard-{release}.dist-info"
-    told = files[f"{info}/METADATA"].replace(f"Version: {before}".encode(), f"Version: {release}".encode())
-    files[f"{info}/METADATA"] = told
+    metadata = files[f"{info}/METADATA"].replace(f"Version: {before}".encode(), f"Version: {release}".encode())
+    files[f"{info}/METADATA"] = metadata
     for name, more in appended.items():
         files[name] += more
     del files[f"{info}/RECORD"]

@@ -48,9 +48,9 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: 
     done = install(box, wheel(wheels, FIRST), "--dry-run")
     assert done.returncode == 0, done.stderr
     assert re.match(r"would build 0\.1\.0-\w{12} beside the others\nwould write the default", done.stdout)
-    told = json.loads(install(box, wheel(wheels, FIRST), "--dry-run", "--json", "-").stdout)
-    assert told["steps"][:2] == ["build", "configure"]
-    assert (told["release"], told["before"], told["dry_run"]) == (FIRST, None, True)
+    result = json.loads(install(box, wheel(wheels, FIRST), "--dry-run", "--json", "-").stdout)
+    assert result["steps"][:2] == ["build", "configure"]
+    assert (result["release"], result["before"], result["dry_run"]) == (FIRST, None, True)
     assert not box.file("/opt/onboard").exists()
     assert not box.file("/etc/onboard").exists()
 
@@ -171,8 +171,8 @@ def test_an_end_in_the_middle_goes_back_first(installed: Machine, wheels: Path) 
     before = in_force(installed)
     process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
     subprocess.run(["kill", "-TERM", str(installer(process))], check=True)
-    _, said = process.communicate(timeout=LIMIT_S)
-    assert (process.returncode, said) == (KILLED_BY + signal.SIGTERM, "error: ended by SIGTERM\n")
+    _, output = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, output) == (KILLED_BY + signal.SIGTERM, "error: ended by SIGTERM\n")
     assert installed.running() == in_force(installed) == before
     assert overrides(installed) == []
 
@@ -196,15 +196,15 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     drop_in.write_text("[Service]\nEnvironment=OF_THIS_ROBOT=1\n")
     cache = installed.file("/var/cache/onboard/numba")
     cache.mkdir(parents=True)
-    told = json.loads(installed.onboard("uninstall", "--dry-run", "--json", "-").stdout)
-    assert "/opt/onboard" in told["removed"]
-    assert set(told["stays"]) == {
+    result = json.loads(installed.onboard("uninstall", "--dry-run", "--json", "-").stdout)
+    assert "/opt/onboard" in result["removed"]
+    assert set(result["stays"]) == {
         "/etc/onboard",
         f"/{drop_in.parent.relative_to(installed.file('/'))}",
         "/var/lib/onboard",
     }
-    said = installed.onboard("uninstall", "--dry-run").stdout
-    assert "would stop the service" in said
+    output = installed.onboard("uninstall", "--dry-run").stdout
+    assert "would stop the service" in output
     assert installed.running() == in_force(installed)
     done = installed.onboard("uninstall")
     assert done.returncode == 0, done.stderr

@@ -127,13 +127,13 @@ BEFORE = [
 ]
 
 
-@pytest.mark.parametrize(("active", "done", "said"), BEFORE)
-def test_the_old_one_is_put_back_as_it_was(active: str, done: str, said: str, told: Told) -> None:
+@pytest.mark.parametrize(("active", "done", "expected"), BEFORE)
+def test_the_old_one_is_put_back_as_it_was(active: str, done: str, expected: str, told: Told) -> None:
     told.new, told.seen = (
         NOT_READY,
         [Status(active, "success", "", "1", True), Status("failed", "timeout", "", "2", True)],
     )
-    went_back(told, NotReadyError, f"{NOT_READY}; .*{said}")
+    went_back(told, NotReadyError, f"{NOT_READY}; .*{expected}")
     assert told.asked == [*TRIED, "reload", done]
 
 
@@ -216,18 +216,18 @@ def test_an_old_one_that_does_not_come_up_either_is_told(told: Told, monkeypatch
 OTHERS = [(OLD, f"`onboard install --rollback` takes {OLD}"), (None, "there is none to go back to")]
 
 
-@pytest.mark.parametrize(("previous", "said"), OTHERS)
+@pytest.mark.parametrize(("previous", "expected"), OTHERS)
 def test_one_that_is_started_in_force_and_does_not_come_up_is_stopped(
-    previous: str | None, said: str, told: Told, monkeypatch: pytest.MonkeyPatch
+    previous: str | None, expected: str, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(told, "start", lambda *_: NOT_READY)
-    with pytest.raises(NotReadyError, match=f"{NEW}: {NOT_READY}; it is stopped, and {said}\\. "):
+    with pytest.raises(NotReadyError, match=f"{NEW}: {NOT_READY}; it is stopped, and {expected}\\. "):
         installation(told, current=NEW, previous=previous, running=None).do((Step.START,))
     assert told.asked == ["stop"]
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (
             FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
@@ -237,10 +237,10 @@ def test_one_that_is_started_in_force_and_does_not_come_up_is_stopped(
         (OSError(), "OSError"),
     ],
 )
-def test_what_a_disk_refuses_is_one_line(error: OSError, said: str) -> None:
+def test_what_a_disk_refuses_is_one_line(error: OSError, expected: str) -> None:
     with pytest.raises(InputError) as caught, os_errors_as_input_errors():
         raise error
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
     assert "\n" not in str(caught.value)
 
 

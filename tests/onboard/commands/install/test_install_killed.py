@@ -38,15 +38,15 @@ def killed(box: Machine, path: Path, step: str, after_s: float) -> list[str]:
     words = box.command(*onboard(*install_words(path)))
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
-    said = next((line for line in process.stdout if line.startswith(step)), None)
-    assert said is not None, f"it never said {step!r}: {process.communicate()[1]}"
+    step_line = next((line for line in process.stdout if line.startswith(step)), None)
+    assert step_line is not None, f"it never said {step!r}: {process.communicate()[1]}"
     try:
         process.wait(after_s)
     except subprocess.TimeoutExpired:
         subprocess.run(["kill", "-KILL", str(installer(process))], check=True)
     more = process.stdout.read().splitlines()
     process.communicate(timeout=LIMIT_S)
-    return [said, *more]
+    return [step_line, *more]
 
 
 #   step                                        how long after its beginning [s]
@@ -79,12 +79,12 @@ def test_an_upgrade_that_is_killed_leaves_a_whole_version_running_and_the_next_c
     assert again(box, wheel(wheels, "0.0.9"), "--downgrade").returncode == 0
     assert again(box, wheel(wheels, FIRST)).returncode == 0
     before = in_force(box)
-    said = killed(box, wheel(wheels, SECOND), step, after_s)
+    step_line = killed(box, wheel(wheels, SECOND), step, after_s)
     meant = in_force(box)
     assert meant.startswith((FIRST, SECOND))
     until(lambda: box.running().startswith((FIRST, SECOND)), LIMIT_S)
     if step != "delete versions":
-        assert meant == before or any(line.startswith("switch") for line in said), (
+        assert meant == before or any(line.startswith("switch") for line in step_line), (
             "what a boot would start, and what runs, is whole"
         )
     done = again(box, wheel(wheels, SECOND))

@@ -63,8 +63,8 @@ def test_a_pipe_that_is_closed_leaves_the_old_one_running(installed: Machine, wh
     assert process.stderr is not None
     until(lambda: on_trial(installed), LIMIT_S)
     process.stdout.close()  # as of `| head`, or of a `tee` that was ended
-    said, code = process.stderr.read(), process.wait(LIMIT_S)
-    assert (code, said.count("\n")) == (WENT_BACK, 1), said
-    assert f"not READY within 2 s (activating, result success); {before} runs again" in said
+    errors, code = process.stderr.read(), process.wait(LIMIT_S)
+    assert (code, errors.count("\n")) == (WENT_BACK, 1), errors
+    assert f"not READY within 2 s (activating, result success); {before} runs again" in errors
     assert installed.running() == in_force(installed) == before
     assert overrides(installed) == []

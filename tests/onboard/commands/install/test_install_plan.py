@@ -127,9 +127,9 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("order", "found", "changed", "said"), SAID)
-def test_what_is_said_at_the_end_is_so(order: Order, found: Found, changed: bool, said: str) -> None:
-    assert re.fullmatch(said, outcome(order, found, changed=changed))
+@pytest.mark.parametrize(("order", "found", "changed", "expected"), SAID)
+def test_what_is_said_at_the_end_is_so(order: Order, found: Found, changed: bool, expected: str) -> None:
+    assert re.fullmatch(expected, outcome(order, found, changed=changed))
 
 
 def test_an_older_one_that_was_not_asked_for_is_refused() -> None:

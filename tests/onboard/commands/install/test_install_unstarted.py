@@ -63,9 +63,9 @@ def test_one_that_does_not_come_up_then_is_taken_back_to_what_ran(box: Machine, 
     assert install(box, broken, "--no-start").returncode == 0
     done = install(box, broken)
     assert done.returncode == WENT_BACK, done.stdout
-    said = one_line(done)
-    assert "did not become READY" in said
-    assert f"{runs} runs again" in said
+    line = one_line(done)
+    assert "did not become READY" in line
+    assert f"{runs} runs again" in line
     assert box.running() == in_force(box) == runs
     assert overrides(box) == []
 

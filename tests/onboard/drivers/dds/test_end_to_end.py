@@ -123,18 +123,18 @@ def hear_until(
     `say` is called whenever nothing new is heard: what the node says once may be lost, as long as the runtime does not
     know it, however long the node has known the runtime.
     """
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     def arrived() -> bool:
         message = node.hear(topic, qos, SAY_AGAIN_S)
         if message is None:
             say()
             return False
-        heard.append(message["fields"])
+        received.append(message["fields"])
         return bool(wanted(message["fields"]))
 
     until(arrived, PATIENCE_S)
-    return heard
+    return received
 
 
 def speed(command: dict[str, Any]) -> tuple[float, float]:
@@ -394,16 +394,16 @@ def test_when_a_recording_ends_the_robot_stops_with_a_reason(here: Place) -> Non
         here.wire.reader("state"),
         here.wire.reader("diagnostics"),
     )
-    heard: list[str] = []
+    received: list[str] = []
     with here.run("--json", "result.json", config=office(here, loop=False)) as runtime:
         runtime.wait_for("ready")
 
         def stopped() -> bool:
             wheels_say(here)
-            heard.extend(message.sample.data for message in states.take())
-            if "navigating" not in heard:
+            received.extend(message.sample.data for message in states.take())
+            if "navigating" not in received:
                 goal.write(ros_goal(wall_ns(), "base_link", Pose(3.0, 0.0, 0.0)))
-            return heard[-1:] == [f"stopped: input lost for {LOST_S:g} s"]
+            return received[-1:] == [f"stopped: input lost for {LOST_S:g} s"]
 
         until(stopped, PATIENCE_S)
         diagnostics.take()

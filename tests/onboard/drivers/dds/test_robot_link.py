@@ -22,11 +22,11 @@ from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, Sender, hea
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 STAMP_NS = 1_700_000_000_000_000_000
-HEARD_NS = 1000
+RECEIVED_NS = 1000
 
 
 def test_a_tick_without_messages_is_empty(wires):
-    assert DdsInputs(wires[0]).take(HEARD_NS) == Inputs(now_ns=HEARD_NS)
+    assert DdsInputs(wires[0]).take(RECEIVED_NS) == Inputs(now_ns=RECEIVED_NS)
 
 
 def test_a_tick_takes_everything_once(wires):
@@ -40,15 +40,15 @@ def test_a_tick_takes_everything_once(wires):
     sender.send("obstacle", Bool(True))
     sender.send("e_stop", Bool(False))
     sender.send("cmd_vel_teleop", ros_twist(twist))
-    taken = inputs.take(HEARD_NS)
+    taken = inputs.take(RECEIVED_NS)
     assert [message.stamp_ns - STAMP_NS for message in taken.odometry] == [0, 1, 2]
     assert [message.twist.v_mps for message in taken.odometry] == [0.0, 0.1, 0.2]
-    assert {message.arrival_ns for message in taken.odometry} == {HEARD_NS}
+    assert {message.arrival_ns for message in taken.odometry} == {RECEIVED_NS}
     assert taken.fixes[0].pose.y_m == 2.0
     assert [goal.frame_id for goal in taken.goals] == ["odom", "map"]
     assert (taken.cancel, taken.obstacle, taken.e_stop) == (True, True, False)
-    assert (taken.teleop.arrival_ns, taken.teleop.twist) == (HEARD_NS, twist)
-    again = inputs.take(HEARD_NS + 1)
+    assert (taken.teleop.arrival_ns, taken.teleop.twist) == (RECEIVED_NS, twist)
+    again = inputs.take(RECEIVED_NS + 1)
     assert (again.odometry, again.fixes, again.goals, again.cancel) == ((), (), (), False)
     assert (again.obstacle, again.e_stop, again.teleop) == (True, False, taken.teleop)
 
@@ -56,7 +56,7 @@ def test_a_tick_takes_everything_once(wires):
 def test_a_fix_in_another_frame_is_left_out_and_counted(wires):
     inputs, sender = DdsInputs(wires[0]), Sender(*wires)
     sender.send("amcl_pose", ros_fix(STAMP_NS, "odom", Pose(0.0, 0.0, 0.0), (0.1, 0.1, 0.1)))
-    assert inputs.take(HEARD_NS).fixes == ()
+    assert inputs.take(RECEIVED_NS).fixes == ()
     assert inputs.dropped() == {"undecodable": 0, "amcl_pose not in frame map": 1, "too many goals": 0}
 
 
@@ -68,13 +68,13 @@ def test_commands_arrive_and_the_last_is_a_stop(stamped):
     drive = DdsDrive(ours)
     assert ours.writer("cmd_vel").wait_for_reader(PATIENCE_S)
     assert wait_until(lambda: bool(reader.writers()), PATIENCE_S)
-    heard = []
+    received = []
     for act in (lambda: drive.send(Twist(0.6, -2.0)), drive.close, drive.close):
         act()
-        heard += [message.sample.twist if stamped else message.sample for message in reader.take()]
+        received += [message.sample.twist if stamped else message.sample for message in reader.take()]
     ours.close()
     base.close()
-    pairs = [(sample.linear.x, sample.angular.z) for sample in heard]
+    pairs = [(sample.linear.x, sample.angular.z) for sample in received]
     assert pairs[:2] == [(0.6, -2.0), (STOP.v_mps, STOP.w_radps)]
     assert set(pairs[1:]) == {(STOP.v_mps, STOP.w_radps)}, "the stop is said again until it is acknowledged"
 
@@ -98,19 +98,19 @@ def test_outputs_are_heard(wires):
     outputs.diagnostics([("scan", 0, "fine", {"bins": 180})], STAMP_NS)
     outputs.transforms(Pose(1.0, 0.0, 0.0), Pose(0.0, 2.0, 0.0), STAMP_NS)
     outputs.cameras(STAMP_NS)
-    heard = {name: hear(reader)[0].sample for name, reader in readers.items()}
-    assert heard["scan"].ranges[10] == math.inf
-    assert heard["state"].data == "stopped: e_stop"
-    assert heard["diagnostics"].status[0].hardware_id == "robot"
-    assert [(t.header.frame_id, t.child_frame_id) for t in heard["tf"].transforms] == [
+    received = {name: hear(reader)[0].sample for name, reader in readers.items()}
+    assert received["scan"].ranges[10] == math.inf
+    assert received["state"].data == "stopped: e_stop"
+    assert received["diagnostics"].status[0].hardware_id == "robot"
+    assert [(t.header.frame_id, t.child_frame_id) for t in received["tf"].transforms] == [
         ("odom", "base_link"),
         ("map", "odom"),
     ]
-    assert [t.child_frame_id for t in heard["tf_static"].transforms] == [
+    assert [t.child_frame_id for t in received["tf_static"].transforms] == [
         f"{name}_optical_frame" for name in [*MOUNTS.depth, *MOUNTS.color]
     ]
-    assert heard["front/depth/camera_info"].k[0] == MOUNTS.depth["front"].fx
-    assert heard["color/camera_info"].width == 256
+    assert received["front/depth/camera_info"].k[0] == MOUNTS.depth["front"].fx
+    assert received["color/camera_info"].width == 256
 
 
 def test_the_namespace_reaches_the_robots_own_frames_when_asked():
@@ -124,15 +124,15 @@ def test_the_namespace_reaches_the_robots_own_frames_when_asked():
     outputs.transforms(Pose(1.0, 0.0, 0.0), Pose(0.0, 2.0, 0.0), STAMP_NS)
     outputs.cameras(STAMP_NS)
     outputs.scan(scan(), STAMP_NS)
-    heard = {name: hear(reader)[0].sample for name, reader in readers.items()}
+    received = {name: hear(reader)[0].sample for name, reader in readers.items()}
     wire.close()
     watcher.close()
-    moving = [(t.header.frame_id, t.child_frame_id) for t in heard["tf"].transforms]
+    moving = [(t.header.frame_id, t.child_frame_id) for t in received["tf"].transforms]
     assert moving == [("r7/odom", "r7/base_link"), ("map", "r7/odom")]
-    fixed = [(t.header.frame_id, t.child_frame_id) for t in heard["tf_static"].transforms]
+    fixed = [(t.header.frame_id, t.child_frame_id) for t in received["tf_static"].transforms]
     assert fixed == [("r7/base_link", f"r7/{name}_optical_frame") for name in [*MOUNTS.depth, *MOUNTS.color]]
-    assert heard["scan"].header.frame_id == "r7/base_link"
-    assert heard["front/depth/camera_info"].header.frame_id == "r7/front_optical_frame"
+    assert received["scan"].header.frame_id == "r7/base_link"
+    assert received["front/depth/camera_info"].header.frame_id == "r7/front_optical_frame"
 
 
 #   configuration, odometry and base frame
@@ -144,9 +144,9 @@ FRAMES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "odom", "base"), FRAMES)
-def test_frames_of_a_configuration_read_again_are_the_same(said, odom, base):
-    once = DdsSection.model_validate(said)
+@pytest.mark.parametrize(("expected", "odom", "base"), FRAMES)
+def test_frames_of_a_configuration_read_again_are_the_same(expected, odom, base):
+    once = DdsSection.model_validate(expected)
     again = DdsSection.model_validate(once.model_dump())
     assert (once.odom_frame, once.base_frame, once.map_frame) == (odom, base, "map")
     assert again == once

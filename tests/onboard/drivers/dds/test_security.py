@@ -29,7 +29,7 @@ from tests.rigs.network.secure_peer import PYTHON, SCRIPT, WHOLE, environment
 
 NOW = datetime.datetime.now(datetime.timezone.utc)
 CONFIG = Config(dds=DdsSection(domain=DOMAIN))
-HEARD_S = 30.0
+RECEIVED_S = 30.0
 plugins = pytest.mark.skipif(
     not WHOLE.exists(), reason="no Cyclone with security plugins here: `make test` prepares .venv-secure"
 )
@@ -179,8 +179,8 @@ def peers():
 
 def values(reader):
     """Return what a reader heard, once its input has ended."""
-    heard, _ = reader.communicate("\n", timeout=HEARD_S)
-    return {float(line) for line in heard.split()}
+    received, _ = reader.communicate("\n", timeout=RECEIVED_S)
+    return {float(line) for line in received.split()}
 
 
 @plugins

@@ -97,7 +97,7 @@ def test_the_plugins_take_the_permissions_at_their_word(keystore):
 @ros
 def test_a_node_finds_its_keys_and_refuses_to_speak_without_plugins(keystore):
     """The wheels of ROS 2 at hand have a Fast DDS without security: so nothing more of a node can be shown here."""
-    told = {
+    environment = {
         "ROS_SECURITY_ENABLE": "true",
         "ROS_SECURITY_STRATEGY": "Enforce",
         "ROS_SECURITY_KEYSTORE": str(keystore),
@@ -106,7 +106,7 @@ def test_a_node_finds_its_keys_and_refuses_to_speak_without_plugins(keystore):
     }
     done = subprocess.run(
         [str(ROS_PYTHON), "-c", "import rclpy; rclpy.init(); rclpy.create_node('base')"],
-        env={**os.environ, **LOOPBACK, **told}, capture_output=True, text=True, timeout=WAIT_S, check=False,
+        env={**os.environ, **LOOPBACK, **environment}, capture_output=True, text=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
     assert done.returncode != 0
     assert f"Found security directory: {keystore / 'enclaves' / 'base'}" in done.stdout + done.stderr

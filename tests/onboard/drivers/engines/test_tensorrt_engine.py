@@ -102,10 +102,10 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said", "half"), NAMES)
-def test_only_recognised_layers_may_be_half(name, said, half):
-    assert may_be_half(name, said, PREFIXES) is half
-    assert not may_be_half(name, said, ())
+@pytest.mark.parametrize(("name", "expected", "half"), NAMES)
+def test_only_recognised_layers_may_be_half(name, expected, half):
+    assert may_be_half(name, expected, PREFIXES) is half
+    assert not may_be_half(name, expected, ())
 
 
 def network_layers() -> dict[str, Layer]:
@@ -383,9 +383,9 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("refuse", "said"), REFUSALS, ids=[row[0].__name__ for row in REFUSALS])
-def test_what_tensorrt_refuses_ends_the_start_and_releases_the_context(machine, model, tmp_path, refuse, said):
+@pytest.mark.parametrize(("refuse", "expected"), REFUSALS, ids=[row[0].__name__ for row in REFUSALS])
+def test_what_tensorrt_refuses_ends_the_start_and_releases_the_context(machine, model, tmp_path, refuse, expected):
     refuse(machine)
-    with pytest.raises(EngineError, match=said):
+    with pytest.raises(EngineError, match=expected):
         TensorRtEngine(model, load_manifest(model), tmp_path / "cache")
     assert machine.log[-2:] == ["pop", "detach"]

@@ -43,8 +43,8 @@ def test_recorded_frames_come_back_bit_for_bit(recording: Path) -> None:
 def test_a_live_device_gives_every_frame_bit_for_bit() -> None:
     """The same through a pipeline, as a device with a serial number."""
     info, *frames, ended = map(json.loads, run("live", SCENE))
-    told = {"serial": SERIAL, "name": "Software Camera", "firmware": "1.2.3"}
-    assert info["device"] == {**told, "usb_type": "", "recommended": "", "port": ""}
+    fields = {"serial": SERIAL, "name": "Software Camera", "firmware": "1.2.3"}
+    assert info["device"] == {**fields, "usb_type": "", "recommended": "", "port": ""}
     expected = [[SCENE.stamp_ns(index), zlib.crc32(SCENE.image(index).tobytes()), True] for index in range(SCENE.count)]
     assert frames == expected
     assert ended is False

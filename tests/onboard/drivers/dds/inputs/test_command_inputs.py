@@ -15,7 +15,7 @@ from onboard.values.messages import Pose
 from tests.rigs.network.loopback import Sender
 
 #   asked (time [s], how many)                    granted
-ASKED = [
+REQUESTS = [
     ([(0.0, 1)], [1]),
     ([(0.0, 10)], [10]),
     ([(0.0, 11), (0.0, 1)], [10, 0]),
@@ -26,18 +26,18 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "granted"), ASKED)
-def test_so_many_pass(asked, granted):
+@pytest.mark.parametrize(("requested", "granted"), REQUESTS)
+def test_so_many_pass(requested, granted):
     allowance = Allowance(per_s=2, most=10)
-    assert [allowance.grant(count, int(at_s * NS_PER_S)) for at_s, count in asked] == granted
+    assert [allowance.grant(count, int(at_s * NS_PER_S)) for at_s, count in requested] == granted
 
 
 @given(st.lists(st.tuples(st.integers(0, 3 * NS_PER_S), st.integers(0, 40)), max_size=40))
 def test_in_no_time_more_than_the_first_and_the_rate(steps):
     allowance, now_ns, total = Allowance(GOALS_PER_S, GOALS_AT_ONCE), 0, 0
-    for later_ns, asked in steps:
+    for later_ns, requested in steps:
         now_ns += later_ns
-        total += allowance.grant(asked, now_ns)
+        total += allowance.grant(requested, now_ns)
         assert total <= GOALS_AT_ONCE + now_ns * GOALS_PER_S / NS_PER_S
 
 

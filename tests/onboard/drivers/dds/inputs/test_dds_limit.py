@@ -22,11 +22,11 @@ STAMP_NS = 1_700_000_000 * 10**9
 SPEED_LIMITS = [(False, 0.5, 0.5), (True, 50.0, 0.4), (False, 0.0, 0.0), (True, 0.0, 0.0)]
 
 
-@pytest.mark.parametrize(("percentage", "said", "taken"), SPEED_LIMITS)
-def test_a_speed_limit_is_taken_in_metres_a_second_and_stays(wires, percentage, said, taken):
+@pytest.mark.parametrize(("percentage", "expected", "taken"), SPEED_LIMITS)
+def test_a_speed_limit_is_taken_in_metres_a_second_and_stays(wires, percentage, expected, taken):
     inputs, sender = DdsInputs(wires[0], limits=LimitsSection(v_max_mps=0.8)), Sender(*wires)
     assert inputs.take(1).speed_limit_mps is None
-    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), percentage, said))
+    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), percentage, expected))
     assert inputs.take(2).speed_limit_mps == pytest.approx(taken)
     assert inputs.take(3).speed_limit_mps == pytest.approx(taken)
 
@@ -48,13 +48,13 @@ TICKS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), TICKS)
-def test_words_of_one_tick_lose_no_limit_and_a_bad_one_reaches_the_limits_once(wires, words, told):
+@pytest.mark.parametrize(("words", "mps"), TICKS)
+def test_words_of_one_tick_lose_no_limit_and_a_bad_one_reaches_the_limits_once(wires, words, mps):
     inputs, sender = DdsInputs(wires[0]), Sender(*wires)
     sender.send("speed_limit", *map(limit, words))
     assert wires[1].writer("speed_limit").wait_for_acks(PATIENCE_S)
-    taken = [inputs.take(tick).speed_limit_mps for tick in range(len(told))]
-    assert taken == pytest.approx(told, nan_ok=True)
+    taken = [inputs.take(tick).speed_limit_mps for tick in range(len(mps))]
+    assert taken == pytest.approx(mps, nan_ok=True)
 
 
 def test_a_bad_word_leaves_the_senders_own_limit(wires):
@@ -68,9 +68,9 @@ def test_a_bad_word_leaves_the_senders_own_limit(wires):
 def test_of_several_senders_the_least_counts_and_each_lifts_only_its_own(wires):
     inputs, other = DdsInputs(wires[0]), Wire(SECTION)
     one, two = Sender(*wires), Sender(wires[0], other)
-    for number, (sender, word, told) in enumerate([(one, 0.3, 0.3), (two, 0.5, 0.3), (two, 0.0, 0.3), (one, 0.0, 0.0)]):
+    for number, (sender, word, mps) in enumerate([(one, 0.3, 0.3), (two, 0.5, 0.3), (two, 0.0, 0.3), (one, 0.0, 0.0)]):
         sender.send("speed_limit", limit(word))
-        assert inputs.take(number).speed_limit_mps == told
+        assert inputs.take(number).speed_limit_mps == mps
     other.close()
 
 
