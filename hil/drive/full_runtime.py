@@ -137,7 +137,7 @@ class _Judge:
         """Request the goal in its tick, then record the tick. Stop the runtime at the end of the drive."""
         ticks = record.slot.number - self._began
         if ticks == -1:
-            self._inbox.asked.append(goal_request(self._setting, self._episode, record.slot.start_ns))
+            self._inbox.requests.append(goal_request(self._setting, self._episode, record.slot.start_ns))
         if ticks < 0 or self._ended:
             return
         self._keep(record, ticks)

@@ -86,7 +86,7 @@ class SimulatedInbox:
         self._sensors = sensors or Cameras(robot)
         self._time_ns = start_ns
         self._newest = Inputs(start_ns)
-        self.asked: list[GoalRequest] = []
+        self.requests: list[GoalRequest] = []
         self.sent: list[Twist] = []
 
     def take(self, now_ns: int) -> Inputs:
@@ -96,7 +96,7 @@ class SimulatedInbox:
         while self._time_ns + STEP_NS <= now_ns:
             self._time_ns += STEP_NS
             self._step(odometry, fixes)
-        goals, self.asked = tuple(self.asked), []
+        goals, self.requests = tuple(self.requests), []
         return replace(self._newest, now_ns=now_ns, odometry=tuple(odometry), fixes=tuple(fixes), goals=goals)
 
     def send(self, command: Twist) -> None:

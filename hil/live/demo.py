@@ -22,7 +22,7 @@ from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
 from hil.physics.kernel_effects import load_robot_kernels
-from hil.scene.crowd_file import CrowdOptions, asked_crowd
+from hil.scene.crowd_file import CrowdOptions, requested_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
@@ -127,7 +127,7 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter, signals:
     body = body_of(base.robot)
     with preparing(f"map {options.map_name}"):
         scenario = choose(options.map_name, options.seed, options.episode, body)
-        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
+        requested_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
         space = free_space(scenario.world, body)
         episodes = tour(space, scenario.episode, options.goals, options.seed)
     files = Files(options.out.resolve(), scenario.label, base, ("sim", "run"))

@@ -63,7 +63,7 @@ def result_of(
 
     scans: capture time (CLOCK_MONOTONIC [ns]) and sensor_msgs/LaserScan, in their order
     """
-    sim, run = told(files.result("sim")), told(files.result("run"))
+    sim, run = read_result(files.result("sim")), read_result(files.result("run"))
     goals = judged(legs, np.array(sim["trace"]), sim["lived_ns"])
     result = {
         "reached": all(goal["reached"] for goal in goals),
@@ -141,7 +141,7 @@ def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64],
     return moments
 
 
-def told(file: Path) -> dict[str, Any]:
+def read_result(file: Path) -> dict[str, Any]:
     """Return the JSON result that a process wrote at its exit. Raises OnboardError if it is missing or invalid."""
     try:
         values: dict[str, Any] = json.loads(file.read_text())

@@ -55,7 +55,7 @@ class Link:
         elif self._stops_on_liveliness_lost and not self._commands.alive():
             robot.command(STOP)
 
-    def tell(self, sensed: Sensed, number: int) -> None:
+    def publish(self, sensed: Sensed, number: int) -> None:
         """Publish odometry, the fix if there is a new fix, and contact. number: number of the tick."""
         stamp_ns, frames = wall_ns(), self._section
         motion = sensed.odometry
@@ -135,7 +135,7 @@ async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float
             for _ in range(slot.missed):
                 robot.step(images=False)
             rendering.look()
-            link.tell(robot.step(images=False), slot.number)
+            link.publish(robot.step(images=False), slot.number)
             life.lived_ns = slot.start_ns
 
 

@@ -85,7 +85,7 @@ def choice(number: int) -> Choice:
     return Choice(f"{twist.v_mps:g}", f"{twist.w_radps:+g}" if twist.w_radps else "0")
 
 
-def told(number: int) -> str:
+def action_text(number: int) -> str:
     """Return an action in words."""
     forward, turning = choice(number)
     return f"{forward} m/s, {turning} rad/s" if turning else forward

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hil.replay.compare import Compared
 from hil.replay.other_policy import Moment, Opinion
 from hil.report.charts import ScanPicture, scan_picture
-from hil.report.confusion_matrix import Confusion, confusion_of, parted, told
+from hil.report.confusion_matrix import Confusion, action_text, confusion_of, parted
 from hil.report.session_metrics import plural
 from hil.report.timeline import shown
 
@@ -131,7 +131,7 @@ def _of_opinion(found: Opinion) -> Verdict:
 
 
 def _disagreement(one: Moment) -> Disagreement:
-    return Disagreement(one.tick, one.t_s, told(one.recorded), told(one.decided), one.margin)
+    return Disagreement(one.tick, one.t_s, action_text(one.recorded), action_text(one.decided), one.margin)
 
 
 def _value(value: object) -> str:

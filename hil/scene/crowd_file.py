@@ -67,7 +67,7 @@ def crowd_near(space: FreeSpace, episode: Episode, seed: int, pedestrians: int, 
     return make_crowd(space, seed, pedestrians, robots, (start,), (start, episode.goal_xy_m))
 
 
-def asked_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
+def requested_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
     """Return the crowd of an episode, drawn near its start and goal or read from a file; None without characters.
 
     Raises InputError, and ConfigError for an invalid file.

@@ -123,7 +123,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
         check_cameras(mounts, config.cameras)
-        notifier.say(f"STATUS=preparing {config.policy.model}")
+        notifier.send(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))

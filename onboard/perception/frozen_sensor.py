@@ -52,7 +52,7 @@ class UnchangedWatch:
     def __init__(self, limit_m: float) -> None:
         self._limit_m = limit_m
         self._way_m = 0.0
-        self._heard: OdometryMessage | None = None
+        self._odometry: OdometryMessage | None = None
         self._pictures: dict[str, _Picture] = {}
 
     def believed(self, frames: Mapping[str, DepthFrame], odometry: Sequence[OdometryMessage]) -> dict[str, DepthFrame]:
@@ -90,7 +90,7 @@ class UnchangedWatch:
         return f"the same picture over a way of {way_m:.2f} m, limit {self._limit_m:g} m"
 
     def _move(self, message: OdometryMessage) -> None:
-        before, self._heard = self._heard, message
+        before, self._odometry = self._odometry, message
         if before is None:
             return
         elapsed_s = min((message.arrival_ns - before.arrival_ns) / NS_PER_S, LONGEST_STEP_S)

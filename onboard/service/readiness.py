@@ -64,7 +64,7 @@ def await_machine(
         if now_s() - began_s >= PATIENCE_S:
             raise DriverError(f"{'; '.join(missing)} (waited for {PATIENCE_S:g} s)")
         if missing != reported:
-            notifier.say(f"STATUS=waiting: {'; '.join(missing)}")
+            notifier.send(f"STATUS=waiting: {'; '.join(missing)}")
         for line in missing:
             if line not in reported:
                 log.warning("waiting", missing=line)

@@ -73,7 +73,7 @@ class Notifier:
         """Return whether there is a service manager."""
         return self._socket is not None
 
-    def say(self, *words: str) -> None:
+    def send(self, *words: str) -> None:
         """Send assignments such as "READY=1". A line break would begin another assignment, so it becomes a space."""
         if self._socket is None:
             return
@@ -90,7 +90,7 @@ class Notifier:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Send the reason of the end as the last status, for `systemctl status`, and close the socket."""
-        self.say(f"STATUS={_reason(error)}")
+        self.send(f"STATUS={_reason(error)}")
         self.close()
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Service:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Send STOPPING=1, so that systemd expects no watchdog while cameras and recording close."""
-        self._notifier.say("STOPPING=1")
+        self._notifier.send("STOPPING=1")
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Send the watchdog; send READY when all cameras are ready, and the status when it changes."""
@@ -136,7 +136,7 @@ class Service:
             log.info("service_ready", blind=self._blind())
         if begins or now_ns - self._status_ns >= STATUS_NS:
             words += self._changed_status(record.state, missing, now_ns)
-        self._notifier.say(*words)
+        self._notifier.send(*words)
 
     def _changed_status(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
         """Return the assignment of the status line, if it has changed."""

@@ -269,7 +269,7 @@ def read_environment(content: bytes, folder: Path) -> None:
     stop_base.log_end({"SERVICE_RESULT": text, "EXIT_CODE": text, "EXIT_STATUS": text})
     journald.is_ours(1, {journald.STREAM: text})
     with Notifier({NOTIFY_SOCKET: text.lstrip("/") if text.startswith("/") else text}) as notifier:
-        notifier.say("READY=1", f"STATUS={text}")
+        notifier.send("READY=1", f"STATUS={text}")
     journald.entry(None, "info", {"event": text, text: text})
     domain_id(DdsSection(), {"ROS_DOMAIN_ID": text})
 

@@ -73,18 +73,18 @@ class _Script:
 
     def begin(self, runtime: Runtime, goal: Pose, frame_id: str, limit_s: float) -> None:
         self._runtime, self._goal, self._frame_id, self._limit_s = runtime, goal, frame_id, limit_s
-        self._asked_ns: int | None = None
+        self._goal_ns: int | None = None
 
     def tick(self, record: TickRecord, counters: object) -> None:
         """Keep the tick. Request the goal after `SETTLE_S`, and stop the runtime at the end of the drive."""
         self.ticks.append(record)
         now_ns = record.slot.start_ns
-        if self._asked_ns is None:
+        if self._goal_ns is None:
             if now_ns - self.ticks[0].slot.start_ns >= SETTLE_S * NS_PER_S:
-                self._asked_ns = now_ns
+                self._goal_ns = now_ns
                 self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
             return
-        self.driven_s = (now_ns - self._asked_ns) / NS_PER_S
+        self.driven_s = (now_ns - self._goal_ns) / NS_PER_S
         ended = not drives(record.state)
-        if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
+        if (ended and now_ns - self._goal_ns > STEP_NS) or self.driven_s > self._limit_s:
             self._runtime.stop()

@@ -20,7 +20,7 @@ from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
-from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
+from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, requested_crowd
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
 from onboard.commands.cli import (
@@ -106,7 +106,7 @@ def sim(
     with preparing(f"map {map_name}"):
         scenario = choose(map_name, seed, episode, body)
         world, pose = scenario.world, asked or scenario.episode.start
-        others = asked_crowd(
+        others = requested_crowd(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)

@@ -46,14 +46,14 @@ def kills_command(
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
     bound = stated_bound(given, stop_on_liveliness_lost)
 
-    def tell(number: int, kill: Kill) -> None:
+    def show(number: int, kill: Kill) -> None:
         console.print(
             f"{number + 1:3d}: at {kill.v_mps:+.2f} m/s, {kill.w_radps:+.2f} rad/s: rolled {kill.way_m:.2f} m, "
             f"{kill.time_s:.2f} s"
         )
 
     trial = Trial(given, out.resolve(), times, seed, stop_on_liveliness_lost)
-    result = as_json(run_trial(trial, tell), bound)
+    result = as_json(run_trial(trial, show), bound)
     print_result(console, result)
     if json_file is not None:
         write_json(json_file, result)

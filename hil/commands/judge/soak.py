@@ -154,7 +154,7 @@ class _Soaking:
         body = body_of(config.robot)
         console = Console(stderr=self.on_standard_error, highlight=False)
 
-        def tell(soak: Soak) -> None:
+        def show(soak: Soak) -> None:
             console.print(progress_line(soak, seed.number), markup=False, soft_wrap=True)
 
         with Signals() as signals:
@@ -164,7 +164,7 @@ class _Soaking:
             soak = Soak(robot, buildings, (seed.folder / "recordings").resolve(), seed.number)
             signals.stop_with(soak.stop)
             try:
-                soak.run(self.until, tell, [_Ended(soak, self.ended)])
+                soak.run(self.until, show, [_Ended(soak, self.ended)])
             finally:
                 policy.close()
         return result_of(soak, seed.number)

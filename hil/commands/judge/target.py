@@ -17,7 +17,7 @@ from hil.live.dashboard import preparing
 from hil.live.target.figures import table
 from hil.live.target.goals import Place, choose_place
 from hil.live.target.phases import COMPLETE, Stage
-from hil.live.target.run import Tell, run_target
+from hil.live.target.run import Report, run_target
 from hil.live.target.target_config import Network, desktop_section, run_line, target_config, write_target
 from hil.physics.collision_world import body_of
 from onboard.assembly.assembly import check_files
@@ -63,8 +63,8 @@ def target(
         )
         sys.stderr.flush()
         mounts, place, robot = _world(given, map_name, seed)
-        with _showing(count) as tell:
-            result = run_target(wire, robot, mounts, place, count, given.rates, tell)
+        with _showing(count) as show:
+            result = run_target(wire, robot, mounts, place, count, given.rates, show)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:
@@ -85,14 +85,14 @@ def _world(given: Config, map_name: str, seed: int) -> tuple[Mounts, Place, Simu
 
 
 @contextlib.contextmanager
-def _showing(count: int) -> Iterator[Tell]:
+def _showing(count: int) -> Iterator[Report]:
     """Yield a function that shows the progress: a bar on a terminal, elsewhere a line per stage."""
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=count)
         shown: list[Stage] = []
 
-        def tell(stage: Stage, done: int) -> None:
+        def show(stage: Stage, done: int) -> None:
             if shown[-1:] != [stage]:
                 shown.append(stage)
                 bar.update(task, description=stage.value)
@@ -102,4 +102,4 @@ def _showing(count: int) -> Iterator[Tell]:
             if stage is Stage.MEASURING:
                 bar.update(task, completed=done)
 
-        yield tell
+        yield show

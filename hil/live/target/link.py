@@ -39,10 +39,10 @@ class TargetLink(Link):
         self._posed_ns: dict[int, int] = {}
         self._stamp_ns = 0
 
-    def tell_pose(self, sensed: Sensed, number: int, tick: int) -> None:
+    def publish_pose(self, sensed: Sensed, number: int, tick: int) -> None:
         """Publish the sensed values of `tick`, and record the time. number: number of the slot."""
         self._posed_ns = {tick: time.monotonic_ns(), **dict(list(self._posed_ns.items())[:SHOWN_AT_ONCE])}
-        self.tell(sensed, number)
+        self.publish(sensed, number)
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
         """Render all due images, then publish them with the same stamp. depth, color: which images are due."""

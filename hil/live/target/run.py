@@ -36,7 +36,7 @@ CANCEL_TICKS = 15
 """Period of the cancel message [ticks] until the robot stands. The repetition covers a lost message."""
 REST_MPS, REST_RADPS = 0.02, 0.05
 
-Tell = Callable[[Stage, int], None]
+Report = Callable[[Stage, int], None]
 """Callback for every tick, with the stage and the number of round trips so far."""
 
 
@@ -59,21 +59,21 @@ class Desktop:
         self.session = Session(count, self._clock.now_ns())
         self._readers = EventReaders(wire, self._happened)
 
-    async def run(self, tell: Tell) -> None:
-        """Simulate at the base's rate until the session is over. tell: called every tick. Raises DriverError."""
+    async def run(self, report: Report) -> None:
+        """Simulate at the base's rate until the session is over. report: called every tick. Raises DriverError."""
         with contextlib.closing(RenderThread(self._robot, self._link)) as rendering:
             async for slot in grid(self._clock, round(NS_PER_S / TICK_HZ)):
                 self._listen()
                 stage = self._advance()
                 if stage is Stage.OVER:
                     return
-                tell(stage, len(self._matcher.trips.command))
+                report(stage, len(self._matcher.trips.command))
                 self._ask(stage, slot.number)
                 self._link.hear(self._robot)
                 for _ in range(slot.missed):
                     self._robot.step(images=False)
                 sensed = self._robot.step(images=False)
-                self._link.tell_pose(sensed, slot.number, self._robot.glance().tick)
+                self._link.publish_pose(sensed, slot.number, self._robot.glance().tick)
                 rendering.look()
                 self._count(ticks_here=1, missed_here=slot.missed)
 
@@ -177,11 +177,11 @@ class Desktop:
 
 
 def run_target(
-    wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int, rates: RatesSection, tell: Tell
+    wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int, rates: RatesSection, report: Report
 ) -> dict[str, Any]:
     """Measure `count` round trips, or until a signal. Bring the base to rest and return the measured values.
 
-    tell: called every tick with the stage and the number of round trips so far
+    report: called every tick with the stage and the number of round trips so far
     Raises DriverError if another base is on the domain, and OnboardError if the target was never heard.
     """
     with Signals() as signals:
@@ -191,7 +191,7 @@ def run_target(
             )
         with contextlib.closing(Desktop(wire, robot, mounts, place, count)) as desktop:
             signals.stop_with(desktop.session.interrupt)
-            asyncio.run(desktop.run(tell))
+            asyncio.run(desktop.run(report))
             if desktop.session.ended == NEVER:
                 raise OnboardError(f"{NEVER}: does it run, and do both say the same domain, interface and peers?")
             return desktop.result(rates)

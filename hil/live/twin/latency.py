@@ -74,9 +74,9 @@ def run_latency(config: Config, config_file: Path, options: LatencyOptions, out:
 
 
 def measure(
-    config: Config, config_file: Path, options: LatencyOptions, log: Path, tell: Callable[[int], None]
+    config: Config, config_file: Path, options: LatencyOptions, log: Path, report: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Return the statistics of `options.count` round trips. tell: called with the number of finished round trips.
+    """Return the statistics of `options.count` round trips. report: called with the number of finished round trips.
 
     Raises OnboardError.
     """
@@ -97,7 +97,7 @@ def measure(
         for number in range(options.count):
             took_ms.append(trips.one())
             child.check()
-            tell(number + 1)
+            report(number + 1)
     return figures(np.array(took_ms)) | {"messages": [*names, "collision"], "paper_4": PAPER}
 
 

@@ -17,7 +17,7 @@ from hil.physics.collision_world import GROUND_CLEARANCE_M, Body, Simulation
 from hil.physics.contact import nearest_body
 from hil.physics.free_space import Episode, free_space, pick_episode
 from hil.scene.areas import load_areas, respawn
-from hil.scene.crowd_file import CrowdOptions, asked_crowd
+from hil.scene.crowd_file import CrowdOptions, requested_crowd
 from hil.scene.walkers import Crowd, bodies_of
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
@@ -96,7 +96,7 @@ class Site:
         if number:
             world = respawn(load_map(options.map_name), self._areas, options.seed + number)
             episode = replace(episode, start=_spawned(world, self._body, episode, options.seed + number))
-        crowd = asked_crowd(options.crowd, world, episode, options.seed + number)
+        crowd = requested_crowd(options.crowd, world, episode, options.seed + number)
         return make_life(number, Simulation(world, self._plant, self._body), episode, crowd)
 
 

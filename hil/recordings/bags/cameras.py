@@ -32,18 +32,18 @@ class Cameras:
 
 
 def cameras_of(
-    bag: Bag, frames: Frames, base: str, asked: Mapping[str, str], color: str | None, mounts: Mounts | None
+    bag: Bag, frames: Frames, base: str, named: Mapping[str, str], color: str | None, mounts: Mounts | None
 ) -> Cameras:
     """Return the cameras.
 
-    asked:  depth topics by camera, empty to find them
+    named:  depth topics by camera, empty to find them
     color:  colour topic, "" for none, None to find it
     mounts: mounts of a configuration, None to take them from the bag
     """
     samples = {topic.name: bag.first(topic.name) for topic in bag.topics if topic.kind == IMAGE}
     known = None if mounts is None else mounts.depth
-    depth, missing = dict(asked), []
-    if not asked:
+    depth, missing = dict(named), []
+    if not named:
         for topic, sample in samples.items():
             if sample is None or sample.encoding not in DEPTH_ENCODINGS:
                 continue

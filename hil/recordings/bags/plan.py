@@ -22,7 +22,7 @@ from onboard.values.errors import ConfigError
 
 LASER = "imported/scan"
 """Scan topic of the laser if the configuration has none."""
-FRAMES_HEARD = 500
+FRAMES_READ = 500
 """Messages with transforms that are read to place the sensors."""
 NEVER_S = 1e6
 """Timeout that never expires: the bag's robot does not obey, so no check of obedience may end the drive."""
@@ -120,7 +120,7 @@ def _frames(bag: Bag) -> Frames:
     frames = Frames()
     trees = [topic.name for topic in bag.topics if topic.kind == TRANSFORMS]
     for topic in sorted(trees, key=lambda name: not name.endswith("static")):
-        for _, one in zip(range(FRAMES_HEARD), bag.read({topic}), strict=False):
+        for _, one in zip(range(FRAMES_READ), bag.read({topic}), strict=False):
             frames.hear(one.sample.transforms)
     return frames
 
@@ -138,18 +138,18 @@ def _laser(
     return (topic, base_from_laser), []
 
 
-def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[float, float] | None) -> Arrived | None:
+def _goal(bag: Bag, odometry: str | None, config: Config, requested_xy_m: tuple[float, float] | None) -> Arrived | None:
     """Return the requested goal, else the robot's last position within the largest goal distance."""
     if odometry is None:
         return None
-    began_ns, place = 0, asked_xy_m
+    began_ns, place = 0, requested_xy_m
     start: tuple[float, float] | None = None
     for one in bag.read({odometry}):
         at = one.sample.pose.pose.position
         began_ns = began_ns or one.time_ns
         start = start or (at.x, at.y)
         near = math.hypot(at.x - start[0], at.y - start[1]) < config.goal.max_distance_m
-        if asked_xy_m is None and near:
+        if requested_xy_m is None and near:
             place = (at.x, at.y)
     if place is None:
         return None

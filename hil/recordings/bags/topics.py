@@ -45,14 +45,14 @@ ROLES = (
 )  # fmt: skip
 
 
-def choose(role: Role, topics: Sequence[BagTopic], asked: str | None) -> str | None:
-    """Return the topic of a role or None. asked: the option; "" means no topic.
+def choose(role: Role, topics: Sequence[BagTopic], named: str | None) -> str | None:
+    """Return the topic of a role or None. named: the option; "" means no topic.
 
     Raises InputError for an unknown topic, and if several topics fit.
     """
     fitting = [topic.name for topic in topics if topic.kind in role.kinds]
-    if asked is not None:
-        return _named(role.name, role.kinds, topics, asked) if asked else None
+    if named is not None:
+        return _named(role.name, role.kinds, topics, named) if named else None
     called = [name for name in fitting if name.rsplit("/", 1)[-1] in role.words]
     found = called or ([] if role.by_word else fitting)
     if len(found) > 1:
@@ -60,10 +60,10 @@ def choose(role: Role, topics: Sequence[BagTopic], asked: str | None) -> str | N
     return found[0] if found else None
 
 
-def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str, str]:
+def named_cameras(topics: Sequence[BagTopic], named: Sequence[str]) -> dict[str, str]:
     """Return the topic by camera of texts "NAME=TOPIC". Raises InputError."""
     found: dict[str, str] = {}
-    for text in asked:
+    for text in named:
         name, equals, topic = text.partition("=")
         if not (name.isidentifier() and equals and topic):
             raise InputError(f"--depth {text}: must be NAME=TOPIC, the name of a camera and that of its topic")
@@ -71,9 +71,9 @@ def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str,
     return found
 
 
-def named_color(topics: Sequence[BagTopic], asked: str | None) -> str | None:
+def named_color(topics: Sequence[BagTopic], named: str | None) -> str | None:
     """Return the asked colour topic; "" (none) and None (find one) pass. Raises InputError for a bad topic."""
-    return _named("color", (IMAGE,), topics, asked) if asked else asked
+    return _named("color", (IMAGE,), topics, named) if named else named
 
 
 def camera_name(topic: str, mounts: Mapping[str, object] | None) -> str | None:
@@ -97,11 +97,11 @@ def info_topic(image_topic: str) -> str:
     return f"{uncompressed(image_topic).rsplit('/', 1)[0]}/camera_info"
 
 
-def _named(option: str, kinds: Sequence[str], topics: Sequence[BagTopic], asked: str) -> str:
-    kind = next((topic.kind for topic in topics if topic.name == asked), None)
+def _named(option: str, kinds: Sequence[str], topics: Sequence[BagTopic], named: str) -> str:
+    kind = next((topic.kind for topic in topics if topic.name == named), None)
     if kind is None:
         fitting = ", ".join(topic.name for topic in topics if topic.kind in kinds) or "none"
-        raise InputError(f"--{option} {asked}: there is no such topic; of that type there is {fitting}")
+        raise InputError(f"--{option} {named}: there is no such topic; of that type there is {fitting}")
     if kind not in kinds:
-        raise InputError(f"--{option} {asked}: is a {kind}, must be {' or '.join(kinds)}")
-    return asked
+        raise InputError(f"--{option} {named}: is a {kind}, must be {' or '.join(kinds)}")
+    return named

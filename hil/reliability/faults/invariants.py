@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hil.reliability.faults.observed_tick import NOT_TOLD, driving, stamps_ns, stands
+from hil.reliability.faults.observed_tick import UNKNOWN, driving, stamps_ns, stands
 from onboard.config.config import Config, RecoverySection, ScanSection
 from onboard.config.plant_model import Plant
 from onboard.state import TickRecord
@@ -57,14 +57,14 @@ class Monitor:
         self._oldest_ns: dict[str, int] = {}
         self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
         self._misses = 0
-        self._told = self._backed = self._backed_into = False
+        self._touched = self._backed = self._backed_into = False
         self._backed_ns: int | None = None
         self._overdue: dict[str, int] = {}
 
     def watch(self, tick: TickRecord) -> list[Violation]:
         """Return the rules that this tick breaks."""
         broken = [*self._numbers(tick)]
-        if tick.reason != NOT_TOLD:
+        if tick.reason != UNKNOWN:
             broken += [*self._stands(tick), *self._touches(tick)]
         self._sent, self._sent_ns = tick.command, tick.slot.start_ns
         return [Violation(tick.slot.number, rule, what) for rule, what in broken]
@@ -105,11 +105,11 @@ class Monitor:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
         if touched and not operator and abs(tick.command.w_radps) > TURN_RADPS + ROUNDING:
             yield "turn at an obstacle", f"it turns at {tick.command.w_radps:.2f} rad/s while one is told"
-        begins = touched and not self._told
+        begins = touched and not self._touched
         self._backed_into = touched and (self._backed_into or (begins and self._rolls_back(tick)))
         if self._backed_into and tick.recovery and v < 0.0:
             yield "backed into", "it backs off although it has backed into something"
-        self._told, self._backed = touched, bool(tick.recovery)
+        self._touched, self._backed = touched, bool(tick.recovery)
         self._backed_ns = tick.slot.start_ns if tick.recovery else self._backed_ns
 
     def _rolls_back(self, tick: TickRecord) -> bool:
@@ -122,11 +122,11 @@ class Monitor:
         """Return each cause to stop, and whether it is present now."""
         now_ns, config = tick.slot.start_ns, self._config
         operator = operated(tick.inputs.teleop, now_ns, config)
-        asked = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
+        goal_given = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
         self._pressed = bool(tick.inputs.e_stop)
-        self._e_stopped = self._pressed or (self._e_stopped and not asked)
-        self._hear_wheels(tick, asked)
-        self._hear_engine(tick, asked)
+        self._e_stopped = self._pressed or (self._e_stopped and not goal_given)
+        self._hear_wheels(tick, goal_given)
+        self._hear_engine(tick, goal_given)
         guard = config.scan if config.limits_scan is None else config.limits_scan
         scan_ns = config.limits.scan_stale_ms * NS_PER_MS
         guard_late = now_ns - self._taken_ns(tick, guard, "limits") > scan_ns
@@ -142,21 +142,21 @@ class Monitor:
             "no goal": not driving(tick) and not operator,
         }
 
-    def _hear_wheels(self, tick: TickRecord, asked: bool) -> None:
+    def _hear_wheels(self, tick: TickRecord, goal_given: bool) -> None:
         """Keep the arrival of the newest valid odometry, and whether invalid odometry came."""
-        self._wheels_mad = self._wheels_mad and not asked
+        self._wheels_mad = self._wheels_mad and not goal_given
         for message in tick.inputs.odometry:
             if not _possible(message, self._config):
                 self._wheels_mad = True
             elif message.stamp_ns != self._wheels_stamp_ns:
                 self._wheels_stamp_ns, self._wheels_ns = message.stamp_ns, message.arrival_ns
 
-    def _hear_engine(self, tick: TickRecord, asked: bool) -> None:
+    def _hear_engine(self, tick: TickRecord, goal_given: bool) -> None:
         acted = tick.acted
-        self._engine_lost = (self._engine_lost and not asked) or (acted is not None and acted.fault != "")
+        self._engine_lost = (self._engine_lost and not goal_given) or (acted is not None and acted.fault != "")
         if acted is not None and acted.decision is None and not acted.fault:
             self._misses += 1
-        elif asked or (acted is not None and acted.decision is not None):
+        elif goal_given or (acted is not None and acted.decision is not None):
             self._misses = 0
 
     def _taken_ns(self, tick: TickRecord, section: ScanSection, use: str) -> int:
@@ -218,9 +218,9 @@ def _within(twist: Twist, speed_mps: float, rate_radps: float) -> bool:
     return abs(twist.v_mps) <= speed_mps and abs(twist.w_radps) <= rate_radps
 
 
-def _ramp(asked: float, base: float) -> float | None:
+def _ramp(wanted: float, base: float) -> float | None:
     """Return the acceleration limit that the runtime applies; None if the base's own limit is lower."""
-    return asked if asked < base else None
+    return wanted if wanted < base else None
 
 
 def _ramped(last: float, now: float, most: float) -> bool:

@@ -11,7 +11,7 @@ from onboard.state import TickRecord
 from onboard.values.clock import Slot
 from onboard.values.messages import BINS, STOP, Inputs, Motion, Pose, Scan, Twist
 
-NOT_TOLD = ""
+UNKNOWN = ""
 """Reason of a command received over DDS: its cause and the inputs of its tick are unknown."""
 
 
@@ -32,7 +32,7 @@ def stamps_ns(inputs: Inputs) -> Mapping[str, int]:
 
 
 def off_the_wire(number: int, now_ns: int, command: Twist, state: str) -> TickRecord:
-    """Return a command received over DDS as a tick; its other fields are unknown (`NOT_TOLD`)."""
+    """Return a command received over DDS as a tick; its other fields are unknown (`UNKNOWN`)."""
     unseen = Scan(now_ns, np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_))
     return TickRecord(
         slot=Slot(number, now_ns, now_ns, 0),
@@ -50,7 +50,7 @@ def off_the_wire(number: int, now_ns: int, command: Twist, state: str) -> TickRe
         recovery="",
         wanted=STOP,
         command=command,
-        reason=NOT_TOLD,
+        reason=UNKNOWN,
         sent_ns=now_ns,
         stage_ns={},
         after=None,

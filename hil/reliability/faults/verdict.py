@@ -28,7 +28,7 @@ from hil.reliability.faults.expectations import (
 )
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import Monitor, Violation
-from hil.reliability.faults.observed_tick import NOT_TOLD, stands
+from hil.reliability.faults.observed_tick import UNKNOWN, stands
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.values.clock import NS_PER_S
@@ -152,7 +152,7 @@ def judge(
     must, monitor = fault.must, Monitor(config, plant)
     broken = [violation for tick in run.ticks for violation in monitor.watch(tick)]
     found, nothing = _weighed(must, run, config, without)
-    wrong = (*(problem.what for problem in found), *_told(broken))
+    wrong = (*(problem.what for problem in found), *_lines(broken))
     if nothing and not wrong:
         return Verdict(fault, mode, Status.NOT_SHOWN, nothing, ticks=len(run.during), contacts=run.contacts)
     timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
@@ -200,7 +200,7 @@ def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
     return Verdict(fault, mode, Status.NOT_RUN, why)
 
 
-def _told(broken: list[Violation]) -> list[str]:
+def _lines(broken: list[Violation]) -> list[str]:
     lines = [f"{one.rule}: {one.what} (slot {one.slot})" for one in broken[:MOST_SHOWN]]
     return lines + ([f"and {len(broken) - MOST_SHOWN} more broken rules"] if len(broken) > MOST_SHOWN else [])
 
@@ -234,4 +234,4 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
 def _mostly(reasons: Sequence[str]) -> str:
     """Return the most frequent reason of the commands, in words."""
     most = Counter(reasons).most_common(1)[0][0]
-    return {"none": "as the policy wants", NOT_TOLD: "not told"}.get(most, most)
+    return {"none": "as the policy wants", UNKNOWN: "not told"}.get(most, most)

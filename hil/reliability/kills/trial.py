@@ -153,8 +153,8 @@ class Trial:
     stops_on_liveliness_lost: bool = False
 
 
-def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
-    """Kill a runtime `times` times and return the motion of the base after each. `tell` gets each result at once.
+def run_trial(trial: Trial, report: Callable[[int, Kill], None]) -> list[Kill]:
+    """Kill a runtime `times` times and return the motion of the base after each. `report` gets each result at once.
 
     Raises OnboardError if a process does not start, or the robot does not drive or does not stop.
     """
@@ -167,7 +167,7 @@ def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
     with contextlib.closing(Wire(config.dds)) as wire, contextlib.closing(_Hall(wire, trial, config, started)) as hall:
         for number in range(trial.times):
             kills.append(_killed(hall, runtimes, rng.uniform(0.0, LATEST_S)))
-            tell(number, kills[-1])
+            report(number, kills[-1])
     return kills
 
 

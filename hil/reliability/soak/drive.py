@@ -44,7 +44,7 @@ STUCK_S = 240.0
 """A robot that drives at most `STUCK_M` in this time counts as stuck and is moved to the next building."""
 STUCK_M = 1.0
 SAMPLE_S = 120.0
-TELL_S = 30.0
+REPORT_S = 30.0
 ENDED = "ended"
 
 
@@ -98,15 +98,15 @@ class Soak:
         """End after the current tick. Safe from a signal handler."""
         self.stopping = True
 
-    def run(self, until: Until, tell: Callable[[Soak], None], listeners: Sequence[Listener] = ()) -> None:
-        """Drive until a limit or `stop`. tell: called every `TELL_S`; listeners: additional listeners of every tick."""
+    def run(self, until: Until, report: Callable[[Soak], None], listeners: Sequence[Listener] = ()) -> None:
+        """Drive until a limit or `stop`. report: called every `REPORT_S`; listeners: also called every tick."""
         began_s, used_s = time.monotonic(), time.process_time()
         gc.collect()
         gc.freeze()
         try:
             with unlogged():
                 while not self.stopping:
-                    self._live(_Life(self, until, tell, began_s), listeners)
+                    self._live(_Life(self, until, report, began_s), listeners)
         finally:
             gc.unfreeze()
             self.records.close()
@@ -151,11 +151,11 @@ class _Life:
 
     runtime: Runtime
 
-    def __init__(self, soak: Soak, until: Until, tell: Callable[[Soak], None], began_s: float) -> None:
-        self._soak, self._until, self._tell, self._began_s = soak, until, tell, began_s
+    def __init__(self, soak: Soak, until: Until, report: Callable[[Soak], None], began_s: float) -> None:
+        self._soak, self._until, self._report, self._began_s = soak, until, report, began_s
         self._born_s = self._here_s = soak.robot_s
         self._far = soak.robot_s, 0.0
-        self._told_s = time.monotonic()
+        self._reported_s = time.monotonic()
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Check the tick, plan faults and goals, and take a sample when it is due."""
@@ -167,7 +167,7 @@ class _Life:
         if not soak.samples or robot_s - soak.samples[-1].robot_s >= SAMPLE_S:
             soak.records.settle()
             soak.samples.append(take_sample(robot_s))
-        self._end_or_tell(robot_s)
+        self._end_or_report(robot_s)
 
     def _plan(self, now_ns: int, robot_s: float) -> None:
         """Plan the next fault when it is due. A full disk has no injection: the recordings inject it."""
@@ -211,7 +211,7 @@ class _Life:
             soak.goals += 1
             ground.ask(GoalRequest(now_ns, now_ns, soak.who.config.dds.map_frame, Pose(*goal, 0.0)))
 
-    def _end_or_tell(self, robot_s: float) -> None:
+    def _end_or_report(self, robot_s: float) -> None:
         soak, now_s = self._soak, time.monotonic()
         soak.wall_s = now_s - self._began_s
         over = self._until.robot_s is not None and robot_s >= self._until.robot_s
@@ -219,6 +219,6 @@ class _Life:
             soak.stop()
         if soak.stopping:
             self.runtime.stop()
-        elif now_s - self._told_s >= TELL_S:
-            self._told_s = now_s
-            self._tell(soak)
+        elif now_s - self._reported_s >= REPORT_S:
+            self._reported_s = now_s
+            self._report(soak)

@@ -105,7 +105,7 @@ class Ground:
 
     def ask(self, request: GoalRequest) -> None:
         """Send a goal, which arrives in the next tick."""
-        self._inbox.asked.append(request)
+        self._inbox.requests.append(request)
 
     def take(self, now_ns: int) -> Inputs:
         """Simulate until now and return the sensor inputs."""

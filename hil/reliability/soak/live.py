@@ -38,7 +38,7 @@ EVERY_S = 30.0
 LASTS_S = 2.0
 LOOK_S = 0.2
 SAMPLE_S = 5.0
-TELL_S = 30.0
+REPORT_S = 30.0
 NAMES = ("memory_mib", "files", "threads")
 
 
@@ -83,21 +83,21 @@ class LiveSoak:
         """End after the current step. Safe from a signal handler."""
         self.stopping = True
 
-    def run(self, until_s: float, tell: Callable[[LiveSoak], None]) -> None:
-        """Drive for `until_s`; call `tell` every `TELL_S`. Raises OnboardError if a process does not start or ends."""
+    def run(self, until_s: float, report: Callable[[LiveSoak], None]) -> None:
+        """Drive for `until_s`; call `report` every `REPORT_S`. Raises OnboardError if a process fails."""
         record = self._drive.config.record.model_copy(update={"directory": self._folder / "recordings"})
         config = self._drive.config.model_copy(update={"record": record})
         stand = Stand(Drive(config, self._drive.arguments, self._drive.goal), self._folder)
         try:
             stand.set_off()
-            self._soak(stand, until_s, tell)
+            self._soak(stand, until_s, report)
         finally:
             result = stand.end()
         if not result:
             raise OnboardError(f"{self._folder}: the runtime left no word at its end")
 
-    def _soak(self, stand: Stand, until_s: float, tell: Callable[[LiveSoak], None]) -> None:
-        began_s = told_s = time.monotonic()
+    def _soak(self, stand: Stand, until_s: float, report: Callable[[LiveSoak], None]) -> None:
+        began_s = reported_s = time.monotonic()
         fault_s, faults = EVERY_S, cycle(FAULTS.items())
         while not self.stopping and self.wall_s < until_s:
             stand.watch(LOOK_S)
@@ -114,9 +114,9 @@ class LiveSoak:
                 fault_s += EVERY_S
                 meddle(stand, LASTS_S)
                 self.faults[name] += 1
-            if time.monotonic() - told_s >= TELL_S:
-                told_s = time.monotonic()
-                tell(self)
+            if time.monotonic() - reported_s >= REPORT_S:
+                reported_s = time.monotonic()
+                report(self)
 
     def _judge(self, stand: Stand) -> None:
         """Check the values of the commands since the last call, and drop these commands."""

@@ -23,7 +23,7 @@ from onboard.drivers.dds.topics import domain_id
 from onboard.system.realtime import may_lock
 
 UNIT = "onboard.service"
-ASKED = (
+PROPERTIES = (
     "LoadState",
     "ActiveState",
     "SubState",
@@ -55,7 +55,7 @@ RIGHTS_REMEDY = "install the service (`onboard install`), whose unit gives both 
 
 def unit_state() -> dict[str, str]:
     """Return the service's properties, empty where systemd does not run or does not answer."""
-    return unit_properties(UNIT, ASKED)
+    return unit_properties(UNIT, PROPERTIES)
 
 
 def unit_properties(unit: str, names: Sequence[str]) -> dict[str, str]:

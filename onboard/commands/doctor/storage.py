@@ -28,7 +28,7 @@ OWN_FOLDERS = {
 HOMES = ("/home", "/root", "/run/user")
 SYSTEM_FOLDERS = {"no": (), "yes": ("/usr", "/boot"), "full": ("/usr", "/boot", "/etc"), "strict": ("/",)}
 PASSING = ("/tmp", "/var/tmp")
-ASKED = (
+PROPERTIES = (
     "ProtectSystem",
     "ProtectHome",
     "PrivateTmp",
@@ -57,7 +57,7 @@ class Sandbox:
 
 
 def sandbox(properties: Mapping[str, str]) -> Sandbox:
-    """Return a unit's sandbox. properties: `ASKED`, as `systemctl show` prints them."""
+    """Return a unit's sandbox. properties: `PROPERTIES`, as `systemctl show` prints them."""
     home = properties.get("ProtectHome", "no")
     own = (f"{above}/{name}" for key, above in OWN_FOLDERS.items() for name in properties.get(key, "").split())
     return Sandbox(
@@ -75,7 +75,7 @@ def sandbox(properties: Mapping[str, str]) -> Sandbox:
 
 def of_unit(unit: str = UNIT) -> Sandbox:
     """Return a unit's sandbox, drop-ins included; empty where systemd does not answer."""
-    return sandbox(unit_properties(unit, ASKED))
+    return sandbox(unit_properties(unit, PROPERTIES))
 
 
 def sandbox_problem(box: Sandbox, directory: Path) -> Problem | None:
@@ -178,7 +178,7 @@ def _own(directory: Path) -> Problem | None:
 
 def _may_write(account: pwd.struct_passwd, folder: Path) -> bool:
     """Return whether a user may create files in a folder: root runs `test` as this user."""
-    asked = subprocess.run(
+    shown = subprocess.run(
         ["/usr/bin/test", "-d", str(folder), "-a", "-w", str(folder), "-a", "-x", str(folder)],
         user=account.pw_uid,
         group=account.pw_gid,
@@ -186,7 +186,7 @@ def _may_write(account: pwd.struct_passwd, folder: Path) -> bool:
         cwd="/",
         check=False,
     )
-    return asked.returncode == 0
+    return shown.returncode == 0
 
 
 # ---- Room for recordings, by the recorder's own rules (`onboard/recording/retention.py`)

@@ -22,7 +22,16 @@ STOPPED = ("inactive", "failed", "")
 NO_ANSWER = 124
 """Exit code for a command that timed out, as of `timeout`."""
 
-ASKED = ("ActiveState", "SubState", "Result", "StatusText", "InvocationID", "LoadState", "UnitFileState", "MainPID")
+PROPERTIES = (
+    "ActiveState",
+    "SubState",
+    "Result",
+    "StatusText",
+    "InvocationID",
+    "LoadState",
+    "UnitFileState",
+    "MainPID",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class Systemd:
 
     def status(self) -> Status:
         """Return the service's status. Raises InputError without systemd."""
-        done = _systemctl("show", UNIT, f"--property={','.join(ASKED)}")
+        done = _systemctl("show", UNIT, f"--property={','.join(PROPERTIES)}")
         if done.returncode:
             raise InputError(f"systemd does not answer: {_output_of(done)}")
         properties = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -36,7 +36,7 @@ def reader_qos(quality: Quality) -> list[Qos]:
         kinds.append((Policy.Reliability.Reliable(0), quality))
     if quality.read_best_effort:
         kinds.append((Policy.Reliability.BestEffort, quality))
-    return [Qos(kind, *_shared_qos(asked)) for kind, asked in kinds]
+    return [Qos(kind, *_shared_qos(shared)) for kind, shared in kinds]
 
 
 def _shared_qos(quality: Quality) -> list[Any]:

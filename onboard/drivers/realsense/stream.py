@@ -219,8 +219,8 @@ def _failure(source: Source, error: RuntimeError) -> DriverError | InputError:
     serials = [device.serial for device in connected_devices()]
     if source.serial not in serials:
         return DriverError(f"{source}: not connected (connected: {', '.join(serials) or 'none'})")
-    asked = f"{source.stream} {source.width}x{source.height} at {source.fps}/s"
-    return DriverError(f"{source}: {asked}: {text}")
+    requested = f"{source.stream} {source.width}x{source.height} at {source.fps}/s"
+    return DriverError(f"{source}: {requested}: {text}")
 
 
 def reset(serial: str) -> None:  # pragma: no cover - needs a camera

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands import baselines
+from hil.commands.judge import baselines
 from hil.commands.judge.evaluate import load_robot
 from hil.evaluate.campaign import Driven
 from hil.evaluate.episode import Run

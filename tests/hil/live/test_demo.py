@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.live.demo import DemoOptions, demo_config, run_demo
-from hil.live.demo_result import told, write_config
+from hil.live.demo_result import read_result, write_config
 from onboard.config import pretrained
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, load_config
 from onboard.drivers.engines import onnx_engine
@@ -186,7 +186,7 @@ def test_a_process_that_was_killed_before_its_last_words_is_one_line(tmp_path: P
     if content is not None:
         file.write_text(content)
     with pytest.raises(OnboardError, match=r"run\.json: not written: .* within 15 s, see gdc1-seed1\.run\.log$"):
-        told(file)
+        read_result(file)
 
 
 def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(

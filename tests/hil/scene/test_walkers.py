@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hil.maps.materials import MATERIALS
 from hil.physics.collision_world import Body, Simulation
 from hil.physics.free_space import Episode
-from hil.scene.crowd_file import CrowdOptions, asked_crowd, load_crowd
+from hil.scene.crowd_file import CrowdOptions, load_crowd, requested_crowd
 from hil.scene.walker_kernels import ROBOT_M, TOUCH_M, WAIT_M
 from hil.scene.walkers import CLEAR_M, KINDS, NEAR_M, bodies_of, crowd_of, make_crowd, walk, walking_space
 from onboard.config.config import DEFAULT_ROBOT
@@ -183,8 +183,8 @@ EPISODE = Episode(Pose(2.0, 4.5, 0.0), (10.0, 4.5), 9.0)
 
 
 def test_a_crowd_that_is_asked_for_is_clear_of_the_start_and_near_the_way():
-    assert asked_crowd(CrowdOptions(), HALL, EPISODE, 1) is None
-    crowd = asked_crowd(CrowdOptions(3, 1), HALL, EPISODE, 1)
+    assert requested_crowd(CrowdOptions(), HALL, EPISODE, 1) is None
+    crowd = requested_crowd(CrowdOptions(3, 1), HALL, EPISODE, 1)
     assert crowd is not None
     assert len(crowd.state) == 4
     assert all(math.dist((2.0, 4.5), place) >= CLEAR_M for place in crowd.state[:, :2])
@@ -194,9 +194,9 @@ def test_a_crowd_of_a_file_must_be_clear_of_the_start_and_is_all_there_is(tmp_pa
     file = tmp_path / "crowd.toml"
     file.write_text(HEAD + "waypoints_m = [[2.0, 3.5], [3.0, 1.0]]")
     with pytest.raises(InputError, match=r"character 0 is 1\.0\d m from the robot, the limit is 2 m"):
-        asked_crowd(CrowdOptions(file=file), HALL, EPISODE, 1)
+        requested_crowd(CrowdOptions(file=file), HALL, EPISODE, 1)
     with pytest.raises(InputError, match="--crowd names all characters"):
-        asked_crowd(CrowdOptions(1, 0, file), HALL, EPISODE, 1)
+        requested_crowd(CrowdOptions(1, 0, file), HALL, EPISODE, 1)
 
 
 def test_the_options_are_handed_on_as_they_are(tmp_path):

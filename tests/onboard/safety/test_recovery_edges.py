@@ -237,12 +237,12 @@ def test_r15_a_notice_that_comes_on_ends_a_try_at_once(
 
 
 def test_r15_r7_while_that_notice_stays_on_no_try_begins_and_each_counts() -> None:
-    blocked = replace(WANTS, obstacle=True)
-    state, _, event = advance(UNDER_WAY, blocked, SECTION, seconds(0.5))
+    touches = replace(WANTS, obstacle=True)
+    state, _, event = advance(UNDER_WAY, touches, SECTION, seconds(0.5))
     assert (event, state.tries_ns) == (Event.CUT_SHORT, (T_NS,))
     happened = []
     for number in range(1, 200):
-        state, override, event = advance(state, blocked, SECTION, seconds(0.5 + 0.1 * number))
+        state, override, event = advance(state, touches, SECTION, seconds(0.5 + 0.1 * number))
         assert override in (None, STOP)
         happened += [event] if event else []
     assert happened == [Event.REAR_NOT_FREE, Event.GAVE_UP]
@@ -262,11 +262,11 @@ def test_r15_once_that_notice_is_off_it_may_back_again(word: bool | None) -> Non
 @pytest.mark.parametrize("changes", [{"suspended": True}, {"wanted": STOP}], ids=["suspended", "nothing wanted"])
 def test_r15_it_is_remembered_for_as_long_as_the_notice_is_on(changes: dict[str, object]) -> None:
     state, _, _ = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
-    blocked = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
+    touches = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
     for after in (state, renewed(state), replace(state, gave_up="no way")):
-        assert advance(after, blocked, SECTION, seconds(0.6))[0].backed_into
-        assert not advance(after, replace(blocked, obstacle=False), SECTION, seconds(0.6))[0].backed_into
-    assert advance(state, blocked, SECTION, seconds(0.4))[0].backed_into, "time that goes back forgets nothing of it"
+        assert advance(after, touches, SECTION, seconds(0.6))[0].backed_into
+        assert not advance(after, replace(touches, obstacle=False), SECTION, seconds(0.6))[0].backed_into
+    assert advance(state, touches, SECTION, seconds(0.4))[0].backed_into, "time that goes back forgets nothing of it"
 
 
 def test_r15_r3_a_notice_counts_in_the_last_tick_of_a_try() -> None:
@@ -289,8 +289,8 @@ ENDS = [
 def test_r15_a_notice_counts_in_the_tick_in_which_a_try_ends_otherwise(
     how: str, changes: dict[str, object], when_s: float
 ) -> None:
-    blocked = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
-    state, override, event = advance(UNDER_WAY, blocked, SECTION, seconds(when_s))
+    touches = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
+    state, override, event = advance(UNDER_WAY, touches, SECTION, seconds(when_s))
     assert (override, event, state.backed_into) == (None, Event.CUT_SHORT, True)
     assert_never_backs(state, when_s)
 
@@ -340,15 +340,15 @@ def assert_never_backs(state: RecoveryState, from_s: float) -> None:
 # --- R16, R17, R18: held at one place ---------------------------------------------------------------------------------
 
 SPINS = replace(WANTS, wanted=Twist(0.0, 3.0), measured=Twist(0.08, 3.0), place_m=(0.0, 0.0), nearer_ns=0)
-BLOCKED = replace(SPINS, obstacle=True)
+TOUCHES = replace(SPINS, obstacle=True)
 RESTS = {"wanted": STOP, "measured": STOP}
 
 #   what                              situation                                         tried after [s]
 HELD = [
-    ("told, turns in place",           BLOCKED,                                             4.0),
-    ("told, wheels slip",              replace(BLOCKED, measured=Twist(0.9, 0.0)),          4.0),
-    ("told, wants nothing, turns",     replace(BLOCKED, wanted=STOP),                       4.0),
-    ("told, came nearer just now",     replace(BLOCKED, nearer_ns=seconds(3.0)),            4.0),
+    ("told, turns in place",           TOUCHES,                                             4.0),
+    ("told, wheels slip",              replace(TOUCHES, measured=Twist(0.9, 0.0)),          4.0),
+    ("told, wants nothing, turns",     replace(TOUCHES, wanted=STOP),                       4.0),
+    ("told, came nearer just now",     replace(TOUCHES, nearer_ns=seconds(3.0)),            4.0),
     ("turns in place",                 SPINS,                                            20.0),
     ("not nearer for a shorter time",  replace(SPINS, nearer_ns=seconds(3.0)),           23.0),
     ("wheels slip",                    replace(SPINS, measured=Twist(0.9, 0.0)),         20.0),
@@ -385,11 +385,11 @@ AGAIN = [
     ("moves about in the place",  {0.0: SPINS, 4.0: NEAR, 4.1: SPINS},                                20.0),
     ("leaves the place",          {0.0: SPINS, 4.0: LEFT},                                            24.0),
     ("leaves and is back",        {0.0: SPINS, 4.0: LEFT, 4.1: SPINS},                                24.1),
-    ("leaves, told",              {0.0: BLOCKED, 3.0: replace(LEFT, obstacle=True)},                     7.0),
-    ("a notice comes",            {0.0: SPINS, 4.0: BLOCKED},                                            8.0),
-    ("a notice goes",             {0.0: BLOCKED, 3.0: SPINS},                                            23.0),
+    ("leaves, told",              {0.0: TOUCHES, 3.0: replace(LEFT, obstacle=True)},                     7.0),
+    ("a notice comes",            {0.0: SPINS, 4.0: TOUCHES},                                            8.0),
+    ("a notice goes",             {0.0: TOUCHES, 3.0: SPINS},                                            23.0),
     ("rests for a tick",          {0.0: SPINS, 4.0: replace(SPINS, **RESTS), 4.1: SPINS},             24.1),
-    ("rests for a tick, told",    {0.0: BLOCKED, 3.0: replace(BLOCKED, **RESTS), 3.1: BLOCKED},                4.0),
+    ("rests for a tick, told",    {0.0: TOUCHES, 3.0: replace(TOUCHES, **RESTS), 3.1: TOUCHES},                4.0),
     ("suspended for a tick",      {0.0: SPINS, 4.0: replace(SPINS, suspended=True), 4.1: SPINS},      24.1),
     ("comes nearer",              {0.0: SPINS, 4.0: replace(SPINS, nearer_ns=BACK_IN_TIME)},          24.0),
 ]  # fmt: skip
@@ -413,7 +413,7 @@ def test_r18_the_place_restarts_with_time_that_goes_backward_and_with_each_try()
 def test_r16_r9_r13_turning_under_a_notice_ends_within_half_a_minute() -> None:
     state, happened = RecoveryState(), []
     for tick in range(300):
-        state, override, event = advance(state, BLOCKED, SECTION, seconds(tick / 10))
+        state, override, event = advance(state, TOUCHES, SECTION, seconds(tick / 10))
         assert override in (None, STOP, BACK)
         happened += [event] if event else []
     assert happened == [Event.BEGAN, Event.ENDED] * SECTION.tries + [Event.GAVE_UP]

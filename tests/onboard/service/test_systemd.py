@@ -181,21 +181,21 @@ def test_without_a_service_manager_nothing_is_held_back_and_nothing_said() -> No
 @pytest.mark.parametrize("address", ["@onboard-test-notify-{pid}", "{folder}/notify"], ids=["abstract", "path"])
 def test_both_kinds_of_address_are_heard(address: str, tmp_path: Path) -> None:
     manager = Manager(address.format(pid=os.getpid(), folder=tmp_path))
-    manager.notifier.say("READY=1", "STATUS=two\nlines")
+    manager.notifier.send("READY=1", "STATUS=two\nlines")
     assert manager.told() == [["READY=1", "STATUS=two lines"]]
     manager.close()
 
 
 def test_a_manager_that_does_not_listen_never_holds_up_a_tick(manager: Manager) -> None:
     for _ in range(5000):
-        manager.notifier.say("WATCHDOG=1")
+        manager.notifier.send("WATCHDOG=1")
     assert 0 < len(manager.told()) < 5000
 
 
 def test_a_manager_that_is_gone_is_no_error(tmp_path: Path) -> None:
     notifier = Notifier({NOTIFY_SOCKET: str(tmp_path / "nobody")})
     assert not notifier.managed
-    notifier.say("READY=1")
+    notifier.send("READY=1")
 
 
 @pytest.mark.parametrize(

@@ -144,9 +144,9 @@ def _peer(stand: Stand, lasts_s: float) -> tuple[int, int]:
     stand.base = None
     base.end()
     stand.watch(LEASE_S)
-    stand.base_heard()
+    stand.base_received()
     stand.start_base()
-    stand.wait(stand.base_heard, START_S, "the base was not heard again")
+    stand.wait(stand.base_received, START_S, "the base was not heard again")
     end_ns = time.monotonic_ns()
     stand.ask(AHEAD, stand.config.dds.base_frame)
     return onset_ns, end_ns
@@ -220,9 +220,9 @@ def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
 def _late_goal(stand: Stand, lasts_s: float) -> tuple[int, int]:
     """Send a goal whose stamp is 1 ns after the stamp of the current goal."""
     onset_ns = time.monotonic_ns()
-    asked_ns = stand.asked_ns
+    goal_ns = stand.goal_ns
     stand.watch(lasts_s - TAIL_S / 2)
-    stand.ask(BEHIND, stand.config.dds.base_frame, asked_ns + 1)
+    stand.ask(BEHIND, stand.config.dds.base_frame, goal_ns + 1)
     stand.watch(TAIL_S / 2)
     return onset_ns, time.monotonic_ns()
 

@@ -52,7 +52,7 @@ class Stand:
         """Start both processes. Raises OnboardError if the folder is not writable or the domain is in use."""
         self._drive, self._folder = drive, folder
         self.config = drive.config
-        self._told = folder / "run.json"
+        self._result_file = folder / "run.json"
         self._config = folder / "robot.toml"
         write_config(self._config, drive.config)
         self.wire = Wire(drive.config.dds)
@@ -60,10 +60,10 @@ class Stand:
         self._odometry, self._goal = self.wire.reader("odom"), self.wire.writer("goal_pose")
         self.ticks: list[TickRecord] = []
         self.state = ""
-        self.asked_ns = 0
+        self.goal_ns = 0
         self._sims = 0
         self.base: Child | None = None
-        run = ["onboard", "run", "--config", str(self._config), "--json", str(self._told), "--no-status"]
+        run = ["onboard", "run", "--config", str(self._config), "--json", str(self._result_file), "--no-status"]
         self.runtime = Child("the runtime", run, folder / "run.log")
         self.start_base()
 
@@ -89,22 +89,22 @@ class Stand:
         while time.monotonic() < deadline_s:
             self.look()
 
-    def base_heard(self) -> bool:
+    def base_received(self) -> bool:
         """Return whether odometry arrived since the last call."""
         return bool(self._odometry.take())
 
     def set_off(self) -> None:
         """Wait for both processes, send the goal, and wait until the robot drives. Raises OnboardError."""
         self.wait(lambda: bool(self.state), START_S, "the runtime was not heard")
-        self.wait(self.base_heard, START_S, "the base was not heard")
+        self.wait(self.base_received, START_S, "the base was not heard")
         self.watch(LOCALIZE_S)
         self.ask(self._drive.goal, self._drive.config.dds.map_frame)
         self.wait_moving()
 
     def ask(self, goal: Pose, frame_id: str, written_ns: int | None = None) -> None:
         """Send a goal. written_ns: its stamp, wall time [ns]; None means now."""
-        self.asked_ns = wall_ns() if written_ns is None else written_ns
-        self._goal.write(ros_goal(self.asked_ns, frame_id, goal), self.asked_ns)
+        self.goal_ns = wall_ns() if written_ns is None else written_ns
+        self._goal.write(ros_goal(self.goal_ns, frame_id, goal), self.goal_ns)
 
     def wait_moving(self) -> None:
         """Wait until the robot has received motion commands for `MOVES_S`."""
@@ -136,7 +136,7 @@ class Stand:
             self.base.end()
         self.wire.close()
         try:
-            result: dict[str, Any] = json.loads(self._told.read_text())
+            result: dict[str, Any] = json.loads(self._result_file.read_text())
         except (OSError, ValueError):
             return {}
         return result

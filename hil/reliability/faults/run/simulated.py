@@ -137,7 +137,7 @@ class _Script:
     def __init__(self, inbox: SimulatedInbox, robot: SimulatedRobot, goal: Pose, frame_id: str, until_s: float) -> None:
         self._inbox, self._robot, self._goal, self._frame_id = inbox, robot, goal, frame_id
         self._goal_ns, self._until_ns = at(GOAL_S), at(until_s)
-        self._asked = False
+        self._goal_sent = False
         self.ticks: list[TickRecord] = []
         self.truth: list[Truth] = []
 
@@ -146,9 +146,9 @@ class _Script:
         now_ns = record.slot.start_ns
         self.ticks.append(imageless(record))
         self.look(now_ns)
-        if not self._asked and now_ns >= self._goal_ns:
-            self._asked = True
-            self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
+        if not self._goal_sent and now_ns >= self._goal_ns:
+            self._goal_sent = True
+            self._inbox.requests.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
         if now_ns >= self._until_ns:
             self.runtime.stop()
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands import upper_bound
+from hil.commands.judge import upper_bound
 from hil.drive.conditions import load_conditions
 from hil.drive.fast.course import course_of
 from hil.drive.fast.drive import FastDrive

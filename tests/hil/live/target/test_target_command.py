@@ -55,7 +55,7 @@ def both(folder: Path, count: int, *options: str) -> Iterator[tuple[Command, Com
         yield desktop, held.enter_context(running("onboard", *words, "--no-status", folder=folder, domain=domain))
 
 
-def told(folder: Path) -> dict[str, Any]:
+def result_of(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / "desktop.json").read_text())
     return result
 
@@ -66,7 +66,7 @@ def test_two_processes(tmp_path: Path) -> None:
     with both(tmp_path, 100) as (desktop, robot):
         assert desktop.wait(600) == 0, desktop.err
         assert robot.end() == 0, robot.err
-    result = told(tmp_path)
+    result = result_of(tmp_path)
     assert (result["ended"], result["base"]["at_rest"]) == ("complete", True)
     assert result["depth_to_command"]["count"] >= 100
     assert result["depth_to_decision"]["count"] > 0
@@ -94,7 +94,7 @@ def test_however_it_ends_the_base_stands(whom: str, number: signal.Signals, why:
         until(lambda: "state=navigating" in robot.err)
         (desktop if whom == "desktop" else robot).interrupt(number)
         assert desktop.wait(600) == 1, desktop.err
-    result = told(tmp_path)
+    result = result_of(tmp_path)
     assert (result["ended"], result["base"]["at_rest"]) == (why, True)
     assert f"NOT COMPLETE: {why}" in desktop.out
     assert "Traceback" not in desktop.err

@@ -42,7 +42,7 @@ def both(folder: Path, loss: float, count: int, *options: str) -> Iterator[tuple
         yield link, desktop, held.enter_context(running("onboard", *run, prefix=link.target, **ends))
 
 
-def told(folder: Path) -> dict[str, Any]:
+def result_of(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / "desktop.json").read_text())
     return result
 
@@ -52,7 +52,7 @@ def test_what_is_lost_comes_again(loss: float, tmp_path: Path) -> None:
     with both(tmp_path, loss, COUNT) as (_, desktop, robot):
         assert desktop.wait(600) == 0, desktop.err
         assert robot.end(signal.SIGINT) == 0, robot.err
-    result = told(tmp_path)
+    result = result_of(tmp_path)
     assert (result["ended"], result["base"]["at_rest"]) == ("complete", True)
     assert result["depth_to_command"]["wire"]["min_ms"] >= 2 * DELAY_MS
     assert result["pose_to_sensors"]["min_ms"] >= 2 * DELAY_MS
@@ -73,7 +73,7 @@ def test_a_cable_that_is_pulled_stops_the_robot_and_it_goes_on_when_it_is_back(t
         desktop.interrupt()
         assert desktop.wait(120) == 1, desktop.err
         assert robot.end() == 0
-    result = told(tmp_path)
+    result = result_of(tmp_path)
     assert (result["ended"], result["base"]["at_rest"]) == ("interrupted", True)
     assert result["depth_to_command"]["count"] > 0
 
@@ -85,7 +85,7 @@ def test_a_cable_that_stays_pulled_leaves_a_base_that_stands(tmp_path: Path) -> 
         link.change(1.0, DELAY_MS)
         assert desktop.wait(120) == 1, desktop.err
         assert robot.end() == 0
-    result = told(tmp_path)
+    result = result_of(tmp_path)
     assert (result["ended"], result["base"]["at_rest"]) == ("the target was silent for 10 s", True)
     stops = json.loads((tmp_path / "run.json").read_text())["commands_by_reason"]
     assert stops.get("stale_odometry", 0) + stops.get("stale_scan", 0) > 0

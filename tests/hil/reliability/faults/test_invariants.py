@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hil.reliability.faults.expectations import During, Must, Run, Then, place_stays, problems
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import GRACE_TICKS, Monitor
-from hil.reliability.faults.observed_tick import NOT_TOLD, off_the_wire
+from hil.reliability.faults.observed_tick import UNKNOWN, off_the_wire
 from hil.reliability.faults.verdict import Mode, Status, judge
 from onboard.config.config import Config
 from onboard.policy.decision import Acted
@@ -182,7 +182,7 @@ def test_while_an_obstacle_is_told_nothing_goes_forward_and_nothing_backs_on(
         consumed = {"obstacle": told, **(operated(number) if held else {})}
         ticks.append(tick(number, Twist(v, 0.0), consumed=consumed, recovery="backing" if backing else ""))
     assert broken(ticks) == found
-    assert broken([replace(one, reason=NOT_TOLD) for one in ticks]) == []
+    assert broken([replace(one, reason=UNKNOWN) for one in ticks]) == []
 
 
 def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without_wheels() -> None:
@@ -193,8 +193,8 @@ def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without
 
 
 def test_what_was_only_heard_on_the_wire_is_judged_by_its_numbers_alone() -> None:
-    assert broken([tick(number, reason=NOT_TOLD, consumed=NOTHING) for number in range(40)]) == []
-    assert broken([tick(0, Twist(math.nan, 0.0), reason=NOT_TOLD)]) == [(0, "finite")]
+    assert broken([tick(number, reason=UNKNOWN, consumed=NOTHING) for number in range(40)]) == []
+    assert broken([tick(0, Twist(math.nan, 0.0), reason=UNKNOWN)]) == [(0, "finite")]
 
 
 CONSUMED = st.fixed_dictionaries(

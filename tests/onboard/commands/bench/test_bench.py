@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onboard.__main__ import main
-from onboard.commands.bench import computing, lateness, limits, output, rows, start
+from onboard.commands.bench import computing, lateness, output, rows, slowdowns, start
 from onboard.commands.doctor.finding import Level
 from onboard.config.config import CamerasSection, Config, DdsSection, OdometrySection, PolicySection, RecordSection
 from onboard.config.mounts import load_mounts
@@ -29,14 +29,14 @@ def put(root: Path, path: str, text: str) -> None:
 
 #   check,             file below the root,                                        text,           is it a limit
 FILES = [
-    (limits.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n", False),
-    (limits.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n", True),
-    (limits.governor, "sys/devices/system/cpu/online", "0-1\n", False),
-    (limits.kernel, "sys/kernel/realtime", "1\n", False),
-    (limits.kernel, "sys/kernel/realtime", "0\n", True),
-    (limits.kernel, "sys/kernel/other", "1\n", True),
-    (limits.swap, "proc/swaps", "Filename Type Size Used Priority\n", False),
-    (limits.swap, "proc/swaps", "Filename Type Size Used Priority\n/swapfile file 1 0 -2\n", True),
+    (slowdowns.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n", False),
+    (slowdowns.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n", True),
+    (slowdowns.governor, "sys/devices/system/cpu/online", "0-1\n", False),
+    (slowdowns.kernel, "sys/kernel/realtime", "1\n", False),
+    (slowdowns.kernel, "sys/kernel/realtime", "0\n", True),
+    (slowdowns.kernel, "sys/kernel/other", "1\n", True),
+    (slowdowns.swap, "proc/swaps", "Filename Type Size Used Priority\n", False),
+    (slowdowns.swap, "proc/swaps", "Filename Type Size Used Priority\n/swapfile file 1 0 -2\n", True),
 ]
 
 
@@ -49,19 +49,19 @@ def test_what_limits_a_machine(tmp_path: Path, check, path: str, text: str, limi
 @pytest.mark.parametrize(("usb", "limiting"), [("2.1", True), ("3.2", False)])
 def test_a_camera_by_usb_2_is_a_limit(monkeypatch: pytest.MonkeyPatch, usb: str, limiting: bool) -> None:
     device = Device("123", "D435", "5.16", usb)
-    monkeypatch.setattr(limits, "list_devices", lambda: [device])
-    found = limits.cameras()
+    monkeypatch.setattr(slowdowns, "list_devices", lambda: [device])
+    found = slowdowns.cameras()
     assert (found.level is not Level.GREEN) is limiting
     assert ("123" in found.found) is limiting
 
 
 def test_only_limits_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(limits, "list_devices", list)
+    monkeypatch.setattr(slowdowns, "list_devices", list)
     put(tmp_path, "sys/kernel/realtime", "1")
     put(tmp_path, "proc/loadavg", "0.1 0.1 0.1 1/100 1")
-    assert {one.part for one in limits.limits(tmp_path)} <= {"rights"}
+    assert {one.part for one in slowdowns.limits(tmp_path)} <= {"rights"}
     put(tmp_path, "proc/loadavg", "99999.0 0.1 0.1 1/100 1")
-    assert "load" in {one.part for one in limits.limits(tmp_path)}
+    assert "load" in {one.part for one in slowdowns.limits(tmp_path)}
 
 
 def test_a_row_is_well_up_to_its_budget() -> None:
