@@ -82,7 +82,7 @@ class _Script:
         if self._goal_ns is None:
             if now_ns - self.ticks[0].slot.start_ns >= SETTLE_S * NS_PER_S:
                 self._goal_ns = now_ns
-                self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
+                self._inbox.requests.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
             return
         self.driven_s = (now_ns - self._goal_ns) / NS_PER_S
         ended = not drives(record.state)

@@ -23,7 +23,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 from onboard.config.toml_file import Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[2] / "reality_gap"
 NOT_SHOWN = 1
 MOST_SEEDS = 1000
 

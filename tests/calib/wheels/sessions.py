@@ -70,7 +70,7 @@ class Tour:
             self.runtime.stop()
         if record.slot.number % 30 == 29 and not drives(record.state):
             goal = GOALS[self._asked % len(GOALS)]
-            self._inbox.asked.append(GoalRequest(now_ns, now_ns, "map", Pose(*goal, 0.0)))
+            self._inbox.requests.append(GoalRequest(now_ns, now_ns, "map", Pose(*goal, 0.0)))
             self._asked += 1
 
 

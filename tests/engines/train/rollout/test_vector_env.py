@@ -65,7 +65,7 @@ def test_tensors_are_those_of_the_runtime_to_the_last_bit():
     one = lane(3)
     for _ in range(8):
         request = one.wait()
-        observation = one._inference.asked[1]
+        observation = one._inference.pending[1]
         wanted = tensors(observation, np.zeros(INPUTS["memory_in"].type.shape[::2], np.float32), full_manifest())
         for name, values in request.tensors.items():
             np.testing.assert_array_equal(values, wanted[name], strict=True)
@@ -152,9 +152,9 @@ def test_a_held_drive_is_the_same_drive():
     drive.begin()
     while not drive.ended():
         drive.advance()
-        if held.asked is not None:
-            seen.append(held.asked[1])
-            decision, memory = judge.decide(held.asked[1], memory)
+        if held.pending is not None:
+            seen.append(held.pending[1])
+            decision, memory = judge.decide(held.pending[1], memory)
             held.answer(decision.action)
     outcome = drive.outcome()
     np.testing.assert_array_equal(outcome.trace, expected.trace)
