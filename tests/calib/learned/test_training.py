@@ -129,9 +129,9 @@ OTHERS = [
 def test_another_checkpoint_is_refused(tmp_path: Path, changed, expected) -> None:
     file = tmp_path / "training.npz"
     training().save(file)
-    with pytest.raises(InputError, match=expected) as reported:
+    with pytest.raises(InputError, match=expected) as refused:
         training(**changed).resume(file)
-    assert "\n" not in str(reported.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path) -> None:
