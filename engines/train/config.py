@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
-from engines.network.network import PAPER, TINY, GoalFrom, Variant, Widths
+from engines.network.network import COMPACT, PAPER, TINY, GoalFrom, Variant, Widths
 from engines.runs.input_files import file_content, from_folder, map_content, robot_content
 from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
 from engines.train.rollout.collector import DrivingSection, Rules
@@ -31,13 +31,22 @@ from onboard.config.toml_file import Fraction, Positive, PositiveFraction, Secti
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.geometry import IDENTITY
 
-SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
+SIZES: dict[str, Widths] = {
+    "paper": PAPER,
+    "small": replace(PAPER, memory_layers=1, memory=512),
+    "compact": COMPACT,
+    "tiny": TINY,
+}
 
 
 class NetworkSection(Section):
-    """The network. size "small": one memory layer of 512 in place of the paper's two of 1024, for comparisons."""
+    """The network.
 
-    size: Literal["paper", "small", "tiny"] = "paper"
+    size: "small" has one memory layer of 512 in place of the paper's two of 1024, for comparisons; "compact" has smaller
+          encoders as well, for robots without a GPU
+    """
+
+    size: Literal["paper", "small", "compact", "tiny"] = "paper"
     rgb: bool = True
     scan: bool = True
     loc: bool = True
