@@ -42,8 +42,8 @@ SIZES: dict[str, Widths] = {
 class NetworkSection(Section):
     """The network.
 
-    size: "small" has one memory layer of 512 in place of the paper's two of 1024, for comparisons; "compact" has smaller
-          encoders as well, for robots without a GPU
+    size: "small" has one memory layer of 512 in place of the paper's two of 1024, for comparisons; "compact" also has
+          smaller encoders, for robots without a GPU
     """
 
     size: Literal["paper", "small", "compact", "tiny"] = "paper"
