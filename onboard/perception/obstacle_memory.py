@@ -10,7 +10,8 @@ At such a short range a camera cannot see that a place is free, so only good evi
     seen often, but only near by      for `BRIEF_NS` (a hand)
     a single pixel                    never
 
-Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
+Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again. Near the edge
+of its view a camera sees the floor, but not a table's edge: there an empty bin does not clear a place with good evidence.
 The time is `limits.remember_s` in `onboard/config/config.py`.
 """
 
@@ -67,7 +68,8 @@ OFTEN = 3
 BRIEF_NS = 6 * NS_PER_S
 """Longer than the default of `recovery.blocked_s`: the robot first backs off, where it can, and looks again."""
 FLANK_BINS = 8
-"""At this distance from the edge of its view [bins], a camera covers the whole height band."""
+"""At this distance from the edge of its view [bins], a camera covers the whole height band; nearer to it, a pitched
+camera has only its lower rows."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
@@ -129,7 +131,7 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     track = followed(nearby.track, now_ns, pose)
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        kept = _subset(nearby, ~_covered(scan, _from(then, nearby.places_m)))
+        kept = _subset(nearby, ~_covered(scan, _from(then, nearby.places_m), nearby.trusted))
         nearby = _merged(kept, _from_scan(nearby, scan, then))
     near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
     kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
@@ -222,15 +224,19 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
-def _covered(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+def _covered(scan: Scan, points: Points, trusted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return (n,) bool, points that a scan confirms or clears: those in its bins, without empty bins at a view's edge.
 
-    At the edge, one hole in an image empties the bin, and the bin may be out of view in the next scan.
+    At the edge, one hole in an image empties the bin, and the bin may be out of view in the next scan. Near the edge,
+    only the image's lower rows look, and they look below a table's top: there no scan clears a place that is trusted.
     """
     looked = collision.looked(scan)
     inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
     bins = inside | (looked & np.isfinite(scan.ranges_m))
-    return bins[_bins(points)] & _observed(scan, points)
+    at, away_m = _bins(points), _distances_m(points)
+    blind_near = np.any([np.roll(~looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
+    under = trusted & blind_near[at] & (scan.ranges_m[at] > away_m + SAME_M)
+    return bins[at] & _observed(scan, points) & ~under
 
 
 def _observed(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:

@@ -124,6 +124,33 @@ def test_an_empty_bin_at_the_edge_of_the_view_clears_nothing(what: str, scan: Sc
     assert len(nearby.places_m) == places
 
 
+LOOKS_DEG = (-59.0, 59.0)
+
+#   where it stands, repeatedly seen                        what the next scan shows there         still remembered
+NEAR_THE_EDGE = [
+    ("near the edge, only what is behind it",        45.0, OFTEN,     on_bin(45.0, 3.0),                       True),
+    ("near the edge, nothing",                       45.0, OFTEN,     None,                                    True),
+    ("near the edge, a little farther",              45.0, OFTEN,     on_bin(45.0, 1.04),                      False),
+    ("near the edge, something before it",           45.0, OFTEN,     on_bin(45.0, 0.5),                       False),
+    ("near the edge, noise, as it was not repeated", 45.0, OFTEN - 1, on_bin(45.0, 3.0),                       False),
+    ("well within the view",                         41.0, OFTEN,     on_bin(41.0, 3.0),                       False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "bearing", "times", "shown", "kept"), NEAR_THE_EDGE, ids=[row[0] for row in NEAR_THE_EDGE]
+)
+def test_low_rows_near_the_edge_of_the_view_look_below_a_table(
+    what: str, bearing: float, times: int, shown: tuple[float, float] | None, kept: bool
+) -> None:
+    """A pitched camera sees floor there, but not a table's edge: the table is kept."""
+    seen = often(scan_of(on_bin(bearing, 1.0), looks_deg=LOOKS_DEG), times)
+    points = () if shown is None else (shown,)
+    nearby = after(*seen, (scan_of(*points, stamp_ns=2 * TICK_NS, looks_deg=LOOKS_DEG), ORIGIN))
+    place = on_bin(bearing, 1.0)
+    assert any(hypot(x - place[0], y - place[1]) < 1e-4 for x, y in nearby.places_m) is kept
+
+
 FROM_M = 0.6
 NEAR_BY = np.full(BINS, FROM_M, np.float32)
 
