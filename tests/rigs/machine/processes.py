@@ -95,7 +95,7 @@ def done(module: str, *arguments: str | Path, **options: Any) -> Command:
 
 
 def environment(domain: int | None) -> dict[str, str]:
-    """Return the environment of a command: of this tree, on a domain. LINES would hide the size of a test's terminal."""
+    """Return the environment of a command: of this tree, on a domain. LINES would hide a test terminal's size."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("ROS_DOMAIN_ID", "LINES")}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     given = {} if domain is None else {"ROS_DOMAIN_ID": str(domain)}
