@@ -11,8 +11,8 @@ At such a short range a camera cannot see that a place is free, so only good evi
     a single pixel                    never
 
 Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
-Near the edge of its view a camera sees the floor, but not the edge of a table. There an empty bin does not clear a place
-with good evidence. The time is `limits.remember_s` in `onboard/config/config.py`.
+Near the edge of its view a camera sees the floor, but not the edge of a table. There an empty bin does not clear
+a place with good evidence. The time is `limits.remember_s` in `onboard/config/config.py`.
 """
 
 from __future__ import annotations
