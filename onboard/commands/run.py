@@ -46,13 +46,16 @@ def check_config(
 ) -> None:
     """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.
 
-    That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
+    That is the network's interface, keys, libraries, and that this user can record. Nothing is sent. A terminal shows
+    what drives in five lines; `--json -` prints every key, and so does the command in a pipe.
     """
     check_json_target(json_file)
+    target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
     check_files(loaded)
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
-    (sys.stderr if json_file in (None, STANDARD_OUTPUT) else sys.stdout).write(in_effect_text(loaded))
-    write_json(json_file or STANDARD_OUTPUT, effective(loaded))
+    (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(in_effect_text(loaded))
+    if target is not None:
+        write_json(target, effective(loaded))

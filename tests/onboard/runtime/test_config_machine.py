@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +18,7 @@ from onboard.config.config import Config, OdometrySection, load_config
 from onboard.drivers.engines import tensorrt_engine
 from onboard.values.errors import MissingExtraError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
-from tests.rigs.machine.processes import toml
+from tests.rigs.machine.processes import environment, toml
 from tests.rigs.network.loopback import free_domain
 from tests.rigs.network.nobody import NEEDS_ROOT, by_nobody, open_folder
 
@@ -139,3 +142,13 @@ def test_a_folder_of_somebody_else_is_refused() -> None:
         for name in ("recordings", "shut/recordings"):
             output = by_nobody(imports, program % name)
             assert output == f"record.directory {folder}/{name}: cannot be used: Permission denied\n"
+
+
+def test_a_terminal_shows_what_drives_and_not_every_key(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "onboard", "check-config", "--files-only", "--config", str(quiet(tmp_path))]
+    subprocess.run(command, stdout=theirs, env=environment(None), timeout=100, check=True)
+    os.close(theirs)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        shown = terminal.read(1 << 16).decode()
+    assert [line.split()[0] for line in shown.splitlines()] == WHAT_DRIVES
