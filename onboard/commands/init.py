@@ -49,8 +49,8 @@ Each key has its comment. The next three commands:
 The first checks all files and prints what drives. The second drives this robot in simulation. The third is for the
 robot itself: green, amber or red, and what to do. The wheels turn with `onboard run --config {folder}/onboard.toml`.
 
-An own building is a ROS map (`map.yaml` and its image). In it, drive once among furniture that a seed places, then count
-ten drives in the map as it is:
+An own building is a ROS map (`map.yaml` and its image). In it, drive once among furniture that a seed places, then
+count ten drives in the map as it is:
 
     onboard-hil demo --config {folder}/onboard.toml --map map.yaml
     onboard-hil evaluate --config {folder}/onboard.toml --map map.yaml --furniture 0 --episodes 10
