@@ -30,6 +30,8 @@ from onboard.values.kernel import kernel
 DELAYS_S = (0.0, 0.1, 0.2, 0.3, 0.4, 0.55)
 FREQUENCIES = (3.0, 8.0)
 """Starts of the search."""
+AGAIN_S = (0.02, 0.005)
+"""The search begins again so far from the delay that it found: the error has a kink where a delay meets a row."""
 ROUGH, FULL = 8, 60
 """Evaluations of a start and of the search from the best starts."""
 START_RATE = 0.8
@@ -109,7 +111,10 @@ def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) ->
     ]
     starts.sort(key=lambda one: one[1])
     best = min((_search(part, start, steps[-1], FULL) for start, _ in starts[:BEST_STARTS]), key=lambda one: one[1])
-    best = _with_unit_gain(data, _search(data, best[0], steps[-1], FULL), steps[-1])
+    for away_s in AGAIN_S:
+        again = (_search(data, _delayed(best[0], by_s), steps[-1], FULL) for by_s in (0.0, -away_s, away_s))
+        best = min(again, key=lambda one: one[1])
+    best = _with_unit_gain(data, best, steps[-1])
     fixed = (GAIN,) if best[0][GAIN] == 1.0 else ()
     fits = [(best, steps[-1]), *((_search(data, best[0], step_s, FULL, fixed), step_s) for step_s in steps[:-1])]
     (parameters, cost), step_s = min(fits, key=lambda one: one[0][1])
@@ -171,6 +176,13 @@ def _start(data: AxisLogs, f: float, delay_s: float, rate: float) -> Floats:
     """Return a start of the search. Limits start low, where they are active and so can move."""
     high, low = np.percentile(data.speed, [99.8, 0.2])
     return np.array([f, 0.8, f, 0.8, delay_s, max(high, 1e-3), min(low, -1e-3), rate, rate, 1.0])
+
+
+def _delayed(parameters: Floats, by_s: float) -> Floats:
+    """Return the parameters with a longer delay, at least 0."""
+    moved = parameters.copy()
+    moved[P.DELAY_S] = max(0.0, moved[P.DELAY_S] + by_s)
+    return moved
 
 
 def _scale(data: AxisLogs) -> float:
