@@ -1,4 +1,4 @@
-"""`reactive` in a "real" office and in five simulators of it: which of them says what happens (issue: our own use).
+"""`reactive` in a "real" office and in five simulators of it: which of them says what happens.
 
 "Real" is the base with hidden effects. The policy assumes the identified plant in every world.
 """

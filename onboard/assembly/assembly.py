@@ -1,4 +1,4 @@
-"""Builds the robot from its configuration. Only this file knows which drivers are real."""
+"""Builds the robot from its configuration. It chooses cameras, base and wire."""
 
 from __future__ import annotations
 

@@ -286,7 +286,8 @@ class LimitsSection(Section):
     teleop_dead_man_s, scan_stale_ms: at most 1 s, like `odometry.stale_ms`; until then the robot drives on the last
                  command or scan
     stop_margin_m: nearest distance of the footprint to an obstacle [m]
-    slow_margin_m: distance of the footprint to an obstacle at which the robot is slowed [m]
+    slow_margin_m: the robot is slowed if an obstacle is this near to the footprint anywhere along the braking
+                 distance [m]
     slow_fraction: share of `v_max_mps` that is left there
     time_to_contact_s: the speed is at most the distance to contact over this time [s]
     reaction_s:  latency from an obstacle in view to the braking wheels, part of the braking distance. No base brakes

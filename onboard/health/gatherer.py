@@ -19,7 +19,7 @@ from onboard.values.messages import DepthFrame, Pose
 LOOK_S = 2.0
 """Between two sets of images on the robot."""
 STILL_RADPS = 0.3
-"""Turning faster, images of different cameras are not of one place."""
+"""Above this yaw rate, images of different cameras show different poses of the base."""
 
 
 Place = tuple[float, float, Pose, Pose, float, float]

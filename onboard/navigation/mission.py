@@ -1,6 +1,7 @@
 """The state machine of one goal: idle, navigating, recovering, reached, stopped(reason). Pure; time is an argument.
 
 idle / reached / stopped --goal accepted--> navigating
+idle / reached / stopped --goal refused--> stopped(reason)
 navigating <--recovery begins / ends--> recovering
 navigating --own stop, at rest, within tolerance--> reached
 navigating / recovering --e-stop, fault, input lost, occupied goal, no progress, time-out, gave up--> stopped(reason)
@@ -50,7 +51,8 @@ class Progress:
 def track_progress(
     progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
 ) -> tuple[Progress, str]:
-    """Return the progress, and the reason to stop or "". While `held` (e-stop, operator) the time does not count."""
+    """Return the progress, and the reason to stop or "". While an operator drives (`held`), the time does not
+    count."""
     if distance_m <= progress.best_m - IMPROVEMENT_M:
         return Progress(distance_m, now_ns), ""
     if held or now_ns < progress.since_ns:

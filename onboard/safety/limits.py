@@ -35,8 +35,8 @@
          remains, as in R12. Backing and turning in place are free within R24. An operator may creep
     R24  turn under a notice: while it is on, the turn rate is at most NOTICE_RADPS, also in place. An operator, who
          watches, is not limited. R16 of `recovery.py` bounds how long this lasts
-    R25  a polygon's corners sweep new ground in a turn in place. R9 to R11, R20 and R21 then hold for the angle and the
-         yaw rate, with slow_fraction of w_max_radps as the slow rate
+    R25  a polygon's corners sweep new ground in a turn in place. It obeys R9 to R11, R20 and R21, with angle
+         for distance and yaw rate for speed. The slow rate is slow_fraction of w_max_radps
     R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
          at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
 

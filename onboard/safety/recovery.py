@@ -15,8 +15,8 @@ R10  e-stop, operator, no goal, engine lost: suspended. A running try ends at on
 R11  the end of a try resets the policy's memory
 R12  time that goes backward ends a try, and restarts the blocked time and the cool-down
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
-R14  a new goal ends a try and a giving up. Tries, blocked time and cool-down stay, so that a sequence of goals causes
-     no endless backing. After a giving up, the blocked time restarts
+R14  a new goal ends a try, and a recovery that gave up begins anew, its blocked time too. Otherwise tries, blocked time
+     and cool-down stay, so that a sequence of goals causes no endless backing
 R15  a notice that comes on during a try ends it at once: the robot has backed into something. The same holds for a
      notice in the tick in which the try ends, or within ROLLS_ON_S after it, as the robot still rolls and the message
      is late. While this notice stays on, no try begins

@@ -101,8 +101,8 @@ messages are not received."""
 
 WORD = replace(EVENT, depth=256)
 """An event where the newest value of each sender counts, and all senders share one queue. The queue holds one sender's
-values at 100 Hz for 2.5 s. A full queue has lost a value of an unknown sender. It drops the oldest value: a queue that
-keeps all values would refuse the newest, and block a sender on the same machine."""
+values at 100 Hz for 2.5 s. When it is full, the runtime cannot tell whose value was dropped. It drops the oldest value:
+a queue that keeps all values would refuse the newest, and block a sender on the same machine."""
 
 E_STOP = replace(WORD, read_latched=True)
 """As WORD, and also receives a latched sender's value from before the runtime's start (transient local). Other senders

@@ -142,14 +142,17 @@ def test_one_or_two_cameras_are_enough(session: Session, folder: Path, names: tu
     assert (max(away_m) < 0.03, max(away_deg) < 1.0) == (True, True), (away_m, away_deg)
 
 
-def test_walls_of_one_direction_are_refused() -> None:
+def test_walls_of_one_direction_and_surfaces_apart_are_refused() -> None:
     normals = np.tile([[1.0, 0.0], [-1.0, 0.02]], (400, 1))
     pairs = np.array([[500, 50], [50, 200]])
     placement = Placement(np.zeros((2, 3)), np.zeros((5, 3)), np.ones(2))
     aligned = Aligned(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), 1.0)
     assert _refusal(["front", "rear"], aligned, {}, 0.001).startswith("only one wall: 0 % of other directions")
     crossed = replace(aligned, normals=np.vstack([normals, normals[:, ::-1]]))
-    assert _refusal(["front", "rear"], crossed, {}, 0.001) == ""
+    assert _refusal(["front", "rear"], crossed, {}, 0.019) == ""
+    assert _refusal(["front", "rear"], crossed, {}, 0.021) == (
+        "surfaces do not fall on each other: median 0.021 m, at most 0.02 m"
+    )
 
 
 def test_times_out_of_order_and_poses_that_are_not_finite_are_named(folder: Path) -> None:
