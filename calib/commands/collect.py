@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +40,8 @@ def collect(
     """Drive the simulated base to sampled poses in a safe rectangle, unattended, and log commands and poses."""
     check_json_target(json_file)
     check_target(out)
+    if not all(map(math.isfinite, rectangle)):
+        raise InputError(f"--rectangle {' '.join(map(str, rectangle))}: must be finite")
     floor = Rectangle(*rectangle)
     if floor.x_max_m - floor.x_min_m < LEAST_SIDE_M or floor.y_max_m - floor.y_min_m < LEAST_SIDE_M:
         raise InputError(f"--rectangle {' '.join(map(str, rectangle))}: each side must be at least {LEAST_SIDE_M:g} m")

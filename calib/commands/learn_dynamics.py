@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from calib.dynamics.identification import identify
-from calib.dynamics.motion_log import MotionLogs, read_logs
+from calib.dynamics.motion_log import RECORDING_SUFFIX, MotionLog, read_logs
 from calib.dynamics.plant_file import check_target
 from calib.learned.evaluation import LENGTHS, learned_motion, plant_motion, posed_rmse_m, rmse_m
-from calib.learned.series import Series, longest_in, series_of
+from calib.learned.series import Series, fitting_period_s, longest_in, series_of, without_pauses
 from hil.physics.motion.learned import TRANSFORMS, LearnedModel, model_arrays, write_arrays
+from hil.physics.motion.motion_model import TICK_S
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json, write_text
 from onboard.config.plant_model import MotionTable, Plant, load_plant
 from onboard.config.toml_text import as_toml
@@ -70,11 +71,12 @@ def learn_dynamics(
         )
     training_module = _trainer()
     read = read_logs(data)
-    series = series_of(read.logs)
+    logs = without_pauses(read.logs)
+    series = _series(logs, data)
     spans = split(series)
     recipe = training_module.Recipe(max_length, loss, alpha, neighbours, gap, steps, batch, learning_rate, seed=seed)
     training_module.check_lengths(max_length, *spans[:2])
-    base = load_plant(plant) if plant is not None else _identified(read, series, spans)
+    base = load_plant(plant) if plant is not None else _identified(logs)
     training = training_module.training_of(series, base, *spans[:2], recipe, read.sha256, model, transform)
     if resume:
         training.resume(files["checkpoint"])
@@ -83,7 +85,21 @@ def learn_dynamics(
     result = _judged(series, spans[2], base, found)
     if json_file is not None:
         write_json(json_file, {**result, "data_sha256": read.sha256, "file": str(out)})
-    (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(_table(result, model, files))
+    (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(
+        _table(result, model, files, found.transform == TRANSFORMS[0])
+    )
+
+
+def _series(logs: list[MotionLog], data: list[Path]) -> Series:
+    """Return the logs as one series on a period that suits the simulated base; say on standard error what was done."""
+    series = series_of(logs)
+    period_s = fitting_period_s(series.period_s, TICK_S)
+    if abs(period_s - series.period_s) > 1e-3 * period_s:
+        sys.stderr.write(f"note: rows every {series.period_s:.4g} s are interpolated to {period_s:.4g} s\n")
+        series = series_of(logs, period_s)
+    if any(file.suffix == RECORDING_SUFFIX for file in data):
+        sys.stderr.write("note: a recording holds the pose by its own wheels, which do not see slip\n")
+    return series
 
 
 def _files(out: Path) -> dict[str, Path]:
@@ -119,13 +135,13 @@ def split(series: Series) -> tuple[Any, Any, Any]:
     return every[place < 6], every[place == 6], every[place > 6]
 
 
-def _identified(read: MotionLogs, series: Series, spans: tuple[Any, Any, Any]) -> Plant:
+def _identified(logs: list[MotionLog]) -> Plant:
     """Return the plant by the rows that are not held out."""
     from calib.learned.experiment import until
 
-    if len(read.logs) < MANY_LOGS:
-        return identify([until(log, LEARNT) for log in read.logs]).plant
-    return identify([log for number, log in enumerate(read.logs) if number % MANY_LOGS <= 6]).plant
+    if len(logs) < MANY_LOGS:
+        return identify([until(log, LEARNT) for log in logs]).plant
+    return identify([log for number, log in enumerate(logs) if number % MANY_LOGS <= 6]).plant
 
 
 def _trained(training: Training, checkpoint: Path, name: str) -> LearnedModel:
@@ -172,10 +188,11 @@ def _judged(series: Series, held_out: Any, base: Plant, found: LearnedModel) -> 
     }
 
 
-def _table(result: dict[str, Any], model: str, files: dict[str, Path]) -> str:
+def _table(result: dict[str, Any], model: str, files: dict[str, Path], simulates: bool) -> str:
     rows = [
         [model if name == "learned" else name, *(f"{value:.4g}" for value in one.values())]
         for name, one in result["rmse_m"].items()
     ]
     headings = ["error on held-out rows [m], steps:", *result["rmse_m"]["plant"]]
-    return f"{markdown_table(headings, rows)}\n{files['model']}: written; onboard-hil takes {files['plant']}\n"
+    use = f"onboard-hil takes {files['plant']}" if simulates else "for comparison only"
+    return f"{markdown_table(headings, rows)}\n{files['model']}: written; {use}\n"

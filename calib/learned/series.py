@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ Ints = npt.NDArray[np.int64]
 WINDOW_S = 0.2
 """The command window of paper 3."""
 LEAST_ROWS = 3
+PAUSE_S = 0.5
+"""A log with a longer time between two rows is two logs: nobody knows how the base moved meanwhile."""
 WHOLE_RATE = 5e-3
 """Rounded stamps make a rate differ from a whole number by less than this share."""
 
@@ -90,6 +93,23 @@ def series_of(logs: Sequence[MotionLog], period_s: float | None = None) -> Serie
         twists.append((log.v[0], log.w[0]))
         first.append(first[-1] + len(t_s))
     return Series(period, np.concatenate(commands), np.concatenate(poses), np.array(twists), np.array(first))
+
+
+def without_pauses(logs: Sequence[MotionLog]) -> list[MotionLog]:
+    """Return the logs, each split where two rows lie more than `PAUSE_S` apart; parts of too few rows are dropped."""
+    parts = []
+    for log in logs:
+        edges = [0, *(np.flatnonzero(np.diff(log.t_s) > PAUSE_S) + 1), len(log.t_s)]
+        for a, b in itertools.pairwise(edges):
+            if b - a >= LEAST_ROWS or len(edges) == 2:
+                columns = {name: getattr(log, name)[a:b] for name in ("t_s", "v_cmd", "w_cmd", "v", "w")}
+                parts.append(replace(log, **columns, pose=None if log.pose is None else log.pose[a:b]))
+    return parts
+
+
+def fitting_period_s(period_s: float, tick_s: float) -> float:
+    """Return the period nearest to `period_s` of which a simulated tick is a whole number."""
+    return tick_s / max(1, round(tick_s / period_s))
 
 
 def _period_s(log: MotionLog) -> float:

@@ -62,10 +62,12 @@ def lengths_of(longest: int) -> list[int]:
 
 def check_lengths(max_length: int, train: Ints, validation: Ints) -> None:
     """Raise InputError if no stretch of rows is as long as the longest roll-out."""
-    for name, spans in (("training", train), ("validation", validation)):
-        if len(spans) == 0 or longest_in(spans) < max_length:
-            longest = longest_in(spans) if len(spans) else 0
-            raise InputError(f"--max-length {max_length}: the longest {name} stretch has {longest} steps")
+    longest = min(longest_in(spans) if len(spans) else 0 for spans in (train, validation))
+    if longest < max_length:
+        raise InputError(
+            f"--max-length {max_length}: training and validation rows allow at most {longest} steps; lower it, or give "
+            "longer logs"
+        )
 
 
 @dataclass
@@ -172,7 +174,8 @@ class Training:
 
     def _about(self) -> dict[str, Any]:
         recipe = {**asdict(self.recipe)}
-        return {"architecture": dict(architecture(self.dynamics)), "recipe": recipe, "data": self._data}
+        plant = self._material.plant.model_dump(mode="json", include={"linear", "angular", "base"})
+        return {"architecture": dict(architecture(self.dynamics)), "recipe": recipe, "data": self._data, "plant": plant}
 
     def save(self, file: Path) -> None:
         """Write a checkpoint. Raises InputError if it cannot be written."""

@@ -13,6 +13,7 @@ from hil.physics.state_kernels.generate import generate
 from hil.physics.state_kernels.kernel_set import KernelArrays, no_kernels
 from hil.physics.state_kernels.state_table import Array, StateTable
 from hil.physics.state_kernels.transitions import Log
+from onboard.values.errors import InputError
 
 RUNS = ("design", "deploy", "kernels", "redesign_kernels", "redeploy")
 CURVE_POINTS = 50
@@ -66,6 +67,7 @@ class FiveRuns:
     curves:      average total reward after a growing share of the missions, (`CURVE_POINTS`,); "learning" is the
                  reward of missions while the redesign learns
     effects:     states that the kernels have set in the run Kernels
+    control:     the same as `kernels`, with a second log of the simulator in the place of the real one
     """
 
     seed: int
@@ -77,6 +79,16 @@ class FiveRuns:
     kernels: int
     effects: int
     curves: dict[str, Array]
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Kernels where there is no gap: what chance alone makes of two logs. atr: of the design under these kernels"""
+
+    divergences: int
+    kernels: int
+    atr: float
 
 
 def five_runs(experiment: Experiment, table: StateTable, seed: int) -> FiveRuns:
@@ -95,13 +107,24 @@ def five_runs(experiment: Experiment, table: StateTable, seed: int) -> FiveRuns:
     redesigned = experiment.drive(policy, False, kernels, rng(5))
     redeployed = experiment.drive(policy, True, none, rng(6))
     runs = dict(zip(RUNS, (design, deploy, under, redesigned, redeployed), strict=True))
+    again = experiment.drive(experiment.design, False, none, rng(7))
     curves = {name: _growing(run.rewards) for name, run in runs.items()}
     if len(learning):
         curves["learning"] = np.array([part.mean() for part in np.array_split(learning, CURVE_POINTS)])
     return FiveRuns(
         seed, {name: run.atr for name, run in runs.items()}, made.transitions, made.states, made.common,
-        made.divergences, len(made.kernels), under.effects, curves,
+        made.divergences, len(made.kernels), under.effects, curves, _control(experiment, table, seed, design, again),
     )  # fmt: skip
+
+
+def _control(experiment: Experiment, table: StateTable, seed: int, design: Driven, again: Driven) -> Control:
+    try:
+        made = generate(design.log, again.log, table.model_copy(update={"seed": seed}))
+    except InputError:  # nothing diverged, or too seldom for a map
+        return Control(0, 0, design.atr)
+    rng = np.random.default_rng((seed, 8))
+    under = experiment.drive(experiment.design, False, made.kernels.arrays, rng)
+    return Control(made.divergences, len(made.kernels), under.atr)
 
 
 def _growing(rewards: Array) -> Array:

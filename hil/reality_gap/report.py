@@ -63,7 +63,9 @@ def section(result: GapResult, chart: str, command: str) -> str:
     counts = [
         ("transitions of the simulator", "simulated"), ("transitions in reality", "real"),
         ("states after merging", "states"), ("common states", "common"), ("roll-outs that diverged", "divergences"),
-        ("kernels", "kernels"), ("states set by kernels in the run Kernels", "effects"),
+        ("kernels", "kernels"),
+        ("control: roll-outs that diverged, two logs of the simulator", "control divergences"),
+        ("control: kernels", "control kernels"), ("states set by kernels in the run Kernels", "effects"),
     ]  # fmt: skip
     rows = [(text, f"{result.count(name):.0f}") for text, name in counts]
     shown = [
@@ -71,6 +73,7 @@ def section(result: GapResult, chart: str, command: str) -> str:
         ("the redesign raises ATR under kernels by", str(raised["under_kernels"])),
         ("the redesign raises ATR in reality by", str(raised["in_reality"])),
         ("seeds in which it raises ATR in reality", f"{_better(result)} of {seeds}"),
+        ("control: ATR of the design under kernels of two logs of the simulator", str(result.control_atr)),
     ]
     return "\n\n".join(
         (

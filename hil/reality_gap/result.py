@@ -52,6 +52,11 @@ class GapResult:
         return {run: mean_of(self.per_seed(run)) for run in RUNS}
 
     @property
+    def control_atr(self) -> Mean:
+        """Average total reward of the design under kernels that two logs of the simulator yield."""
+        return mean_of([one.control.atr for one in self.seeds])
+
+    @property
     def left(self) -> float:
         """Share of the gap that is left under kernels: |Kernels - Deploy| / |Design - Deploy|, of the means."""
         atr = self.atr
@@ -87,8 +92,11 @@ class GapResult:
     def count(self, name: str) -> float:
         """Return the mean of a count over seeds.
 
-        name: "states", "common", "divergences", "kernels", "effects"; "simulated" or "real" counts transitions
+        name: "states", "common", "divergences", "kernels", "effects"; "simulated" or "real" counts transitions;
+              "control divergences" and "control kernels" count where there is no gap
         """
+        if name.startswith("control "):
+            return float(np.mean([getattr(one.control, name.removeprefix("control ")) for one in self.seeds]))
         if name in ("simulated", "real"):
             return float(np.mean([one.transitions[name == "real"] for one in self.seeds]))
         return float(np.mean([getattr(one, name) for one in self.seeds]))
@@ -109,6 +117,11 @@ class GapResult:
             "divergences": self.count("divergences"),
             "kernels": self.count("kernels"),
             "effects": self.count("effects"),
+            "control": {
+                "atr": self.control_atr.value,
+                "divergences": self.count("control divergences"),
+                "kernels": self.count("control kernels"),
+            },
             "per_seed": [
                 {
                     "seed": one.seed,

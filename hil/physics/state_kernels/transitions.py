@@ -91,21 +91,28 @@ def distances(s: Array, others: Array, table: StateTable) -> Array:
 
 @kernel
 def _merged(states: Array, weights: Array, circular: npt.NDArray[np.bool_], eps_c: float) -> tuple[Ints, Ints, int]:
-    """Return (n,) the number of each state, (n,) the row of each number, and the count of numbers."""
+    """Return (n,) the number of each state, (n,) the row of each number, and the count of numbers.
+
+    All leaders are found first. So equal states have equal numbers, whichever log they are in.
+    """
     numbers = np.empty(len(states), np.int64)
     leaders = np.empty(len(states), np.int64)
     count = 0
     for row in range(len(states)):
-        nearest, least = -1, eps_c
+        led = False
+        for number in range(count):
+            if state_distance(states[row], states[leaders[number]], weights, circular) <= eps_c:
+                led = True
+                break
+        if not led:
+            leaders[count] = row
+            count += 1
+    for row in range(len(states)):
+        least = np.inf
         for number in range(count):
             c = state_distance(states[row], states[leaders[number]], weights, circular)
-            if c <= least:
-                nearest, least = number, c
-        if nearest < 0:
-            leaders[count] = row
-            nearest = count
-            count += 1
-        numbers[row] = nearest
+            if c < least:
+                numbers[row], least = number, c
     return numbers, leaders, count
 
 
@@ -154,7 +161,10 @@ class Merged:
 
 
 def merge(simulated: Log, physical: Log, table: StateTable) -> Merged:
-    """Return both logs over the same states: a state belongs to the nearest earlier one within eps_c.
+    """Return both logs over the same states: a state belongs to the nearest leader within eps_c.
+
+    A leader is a state that no earlier leader is that near to.
+
 
     Raises InputError without common states; it names the dimension in which the nearest states differ most.
     """

@@ -70,6 +70,7 @@ def test_bad_input_is_one_line(tmp_path) -> None:
     plant = str(DEFAULT_ROBOT / "plant.toml")
     for words, expected in (
         (["--rectangle", "0", "0", "0.5", "6"], "each side must be at least 1 m"),
+        (["--rectangle", "0", "0", "nan", "6"], "must be finite"),
         (["--map", "home", "--rectangle", "500", "500", "510", "510"], "none of 1000 sampled poses is free"),
     ):
         out = tmp_path / "drive.csv"

@@ -144,7 +144,7 @@ def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path) -> None:
 
 
 def test_roll_outs_longer_than_the_data_are_refused() -> None:
-    with pytest.raises(InputError, match="--max-length 4096: the longest training stretch has 2399 steps"):
+    with pytest.raises(InputError, match="--max-length 4096: training and validation rows allow at most 399 steps"):
         training(recipe=Recipe())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,19 @@ def test_equal_worlds_yield_no_kernel() -> None:
         generate(
             walk(1, False, runs=2000), walk(2, False, runs=2000), TABLE.model_copy(update={"least_difference": 0.4})
         )
+
+
+def test_a_log_against_itself_yields_no_kernel() -> None:
+    """Equal states have one number, wherever in the two logs they stand."""
+    rng = np.random.default_rng(4)
+    log = walk(1, False, runs=60)
+    away = rng.uniform(-0.5, 0.5, (2, *log.states.shape))
+    scattered = replace(log, states=log.states + away[0], nexts=log.nexts + away[1])
+    merged = merge(scattered, scattered, TABLE)
+    assert np.array_equal(merged.simulated.before, merged.physical.before)
+    for same in (log, scattered):
+        with pytest.raises(InputError, match="rollouts: none of 300"):
+            generate(same, same, TABLE)
 
 
 def test_the_same_seed_gives_the_same_kernels_through_a_file(tmp_path: Path) -> None:
