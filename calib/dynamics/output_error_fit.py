@@ -180,7 +180,7 @@ def _start(data: AxisLogs, f: float, delay_s: float, rate: float) -> Floats:
 
 def _delayed(parameters: Floats, by_s: float) -> Floats:
     """Return the parameters with a longer delay, at least 0."""
-    moved = parameters.copy()
+    moved: Floats = parameters.copy()
     moved[P.DELAY_S] = max(0.0, moved[P.DELAY_S] + by_s)
     return moved
 

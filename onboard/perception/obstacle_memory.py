@@ -236,7 +236,8 @@ def _covered(scan: Scan, points: Points, trusted: npt.NDArray[np.bool_]) -> npt.
     at, away_m = _bins(points), _distances_m(points)
     blind_near = np.any([np.roll(~looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
     under = trusted & blind_near[at] & (scan.ranges_m[at] > away_m + SAME_M)
-    return bins[at] & _observed(scan, points) & ~under
+    covered: npt.NDArray[np.bool_] = bins[at] & _observed(scan, points) & ~under
+    return covered
 
 
 def _observed(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
