@@ -160,6 +160,7 @@ class _Judge:
             actions=self._actions,
             trace=np.array(self._rows),
             bumps=state.bumps,
+            set_by_kernels=self._robot.poses_set,
         )
 
     def _keep(self, record: TickRecord, ticks: int) -> None:

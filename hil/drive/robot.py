@@ -185,6 +185,11 @@ class SimulatedRobot:
         """What kernels did so far; None without kernels."""
         return None if self._kernels is None else self._kernels.effects
 
+    @property
+    def poses_set(self) -> int | None:
+        """How many poses kernels have set so far; None without kernels."""
+        return None if self._kernels is None else self._kernels.poses_set
+
     def _set_by_kernels(self, kernels: BaseKernels) -> bool:
         """Let a kernel set the pose of the base if a period ends now. Return whether one begins."""
         tick = self.state.time_ns // STEP_NS

@@ -144,6 +144,7 @@ class Outcome:
     actions:         (28,) int64; how often the policy chose each action
     trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w; one row per tick, from the goal's tick on
     bumps:           number of times that a moving body walked into the robot; not included in `contacts`
+    set_by_kernels:  number of poses of the base that kernels have set; None without kernels
     """
 
     reached: bool
@@ -156,6 +157,7 @@ class Outcome:
     actions: npt.NDArray[np.int64]
     trace: npt.NDArray[np.float64]
     bumps: int = 0
+    set_by_kernels: int | None = None
 
 
 def how_ended(mission: Mission) -> str:

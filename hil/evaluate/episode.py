@@ -236,6 +236,7 @@ class EpisodeDriver:
             distance_m=outcome.distance_m,
             actions=tuple(int(count) for count in outcome.actions),
             door=met if self._condition.blocked_s > 0.0 else None,
+            set_by_kernels=outcome.set_by_kernels,
         )
 
 

@@ -37,6 +37,7 @@ class Row:
     distance_m:      true distance to the goal at the end
     actions:         (28,) number of decisions for each action
     door:            door on the path; None in a condition without doors, and in a row from an older version
+    set_by_kernels:  number of poses of the base that kernels have set; None without kernels
     """
 
     map: str
@@ -58,6 +59,7 @@ class Row:
     distance_m: float
     actions: tuple[int, ...]
     door: Door | None = None
+    set_by_kernels: int | None = None
 
     @property
     def detour(self) -> float:
@@ -77,19 +79,21 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """Return plain values, from which `row_of_json` makes an equal row.
 
-        A clearance of inf becomes None. The key `door` is absent if `door` is None.
+        A clearance of inf becomes None. The keys of `OPTIONAL` are absent if they are None.
         """
         table = asdict(self)
         table["min_clearance_m"] = self.min_clearance_m if math.isfinite(self.min_clearance_m) else None
         table["actions"] = list(self.actions)
-        if self.door is None:
-            del table["door"]
-        return table
+        return {name: value for name, value in table.items() if name not in OPTIONAL or value is not None}
+
+
+OPTIONAL = {"door", "set_by_kernels"}
+"""Fields that only some conditions have."""
 
 
 def row_of_json(table: Mapping[str, Any]) -> Row:
     """Return the row from the values of `Row.as_json`. Raises InputError that names the missing or wrong fields."""
-    unlike = set(table) ^ {field.name for field in fields(Row)} - ({"door"} - set(table))
+    unlike = set(table) ^ {field.name for field in fields(Row)} - (OPTIONAL - set(table))
     if unlike:
         raise InputError(f"an episode's row: unlike what is expected in {', '.join(sorted(unlike))}")
     if table.get("door") not in (None, *get_args(Door)):

@@ -86,6 +86,11 @@ class BaseKernels:
         self.every = period_ticks(kernels.table)
         self.effects: list[Effect] = []
 
+    @property
+    def poses_set(self) -> int:
+        """Return how many poses kernels have set; refused ones do not count."""
+        return sum(not one.refused for one in self.effects)
+
     def due(self, tick: int) -> bool:
         """Return whether a period ends, and the next begins, at a tick."""
         return tick % self.every == 0

@@ -211,6 +211,10 @@ def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
         console = Console(stderr=on_standard_error, width=WIDTH if len(done) == 1 else WIDE)
     last = list(done.values())[-1]
     console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
+    under = [row.set_by_kernels for one in done.values() for row in one.rows if row.set_by_kernels is not None]
+    if under:
+        word = "" if any(under) else "warning: "
+        sys.stderr.write(f"{word}kernels set {sum(under)} poses in {len(under)} drives\n")
     if last.exit_code:
         count = f"{len(last.driven)} of {last.plan.drives} drives"
         sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")

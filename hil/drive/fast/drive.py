@@ -72,6 +72,7 @@ def outcome_of(
         actions=actions,
         trace=robot.trace(ticks),
         bumps=int(s.bumps),
+        set_by_kernels=robot.poses_set,
     )
 
 

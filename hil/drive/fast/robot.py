@@ -168,6 +168,11 @@ class FastRobot:
                 _, fix, then = self._coming.popleft()
                 self._put_fix(fix, then)
 
+    @property
+    def poses_set(self) -> int | None:
+        """How many poses kernels have set so far; None without kernels."""
+        return None if self._kernels is None else self._kernels.poses_set
+
     def _overlaps(self, setting: Setting) -> Callable[[Pose], bool]:
         course, body, cell_m = self._course, setting.body, setting.world.cell_m
         return lambda pose: body.overlaps(compose(course.grid_from_map, pose), cell_m, course.blocked, course.gap)

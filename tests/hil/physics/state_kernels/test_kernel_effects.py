@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from hil.__main__ import app
 from hil.commands.judge.kernels import ROBOT_TABLE
 from hil.drive.robot import Senses, SimulatedRobot
+from hil.evaluate.result import row_of_json
 from hil.physics.collision_world import Body
 from hil.physics.kernel_effects import BaseKernels, check_robot_table, load_robot_kernels, state_vector
 from hil.physics.state_kernels.generate import generate
@@ -129,6 +130,23 @@ def test_the_command_writes_kernels_that_drive_the_robot(runs: tuple[Path, Path]
             one.pose_at(tick, pose, AHEAD)
             one.begin(pose, AHEAD, AHEAD)
     assert twice[0].effects == twice[1].effects
+
+
+@pytest.mark.parametrize(("p_p", "line"), [(1.0, "kernels set "), (0.0, "warning: kernels set 0 poses in 1 drives")])
+def test_evaluate_says_how_many_poses_kernels_set(p_p: float, line: str, tmp_path: Path) -> None:
+    near = TABLE.model_copy(update={"sigma": 1e6})
+    arrays = no_kernels(near)._replace(
+        centers=np.zeros((1, 5)), physical=np.full(1, p_p), known=np.ones((1, 28), np.bool_),
+        maps=np.zeros((1, 28, 5, 6)),
+    )  # fmt: skip
+    save_kernels(KernelSet(near, arrays), tmp_path / "k.npz")
+    words = ["--policy", "reactive", "--map", "home", "--episodes", "1", "--kernels", str(tmp_path / "k.npz")]
+    done = CliRunner().invoke(app, ["evaluate", *words, "--json", str(tmp_path / "e.json")])
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads((tmp_path / "e.json").read_text())["per_episode"]
+    assert (row["set_by_kernels"] > 0) is (p_p > 0.0)
+    assert line in done.stderr
+    assert row_of_json(row).as_json() == row
 
 
 HEAD = "run,action,reward,x_m,y_m,yaw_rad,v_mps,w_radps\n"
