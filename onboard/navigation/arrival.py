@@ -98,7 +98,7 @@ _LEAST_SD_M = 1e-6
 
 
 def within(offset_m: tuple[float, float], covariance: Covariance, radius_m: float) -> float:
-    """Return the probability that a normal position lies in a circle, to 0.01; for equal deviations to 1e-5.
+    """Return the probability that a normal position lies in a circle, to 0.01; for equal deviations to 1e-3.
 
     offset_m:   from the mean position to the centre of the circle
     covariance: of x and y in its first two rows and columns

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.report.results.checks import shaped
-from hil.evaluate.result import Row
+from hil.evaluate.result import OPTIONAL, Row
 from onboard.config.pretrained import MODEL_SUFFIX
 from onboard.policy.manifest import MANIFEST_SUFFIX
 from onboard.values.errors import InputError
@@ -37,6 +37,7 @@ FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
     "float": float,
     "tuple[int, ...]": lambda text: [int(count) for count in text.split()],
     "Door | None": str,
+    "int | None": int,
 }
 """Type of a row's field -> its value in JSON."""
 Table = dict[str, Any]
@@ -135,9 +136,8 @@ def _rows(file: Path) -> dict[str, list[Table]]:
     types = {field.name: str(field.type) for field in fields(Row)}
     with shaped(compressed(file), "not the columns of episodes"):
         for line in csv.DictReader(io.StringIO(read_bytes(file).decode())):
-            row = {name: FROM_TEXT[types[name]](line[name]) if line[name] else None for name in types}
-            if row["door"] is None:
-                del row["door"]
+            names = [name for name in types if name not in OPTIONAL or line.get(name)]
+            row = {name: FROM_TEXT[types[name]](line[name]) if line[name] else None for name in names}
             rows.setdefault(line[RESULT], []).append(row)
     return rows
 

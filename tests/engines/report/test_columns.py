@@ -21,7 +21,10 @@ def folder(tmp_path) -> Path:
     """Return a folder with results of each kind: with doors, nothing near, several in one file, a journal."""
     found = some_results(tmp_path / "results")
     doors = evaluated(condition="blocked")
-    rows = [{**row, "door": "shut", "min_clearance_m": None, "distance_m": 0.1 + 0.2} for row in doors["per_episode"]]
+    rows = [
+        {**row, "door": "shut", "set_by_kernels": 3, "min_clearance_m": None, "distance_m": 0.1 + 0.2}
+        for row in doors["per_episode"]
+    ]
     put(found / "others" / "doors.json", {**doors, "per_episode": rows})
     put(found / "training" / "journal.jsonl", LINE)
     return found
