@@ -84,6 +84,8 @@ class ImitationSection(Section):
     colour:           share of drives with rendered images in the last `coloured` part of the chapters; with fewer than
                       1 / `coloured` chapters no chapter has images, and no encoder is trained
     collectors:       processes that drive; 0 drives in the trainer's process
+    within_s:         end within about this time [s], by the clock of one call: the learning rate then falls with the
+                      time, and the last chapter ends early. Such a training cannot be made again exactly
     validate_drives:  drives of the validation after a chapter, with images in the same share as in training
     """
 
@@ -100,6 +102,7 @@ class ImitationSection(Section):
     colour: Fraction = 0.1
     coloured: Fraction = 0.3
     collectors: int = Field(1, ge=0, le=MOST_COLLECTORS)
+    within_s: Positive | None = None
     validate_drives: int = Field(48, ge=0)
 
 

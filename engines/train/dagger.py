@@ -59,7 +59,7 @@ class Imitation:
         self._network, self._device, self._folder = network.to(device), device, folder
         learning = trainable(network)
         self._optimizer = torch.optim.AdamW(learning, lr=self._section.rate, weight_decay=0.0, fused=True)
-        self._updates = 0
+        self._updates, self._began_ns = 0, time.monotonic_ns()
         self._began = policy_checkpoint.digest_of(network)
         self.chapter = self._resume()
 
@@ -75,7 +75,7 @@ class Imitation:
         if self.chapter >= chapters:
             return
         with Journal(self._folder, STAGE, chapters * rounds, self.chapter * rounds) as journal:
-            while self.chapter < chapters:
+            while self.chapter < chapters and self._time_share() < 1.0:
                 self._run_chapter(journal)
 
     def _run_chapter(self, journal: Journal) -> None:
@@ -93,9 +93,12 @@ class Imitation:
             collectors.request(weights_of(self._network))
             for number in range(section.rounds):
                 rounds = collectors.result()
-                if number + 1 < section.rounds:
+                last = number + 1 == section.rounds or self._time_share() >= 1.0
+                if not last:
                     collectors.request(weights_of(self._network))
                 self._learn(rounds, known, rng, journal, chapter * section.rounds + number + 1)
+                if last:
+                    break
         finally:
             collectors.close()
         self.chapter += 1
@@ -176,7 +179,12 @@ class Imitation:
         return Losses(float(action.detach()), float(compass.detach()), float((same * weight).sum() / total))
 
     def _rate(self) -> float:
-        return learning_rate(self._section, self._updates)
+        return learning_rate(self._section, self._updates, self._time_share())
+
+    def _time_share(self) -> float:
+        """Return the share of `within_s` that has passed since this call began; 0 without it."""
+        within_s = self._section.within_s
+        return 0.0 if within_s is None else (time.monotonic_ns() - self._began_ns) / (within_s * NS_PER_S)
 
     def _save(self) -> None:
         content = {
@@ -203,12 +211,15 @@ _STREAM, _DRAWS = 1, 7
 """Numbers of random streams of one seed."""
 
 
-def learning_rate(section: ImitationSection, update: int) -> float:
-    """Return the learning rate of an update: linear warm-up, then cosine decay."""
+def learning_rate(section: ImitationSection, update: int, share: float = 0.0) -> float:
+    """Return the learning rate of an update: linear warm-up, then cosine decay.
+
+    share: of the training that has passed by the clock, if that is more than by the count of updates
+    """
     total = section.chapters * section.rounds * section.updates
     if update < section.warm_up:
         return section.rate * (update + 1) / section.warm_up
-    left = 0.5 * (1.0 + math.cos(math.pi * min(1.0, update / total)))
+    left = 0.5 * (1.0 + math.cos(math.pi * min(1.0, max(update / total, share))))
     return section.rate * (LAST_RATE + (1.0 - LAST_RATE) * left)
 
 

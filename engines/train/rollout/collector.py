@@ -34,6 +34,7 @@ class DrivingSection(Section):
     """How the student drives while it learns.
 
     lanes:          drives side by side
+    buildings:      maps of one collector in a chapter, drawn by seed (None: all); each has furniture of its own
     decisions:      of each lane in a round
     most_run:       longest run of consecutive decisions for backpropagation
     memory_reset_s: period of the memory reset in training; None never resets (a robot follows its [policy])
@@ -46,6 +47,7 @@ class DrivingSection(Section):
     """
 
     lanes: int = Field(32, ge=1, le=MOST_LANES)
+    buildings: int | None = Field(None, ge=1)
     decisions: int = Field(48, ge=1)
     most_run: int = Field(48, ge=1)
     memory_reset_s: Annotated[float, Field(gt=0.0, le=LONGEST_S)] | None = 10.0
@@ -99,7 +101,7 @@ class Collector:
     ) -> None:
         driving = rules.driving
         lane_rules = rules.lanes()
-        buildings = make_buildings(rules, seed)
+        buildings = make_buildings(rules, [*seed, number], driving.buildings)
         streams = [np.random.default_rng([*seed, number, lane]) for lane in range(driving.lanes)]
         self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
         self._rng = np.random.default_rng([*seed, number, driving.lanes])
@@ -186,13 +188,14 @@ def _spells(driving: DrivingSection) -> float:
     return min(1.0, driving.expert / ((1.0 - driving.expert) * driving.expert_spell))
 
 
-def make_buildings(rules: Rules, seed: Sequence[int]) -> list[Building]:
-    """Return every map with furniture by seed. Raises InputError."""
-    furniture = furniture_seeds(seed, len(rules.places.maps))
-    return [
-        make_building(rules.places, place, number, rules.robot)
-        for place, number in zip(rules.places.maps, furniture, strict=True)
-    ]
+def make_buildings(rules: Rules, seed: Sequence[int], most: int | None = None) -> list[Building]:
+    """Return at most `most` of the maps, drawn by seed (None: every map), with furniture by seed. Raises InputError."""
+    places = rules.places.maps
+    furniture = list(zip(places, furniture_seeds(seed, len(places)), strict=True))
+    if most is not None and most < len(places):
+        chosen = np.random.default_rng([*seed, len(places)]).permutation(len(places))[:most]
+        furniture = [furniture[int(index)] for index in sorted(chosen)]
+    return [make_building(rules.places, place, number, rules.robot) for place, number in furniture]
 
 
 def furniture_seeds(seed: Sequence[int], count: int) -> list[int]:

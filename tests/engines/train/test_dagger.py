@@ -153,6 +153,24 @@ def test_the_rate_rises_then_falls_to_a_twentieth():
     assert rates[-1] == pytest.approx(0.05, abs=1e-4)
 
 
+def test_the_rate_falls_with_the_clock_if_that_is_further_on():
+    section = ImitationSection(chapters=1, rounds=10, updates=10, warm_up=10, rate=1.0)
+    assert learning_rate(section, 50, 0.2) == learning_rate(section, 50)
+    assert learning_rate(section, 50, 0.8) == pytest.approx(learning_rate(section, 80))
+    assert learning_rate(section, 50, 3.0) == pytest.approx(0.05)
+    assert learning_rate(section, 4, 0.8) == learning_rate(section, 4)
+
+
+def test_it_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    config = small(imitation__chapters=2, imitation__rounds=4, imitation__within_s=10.0)
+    now = iter(range(0, 10**12, 2 * 10**9))
+    monkeypatch.setattr(dagger.time, "monotonic_ns", lambda: next(now))
+    trained(config, tmp_path)
+    rounds = [row for row in map(json.loads, journal_rows(tmp_path)) if "loss" in row]
+    assert 1 <= len(rounds) < 4
+    assert (tmp_path / "imitation.ckpt").exists()
+
+
 def test_the_compass_counts_five_metres_as_one_of_direction():
     truth = torch.tensor([[4.0, 1.0, 0.0]])
     far, aside = torch.tensor([[4.5, 1.0, 0.0]]), torch.tensor([[4.0, 1.0, 0.1]])

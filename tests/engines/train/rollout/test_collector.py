@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engines.train.config import rules_of
 from engines.train.rollout import collector
-from engines.train.rollout.collector import DrivingSection, _spells, drawn, furniture_seeds
+from engines.train.rollout.collector import DrivingSection, _spells, drawn, furniture_seeds, make_buildings
 from onboard.values.errors import OnboardError
+from tests.rigs.train_rig import small
 
 
 def test_no_training_has_the_furniture_of_an_evaluation(monkeypatch):
@@ -18,6 +20,20 @@ def test_no_training_has_the_furniture_of_an_evaluation(monkeypatch):
     others = furniture_seeds([0, 1, 2], 5)
     assert (others[0], others[3:]) == (drawn[0], drawn[3:])
     assert not set(others) & set(drawn[1:3])
+
+
+def test_a_collector_may_furnish_some_of_the_maps(monkeypatch):
+    monkeypatch.setattr(collector, "make_building", lambda places, place, seed, robot: (place, seed))
+    names = ("ase1", "ase4", "depot", "gdc1", "gdc2")
+    rules = rules_of(small(places__maps=names))
+    every = make_buildings(rules, [0, 1])
+    assert [place for place, _ in every] == list(names)
+    assert make_buildings(rules, [0, 1], 9) == every
+    chosen = {number: make_buildings(rules, [0, number], 2) for number in range(8)}
+    assert all(len(some) == 2 for some in chosen.values())
+    assert set(chosen[1]) < set(every)
+    assert {place for some in chosen.values() for place, _ in some} == set(names)
+    assert len({seed for some in chosen.values() for _, seed in some}) == 16
 
 
 def test_the_expert_drives_the_share_that_is_said():
