@@ -146,8 +146,9 @@ class TrainConfig(Section):
     def _digest(self, stage: str) -> str:
         tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
         for table in tables.values():
-            if isinstance(table, dict) and table.get("precision") == "float32":
-                del table["precision"]  # keeps the digests of older trainings
+            for key, default in NEWER:
+                if isinstance(table, dict) and key in table and table[key] == default:
+                    del table[key]  # keeps the digests of older trainings
         # Files count by content, not by path.
         tables["robot"] = {"config": robot_content(self.robot.config), "plant": file_content(self.robot.plant)}
         tables["places"]["maps"] = [map_content(place) for place in self.places.maps]
@@ -160,6 +161,8 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "reinforce": (*DRIVES, "imitation", "reinforce"),
 }
 """Tables that a stage depends on. Files of earlier stages have their own digests."""
+NEWER: tuple[tuple[str, Any], ...] = (("precision", "float32"), ("buildings", None), ("within_s", None))
+"""Keys that came after the first trainings, each with the value that changes nothing."""
 
 
 def load_train_config(

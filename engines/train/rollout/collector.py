@@ -101,7 +101,7 @@ class Collector:
     ) -> None:
         driving = rules.driving
         lane_rules = rules.lanes()
-        buildings = make_buildings(rules, [*seed, number], driving.buildings)
+        buildings = make_buildings(rules, [*seed, number] if number else seed, driving.buildings)
         streams = [np.random.default_rng([*seed, number, lane]) for lane in range(driving.lanes)]
         self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
         self._rng = np.random.default_rng([*seed, number, driving.lanes])
