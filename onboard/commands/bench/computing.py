@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -121,7 +124,7 @@ def engine(config: Config) -> Iterator[Row]:
 def decisions(config: Config) -> Iterator[Row]:
     """Yield the time from images of the robot's cameras to an action: fusion, colour, encoding, policy.
 
-    Raises OnboardError if the policy cannot be built.
+    Then the same while another process keeps one core busy. Raises OnboardError if the policy cannot be built.
     """
     require_engine(config)
     rng, mounts = np.random.default_rng(0), load_mounts(config.robot.mounts)
@@ -142,9 +145,22 @@ def decisions(config: Config) -> Iterator[Row]:
     try:
         decide()
         times = [_after_a_rest(decide) for _ in range(DECISIONS)]
+        with _busy_core():
+            loaded = [_after_a_rest(decide) for _ in range(DECISIONS)]
     finally:
         policy.close()
     yield from quantiles("decision", times, None, f"{config.policy.model}, images of {len(views)} cameras to an action")
+    yield from quantiles("decision, a core busy", loaded, times, "peer: without the busy process")
+
+
+@contextmanager
+def _busy_core() -> Iterator[None]:
+    """Keep one core busy with a process of the same priority."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            yield
+        finally:
+            busy.kill()
 
 
 def _after_a_rest(call: Callable[[], object]) -> float:
