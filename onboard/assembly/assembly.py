@@ -29,9 +29,9 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id
+from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
-from onboard.drivers.serial_base import SerialBase
 from onboard.health.monitor import Monitor
 from onboard.perception import scan_fusion
 from onboard.perception.scan_fusion import Rig, reach_m
@@ -205,7 +205,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
     hold_domain(domain_id(config.dds), config.dds)
     with contextlib.ExitStack() as held:
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
-        base = SerialBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
+        base = KobukiBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
         if base is not None:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
@@ -263,9 +263,9 @@ def warm_kernels(rig: Rig) -> None:
     scan_fusion.fuse(frames, 1, IDENTITY, scan_fusion.ScanMemory(), rig)
 
 
-def _open_base(config: Config, wire: Wire) -> tuple[SerialBase | None, Drive]:
+def _open_base(config: Config, wire: Wire) -> tuple[KobukiBase | None, Drive]:
     if config.odometry.input == "serial":
-        base = SerialBase(config.odometry.serial_port)
+        base = KobukiBase(config.odometry.serial_port)
         return base, base
     return None, DdsDrive(wire, config.rates.control_hz)
 

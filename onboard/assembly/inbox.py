@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onboard.drivers.serial_base import SerialBase
+from onboard.drivers.kobuki_base import KobukiBase
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
 from onboard.values.messages import CameraHealth, Inputs
@@ -24,7 +24,7 @@ class DeviceInbox:
         wire: Inbox,
         depth: Sequence[DepthCamera],
         color: ColorCamera | None,
-        base: SerialBase | None = None,
+        base: KobukiBase | None = None,
         unchanged_m: float = 0.0,
     ) -> None:
         self._wire = wire

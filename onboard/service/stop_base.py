@@ -26,7 +26,7 @@ from onboard.values.errors import DriverError, OnboardError
 if TYPE_CHECKING:
     from onboard.config.config import DdsSection, OdometrySection
     from onboard.drivers.dds.ros_types import Twist, TwistStamped
-    from onboard.drivers.serial_base import SerialBase
+    from onboard.drivers.kobuki_base import KobukiBase
 
 DEFAULT_CONFIG = Path(__file__).parents[1] / "config" / "robots" / "default" / "onboard.toml"
 RUNTIME_DIRECTORY = "RUNTIME_DIRECTORY"
@@ -122,14 +122,14 @@ def _halt_serial(port: str, period_s: float) -> None:
             raise DriverError(f"{port}: the base takes no commands: zero is still in the port's output queue")
 
 
-def _opened(port: str) -> SerialBase:
+def _opened(port: str) -> KobukiBase:
     """Return the base at a port; retry while the runtime still holds it. Raises MissingExtraError, DriverError."""
-    from onboard.drivers.serial_base import SerialBase
+    from onboard.drivers.kobuki_base import KobukiBase
 
     until_s = time.monotonic() + BASE_WAIT_S
     while True:
         try:
-            return SerialBase(port)
+            return KobukiBase(port)
         except DriverError:
             if time.monotonic() > until_s:
                 raise

@@ -11,7 +11,7 @@ from pathlib import Path
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import wait_until
-from onboard.drivers.serial_base import SerialBase
+from onboard.drivers.kobuki_base import KobukiBase
 from onboard.values.errors import OnboardError
 
 ENOUGH = 0.9
@@ -55,13 +55,13 @@ def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
     if taken:
         return green("base", f"{port}, in use by the runtime", port=port)
     try:
-        with closing(SerialBase(port)) as base:
+        with closing(KobukiBase(port)) as base:
             return _talk(base, port, seconds)
     except OnboardError as error:
         return red("base", str(error), PLUG_IN, port=port)
 
 
-def _talk(base: SerialBase, port: str, seconds: float) -> Finding:
+def _talk(base: KobukiBase, port: str, seconds: float) -> Finding:
     received = 0
 
     def take() -> bool:

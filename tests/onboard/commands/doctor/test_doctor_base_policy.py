@@ -21,7 +21,7 @@ from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import EngineError
 from tests.onboard.drivers.engines.test_tensorrt_engine import TENSORS
-from tests.onboard.drivers.test_serial_base import frame
+from tests.onboard.drivers.test_kobuki_base import frame
 from tests.rigs.devices.fake_tensorrt import Machine
 
 GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED

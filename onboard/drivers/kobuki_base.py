@@ -48,7 +48,7 @@ class BaseReport:
     stop: bool | None
 
 
-class SerialBase:
+class KobukiBase:
     """A `Drive` that also reports odometry. For one thread; `send` and `take` never wait."""
 
     def __init__(self, port: str) -> None:

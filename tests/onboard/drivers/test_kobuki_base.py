@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from onboard.drivers import kobuki_protocol, serial_base
-from onboard.drivers.serial_base import SerialBase
+from onboard.drivers import kobuki_base, kobuki_protocol
+from onboard.drivers.kobuki_base import KobukiBase
 from onboard.values.errors import DriverError, InputError, MissingExtraError
 from onboard.values.messages import STOP, Twist
 from tests.rigs.machine.waiting import until
@@ -78,30 +78,30 @@ def base_end_open(fd: int) -> bool:
 
 
 @pytest.fixture
-def base(wire: Wire) -> Iterator[SerialBase]:
-    base = SerialBase(wire.port)
+def base(wire: Wire) -> Iterator[KobukiBase]:
+    base = KobukiBase(wire.port)
     yield base
     base.close()
 
 
-def test_a_command_arrives_as_the_protocol_writes_it(wire: Wire, base: SerialBase) -> None:
+def test_a_command_arrives_as_the_protocol_writes_it(wire: Wire, base: KobukiBase) -> None:
     base.send(Twist(0.6, 1.0))
     assert wire.heard() == kobuki_protocol.encode_velocity(Twist(0.6, 1.0))
 
 
-def test_closing_sends_a_stop_first_and_once(wire: Wire, base: SerialBase) -> None:
+def test_closing_sends_a_stop_first_and_once(wire: Wire, base: KobukiBase) -> None:
     base.send(Twist(0.6, 0.0))
     base.close()
     base.close()
     assert wire.heard(2) == kobuki_protocol.encode_velocity(Twist(0.6, 0.0)) + kobuki_protocol.encode_velocity(STOP)
 
 
-def test_before_the_first_packet_nothing_is_known(base: SerialBase) -> None:
+def test_before_the_first_packet_nothing_is_known(base: KobukiBase) -> None:
     report = base.take(0)
     assert (report.odometry, report.obstacle, report.stop) == ((), None, None)
 
 
-def test_packets_become_motion_with_the_bases_own_clock(wire: Wire, base: SerialBase) -> None:
+def test_packets_become_motion_with_the_bases_own_clock(wire: Wire, base: KobukiBase) -> None:
     wire.say(ms=65530, left=65530, right=100)
     assert base.take(TICK_NS).odometry == ()
     wire.say(ms=65550, left=65550, right=120)
@@ -115,7 +115,7 @@ def test_packets_become_motion_with_the_bases_own_clock(wire: Wire, base: Serial
     assert second.twist.w_radps == pytest.approx(-20 * kobuki_protocol.M_PER_TICK / kobuki_protocol.WHEELBASE_M / 0.020)
 
 
-def test_a_packet_in_two_pieces_counts_once(wire: Wire, base: SerialBase) -> None:
+def test_a_packet_in_two_pieces_counts_once(wire: Wire, base: KobukiBase) -> None:
     whole = frame(ms=20, left=8, right=8)
     wire.say()
     base.take(0)
@@ -125,7 +125,7 @@ def test_a_packet_in_two_pieces_counts_once(wire: Wire, base: SerialBase) -> Non
     assert len(base.take(2 * TICK_NS).odometry) == 1
 
 
-def test_a_repeated_packet_is_no_motion(wire: Wire, base: SerialBase) -> None:
+def test_a_repeated_packet_is_no_motion(wire: Wire, base: KobukiBase) -> None:
     wire.say(ms=20)
     wire.say(ms=20)
     wire.say(ms=40, left=8, right=8)
@@ -133,7 +133,7 @@ def test_a_repeated_packet_is_no_motion(wire: Wire, base: SerialBase) -> None:
     assert moved.stamp_ns == 20_000_000
 
 
-def test_after_a_silence_motion_starts_afresh(wire: Wire, base: SerialBase) -> None:
+def test_after_a_silence_motion_starts_afresh(wire: Wire, base: KobukiBase) -> None:
     wire.say(ms=0)
     base.take(0)
     wire.say(ms=40, left=30, right=30)  # one turn of the time stamp and 40 ms later
@@ -155,20 +155,20 @@ FLAGS = [
 
 
 @pytest.mark.parametrize(("what", "flags", "obstacle", "stop"), FLAGS, ids=[row[0] for row in FLAGS])
-def test_flags(wire: Wire, base: SerialBase, what: str, flags: dict[str, int], obstacle: bool, stop: bool) -> None:
+def test_flags(wire: Wire, base: KobukiBase, what: str, flags: dict[str, int], obstacle: bool, stop: bool) -> None:
     wire.say(**flags)
     report = base.take(0)
     assert (report.obstacle, report.stop) == (obstacle, stop)
 
 
-def test_a_short_touch_between_two_ticks_is_not_missed(wire: Wire, base: SerialBase) -> None:
+def test_a_short_touch_between_two_ticks_is_not_missed(wire: Wire, base: KobukiBase) -> None:
     wire.say(ms=0, bumper=1)
     wire.say(ms=20)
     assert base.take(0).obstacle is True
     assert base.take(TICK_NS).obstacle is False
 
 
-def test_the_stop_button_holds_until_the_other_releases_it(wire: Wire, base: SerialBase) -> None:
+def test_the_stop_button_holds_until_the_other_releases_it(wire: Wire, base: KobukiBase) -> None:
     stops = []
     for number, button in enumerate((0, 1, 0, 3, 0, 2, 0)):
         wire.say(ms=20 * number, button=button)
@@ -176,7 +176,7 @@ def test_the_stop_button_holds_until_the_other_releases_it(wire: Wire, base: Ser
     assert stops == [False, True, True, True, True, False, False]
 
 
-def test_a_lost_link_is_a_driver_error_that_names_the_port(wire: Wire, base: SerialBase) -> None:
+def test_a_lost_link_is_a_driver_error_that_names_the_port(wire: Wire, base: KobukiBase) -> None:
     os.close(wire.end)
     with pytest.raises(DriverError, match=wire.port):
         base.send(STOP)
@@ -185,7 +185,7 @@ def test_a_lost_link_is_a_driver_error_that_names_the_port(wire: Wire, base: Ser
     base.close()
 
 
-def test_a_base_that_takes_no_commands_is_a_driver_error_and_never_waits(base: SerialBase) -> None:
+def test_a_base_that_takes_no_commands_is_a_driver_error_and_never_waits(base: KobukiBase) -> None:
     def flood() -> None:
         for _ in range(100_000):
             base.send(STOP)
@@ -194,24 +194,24 @@ def test_a_base_that_takes_no_commands_is_a_driver_error_and_never_waits(base: S
         flood()
 
 
-def test_a_command_that_is_not_finite_never_reaches_the_wire(wire: Wire, base: SerialBase) -> None:
+def test_a_command_that_is_not_finite_never_reaches_the_wire(wire: Wire, base: KobukiBase) -> None:
     with pytest.raises(InputError):
         base.send(Twist(float("nan"), 0.0))
     base.send(STOP)
     assert wire.heard() == kobuki_protocol.encode_velocity(STOP)
 
 
-def test_the_port_is_held_by_one_process_alone(wire: Wire, base: SerialBase) -> None:
+def test_the_port_is_held_by_one_process_alone(wire: Wire, base: KobukiBase) -> None:
     with pytest.raises(DriverError, match=wire.port):
-        SerialBase(wire.port)
+        KobukiBase(wire.port)
 
 
 def test_a_missing_port_is_named() -> None:
     with pytest.raises(DriverError, match="/dev/no-such-base"):
-        SerialBase("/dev/no-such-base")
+        KobukiBase("/dev/no-such-base")
 
 
 def test_without_pyserial_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serial_base, "serial", None)
+    monkeypatch.setattr(kobuki_base, "serial", None)
     with pytest.raises(MissingExtraError, match=r"onboard\[serial\]"):
-        SerialBase("/dev/base")
+        KobukiBase("/dev/base")
