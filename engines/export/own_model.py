@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from pydantic import ValidationError
 
 from onboard.assembly.policies import check_timing
 from onboard.config.config import Config
+from onboard.config.toml_file import validation_lines
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.actions import ContinuousAction, beyond
 from onboard.policy.contract import ACTIONS, OWN_VERSION, TensorType, twist_of
@@ -130,6 +132,7 @@ PLANE = re.compile(r"xy|cartesian", re.I)
 """A goal by its coordinates."""
 UNKNOWN = "?"
 """Feed of an input that only the author knows."""
+MOST_SCANS = 16
 FEW_SECTORS = 24
 """A scan of fewer values is guessed to look ahead only."""
 OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
@@ -179,10 +182,19 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     proposal.guesses.append("decisions: 3 a second, each in force 3 ticks of 1/30 s after it senses")
     table = head | proposal.table
     if not proposal.missing:
-        save_manifest(target, OwnManifest.model_validate(table))
+        save_manifest(target, _valid(target, table))
         return target, proposal
     manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     raise InputError("\n".join(f"{manifest_path(target)}: {line}" for line in proposal.missing))
+
+
+def _valid(model: Path, table: Mapping[str, Any]) -> OwnManifest:
+    """Return the proposed manifest. Raises InputError, and leaves no copy of the model, for options that do not fit."""
+    try:
+        return OwnManifest.model_validate(table)
+    except ValidationError as error:
+        model.unlink()
+        raise InputError(validation_lines("the proposal, by the options", error)) from error
 
 
 def _kept(model: Path) -> str:
@@ -224,7 +236,8 @@ def _inputs(engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions,
             feed = {"feed": UNKNOWN}
         made = {"name": name, "shape": list(kind.shape), "dtype": kind.dtype, **feed}
         proposal.table["inputs"].append(made)
-        details = ", ".join(f"{key} {value}" for key, value in feed.items() if key != "feed")
+        told = feed | ({"sectors": math.prod(kind.shape) // feed["history"]} if feed["feed"] == "scan" else {})
+        details = ", ".join(f"{key} {value}" for key, value in told.items() if key != "feed")
         if feed["feed"] == UNKNOWN:
             continue
         proposal.guesses.append(f"input {name}: {feed['feed']}{f', {details}' if details else ''}")
@@ -237,14 +250,21 @@ def _guessed(name: str, kind: TensorType, options: WrapOptions) -> dict[str, Any
     if len(shape) >= 4 and 3 in (shape[-3], shape[-1]):
         return {"feed": "color", "layout": "chw" if shape[-3] == 3 else "hwc", "history": values // (3 * _area(shape))}
     if feed == "scan":
-        usual = (-90.0, 90.0) if values < FEW_SECTORS else (-180.0, 180.0)
-        fov_deg = list(options.fov_deg or usual)
-        return {"feed": "scan", "fov_deg": fov_deg, "unit": "m", "max_range_m": options.max_range_m}
+        usual = (-90.0, 90.0) if values // _rows(shape) < FEW_SECTORS else (-180.0, 180.0)
+        fov_deg, history = list(options.fov_deg or usual), _rows(shape)
+        return {
+            "feed": "scan", "fov_deg": fov_deg, "unit": "m", "max_range_m": options.max_range_m, "history": history,
+        }  # fmt: skip
     if feed is not None and values in VECTORS.get(feed, {}):
         frame = {"frame": "robot"} if feed == "goal" else {}
         fields = ("x", "y") if feed == "goal" and values == 2 and PLANE.search(name) else VECTORS[feed][values]
         return {"feed": feed, **frame, "fields": list(fields)}
     return None
+
+
+def _rows(shape: tuple[int, ...]) -> int:
+    """Return how many scans a tensor is guessed to hold: one a row, if it has few and longer rows."""
+    return shape[-2] if len(shape) > 1 and shape[-2] <= MOST_SCANS and shape[-2] < shape[-1] else 1
 
 
 def _area(shape: tuple[int, ...]) -> int:

@@ -24,7 +24,7 @@ from hil.physics.free_space import Episode, free_space
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import CrowdOptions, requested_crowd
 from onboard.assembly.assembly import check_files
-from onboard.assembly.in_effect import in_effect_text
+from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.assembly.policies import require_engine
 from onboard.config.config import Config, load_config
 from onboard.config.pretrained import is_name
@@ -82,12 +82,16 @@ DEMO_ROBOT = "demo"
 NOBODY = CrowdOptions()
 
 
+LIMIT_S, SLACK = 100.0, 3.0
+"""Least timeout of a goal, and how much longer than the shortest way at the allowed speed it may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
     """Options of the demo.
 
     policy:  None is the policy of the configuration
-    limit_s: timeout of each goal
+    limit_s: timeout of each goal; None: of the way and of the speed that the cameras allow, at least LIMIT_S
     config:  None is the default robot
     kernels: file of kernels that set the pose of the base; None for the plain simulator
     view:    where to show the drive in 3-D; "" does not
@@ -99,7 +103,7 @@ class DemoOptions:
     policy: str | None = None
     localization: bool = True
     drift: float = 1.0
-    limit_s: float = 100.0
+    limit_s: float | None = None
     out: Path = Path("out/demo")
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
@@ -220,9 +224,15 @@ def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: De
         for number, episode in enumerate(episodes, 1):
             which = f" (goal {number} of {len(episodes)})" if len(episodes) > 1 else ""
             link.view.title = f"{options.map_name}: {episode.geodesic_m:.1f} m to go{which}"
-            elapsed_s = link.drive_to(_goal_message(config, episodes[0], episode, options), options.limit_s, dashboard)
+            limit_s = options.limit_s or _enough_s(config, episode)
+            elapsed_s = link.drive_to(_goal_message(config, episodes[0], episode, options), limit_s, dashboard)
             legs.append(Leg(episode, link.view.state, elapsed_s, time.monotonic_ns()))
     return legs
+
+
+def _enough_s(config: Config, episode: Episode) -> float:
+    """Return the timeout of a goal for which none is given [s]."""
+    return max(LIMIT_S, SLACK * episode.geodesic_m / ahead) if (ahead := ahead_mps(config)) > 0.0 else LIMIT_S
 
 
 def _goal_message(config: Config, first: Episode, episode: Episode, options: DemoOptions) -> Any:

@@ -17,6 +17,7 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path
 from onboard.config.config import Config
 from onboard.config.toml_text import as_toml
+from onboard.navigation.mission import drives
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
@@ -155,7 +156,8 @@ def read_result(file: Path) -> dict[str, Any]:
 def summary(result: dict[str, Any]) -> str:
     """Return the result as text for the operator."""
     goals = result["goals"]
-    outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
+    over = "; its time was over, --limit gives more" if drives(result["state"]) else ""
+    outcome = "reached" if result["reached"] else f"NOT reached ({result['state']}{over})"
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"
     slow = result["over_budget"] * 2 > result["decisions"] > 0

@@ -28,7 +28,7 @@ from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
-from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id
+from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
@@ -50,7 +50,7 @@ from onboard.system import realtime
 from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
-from onboard.values.errors import ConfigError, DriverError, MissingExtraError
+from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
 from onboard.values.geometry import IDENTITY
 from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive
 from onboard.values.messages import DepthFrame
@@ -64,19 +64,44 @@ POLICY_START_S = 600.0
 
 
 def check_files(config: Config) -> None:
-    """Load and check all files of the configuration, without devices. Raises OnboardError with one line."""
+    """Check all files of the configuration, without devices. Raises OnboardError with a line for each mistake."""
+    mistakes: list[OnboardError] = []
+    for check in (_check_wire, _check_mounts, _check_plant, zones_of, _check_policy):
+        try:
+            check(config)
+        except OnboardError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        lines = [line for error in mistakes for line in str(error).splitlines()]
+        raise ConfigError("\n".join(dict.fromkeys(lines)))
+
+
+def _check_wire(config: Config) -> None:
     check_names(config.dds)
     domain_id(config.dds)
-    for table, topic in scan_topics(config).items():
-        check_scan_source(config.dds, table, topic)
+    for table, name in scan_topics(config).items():
+        check_scan_source(config.dds, table, name)
+
+
+def _check_mounts(config: Config) -> None:
     mounts = load_mounts(config.robot.mounts)
-    check_reach(config, load_plant(config.robot.plant))
     build_rigs(config, mounts)
-    zones_of(config)
     _check_sources(mounts, config.cameras)
+    for name in mounts.depth:
+        if config.cameras.source_of(name) == "dds":
+            topic(f"{name}/depth/image")  # refuses a name that no topic can hold
     for source in camera_sources(mounts, config.cameras):
         if source.recording:
             read_intrinsics(source)
+
+
+def _check_plant(config: Config) -> None:
+    check_reach(config, load_plant(config.robot.plant))
+
+
+def _check_policy(config: Config) -> None:
     if config.policy.model != REACTIVE:
         check_timing(config, load_manifest(model_path(config.policy.model)))
 

@@ -13,6 +13,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.topics import domain_id, ros_topic
 from onboard.perception import collision
+from onboard.perception.scan_fusion import Rig
 from onboard.values.messages import BINS, Scan, Twist
 
 
@@ -39,6 +40,20 @@ def in_effect_text(config: Config) -> str:
     return "".join(f"{name:8} {line}\n" for name, line in in_effect(config).items())
 
 
+def ahead_mps(config: Config) -> float:
+    """Return the highest speed straight ahead that the limits allow with these cameras (R12); 0 if they allow none."""
+    policy_rig, own_rig = build_rigs(config, load_mounts(config.robot.mounts))
+    rig, limits = own_rig or policy_rig, config.limits
+    if rig.section.topic:
+        return limits.v_max_mps
+    shares = {collision.Look.SEEN: 1.0, collision.Look.FLANK_BLIND: limits.slow_fraction}
+    return shares.get(_look_ahead(rig), 0.0) * limits.v_max_mps
+
+
+def _look_ahead(rig: Rig) -> collision.Look:
+    return collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
+
+
 def _blind(config: Config) -> str:
     """Return how blind sectors slow the robot ahead (R12 of `onboard/safety/limits.py`) and a polygon's turn (R26)."""
     policy_rig, own_rig = build_rigs(config, load_mounts(config.robot.mounts))
@@ -46,7 +61,7 @@ def _blind(config: Config) -> str:
     if rig.section.topic or rig.looks.all():
         return ""
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
-    view = collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
+    view = _look_ahead(rig)
     slow_mps = limits.slow_fraction * limits.v_max_mps
     effects = []
     if view is not collision.Look.SEEN:
@@ -91,6 +106,7 @@ def _off(config: Config) -> Iterator[str]:
     """Yield each protection that the configuration leaves off."""
     off = {
         "colour": config.cameras.color == "none",
+        "scan (no depth camera, no scan.topic): it sees nothing": _sees_nothing(config),
         "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and not config.scan.topic,
         "zones": config.zones.keep_out is None and config.zones.speed is None,
         "required e-stop": not config.dds.e_stop_required,
@@ -100,3 +116,8 @@ def _off(config: Config) -> Iterator[str]:
         "recording": not config.record.enabled,
     }
     yield from (name for name, is_off in off.items() if is_off)
+
+
+def _sees_nothing(config: Config) -> bool:
+    names = config.scan.cameras or load_mounts(config.robot.mounts).depth
+    return not config.scan.topic and all(config.cameras.source_of(name) == "none" for name in names)

@@ -163,6 +163,8 @@ def init(
         raise InputError(f"{there[0]}: is there already; --force replaces it")
     if ask and sys.stdin.isatty():
         given.update({key: _prompt(key) for key in QUESTIONS if given[key] is None})
+        if given["cameras"] == "realsense" and not serial:
+            serial = _prompt_serials(camera or [])
     stated = _stated(given, topic or [], set_key or [], folder)
     if color is None and stated.get("cameras", {}).get("source") == "none":
         stated["cameras"]["color"] = "none"
@@ -179,6 +181,12 @@ def init(
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
+        if camera:
+            one = next(iter(mounts["cameras"].values()))
+            sys.stdout.write(
+                f"assumed  images of {one['width']}x{one['height']} with the default robot's lens: "
+                "state width, height, fx, fy, cx and cy of your cameras in mounts.toml\n"
+            )
         sys.stdout.write(
             f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} says what is next\n"
         )
@@ -192,8 +200,25 @@ def _prompt(key: str) -> Any:
     """Return the answer to a question as an option would state it; None for the default."""
     default = "0.25" if key == "footprint" else str(_default(KEYS[key]))
     question = QUESTIONS[key].format(policies=", ".join(["reactive", *pretrained_names()]))
-    answer = typer.prompt(question, default=default, err=True)
-    return None if answer == default else toml_or_text(answer) if key in ("speed", "stamped") else answer
+    while True:
+        answer = typer.prompt(question, default=default, err=True)
+        if answer == default:
+            return None
+        value = toml_or_text(answer) if key in ("speed", "stamped") else answer
+        try:
+            Config.model_validate(_stated(dict.fromkeys(("footprint", *KEYS)) | {key: value}, [], [], Path()))
+        except ValidationError as error:
+            sys.stderr.write(f"{validation_lines('this answer', error)}\n")
+        except InputError as error:
+            sys.stderr.write(f"{error}\n")
+        else:
+            return value
+
+
+def _prompt_serials(cameras: Sequence[str]) -> list[str]:
+    """Return --serial options for all depth cameras, as answered; `onboard cameras` lists the numbers."""
+    names = [one.partition("=")[0] for one in cameras] or list(read_toml(DEFAULT_ROBOT / "mounts.toml")["cameras"])
+    return [f"{name}={typer.prompt(f'Serial number of camera {name}', err=True)}" for name in names]
 
 
 def _default(key: str) -> Any:
@@ -247,12 +272,17 @@ def _footprint(text: str) -> dict[str, Any]:
 def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Sequence[str], base: str) -> dict[str, Any]:
     """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated. Raises InputError."""
     mounts = read_toml(DEFAULT_ROBOT / "mounts.toml")
+    if urdf is not None and not cameras:
+        raise InputError(f"--from-urdf {urdf}: name the cameras' frames too, --camera NAME=FRAME for each")
     if cameras:
         like = {
             key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
         }
         joints = {} if urdf is None else read_joints(urdf)
-        named = dict(_pair("--camera", one) for one in cameras)
+        pairs = [_pair("--camera", one) for one in cameras]
+        named = dict(pairs)
+        if len(named) < len(pairs):
+            raise InputError(f"--camera: each name once, found {', '.join(name for name, _ in pairs)}")
         mounts["cameras"] = {
             name: {**like, **_placed(name, place, urdf, joints, base)} for name, place in named.items()
         }

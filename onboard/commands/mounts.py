@@ -44,6 +44,7 @@ def mounts_command(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="PNG", help="Draw the views of the configured cameras instead.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -56,6 +57,8 @@ def mounts_command(
     if plot is not None:
         plot_views(config, plot)
     elif from_urdf is not None:
+        if out is not None and out.exists() and not force:
+            raise InputError(f"{out}: is there already; --force replaces it by these tables alone")
         _print_tables(from_urdf, camera or [], base, out, json_file)
 
 
@@ -74,15 +77,23 @@ def _print_tables(from_urdf: Path, camera: list[str], base: str, out: Path | Non
     if not camera:
         raise InputError("--camera: at least one NAME=FRAME is needed")
     joints = read_joints(from_urdf)
-    lines, placed = [], {}
+    lines: list[str] = []
+    placed: dict[str, dict[str, list[float]]] = {}
+    mistakes: list[str] = []
     for stated in camera:
         name, _, frame = stated.partition("=")
-        if not name or not frame:
-            raise InputError(f"--camera {stated}: expected NAME=FRAME")
+        try:
+            if not name or not frame or name in placed:
+                raise InputError(f"--camera {stated}: expected NAME=FRAME, each name once")
+            placed[name] = placed_camera(from_urdf, joints, base, frame)
+        except InputError as error:
+            mistakes.append(str(error))
+            continue
         kind = "z" if OPTICAL in frame else "x"
         lines.append(f"[cameras.{name}]  # {frame} in {base}, {kind} forward")
-        placed[name] = placed_camera(from_urdf, joints, base, frame)
         lines += [*(f"{key} = {value}" for key, value in placed[name].items()), ""]
+    if mistakes:
+        raise InputError("\n".join(mistakes))
     if json_file is not None:
         write_json(json_file, placed)
     if out is None and json_file != STANDARD_OUTPUT:

@@ -138,7 +138,12 @@ def demo(
     crowd: CrowdOption = None,
     kernels: KernelsOption = None,
     goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Number of goals, drawn by the seed.")] = 1,
-    limit: Annotated[float, typer.Option(min=1.0, help="Timeout of each goal, in s.", callback=finite)] = 100.0,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0, help="Timeout of each goal, in s. Without it 100, or more at a low speed.", callback=finite
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,

@@ -55,7 +55,8 @@ class RunningRobot:
         self._diagnostics: Reader = wire.reader("diagnostics")
         self._state = ""
         if not self._heard(FOUND_S):
-            where = f"domain {wire.domain}, interface {wire.section.interface}"
+            named = f", namespace {wire.section.namespace}" if wire.section.namespace else ", without a namespace"
+            where = f"domain {wire.domain}, interface {wire.section.interface}{named}"
             raise OnboardError(f"no runtime is heard on {where} within {FOUND_S:g} s; is `onboard run` running?")
 
     def send(self, topic: str, sample: Any) -> None:

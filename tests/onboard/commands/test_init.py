@@ -104,6 +104,10 @@ REFUSED = [
     (["--footprint", "1xb"], ["--footprint 1xb: expected LENGTHxWIDTH"]),
     (["--camera", "front=link"], ["--camera front=link: a frame needs --from-urdf"]),
     (["--camera", "front=1,2"], ["--camera front=1,2: expected six numbers"]),
+    (["--from-urdf", "robot.urdf"], ["--from-urdf robot.urdf: name the cameras' frames too"]),
+    (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name once, found a, a"]),
+    (["--camera", "fr ont=0,0,1,0,0,0"], ["camera 'fr ont' cannot be part of a ROS topic"]),
+    (["--namespace", "1 x", "--policy", "v9"], ["dds.namespace: '1 x'", "policy v9: no policy of that name"]),
     (["--serial", "top=1"], ["--serial top=1: the cameras are front_left"]),
     (["--cameras", "realsense"], ["robot/mounts.toml: camera front_left: no serial"]),
     (["--policy", "no.onnx"], ["no.onnx.manifest.json"]),
@@ -139,6 +143,25 @@ def test_on_a_terminal_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
     config = load_config(tmp_path / "robot" / "onboard.toml")
     made_config = config.robot.footprint_radius_m, config.limits.v_max_mps, config.policy.model, config.dds.namespace
     assert (*made_config, config.dds.stamped_cmd_vel) == (0.3, 0.6, "reactive", "robot1", True)
+
+
+def test_a_wrong_answer_is_asked_again_and_serial_numbers_are_asked_for(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, b"big\n0.3\nfast\n\nrealsense\n\n\n\n\n11\n12\n13\n14\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "onboard", "init", "robot", "--color", "none"],
+        cwd=tmp_path, stdin=theirs, capture_output=True, timeout=100, env=environment(None), text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "--footprint big: expected" in done.stderr
+    assert "this answer: limits.v_max_mps" in done.stderr
+    config = load_config(tmp_path / "robot" / "onboard.toml")
+    numbers = [mount.serial for mount in load_mounts(config.robot.mounts).depth.values()]
+    assert (config.robot.footprint_radius_m, config.cameras.source, numbers) == (
+        0.3,
+        "realsense",
+        ["11", "12", "13", "14"],
+    )
 
 
 # ---- What is made from the schema

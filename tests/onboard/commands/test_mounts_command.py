@@ -95,6 +95,18 @@ def test_mistakes(tmp_path: Path, file: str | None, camera: str, base: str, mess
     assert not (tmp_path / "out.toml").exists()
 
 
+def test_all_missing_frames_are_told_at_once_and_a_file_is_kept(tmp_path: Path) -> None:
+    path, out = urdf(tmp_path), tmp_path / "mounts.toml"
+    with pytest.raises(InputError, match=r"no frame x1.*\n.*no frame x2"):
+        mounts_command(path, ["a=x1", "b=x2"], "base_link", out)
+    out.write_text("mine")
+    with pytest.raises(InputError, match="is there already; --force"):
+        mounts_command(path, ["a=front_link"], "base_link", out)
+    assert out.read_text() == "mine"
+    mounts_command(path, ["a=front_link"], "base_link", out, force=True)
+    assert "[cameras.a]" in out.read_text()
+
+
 def test_the_plot_is_a_picture_with_the_footprint(tmp_path: Path) -> None:
     mounts_command(plot=tmp_path / "views.png")
     with Image.open(tmp_path / "views.png") as image:

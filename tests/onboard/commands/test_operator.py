@@ -131,4 +131,6 @@ def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
     toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
     command = robot.say("cancel", config="alone.toml")
     assert command.process.returncode == 2
-    assert command.err.startswith(f"error: no runtime is heard on domain {robot.domain}, interface lo within")
+    assert command.err.startswith(
+        f"error: no runtime is heard on domain {robot.domain}, interface lo, namespace nobody within"
+    )
