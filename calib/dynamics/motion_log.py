@@ -25,6 +25,8 @@ LOG_COLUMN = "log"
 RECORDING_SUFFIX = ".mcap"
 LEAST_ROWS = 10
 """Fewest rows of one log."""
+LONGEST_STEP_S = 1.0
+"""At longer steps no response of a base can be seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,8 @@ def _from_csv(path: Path) -> list[MotionLog]:
                 raise InputError(f"{path}: line 1: no column {missing[0]}; needed are {', '.join(COLUMNS)}")
             reader.fieldnames = names
             rows = list(reader)
+            if not rows:
+                raise InputError(f"{path}: 0 rows, must be at least {LEAST_ROWS}")
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: not a CSV file: {error}") from error
     wanted = (*COLUMNS, *(POSE_COLUMNS if set(POSE_COLUMNS) <= set(names) else ()))
@@ -127,7 +131,7 @@ def _log_of(name: str, table: Floats) -> MotionLog:
 
 
 def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
-    """Return the log with its time from 0. Raises InputError for too few rows and for time that does not ascend."""
+    """Return the log with its time from 0. Raises InputError for too few rows and for time that does not fit."""
     if len(log.t_s) < LEAST_ROWS:
         raise InputError(f"{log.name}: {len(log.t_s)} rows, must be at least {LEAST_ROWS}")
     back = np.flatnonzero(np.diff(log.t_s) <= 0.0)
@@ -135,6 +139,12 @@ def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
         at = int(back[0])
         raise InputError(
             f"{path}: line {first + at + 3}: t_s = {log.t_s[at + 1]:g} is not after {log.t_s[at]:g} of the row before"
+        )
+    step_s = float(np.median(np.diff(log.t_s)))
+    if step_s >= LONGEST_STEP_S:
+        raise InputError(
+            f"{log.name}: t_s rises by {step_s:g} s from row to row, must be below {LONGEST_STEP_S:g} s; is it in "
+            "milliseconds?"
         )
     return replace(log, t_s=log.t_s - log.t_s[0])
 

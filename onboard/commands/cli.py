@@ -210,8 +210,6 @@ def check_json_target(target: str | None) -> None:
     if target is None or target == STANDARD_OUTPUT:
         return
     file = Path(target)
-    if file.suffix == ".toml":
-        raise OnboardError(f"{target}: a configuration's file is no place for a JSON result")
     if file.is_dir():
         raise OnboardError(f"{target}: cannot be written: is a folder")
     if not file.parent.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, Seco
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
 from onboard.system.log import configure
+from onboard.values.errors import InputError
 
 
 def effective(config: Config) -> dict[str, Any]:
@@ -50,6 +52,8 @@ def check_config(
     what drives in five lines; `--json -` prints every key, and so does the command in a pipe.
     """
     check_json_target(json_file)
+    if json_file is not None and Path(json_file).suffix == ".toml":
+        raise InputError(f"--json {json_file}: a configuration's file is no place for a JSON result; --config reads one")
     target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
     check_files(loaded)
