@@ -141,9 +141,9 @@ def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
             f"{path}: line {first + at + 3}: t_s = {log.t_s[at + 1]:g} is not after {log.t_s[at]:g} of the row before"
         )
     step_s = float(np.median(np.diff(log.t_s)))
-    if step_s >= LONGEST_STEP_S:
+    if step_s > LONGEST_STEP_S:
         raise InputError(
-            f"{log.name}: t_s rises by {step_s:g} s from row to row, must be below {LONGEST_STEP_S:g} s; is it in "
+            f"{log.name}: t_s rises by {step_s:g} s from row to row, must be at most {LONGEST_STEP_S:g} s; is it in "
             "milliseconds?"
         )
     return replace(log, t_s=log.t_s - log.t_s[0])

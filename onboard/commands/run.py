@@ -53,7 +53,9 @@ def check_config(
     """
     check_json_target(json_file)
     if json_file is not None and Path(json_file).suffix == ".toml":
-        raise InputError(f"--json {json_file}: a configuration's file is no place for a JSON result; --config reads one")
+        raise InputError(
+            f"--json {json_file}: a configuration's file is no place for a JSON result; --config reads one"
+        )
     target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
     check_files(loaded)

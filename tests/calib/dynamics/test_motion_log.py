@@ -63,6 +63,7 @@ BAD = {
     "w_cmd in degrees": (lambda: with_column(2, np.degrees), "degrees"),
     "both in degrees": (lambda: table() * np.array([1.0, 1.0, 57.3, 1.0, 57.3]), "degrees"),
     "time backward": (lambda: with_value(50, 0, 0.1), "line 52"),
+    "time in milliseconds": (lambda: table() * np.array([1e3, 1.0, 1.0, 1.0, 1.0]), "milliseconds"),
     "NaN": (lambda: with_value(60, 3, np.nan), "line 62: v"),
     "infinite": (lambda: with_value(60, 2, np.inf), "line 62: w_cmd"),
 }  # fmt: skip
@@ -83,7 +84,9 @@ def test_bad_logs_are_refused_in_one_line_and_the_old_file_stays(name, tmp_path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["log.csv", "plant.toml"]
 
 
-@pytest.mark.parametrize("text", ["", "t_s,v_cmd,w_cmd,v\n1,2,3,4\n", "t_s,v_cmd,w_cmd,v,w\n0,0,0,0\n", "\x00\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "t_s,v_cmd,w_cmd,v,w\n", "t_s,v_cmd,w_cmd,v\n1,2,3,4\n", "t_s,v_cmd,w_cmd,v,w\n0,0,0,0\n", "\x00\xff"]
+)
 def test_files_that_are_no_logs_are_refused(text, tmp_path):
     file = tmp_path / "log.csv"
     file.write_text(text, encoding="latin-1")

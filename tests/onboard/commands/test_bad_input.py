@@ -134,6 +134,12 @@ COMMANDS = [
     ),
     ("run: json", "onboard", lambda f: ["run", "--json", f / "no" / "x.json"], ["x.json", "no folder"]),
     ("run: json is a folder", "onboard", lambda f: ["run", "--json", f], ["is a folder"]),
+    (
+        "check-config: json over toml",
+        "onboard",
+        lambda f: ["check-config", "--json", f / "x.toml"],
+        ["--json", "x.toml"],
+    ),
     ("check-config: json", "onboard", lambda f: ["check-config", "--json", f / "no" / "x.json"], ["x.json"]),
     ("cameras: json", "onboard", lambda f: ["cameras", "--json", f / "no" / "x.json"], ["x.json"]),
     ("cameras: config", "onboard", lambda f: ["cameras", "--config", f / "no.toml"], ["no.toml", "No such file"]),
