@@ -80,6 +80,11 @@ def _check_cameras(path: Path, recorded: Mounts, guess: Mounts) -> None:
             raise InputError(
                 f"{path}: camera {name} is {other.width}x{other.height}, {guess.path} says {mount.width}x{mount.height}"
             )
+        if not math.isclose(mount.depth_scale_m, other.depth_scale_m, rel_tol=1e-3):
+            raise InputError(
+                f"{path}: camera {name} has depth_scale_m {other.depth_scale_m:g}, {guess.path} says "
+                f"{mount.depth_scale_m:g}"
+            )
         if mount.serial and other.serial and mount.serial != other.serial:
             raise InputError(f"{path}: camera {name} has serial {other.serial}, {guess.path} says {mount.serial}")
 

@@ -15,6 +15,7 @@ from calib.dynamics.motion_log import read_logs
 from calib.dynamics.plant_file import check_target, plant_text
 from calib.dynamics.response_model import KEYS
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json
+from onboard.values.errors import InputError
 
 ERRORS = {"v": "m/s", "w": "rad/s", "position_m_per_10s": "m", "yaw_rad_per_10s": "rad"}
 
@@ -35,6 +36,8 @@ def dynamics(
         check_target(out)
     read = read_logs(logs)
     if every is not None:
+        if out is not None:
+            raise InputError("--out: with --held-out the models are judged, and no plant is written")
         _judge(held_out(read.logs, every), json_file)
         return
     found = identify(read.logs)

@@ -31,6 +31,7 @@ from calib.dynamics.response_model import (
     first_order_speeds,
 )
 from onboard.config.plant_model import Axis, BaseTable, Plant
+from onboard.values.errors import InputError
 
 DRIFT_S = 10.0
 AXES = {"linear": "v", "angular": "w"}
@@ -197,7 +198,11 @@ def held_out(logs: Sequence[MotionLog], every: int) -> dict[str, dict[str, float
     """Return the errors of each model on every `every`-th log; the others are what the models are fitted to.
 
     Models: the paper's plain fit and its adjustment, a first-order lag with a delay, and the refined fit.
+
+    Raises InputError for a single log.
     """
+    if len(logs) < 2:
+        raise InputError(f"{logs[0].name}: --held-out judges on other logs than it fits: give at least two")
     judged = list(logs[::every])
     fitted = [log for number, log in enumerate(logs) if number % every]
     found = identify(fitted)

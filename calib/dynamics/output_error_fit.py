@@ -87,9 +87,11 @@ class Refined:
         return {**values, "delay_s": max(values["delay_s"], 0.0)}
 
     def intervals(self) -> dict[str, list[float] | None]:
-        """Return the 95 % intervals by name; None for a parameter that the data do not state."""
-        rows = zip(KEYS, self.interval, self.sd, strict=False)
-        return {key: [float(low), float(high)] if sd > 0.0 else None for key, (low, high), sd in rows}
+        """Return the 95 % intervals by name; None for what the data do not state, and for limits not reached."""
+        rows = zip(KEYS, self.interval, self.sd, self.reached, strict=False)
+        return {
+            key: [float(low), float(high)] if sd > 0.0 and reached else None for key, (low, high), sd, reached in rows
+        }
 
 
 def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) -> Refined:

@@ -76,6 +76,7 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
         fitted = fit(drives)
     except ValueError as error:
         raise InputError(f"{drives[0].run.name}: {error}") from error
+    _check_direction(drives, fitted)
     way_m = sum(float(np.abs(one.run.way_m).sum()) for one in drives)
     left, right = (sum(sides) for sides in zip(*(_turned(one.run) for one in drives), strict=True))
     return Wheels(fitted, way_m, left, right, *_judged(fitted, way_m, left, right), _umbmark(drives, fitted, track_m))
@@ -198,6 +199,19 @@ def _check_signs(drive: Reference) -> None:
         ratio = float(np.std(ours) / np.std(theirs))
         if agreed > LEAST_AGREED and abs(math.log(ratio * DEGREE)) < 0.2:
             raise InputError(f"{run.name}: w is in degrees: it is {ratio:.0f} times that of {source}, must be rad/s")
+
+
+SURE_SD = 3.0
+
+
+def _check_direction(drives: Sequence[Reference], fitted: Fitted) -> None:
+    """Raise InputError if the base would drive backward by the reference: v or w is mirrored."""
+    speed, sd = float(fitted.factors[0]), float(fitted.sd[0])
+    if speed + SURE_SD * sd < 0.0:
+        raise InputError(
+            f"{', '.join(one.run.name for one in drives)}: v or w has the wrong sign: by the reference the base drives "
+            f"{speed:.2f} times its way; v is positive forward, w to the left (REP-103)"
+        )
 
 
 # ---- UMBmark

@@ -25,6 +25,19 @@ FLATTEST_DEG = 0.5
 """A floor that tells the tilt less well than this standard deviation is not used."""
 
 
+EXPECTED_M, EXPECTED_SHARE = 2.5, 0.15
+"""A camera is expected to see the floor if this share of its pixels meets it within this distance."""
+
+
+def expects_floor(mount: Mount) -> bool:
+    """Return whether a camera at its mount sees enough of the near floor in open space."""
+    v, u = np.mgrid[0 : mount.height : 4, 0 : mount.width : 4]
+    rays = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)])
+    rising = np.tensordot(mount.base_from_camera[2, :3], rays, 1) / np.linalg.norm(rays, axis=0)
+    meets = rising * EXPECTED_M <= -float(mount.base_from_camera[2, 3])
+    return bool(np.mean(meets) >= EXPECTED_SHARE)
+
+
 def floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[float, float, float] | None:
     """Return the floor in an image against the mount; None if too little of it is seen.
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
-from onboard.health.floor import floor
+from onboard.health.floor import expects_floor, floor
 from onboard.health.gatherer import Excerpt, Place
 from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
 from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
@@ -28,6 +28,10 @@ Floats = npt.NDArray[np.float64]
 MOST_ROWS, MOST_PLACES, MOST_IMAGES = 18_000, 1000, 300
 """Ticks, fixes and images that are kept, the newest: ten minutes of driving."""
 LEAST_IMAGES = 5
+MISSED_IMAGES, MISSED_SHARE = 30, 0.1
+"""A camera that should see the floor, and sees it in less than this share of so many images, may have moved."""
+FILLED_SHARE = 0.3
+"""Share of pixels with a depth in an image that counts."""
 OVERLAP_M = 6.0
 """Ranges up to here are compared between cameras."""
 CHORD_M = 2.0
@@ -64,6 +68,8 @@ class Session:
         self._rows: deque[tuple[float, ...]] = deque(maxlen=MOST_ROWS)
         self._places: deque[Place] = deque(maxlen=MOST_PLACES)
         self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
+        self._expected = {name: expects_floor(mount) for name, mount in self._mounts.items()}
+        self._looked = dict.fromkeys(self._mounts, 0)
         self._differences = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
 
     def take(self, part: Excerpt) -> None:
@@ -76,6 +82,7 @@ class Session:
             seen = floor(image, self._mounts[name])
             if seen is not None:
                 self._floors[name].append(seen)
+            self._looked[name] += bool(np.count_nonzero(image) >= FILLED_SHARE * image.size)
         ranges_m = {name: self._ranges(name, image) for name, image in images.items()}
         for first, second in combinations(ranges_m, 2):
             difference = ranges_m[first] - ranges_m[second]
@@ -92,7 +99,14 @@ class Session:
             checks += found
             if not found:
                 unmeasured[named] = why
-        return Health(tuple(checks), unmeasured)
+        return Health(tuple(checks), unmeasured, dict(self._missed()))
+
+    def _missed(self) -> Iterator[tuple[str, str]]:
+        """Yield each camera that should see the floor and does not, and how often it saw it."""
+        for name, floors in self._floors.items():
+            looked = self._looked[name]
+            if self._expected[name] and looked >= MISSED_IMAGES and len(floors) < MISSED_SHARE * looked:
+                yield f"{name} floor", f"seen in {len(floors)} of {looked} images; has the camera moved?"
 
     def _shape(self, name: str) -> tuple[int, int]:
         return self._mounts[name].height, self._mounts[name].width

@@ -52,20 +52,27 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """All comparisons of a session. unmeasured: what could not be compared -> why."""
+    """All comparisons of a session.
+
+    unmeasured: what could not be compared -> why
+    missed:     what should have been seen and was not -> how often it was seen; at least `WATCH`
+    """
 
     checks: tuple[Check, ...] = ()
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+    missed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
         """Return the worst verdict; `UNKNOWN` if nothing was compared."""
-        return max((one.verdict for one in self.checks), key=VERDICTS.index, default=UNKNOWN)
+        verdicts = [one.verdict for one in self.checks] + [WATCH for _ in self.missed]
+        return max(verdicts, key=VERDICTS.index, default=UNKNOWN)
 
     @property
     def message(self) -> str:
         """Return the verdict and what it is about."""
         bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict in WARNINGS]
+        bad += [f"{name} {how}" for name, how in self.missed.items()]
         nothing = "" if self.checks else ": nothing compared"
         return self.verdict + (f": {'; '.join(bad)}" if bad else nothing)
 
@@ -85,4 +92,5 @@ class Health:
                 for one in self.checks
             },
             "unmeasured": dict(self.unmeasured),
+            "missed": dict(self.missed),
         }

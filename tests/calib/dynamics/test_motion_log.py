@@ -187,3 +187,13 @@ def test_the_command_gap_writes_its_picture(tmp_path):
 def test_a_log_is_a_plain_value():
     log = MotionLog("a", *np.zeros((5, 3)))
     assert log.seconds == 0.0
+
+
+@pytest.mark.parametrize(("options", "words"), [([], "at least two"), (["--out", "plant.toml"], "--out: ")])
+def test_one_log_cannot_be_held_out_and_no_plant_is_written(options, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = str(write(tmp_path / "log.csv", table()))
+    done = CliRunner().invoke(app, ["dynamics", log, "--held-out", "5", *options])
+    assert isinstance(done.exception, InputError)
+    assert words in str(done.exception)
+    assert not (tmp_path / "plant.toml").exists()

@@ -226,6 +226,14 @@ def test_a_wrong_sign_or_unit_is_named(factor: float, fitted: str) -> None:
         measured([by_fixes(run, 100)])
 
 
+@pytest.mark.parametrize("factors", WHEELS)
+def test_a_wrong_sign_is_named_by_the_measured_ends_alone(factors: Floats) -> None:
+    drives = loops_by_tape(factors, 9)
+    swapped = [dataclasses.replace(one, run=dataclasses.replace(one.run, turn_rad=-one.run.turn_rad)) for one in drives]
+    with pytest.raises(InputError, match="v or w has the wrong sign"):
+        measured(swapped)
+
+
 # ---- the command
 
 

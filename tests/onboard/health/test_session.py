@@ -38,10 +38,12 @@ def seen(world: World, mount: Mount, pose: Pose, seed: int = 0) -> np.ndarray:
     return NOISE.apply(render_depth(world, rays_of(mount), pose), mount.fx, mount.depth_scale_m, (seed, 0, 0))
 
 
-def looked(true: Mounts, believed: Mounts = MOUNTS, world: World | None = None, plant: Plant = PLANT) -> Health:
+def looked(
+    true: Mounts, believed: Mounts = MOUNTS, world: World | None = None, plant: Plant = PLANT, times: int = 3
+) -> Health:
     """Return the health of a robot that looks around at some places."""
     session, world = Session(CONFIG, believed, plant), world or hall()
-    for number, pose in enumerate(PLACES * 3):
+    for number, pose in enumerate(PLACES * times):
         pose = replace(pose, yaw_rad=pose.yaw_rad + 0.31 * number)
         images = {name: seen(world, mount, pose, number) for name, mount in true.depth.items()}
         session.take(Excerpt(frames={name: DepthFrame(name, number, 0, image) for name, image in images.items()}))
@@ -88,6 +90,17 @@ def test_the_camera_that_moved_is_named_and_no_other() -> None:
     assert {name for name, one in named(health).items() if one.verdict != OK} == {"front_left tilt"}
     assert "front_left tilt" in health.message
     assert looked(MOUNTS).verdict == OK
+
+
+@pytest.mark.parametrize("angle_deg", [6.0, 17.0])
+def test_a_camera_that_lost_sight_of_the_floor_is_watched(angle_deg: float) -> None:
+    health = looked(tilted("front", "y", angle_deg), times=5)
+    assert health.verdict == WATCH
+    assert set(health.missed) == {"front floor"}
+    assert "front floor seen in 0 of 35 images" in health.message
+    assert health.plain()["missed"] == dict(health.missed)
+    assert looked(tilted("front", "y", angle_deg), times=4).verdict == OK, "too few images"
+    assert not looked(MOUNTS, times=5).missed
 
 
 def test_the_calibrations_own_covariance_sets_the_limits() -> None:
