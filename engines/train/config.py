@@ -247,6 +247,11 @@ def described(
     """
     rates = rules_of(config).robot.config.rates
     excluded: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
+    stated = config.model_dump(mode="json", exclude=excluded)
+    for table in stated.values():
+        for key, default in NEWER:
+            if default is None and isinstance(table, dict) and table.get(key, 0) is None:
+                del table[key]  # as in the manifests of older trainings
     return {
         "policy": config.name,
         "onboard": __version__,
@@ -259,7 +264,7 @@ def described(
         "control_hz": rates.control_hz,
         "decision_hz": rates.control_hz / rates.ticks_per_decision,
         "memory_reset_s": config.driving.memory_reset_s,
-        "config": config.model_dump(mode="json", exclude=excluded),
+        "config": stated,
     }
 
 
