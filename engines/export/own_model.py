@@ -133,6 +133,7 @@ PLANE = re.compile(r"xy|cartesian", re.I)
 UNKNOWN = "?"
 """Feed of an input that only the author knows."""
 MOST_SCANS = 16
+"""Most rows of a tensor that are guessed to be scans of the newest decisions."""
 FEW_SECTORS = 24
 """A scan of fewer values is guessed to look ahead only."""
 OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)

@@ -23,8 +23,6 @@ SCALES_PER_M = (0.06, 0.04, 0.025, 0.015, 0.01, 0.007, 0.007, 0.007)
 LEAST_PIXELS, LEAST_SHARE = 80, 0.25
 FLATTEST_DEG = 0.5
 """A floor that tells the tilt less well than this standard deviation is not used."""
-
-
 EXPECTED_M, EXPECTED_SHARE = 2.5, 0.15
 """A camera is expected to see the floor if this share of its pixels meets it within this distance."""
 

@@ -69,7 +69,7 @@ class Session:
         self._places: deque[Place] = deque(maxlen=MOST_PLACES)
         self._floors = {name: deque[tuple[float, float, float]](maxlen=MOST_IMAGES) for name in self._mounts}
         self._expected = {name: expects_floor(mount) for name, mount in self._mounts.items()}
-        self._looked = dict.fromkeys(self._mounts, 0)
+        self._sights = {name: deque[bool](maxlen=MOST_IMAGES) for name in self._mounts}
         self._differences = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
 
     def take(self, part: Excerpt) -> None:
@@ -82,7 +82,8 @@ class Session:
             seen = floor(image, self._mounts[name])
             if seen is not None:
                 self._floors[name].append(seen)
-            self._looked[name] += bool(np.count_nonzero(image) >= FILLED_SHARE * image.size)
+            if np.count_nonzero(image) >= FILLED_SHARE * image.size:
+                self._sights[name].append(seen is not None)
         ranges_m = {name: self._ranges(name, image) for name, image in images.items()}
         for first, second in combinations(ranges_m, 2):
             difference = ranges_m[first] - ranges_m[second]
@@ -103,10 +104,9 @@ class Session:
 
     def _missed(self) -> Iterator[tuple[str, str]]:
         """Yield each camera that should see the floor and does not, and how often it saw it."""
-        for name, floors in self._floors.items():
-            looked = self._looked[name]
-            if self._expected[name] and looked >= MISSED_IMAGES and len(floors) < MISSED_SHARE * looked:
-                yield f"{name} floor", f"seen in {len(floors)} of {looked} images; has the camera moved?"
+        for name, sights in self._sights.items():
+            if self._expected[name] and len(sights) >= MISSED_IMAGES and sum(sights) < MISSED_SHARE * len(sights):
+                yield f"{name} floor", f"seen in {sum(sights)} of {len(sights)} images; has the camera moved?"
 
     def _shape(self, name: str) -> tuple[int, int]:
         return self._mounts[name].height, self._mounts[name].width

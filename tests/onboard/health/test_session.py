@@ -103,6 +103,16 @@ def test_a_camera_that_lost_sight_of_the_floor_is_watched(angle_deg: float) -> N
     assert not looked(MOUNTS, times=5).missed
 
 
+def test_a_long_run_with_the_floor_in_sight_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onboard.health.session.floor", lambda image, mount: (0.0, 0.0, 0.0))
+    session = Session(CONFIG, MOUNTS, PLANT)
+    mount = MOUNTS.depth["front"]
+    image = np.full((mount.height, mount.width), 2000, np.uint16)
+    for number in range(3100):
+        session.take(Excerpt(frames={"front": DepthFrame("front", number, 0, image)}))
+    assert not session.health().missed
+
+
 def test_the_calibrations_own_covariance_sets_the_limits() -> None:
     def stated(sd_deg: float) -> Mounts:
         cameras = {name: replace(one, sd_deg=(sd_deg,) * 3, sd_m=(0.001,) * 3) for name, one in MOUNTS.depth.items()}
