@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onboard.assembly.in_effect import in_effect
+from onboard.assembly.in_effect import ahead_mps, in_effect
 from onboard.config.config import Config
 
 LONG = [[0.6, 0.25], [-0.6, 0.25], [-0.6, -0.25], [0.6, -0.25]]
@@ -18,6 +18,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("limits", "remember_s", 0.0, "off", "memory of obstacles"),
     ("cameras", "unchanged_m", 0.0, "off", "frozen cameras"),
     ("record", "enabled", False, "off", "recording"),
+    ("cameras", "source", "none", "off", "it sees nothing"),
     ("policy", "model", "reactive", "policy", "reactive, "),
     ("limits", "v_max_mps", 0.6, "limits", "-0.3 to 0.6 m/s"),
     ("robot", "footprint_radius_m", 0.4, "limits", "circle of 0.4 m"),
@@ -61,3 +62,17 @@ ON: list[tuple[str, str, Any, str]] = [
 def test_what_is_on_is_not_told_to_be_off(table: str, key: str, value: Any, protection: str) -> None:
     assert protection in in_effect(Config())["off"]
     assert protection not in in_effect(Config.model_validate({table: {key: value}}))["off"]
+
+
+#   section scan, speed that it allows ahead of 1 m/s
+AHEAD = [
+    ({}, 1.0),
+    ({"cameras": ["rear"]}, 0.0),
+    ({"cameras": ["front", "front_left"]}, 0.3),
+    ({"topic": "lidar"}, 1.0),
+]
+
+
+@pytest.mark.parametrize(("scan", "speed_mps"), AHEAD)
+def test_the_speed_ahead_is_what_the_cameras_allow(scan: dict[str, Any], speed_mps: float) -> None:
+    assert ahead_mps(Config.model_validate({"scan": scan})) == pytest.approx(speed_mps)
