@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from calib.dynamics.drive_pattern import PATTERNS, PatternDrive, Rectangle, steps
+from calib.dynamics.drive_pattern import PATTERNS, PatternDrive, Rectangle, Step, rehearsed, steps
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.robot import RunningRobot
 from onboard.config.config import load_config
+from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist
 from onboard.system.signals import Signals
@@ -40,7 +41,9 @@ def drive_pattern(
     right: Annotated[float, typer.Option(min=0.0, help="To its right, in m.", callback=finite)],
     speed: Annotated[float, typer.Option(min=0.05, help="Greatest speed, in m/s.", callback=finite)] = 0.5,
     turn: Annotated[float, typer.Option(min=0.1, help="Greatest turn rate, in rad/s.", callback=finite)] = 1.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps; nothing moves.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what a simulated base drives; nothing moves.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Drive command steps on free floor through the running runtime, whose limits watch; any key stops.
@@ -50,13 +53,13 @@ def drive_pattern(
     loaded = load_config(config)
     limits = loaded.limits
     todo = steps(min(speed, limits.v_max_mps), min(speed, -limits.v_min_mps), min(turn, limits.w_max_radps))
-    if dry_run:
-        for step in todo:
-            sys.stdout.write(
-                f"{step.pattern} {step.twist.v_mps:+.2f} m/s {step.twist.w_radps:+.2f} rad/s {step.hold_s} s\n"
-            )
-        return
     drive = PatternDrive(todo, Rectangle(behind, ahead, right, left))
+    if dry_run:
+        for at_s, twist in rehearsed(drive, load_plant(loaded.robot.plant)):
+            command = f"{twist.v_mps:+.2f} m/s {twist.w_radps:+.2f} rad/s"
+            sys.stdout.write(f"pattern {drive.pattern} {at_s:6.1f} s {command}\n")
+        sys.stdout.write(_left_out(drive, todo))
+        return
     stopped: list[bool] = []
     with Signals() as signals, _keys() as pressed, contextlib.closing(Wire(loaded.dds)) as wire:
         signals.stop_with(lambda: stopped.append(True))
@@ -65,11 +68,13 @@ def drive_pattern(
             f"{len(PATTERNS)} patterns, {sum(one.hold_s for one in todo):.0f} s; any key stops the robot\n"
         )
         why = _drive(wire, drive, lambda: bool(stopped) or pressed())
-    sys.stderr.write(
-        f"{why or 'done'}; {drive.skipped} of {len(todo)} steps left out or cut to stay in the rectangle\n"
-    )
+    sys.stderr.write(f"{why or 'done'}; {_left_out(drive, todo)}")
     if why:
         raise typer.Exit(1)
+
+
+def _left_out(drive: PatternDrive, todo: list[Step]) -> str:
+    return f"{drive.skipped} of {len(todo)} steps left out or cut to stay in the rectangle\n"
 
 
 def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:

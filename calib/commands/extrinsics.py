@@ -50,6 +50,8 @@ def extrinsics(
         check_json_target(None if target is None else str(target))
     mounts = load_mounts(guess)
     if live:
+        if recording.exists():
+            raise InputError(f"{recording}: exists already; --live makes a new recording, so name another file")
         _record(recording, config)
     session = read_session(recording, mounts)
     found = calibrate(session.keyframes, mounts, limit_m, limit_deg)

@@ -10,6 +10,7 @@ import typer
 
 from calib.dynamics.gap import drift_table, gap_of, save_picture
 from calib.dynamics.motion_log import read_logs
+from calib.dynamics.plausibility import check_units
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json
 from onboard.config.plant_model import load_plant
 
@@ -25,6 +26,7 @@ def gap(
         check_json_target(None if target is None else str(target))
     loaded, logs = load_plant(plant), read_logs(recording).logs
     gaps = [gap_of(log, loaded) for log in logs]
+    check_units(logs)
     table = drift_table(gaps)
     if picture is not None:
         longest = max(range(len(logs)), key=lambda number: logs[number].seconds)
@@ -32,6 +34,10 @@ def gap(
     if json_file is not None:
         write_json(json_file, table)
     if json_file != STANDARD_OUTPUT:
-        rows = [[name.replace("_", " "), *(f"{value:.3g}" for value in row.values())] for name, row in table.items()]
+        rows = [[name.replace("_", " "), *map(_shown, row.values())] for name, row in table.items()]
         headings = ["drift after", *(key.replace("_", " ") for key in next(iter(table.values())))]
         sys.stdout.write(f"{markdown_table(headings, rows)}\n")
+
+
+def _shown(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.3g}"

@@ -16,6 +16,8 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError
 
+WARNED = 1
+
 
 def intrinsics(
     recording: Annotated[Path, typer.Argument(help="A recording (.mcap) with depth images of floor and walls.")],
@@ -25,7 +27,10 @@ def intrinsics(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Check focal length, depth scale and lens distortion against floor, walls and a measured height."""
+    """Check focal length, depth scale and lens distortion against floor, walls and a measured height.
+
+    Exit code 0: all within the limits; 1: a warning; 2: something could not be read.
+    """
     check_json_target(json_file)
     cameras = load_mounts(mounts)
     measured = dict(_measured(one, cameras.depth) for one in height or ())
@@ -37,6 +42,8 @@ def intrinsics(
         write_json(json_file, {"cameras": {name: _plain(one) for name, one in found.items()}})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_table(found))
+    if any(one.warnings for one in found.values()):
+        raise typer.Exit(WARNED)
 
 
 def _measured(text: str, names: object) -> tuple[str, float]:

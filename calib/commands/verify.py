@@ -39,7 +39,10 @@ def verify_command(
     """
     check_json_target(json_file)
     with contextlib.ExitStack() as held:
-        opened = held.enter_context(open_recording(held.enter_context(completed(recording))))
+        whole = held.enter_context(completed(recording))
+        if whole != recording:
+            sys.stderr.write(f"warning: {recording}: cut off: what is left is read from a repaired copy\n")
+        opened = held.enter_context(open_recording(whole))
         health = assessed(opened, mounts, plant)
     if json_file is not None:
         write_json(json_file, health.plain())

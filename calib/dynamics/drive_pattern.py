@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
+from onboard.config.plant_model import Plant
 from onboard.values.messages import STOP, Pose, Twist
 
 HOLD_S, REST_S = 1.5, 1.2
@@ -122,3 +124,14 @@ class PatternDrive:
                 continue
             self._step, self._until_s = fits, now_s + fits.hold_s
         return self._step.twist
+
+
+def rehearsed(drive: PatternDrive, plant: Plant) -> Iterator[tuple[float, Twist]]:
+    """Yield time [s] and command of each step as a simulated base drives it."""
+    state, now_ns, before = base_at(Pose(0.0, 0.0, 0.0)), 0, None
+    while (command := drive.command(now_ns / NS, state.motion.pose, state.motion.twist)) is not None:
+        if command != before:
+            yield now_ns / NS, command
+        before = command
+        state = step_base(send_command(state, command, now_ns, plant), now_ns, plant)
+        now_ns += STEP_NS

@@ -36,7 +36,7 @@ AGREE = 0.9
 
 def check(logs: Sequence[MotionLog]) -> None:
     """Raise InputError in one line if no sound fit can come of the logs."""
-    names = logs[0].name if len(logs) == 1 else f"{logs[0].name} and {len(logs) - 1} other logs"
+    names = named(logs)
     rows, seconds = sum(len(log.t_s) for log in logs), sum(log.seconds for log in logs)
     if rows < LEAST_ROWS or seconds < LEAST_SECONDS:
         raise InputError(
@@ -49,12 +49,26 @@ def check(logs: Sequence[MotionLog]) -> None:
                 f"{names}: {column} changes {changes} times, must be at least {LEAST_CHANGES}: a constant command "
                 f"shows no response; drive `onboard-calib drive-pattern`"
             )
+    _check_axes(names, *check_units(logs))
+
+
+def check_units(logs: Sequence[MotionLog]) -> tuple[Floats, Floats]:
+    """Raise InputError in one line for degrees in place of radians, and for w against the recorded yaw.
+
+    Returns the averaged commands and speeds, (2, n) each.
+    """
+    names = named(logs)
     commands, measured = _averaged(logs)
     _check_units(names, commands, measured, np.concatenate([log.w for log in logs]))
-    _check_axes(names, commands, measured)
     for log in logs:
         if log.pose is not None:
             _check_yaw(log)
+    return commands, measured
+
+
+def named(logs: Sequence[MotionLog]) -> str:
+    """Return the logs in words."""
+    return logs[0].name if len(logs) == 1 else f"{logs[0].name} and {len(logs) - 1} other logs"
 
 
 def _averaged(logs: Sequence[MotionLog]) -> tuple[Floats, Floats]:

@@ -170,6 +170,8 @@ LEAST_FOLLOWED = 0.3
 """A gyroscope whose turns correlate less with those of the wheels measures something else."""
 LEAST_AGREED = 0.6
 """A correlation beyond this tells a sign or a unit."""
+SAME_SIZE = 0.2
+"""Logarithm of a ratio up to which two quantities are of one size."""
 DEGREE = math.pi / 180.0
 
 
@@ -178,17 +180,21 @@ def _check_signs(drive: Reference) -> None:
     run = drive.run
     pairs = []
     if run.commanded_radps is not None:
-        pairs.append(("the commands", run.commanded_radps, run.turn_rad / np.diff(run.t_s, prepend=run.t_s[0] - 1.0)))
-    raw = driven(run, drive.t_s, NEUTRAL)[:, 2]
+        dt_s = np.diff(run.t_s, prepend=run.t_s[0] - 1.0)
+        pairs.append(("the commands", run.commanded_radps, run.turn_rad / dt_s, run.way_m / dt_s))
+    steps = driven(run, drive.t_s, NEUTRAL)
+    raw, ahead = steps[:, 2], steps[:, 0]
     if run.imu_rad is not None:
         turned = np.diff(np.interp(drive.t_s, run.t_s, np.cumsum(run.imu_rad)))
-        pairs.append(("the gyroscope", turned - np.median(turned), raw))
+        pairs.append(("the gyroscope", turned - np.median(turned), raw, ahead))
     if len(drive.fixes.t_s) == len(drive.t_s) > 10:
-        pairs.append(("the localisation", between(drive.fixes.poses[:-1], drive.fixes.poses[1:])[:, 2], raw))
-    for source, theirs, ours in pairs:
+        pairs.append(("the localisation", between(drive.fixes.poses[:-1], drive.fixes.poses[1:])[:, 2], raw, ahead))
+    for source, theirs, ours, way in pairs:
         if len(ours) < 10 or np.std(theirs) == 0.0 or np.std(ours) == 0.0:
             continue
         agreed = float(np.corrcoef(theirs, ours)[0, 1])
+        if _alike(theirs, way) and not _alike(theirs, ours):
+            raise InputError(f"{run.name}: v turns as {source} does, and w does not: v and w are swapped")
         if source == "the gyroscope" and abs(agreed) < LEAST_FOLLOWED:
             raise InputError(
                 f"{run.name}: the gyroscope does not turn as the wheels do (correlation {agreed:.2f}); is its vertical "
@@ -197,8 +203,20 @@ def _check_signs(drive: Reference) -> None:
         if agreed < -LEAST_AGREED:
             raise InputError(f"{run.name}: w has the wrong sign: it turns against {source}")
         ratio = float(np.std(ours) / np.std(theirs))
-        if agreed > LEAST_AGREED and abs(math.log(ratio * DEGREE)) < 0.2:
+        if agreed > LEAST_AGREED and abs(math.log(ratio * DEGREE)) < SAME_SIZE:
             raise InputError(f"{run.name}: w is in degrees: it is {ratio:.0f} times that of {source}, must be rad/s")
+        if agreed > LEAST_AGREED and abs(math.log(ratio / DEGREE)) < SAME_SIZE:
+            raise InputError(
+                f"{run.name}: {source} turns {1.0 / ratio:.0f} times as far as w: it is in degrees, must be rad"
+            )
+
+
+def _alike(first: Floats, second: Floats) -> bool:
+    """Return whether two quantities agree in course and size."""
+    sizes = float(np.std(first)), float(np.std(second))
+    if min(sizes) == 0.0 or abs(math.log(sizes[0] / sizes[1])) >= SAME_SIZE:
+        return False
+    return float(np.corrcoef(first, second)[0, 1]) > LEAST_AGREED
 
 
 SURE_SD = 3.0

@@ -190,13 +190,18 @@ def wrap(
         raise _refused(error) from error
     if json_target is not None:
         manifest = str(manifest_path(written))
-        write_json(json_target, {"model": str(written), "manifest": manifest, "guesses": proposal.guesses})
-    if json_target == STANDARD_OUTPUT:
-        return
-    typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
-    for line in proposal.guesses:
-        typer.echo(f"  {line}")
-    typer.echo(f"next: onboard-engines validate {written}")
+        told = {"guesses": proposal.guesses, "missing": proposal.missing}
+        write_json(json_target, {"model": str(written), "manifest": manifest, **told})
+    if json_target != STANDARD_OUTPUT:
+        typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
+        for line in proposal.guesses:
+            typer.echo(f"  {line}")
+    for line in proposal.missing:
+        typer.echo(f"error: {manifest_path(written)}: {line}", err=True)
+    if proposal.missing:
+        raise typer.Exit(REFUSED)
+    if json_target != STANDARD_OUTPUT:
+        typer.echo(f"next: onboard-engines validate {written}")
 
 
 def validate(

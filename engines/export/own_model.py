@@ -142,10 +142,11 @@ OUTPUT = re.compile(r"action|logit|mean|mu|cmd|policy|twist|vel", re.I)
 def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposal]:
     """Write a copy of a model with a proposed manifest into a folder; return the copy and the proposal.
 
-    A valid manifest that is there already is kept, with the digest of the new model.
+    A valid manifest that is there already is kept, with the digest of the new model. The manifest of a proposal with
+    something missing is no valid one yet.
 
-    Raises InputError with all that the author must write into the proposed manifest, and EngineError if ONNX Runtime
-    does not load the model.
+    Raises InputError for a model that no manifest can describe, and for options beside a manifest that is kept;
+    EngineError if ONNX Runtime does not load the model.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,6 +155,8 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     target = folder / model.name
     if target.resolve() == model.resolve():
         raise InputError(f"{folder}: is the model's own folder; name another one for the copy")
+    if options != WrapOptions() and _is_valid(manifest_path(target)):
+        raise InputError(f"{manifest_path(target)}: is there already and is kept; delete it to use options")
     proposal = Proposal()
     if copied(model, target):
         proposal.guesses.append("the batch was variable: the copy has a batch of 1")
@@ -182,11 +185,19 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     }
     proposal.guesses.append("decisions: 3 a second, each in force 3 ticks of 1/30 s after it senses")
     table = head | proposal.table
-    if not proposal.missing:
+    if proposal.missing:
+        manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+    else:
         save_manifest(target, _valid(target, table))
-        return target, proposal
-    manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
-    raise InputError("\n".join(f"{manifest_path(target)}: {line}" for line in proposal.missing))
+    return target, proposal
+
+
+def _is_valid(manifest: Path) -> bool:
+    try:
+        read_manifest(manifest)
+    except ConfigError:
+        return False
+    return True
 
 
 def _valid(model: Path, table: Mapping[str, Any]) -> OwnManifest:
@@ -200,10 +211,9 @@ def _valid(model: Path, table: Mapping[str, Any]) -> OwnManifest:
 
 def _kept(model: Path) -> str:
     """Put a model's digest into its manifest, which keeps all else; return that in words, "" if it is not valid."""
-    try:
-        manifest = read_manifest(manifest_path(model))
-    except ConfigError:
+    if not _is_valid(manifest_path(model)):
         return ""
+    manifest = read_manifest(manifest_path(model))
     save_manifest(model, manifest.model_copy(update={"sha256": sha256_of(model)}))
     return f"kept {manifest_path(model).name}, with the new digest; delete it for a new proposal"
 

@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,19 +64,23 @@ POLICY_START_S = 600.0
 """Timeout for the start of the policy. On a slow and busy machine the first compilation of `reactive` takes minutes."""
 
 
-def check_files(config: Config) -> None:
-    """Check all files of the configuration, without devices. Raises OnboardError with a line for each mistake."""
+def check_files(config: Config, file: Path | None = None) -> None:
+    """Check all files of the configuration, without devices. Raises OnboardError with a line for each mistake.
+
+    file: where the configuration is from; a line about one of its keys begins with it
+    """
     mistakes: list[OnboardError] = []
     for check in (_check_wire, _check_mounts, _check_plant, zones_of, _check_policy):
         try:
             check(config)
         except OnboardError as error:
             mistakes.append(error)
-    if len(mistakes) == 1:
+    own = tuple(f"{table}." for table in Config.model_fields) if file is not None else ()
+    lines = [line for error in mistakes for line in str(error).splitlines()]
+    if len(mistakes) == 1 and not any(line.startswith(own) for line in lines):
         raise mistakes[0]
     if mistakes:
-        lines = [line for error in mistakes for line in str(error).splitlines()]
-        raise ConfigError("\n".join(dict.fromkeys(lines)))
+        raise ConfigError("\n".join(dict.fromkeys(f"{file}: {one}" if one.startswith(own) else one for one in lines)))
 
 
 def _check_wire(config: Config) -> None:

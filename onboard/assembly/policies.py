@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from onboard.config.config import Config
@@ -40,6 +41,16 @@ def require_engine(config: Config) -> None:
     from onboard.drivers.engines.onnx_engine import require_onnxruntime
 
     require_onnxruntime()
+
+
+def check_model(config: Config) -> None:
+    """Load the model of the policy as a run on ONNX Runtime does. Raises OnboardError for what does not fit.
+
+    Without ONNX Runtime nothing is loaded. A TensorRT engine is checked when it is built (`onboard-engines check`).
+    """
+    network = config.policy.model != REACTIVE and config.policy.engine == "onnxruntime"
+    if network and find_spec("onnxruntime") is not None:
+        load_policy(model_path(config.policy.model), functools.partial(engine_of, config)).close()
 
 
 def check_timing(config: Config, manifest: ModelManifest) -> None:

@@ -315,7 +315,8 @@ def _write(folder: Path, texts: Mapping[str, str]) -> Config:
             for name, text in texts.items():
                 (Path(beside) / name).write_text(text, encoding="utf-8")
             try:
-                check_files(load_config(Path(beside).resolve() / "onboard.toml"))
+                made = Path(beside).resolve() / "onboard.toml"
+                check_files(load_config(made), made)
             except OnboardError as error:
                 raise InputError(
                     str(error).replace(str(Path(beside).resolve()), str(folder)).replace(beside, str(folder))

@@ -55,6 +55,8 @@ def mounts_command(
     if (from_urdf is None) == (plot is None):
         raise InputError("expected one of --from-urdf and --plot")
     if plot is not None:
+        if camera or out is not None or json_file is not None:
+            raise InputError("--plot draws the cameras of --config: it takes no --camera, --out or --json")
         plot_views(config, plot)
     elif from_urdf is not None:
         if out is not None and out.exists() and not force:
@@ -64,6 +66,8 @@ def mounts_command(
 
 def plot_views(config: Path | None, plot: Path) -> None:
     """Write the picture of a robot's cameras and footprint. Raises ConfigError, and InputError for the file."""
+    if plot.suffix.lower() != ".png":
+        raise InputError(f"{plot}: the picture is a PNG; its name ends in .png")
     loaded = load_config(config)
     mounts = load_mounts(loaded.robot.mounts)
     image = draw_mounts(mounts, build_rigs(loaded, mounts)[0], loaded.robot.footprint)
@@ -128,6 +132,8 @@ def read_joints(path: Path) -> dict[str, tuple[str, Pose3]]:
         robot = ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise InputError(f"{path}: not valid XML: {error}") from error
+    if any("xacro" in element.tag for element in robot.iter()):
+        raise InputError(f"{path}: holds xacro; expand it first: xacro {path.name} > robot.urdf")
     if robot.tag != "robot":
         raise InputError(f"{path}: the root is <{robot.tag}>, a URDF has <robot>")
     joints: dict[str, tuple[str, Pose3]] = {}

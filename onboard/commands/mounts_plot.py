@@ -30,7 +30,7 @@ GRID_STEPS = 41
 def draw_mounts(mounts: Mounts, rig: Rig, footprint: Footprint) -> Image.Image:
     """Return the picture. rig: the cameras of the policy's scan."""
     tall_px = round(SIDE_PX * TALL_M / (2 * SHOWN_M))
-    rows = PAD_PX + 22 * (len(mounts.depth) + 2)
+    rows = PAD_PX + 22 * (len(mounts.depth) + 3)
     image = Image.new("RGB", (SIDE_PX * SMOOTH, (SIDE_PX + PAD_PX + tall_px + rows) * SMOOTH), "white")
     draw = ImageDraw.Draw(image)
     _draw_top(draw, mounts, rig, footprint)
@@ -82,6 +82,7 @@ def _legend(mounts: Mounts, rig: Rig) -> list[tuple[str, str]]:
     rows = [
         (f"blind (grey) [deg, left positive]: {sectors}", INK),
         (f"height band of the scan (green): {section.z_min_m:g} to {section.z_max_m:g} m; grid 0.5 m", INK),
+        ("below, each camera from the side, in the plane in which it looks: ahead to the right, back to the left", INK),
     ]
     for number, mount in enumerate(mounts.depth.values()):
         floor_m = nearest_floor_m(mount)
@@ -107,16 +108,23 @@ def _draw_top(draw: ImageDraw.ImageDraw, mounts: Mounts, rig: Rig, footprint: Fo
         x, y = (float(part) for part in mount.base_from_camera[:2, 3])
         sides = [ray[:2] / math.hypot(ray[0], ray[1]) * SHOWN_M for ray in _edges(mount)[0]]
         ends = [px(x + float(side[0]), y + float(side[1])) for side in sides]
-        draw.line([ends[0], px(x, y), ends[1]], COLORS[number % len(COLORS)], LINE_PX * SMOOTH)
+        color = COLORS[number % len(COLORS)]
+        draw.line([ends[0], px(x, y), ends[1]], color, LINE_PX * SMOOTH)
+        axis = mount.base_from_camera[:2, 2] / math.hypot(*mount.base_from_camera[:2, 2])
+        _name(draw, mount, px(x + float(axis[0]), y + float(axis[1])), color)
     draw.line([px(float(x), float(y)) for x, y in footprint.outline_m()], ROBOT, 2 * LINE_PX * SMOOTH, "curve")
 
 
+def _name(draw: ImageDraw.ImageDraw, mount: Mount, at: tuple[float, float], color: str) -> None:
+    draw.text(at, mount.name, color, ImageFont.load_default(FONT_PX * SMOOTH), "mm")
+
+
 def _draw_side(draw: ImageDraw.ImageDraw, mounts: Mounts, rig: Rig, footprint: Footprint, base_px: int) -> None:
-    """Draw each camera from the side, in the vertical plane in which it looks; its direction points to the right."""
+    """Draw each camera from the side, in the vertical plane in which it looks: ahead to the right, back to the left."""
     scale = SIDE_PX * SMOOTH / (2 * SHOWN_M)
 
     def px(away: float, z: float) -> tuple[float, float]:
-        return (SHOWN_M / 3 + away) * scale, base_px * SMOOTH - z * scale
+        return (SHOWN_M + away) * scale, base_px * SMOOTH - z * scale
 
     section, far = rig.section, 2 * SHOWN_M
     low, high = max(section.z_min_m, 0.0), min(section.z_max_m, TALL_M)
@@ -125,11 +133,13 @@ def _draw_side(draw: ImageDraw.ImageDraw, mounts: Mounts, rig: Rig, footprint: F
     for number, mount in enumerate(mounts.depth.values()):
         x, y, z = (float(part) for part in mount.base_from_camera[:3, 3])
         _, straight, azimuth = _edges(mount)
-        away = x * math.cos(azimuth) + y * math.sin(azimuth)
+        to = 1.0 if math.cos(azimuth) > -1e-6 else -1.0
+        away = (x * math.cos(azimuth) + y * math.sin(azimuth)) * to
         color = COLORS[number % len(COLORS)]
         for ray in straight:
-            along = ray[0] * math.cos(azimuth) + ray[1] * math.sin(azimuth)
+            along = (ray[0] * math.cos(azimuth) + ray[1] * math.sin(azimuth)) * to
             length = min(far / math.hypot(along, ray[2]), z / -ray[2] if ray[2] < -1e-6 else far)
             draw.line([px(away, z), px(away + length * along, z + length * ray[2])], color, LINE_PX * SMOOTH)
+        _name(draw, mount, px(away + to * 0.9, z + 0.15 * (number + 1)), color)
     reach_m = footprint.reach_m
     draw.line([px(-reach_m, 0.0), px(reach_m, 0.0)], ROBOT, 3 * LINE_PX * SMOOTH)

@@ -10,6 +10,7 @@ import typer
 
 from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.assembly.in_effect import in_effect_text
+from onboard.assembly.policies import check_model
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
@@ -58,7 +59,8 @@ def check_config(
         )
     target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
-    check_files(loaded)
+    check_files(loaded, config)
+    check_model(loaded)
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))

@@ -20,6 +20,8 @@ BODY_FROM_OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
 """From the optical frame (z forward, x right, y down) to the camera's body frame (x forward, y left, z up), REP-103."""
 USUAL_VIEW_DEG = (-30.0, 60.0)
 """Elevation below the horizon within which depth cameras of a ground robot look [deg]."""
+FARTHEST_M = 5.0
+"""Largest distance of a camera from the base frame's origin; a larger one is hardly in metres."""
 ROTATIONS = ("rotation_xyzw", "rotation_rpy_deg", "look_deg")
 Quaternion = tuple[float, float, float, float]
 
@@ -66,6 +68,13 @@ class MountTable(Section):
     sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.05, 0.05, 0.2)])
     residual_m: NonNegative | None = Field(None, examples=[0.002])
     data_sha256: str = ""
+
+    @field_validator("translation_m")
+    @classmethod
+    def _on_the_robot(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        if (away_m := math.hypot(*value)) > FARTHEST_M:
+            raise ValueError(f"{list(value)} is {away_m:g} m from the base frame's origin, at most {FARTHEST_M:g} m")
+        return value
 
     @field_validator("rotation_xyzw")
     @classmethod

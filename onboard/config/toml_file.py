@@ -102,7 +102,7 @@ def _mistake(section: str, found: dict[str, Any]) -> str:
         near = nearest_key(_section(section), parts)
         return f"unknown key {where}" + ("" if near is None else f"; did you mean {near}?")
     value = "" if found["type"] in ("missing", "value_error") else f" (is {found['input']!r})"
-    return f"{where}: {found['msg']}{value}"
+    return f"{where}: {found['msg'].removeprefix('Value error, ')}{value}"
 
 
 def _section(name: str) -> type[Section] | None:

@@ -311,7 +311,7 @@ def read_manifest(path: Path) -> ModelManifest:
         if error.title == OwnManifest.__name__:
             lines = [_in_words(one) for one in error.errors()]
             raise ConfigError(f"{path}: {'; '.join(lines)}") from error
-        raise ConfigError(validation_lines(path, error).replace("Value error, expected", "expected")) from error
+        raise ConfigError(validation_lines(path, error)) from error
 
 
 class _Version(BaseModel):

@@ -1,12 +1,15 @@
 """The table of ratios: how much longer a peer takes, row by row, against the last accepted table in `ratios.toml`.
 
 `make bench` fails if a row is more than a fifth below the accepted one. `make bench ACCEPT=1` writes what it measured.
-In other runs of the tests only the limit of each row holds, because other tests run beside it.
+A ratio differs by processor, so each processor has its own table; without one, only the limit of each row holds. So it
+is in other runs of the tests, because other tests run beside it.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,18 +19,28 @@ from onboard.config.toml_file import read_toml
 from onboard.config.toml_text import toml_key
 
 ACCEPTED = Path(__file__).parent / "ratios.toml"
-HEAD = "# How many times as long the peer takes. `make bench` fails a fifth below; `make bench ACCEPT=1` writes it.\n"
+HEAD = """\
+# How many times as long the peer takes, on each processor. `make bench` fails a fifth below; `make bench ACCEPT=1`
+# writes the table of this one.
+"""
 ALLOWED = 0.8
 """A regression above 20 % fails."""
 TRIES = 3
 """A row is measured again while it is too low, since other programs of a shared machine disturb it."""
 
 
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return found[1].strip() if found else platform.machine()
+
+
 class Ratios:
     """Ratios of this run beside the accepted ones."""
 
     def __init__(self, file: Path = ACCEPTED, *, compares: bool) -> None:
-        self.accepted: dict[str, float] = read_toml(file) if file.exists() else {}
+        self._tables: dict[str, dict[str, float]] = read_toml(file) if file.exists() else {}
+        self.accepted = self._tables.get(processor(), {})
         self.measured: dict[str, float] = {}
         self._unsteady = set[str]()
         self._file, self._compares = file, compares
@@ -55,11 +68,14 @@ class Ratios:
             yield f"{name:<60} {found:8.2f}  {status}"
 
     def save(self) -> None:
-        """Write the accepted table, with the rows of this run in place of the old ones."""
+        """Write this processor's accepted table, with the rows of this run in place of the old ones."""
         steady = {name: round(found, 2) for name, found in self.measured.items() if name not in self._unsteady}
-        rows = {**self.accepted, **steady}
-        text = HEAD + "".join(f"{toml_key(name)} = {rows[name]}\n" for name in sorted(rows))
-        self._file.write_text(text, encoding="utf-8")
+        tables = {**self._tables, processor(): {**self.accepted, **steady}}
+        lines = [HEAD]
+        for name in sorted(tables):
+            rows = tables[name]
+            lines += [f"\n[{toml_key(name)}]\n", *(f"{toml_key(row)} = {rows[row]}\n" for row in sorted(rows))]
+        self._file.write_text("".join(lines), encoding="utf-8")
 
 
 TABLE = pytest.StashKey[Ratios]()

@@ -232,10 +232,16 @@ def dds_topic(section: DdsSection, name: str | Topic) -> str:
 
 
 def check_names(section: DdsSection) -> None:
-    """Raise ConfigError for a remapping of an unknown topic or to a bad name, or for a bad namespace."""
-    for name in {*BY_NAME, *section.remap}:
-        if CAMERA not in name:
-            ros_topic(section, name)
+    """Raise ConfigError, a line each, for remappings of unknown topics or to bad names, and for a bad namespace."""
+    mistakes: dict[str, None] = {}
+    for name in (*BY_NAME, *section.remap):
+        try:
+            if CAMERA not in name:
+                ros_topic(section, name)
+        except ConfigError as error:
+            mistakes[str(error)] = None
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
 
 
 def domain_id(section: DdsSection, environment: Mapping[str, str] = os.environ) -> int:

@@ -226,6 +226,23 @@ def test_a_wrong_sign_or_unit_is_named(factor: float, fitted: str) -> None:
         measured([by_fixes(run, 100)])
 
 
+@pytest.mark.parametrize("left", [True, False])
+def test_swapped_columns_are_named(left: bool) -> None:
+    run, _ = driven(square(4.0, left=left), factors_of(1.0, 1.0, 1.0), np.random.default_rng(4), fix_s=1.0)
+    run = dataclasses.replace(run, way_m=run.turn_rad, turn_rad=run.way_m)
+    with pytest.raises(InputError, match="v and w are swapped"):
+        measured([by_fixes(run, 100)])
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(("factor", "fitted"), [(-1.0, "wrong sign"), (180.0 / np.pi, "the gyroscope turns 57 times")])
+def test_a_gyroscope_of_a_wrong_sign_or_unit_is_named(left: bool, factor: float, fitted: str) -> None:
+    run, poses = driven(square(4.0, left=left), factors_of(1.0, 1.0, 1.0), np.random.default_rng(5))
+    run = dataclasses.replace(run, imu_rad=factor * np.diff(poses[:, 2], prepend=0.0))
+    with pytest.raises(InputError, match=fitted):
+        measured([by_gyroscope(run, 100)])
+
+
 @pytest.mark.parametrize("factors", WHEELS)
 def test_a_wrong_sign_is_named_by_the_measured_ends_alone(factors: Floats) -> None:
     drives = loops_by_tape(factors, 9)

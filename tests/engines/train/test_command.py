@@ -76,7 +76,7 @@ WRONG = [
     (["--set", "seed=-1"], "error: --set seed: Input should be greater than or equal to 0 (is -1)"),
     (["--set", "foo.bar=3"], "error: --set foo.bar: unknown key foo"),
     (["--set", "imitation.chapters=0"], "error: --set imitation.chapters: Input should be greater than or equal to 1"),
-    (["--set", "encoder.batch=7000"], "error: --set encoder.batch: encoder: Value error, batch 7000 must not be above"),
+    (["--set", "encoder.batch=7000"], "error: --set encoder.batch: encoder: batch 7000 must not be above"),
     (
         ["--set", "driving.decisions=9", "--set", "driving.lanes=0"],
         "error: --set driving.lanes: Input should be greater",

@@ -167,7 +167,7 @@ MISFITS = [
         {"limits_scan": {"cameras": ["front"]}},
         "limits_scan.cameras has none but front",
     ),
-    ("too long a delay", "delay_ticks=12", {}, "delay_ticks: Value error, delay_ticks 12 must be below"),
+    ("too long a delay", "delay_ticks=12", {}, "delay_ticks: delay_ticks 12 must be below"),
 ]
 
 

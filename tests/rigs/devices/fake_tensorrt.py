@@ -74,6 +74,7 @@ class Machine:
         self.parsed = b""
         self.flags: set[Any] = {BuilderFlag.TF32}
         self.plan: bytes | None = b"plan"
+        self.timings: bytes | None = None
         self.log: list[str] = []
         self.device_memory: dict[int, np.ndarray] = {}
         self.addresses: dict[str, int] = {}
@@ -100,13 +101,24 @@ class Machine:
     def _builder(self) -> SimpleNamespace:
         network = SimpleNamespace(num_layers=len(self.layers), get_layer=lambda index: self.layers[index])
         config = SimpleNamespace(
-            set_memory_pool_limit=lambda pool, size: None, set_flag=self.flags.add, clear_flag=self.flags.discard
+            set_memory_pool_limit=lambda pool, size: None,
+            set_flag=self.flags.add,
+            clear_flag=self.flags.discard,
+            create_timing_cache=lambda known: known,
+            set_timing_cache=self._set_timings,
+            get_timing_cache=lambda: SimpleNamespace(serialize=lambda: (self.timings or b"") + b"+"),
         )
         return SimpleNamespace(
             create_network=lambda flags: network,
             create_builder_config=lambda: config,
             build_serialized_network=lambda network, config: self._build(),
         )
+
+    def _set_timings(self, known: bytes, ignore_mismatch: bool) -> bool:
+        if known.strip(b"+"):
+            return False
+        self.timings = known
+        return True
 
     def _build(self) -> bytes | None:
         self.builds += 1
