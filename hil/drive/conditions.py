@@ -142,7 +142,7 @@ class Condition(Section):
         try:
             return RatesSection.model_validate({**rates.model_dump(), "delay_ticks": self.delay_ticks})
         except ValidationError as error:
-            raise InputError(f"delay_ticks: {error.errors()[0]['msg']}") from error
+            raise InputError(f"delay_ticks: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from error
 
     def _scan(self, name: str, section: ScanSection) -> ScanSection:
         left = [camera for camera in section.cameras if camera not in self.cameras_gone]

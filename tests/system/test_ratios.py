@@ -11,14 +11,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onboard.config.toml_file import read_toml
-from tests.benchmarks.conftest import ALLOWED, TRIES, Ratios
+from tests.benchmarks.conftest import ALLOWED, TRIES, Ratios, processor
 from tests.benchmarks.performance import multiply_accumulates
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "ratios.toml"
-    path.write_text('"fusion: numpy" = 10.0\n"other" = 2.0\n')
+    path.write_text(f'["{processor()}"]\n"fusion: numpy" = 10.0\n"other" = 2.0\n\n["another"]\n"new" = 9.0\n')
     return path
 
 
@@ -61,7 +61,9 @@ def test_what_is_accepted_replaces_its_rows_only(file: Path) -> None:
     table.check("new", series(3.0))
     table.check("waits for other programs", series(4.0), steady=False)
     table.save()
-    assert read_toml(file) == {"fusion: numpy": 12.35, "new": 3.0, "other": 2.0}
+    tables = read_toml(file)
+    assert tables[processor()] == {"fusion: numpy": 12.35, "new": 3.0, "other": 2.0}
+    assert tables["another"] == {"new": 9.0}
     assert [line.split("  ")[-1] for line in table.lines()] == ["accepted 10.00", "new", "not compared"]
     with pytest.raises(AssertionError, match="new"):
         Ratios(file, compares=True).check("new", lambda: 0.99 * ALLOWED * 3.0)
