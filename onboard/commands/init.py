@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -304,6 +305,8 @@ def _placed(name: str, place: str, urdf: Path | None, joints: dict[str, Any], ba
         left, down, roll = look
     except ValueError:
         raise InputError(f"--camera {name}={place}: expected six numbers X,Y,Z,LEFT,DOWN,ROLL") from None
+    if not all(map(math.isfinite, (x, y, z, *look))):
+        raise InputError(f"--camera {name}={place}: expected finite numbers")
     return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}
 
 
