@@ -27,6 +27,8 @@ LEAST_ROWS = 10
 """Fewest rows of one log."""
 LONGEST_STEP_S = 1.0
 """At longer steps no response of a base can be seen."""
+LONGEST_GAP_S = 2.0
+"""A longer gap between two rows of a CSV file parts two logs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +147,13 @@ def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
         raise InputError(
             f"{log.name}: t_s rises by {step_s:g} s from row to row, must be at most {LONGEST_STEP_S:g} s; is it in "
             "milliseconds?"
+        )
+    jumps_s = np.diff(log.t_s)
+    if path.suffix != RECORDING_SUFFIX and float(jumps_s.max()) > LONGEST_GAP_S:
+        at = int(np.argmax(jumps_s))
+        raise InputError(
+            f"{path}: line {first + at + 3}: t_s jumps by {jumps_s[at]:.3g} s, must be at most {LONGEST_GAP_S:g} s; a "
+            f"column `{LOG_COLUMN}` separates two logs"
         )
     return replace(log, t_s=log.t_s - log.t_s[0])
 

@@ -44,6 +44,7 @@ class Source:
     furniture: density of the furniture placed by that seed; 0 leaves the map as it is
     draw:      rule by which the episodes were drawn, a name in `hil.drive.episodes.DRAWS`; it sets the time limit
     noise_seeds: number of noise seeds with which each episode is driven
+    given_limit_s: time limit of a drive in place of the draw's
     """
 
     name: str
@@ -57,18 +58,21 @@ class Source:
     furniture: float = DENSITY
     draw: str = ORDINARY_DRAW
     noise_seeds: int = 1
+    given_limit_s: float | None = None
 
     @property
     def identity(self) -> list[Any]:
         """Return plain values that identify the set: name, count, digest, seed, set; and what is not as usual.
 
-        Not as usual: the density of furniture; then the draw and the number of noise seeds.
+        Not as usual: the density of furniture; then the draw and the number of noise seeds; then the time limit.
         """
         values: list[Any] = [self.name, self.count, self.digest, self.seed, self.set]
         if self.furniture != DENSITY:
             values.append(self.furniture)
         if (self.draw, self.noise_seeds) != (ORDINARY_DRAW, 1):
             values.append({"draw": self.draw, "noise_seeds": self.noise_seeds})
+        if self.given_limit_s is not None:
+            values.append({"limit_s": self.given_limit_s})
         return values
 
     @property
@@ -79,7 +83,7 @@ class Source:
     @property
     def limit_s(self) -> float:
         """Time limit of a drive."""
-        return DRAWS[self.draw].limit_s
+        return DRAWS[self.draw].limit_s if self.given_limit_s is None else self.given_limit_s
 
     @property
     def indices(self) -> list[int]:
@@ -104,6 +108,7 @@ def find_sets(
     draw: str | None = None,
     noise_seeds: int | None = None,
     release: bool = False,
+    limit_s: float | None = None,
 ) -> list[Source]:
     """Return the sets for names, files and folders, without their worlds. No places: all maps of the committed set.
 
@@ -111,6 +116,7 @@ def find_sets(
     furniture: density of furniture in maps without episodes; None for the density of committed sets
     draw:      rule for drawing episodes in maps without episodes, a name in `DRAWS`; None for the ordinary draw
     noise_seeds: number of noise seeds with which each episode is driven; None for the number of the draw
+    limit_s:   time limit of a drive in maps without episodes, for a slow robot; None for that of the draw
     release:   whether these drives are those for a release, so that a sealed set may be driven
     Raises InputError, also if `set_name` names a set other than `COMMITTED_SET` and that set lacks the map.
     """
@@ -134,7 +140,9 @@ def find_sets(
             raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
         if draw is not None and source.seed is None:
             raise InputError(f"--draw {draw}: {place} brings episodes; it draws in maps without (--map FILE)")
-        source = replace(source, noise_seeds=noise_seeds or DRAWS[source.draw].noise_seeds)
+        if limit_s is not None and source.seed is None:
+            raise InputError(f"--limit {limit_s:g}: {place} brings episodes, and their time limit with them")
+        source = replace(source, noise_seeds=noise_seeds or DRAWS[source.draw].noise_seeds, given_limit_s=limit_s)
         if source.name in sources:
             raise InputError(f"--map {place}: a set named {source.name} is there already, {sources[source.name].place}")
         sources[source.name] = source

@@ -82,7 +82,7 @@ DEMO_ROBOT = "demo"
 NOBODY = CrowdOptions()
 
 
-LIMIT_S, SLACK = 100.0, 3.0
+LIMIT_S, SLACK = 100.0, 5.0
 """Least timeout of a goal, and how much longer than the shortest way at the allowed speed it may take."""
 
 

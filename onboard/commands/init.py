@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ import typer
 from pydantic import ValidationError
 
 from onboard.assembly.assembly import check_files
-from onboard.assembly.in_effect import in_effect_text
+from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.commands.mounts import placed_camera, read_joints
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
@@ -54,7 +55,10 @@ An own building is a ROS map (`map.yaml` and its image). In it, drive once among
 count ten drives in the map as it is:
 
     onboard-hil demo --config {folder}/onboard.toml --map map.yaml
-    onboard-hil evaluate --config {folder}/onboard.toml --map map.yaml --furniture 0 --episodes 10
+    onboard-hil evaluate --config {folder}/onboard.toml --map map.yaml --furniture 0 --episodes 10 --limit {limit_s}
+
+A drive ends after `--limit` seconds, or `goal.progress_timeout_s` without getting nearer. Both are longer for a robot
+that its speed limit or blind sectors slow.
 
 An editor with taplo (Even Better TOML) completes and checks keys with `#:schema ./onboard.schema.json` as first line of
 `onboard.toml`, after:
@@ -174,10 +178,16 @@ def init(
     except ValidationError as error:
         raise InputError(validation_lines(paths[0], error)) from error
     mounts = _mounts(camera or [], from_urdf, serial or [], stated.get("dds", {}).get("base_frame", "base_link"))
-    plant = read_toml(DEFAULT_ROBOT / "plant.toml")
-    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant}
-    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder)
-    config = _write(folder, {f"{file.value}.toml": _text(file, values[file]) for file in File} | {"README.md": readme})
+    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: read_toml(DEFAULT_ROBOT / "plant.toml")}
+    with _trial(folder, values) as (config, _):
+        slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
+    if slower > 1.0:
+        stated.setdefault("goal", {}).setdefault(
+            "progress_timeout_s", round(slower * _default("goal.progress_timeout_s"))
+        )
+    limit_s = round(max(slower, 1.0) * DRIVE_S)
+    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder, limit_s=limit_s)
+    config = _write(folder, values, readme)
     if json_file is not None:
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
@@ -310,23 +320,35 @@ def _placed(name: str, place: str, urdf: Path | None, joints: dict[str, Any], ba
     return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}
 
 
-def _write(folder: Path, texts: Mapping[str, str]) -> Config:
-    """Write the files and return what they say. If they have a mistake, nothing is written. Raises OnboardError."""
+SLOWEST_MPS, DRIVE_S = 0.1, 100.0
+"""Least speed for which times are lengthened; and the time limit of a drive of `onboard-hil evaluate` at 1 m/s."""
+
+
+@contextlib.contextmanager
+def _trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tuple[Config, Path]]:
+    """Yield what the files would say, and where they lie beside the folder. Raises OnboardError for a mistake."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".onboard-init-") as beside:
-            for name, text in texts.items():
-                (Path(beside) / name).write_text(text, encoding="utf-8")
+            for file in File:
+                (Path(beside) / f"{file.value}.toml").write_text(_text(file, values[file]), encoding="utf-8")
             try:
                 made = Path(beside).resolve() / "onboard.toml"
-                check_files(load_config(made), made)
+                check_files(config := load_config(made), made)
             except OnboardError as error:
                 raise InputError(
                     str(error).replace(str(Path(beside).resolve()), str(folder)).replace(beside, str(folder))
                 ) from error
-            folder.mkdir(exist_ok=True)
-            for name in texts:
-                os.replace(Path(beside) / name, folder / name)
+            yield config, Path(beside)
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write(folder: Path, values: Mapping[File, Mapping[str, Any]], readme: str) -> Config:
+    """Write the files and return what they say. If they have a mistake, nothing is written. Raises OnboardError."""
+    with _trial(folder, values) as (_, beside):
+        (beside / "README.md").write_text(readme, encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        for name in (*(f"{file.value}.toml" for file in File), "README.md"):
+            os.replace(beside / name, folder / name)
     return load_config(folder / "onboard.toml")

@@ -23,7 +23,7 @@ from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.sensors.direct_scan import ScanKind
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.config.config import load_config
 from onboard.values.errors import InputError
 
@@ -137,6 +137,10 @@ def evaluate_command(
         float | None,
         typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
     ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option("--limit", min=1.0, max=3600.0, callback=finite, help="In maps without episodes: most s a drive."),
+    ] = None,
     plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
     kernels: Annotated[
         Path | None,
@@ -175,7 +179,7 @@ def evaluate_command(
         check_run(one, robot)
     places = given_maps(maps, more_maps)
     with preparing("the episodes"):
-        sources = find_sets(places, episodes, seed, robot.body, set_name, furniture, draw, noise_seeds, release)
+        sources = find_sets(places, episodes, seed, robot.body, set_name, furniture, draw, noise_seeds, release, limit)
     plan = Plan(run, robot, sources, seed, jobs, ray)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)

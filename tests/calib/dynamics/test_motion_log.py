@@ -63,6 +63,7 @@ BAD = {
     "w_cmd in degrees": (lambda: with_column(2, np.degrees), "degrees"),
     "both in degrees": (lambda: table() * np.array([1.0, 1.0, 57.3, 1.0, 57.3]), "degrees"),
     "time backward": (lambda: with_value(50, 0, 0.1), "line 52"),
+    "a gap": (lambda: with_column(0, lambda t: t + 20.0 * (np.arange(len(t)) >= 100)), "line 102: t_s jumps by 20"),
     "time in milliseconds": (lambda: table() * np.array([1e3, 1.0, 1.0, 1.0, 1.0]), "milliseconds"),
     "NaN": (lambda: with_value(60, 3, np.nan), "line 62: v"),
     "infinite": (lambda: with_value(60, 2, np.inf), "line 62: w_cmd"),

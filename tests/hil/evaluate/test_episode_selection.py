@@ -43,6 +43,15 @@ def test_nothing_is_all_committed_sets() -> None:
     assert {source.name: source.count for source in sources} == {plan.map_name: plan.count for plan in COMMITTED}
 
 
+def test_a_slow_robot_gets_more_time_in_its_own_maps_only(tmp_path: Path) -> None:
+    hall = str(vector_map(tmp_path))
+    usual, longer = (find_sets([hall], 2, 1, BODY, furniture=0.0, limit_s=limit_s)[0] for limit_s in (None, 333.0))
+    assert (usual.limit_s, longer.limit_s) == (100.0, 333.0)
+    assert longer.identity == [*usual.identity, {"limit_s": 333.0}]
+    with pytest.raises(InputError, match="--limit 333: willow brings episodes, and their time limit with them"):
+        find_sets(["willow"], None, 1, BODY, limit_s=333.0)
+
+
 def test_so_many_of_each_are_spread_over_the_set() -> None:
     sources = find_sets(["willow", "depot"], 4, 1, BODY)
     assert [(source.name, source.count) for source in sources] == [("willow", 4), ("depot", 4)]

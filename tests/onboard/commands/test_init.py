@@ -77,8 +77,26 @@ def test_a_choice_changes_its_key_alone(options: list[str], table: str, key: str
     if options == ["--cameras", "none"]:
         assert made_config["cameras"].pop("source") == "none"
         del default["cameras"]["source"]
+    if table in ("limits", "scan"):  # a slow robot may go longer without getting nearer
+        made_config["goal"].pop("progress_timeout_s"), default["goal"].pop("progress_timeout_s")
     del made_config[table][key], default[table][key]
     assert made_config == default
+
+
+#   options                                             progress_timeout_s, --limit in the README
+PATIENCE = [
+    ([],                                                60.0, 100),
+    (["--speed", "0.5"],                                120.0, 200),
+    (["--speed", "2"],                                  60.0, 100),
+    (["--set", "scan.cameras=['front', 'rear']"],       200.0, 333),
+    (["--speed", "0.5", "--set", "goal.progress_timeout_s=70"], 70.0, 200),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "progress_s", "limit_s"), PATIENCE)
+def test_a_slow_robot_gets_more_time(options: list[str], progress_s: float, limit_s: int, tmp_path: Path) -> None:
+    assert made(tmp_path / "robot", *options).goal.progress_timeout_s == progress_s
+    assert f"--episodes 10 --limit {limit_s}\n" in (tmp_path / "robot" / "README.md").read_text()
 
 
 def test_cameras_of_a_urdf_and_by_hand(tmp_path: Path) -> None:
