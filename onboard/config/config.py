@@ -289,6 +289,7 @@ class LimitsSection(Section):
     slow_margin_m: the robot is slowed if an obstacle is this near to the footprint anywhere along the braking
                  distance [m]
     slow_fraction: share of `v_max_mps` that is left there
+    slow_steps:  number of steps in which the speed falls between `slow_margin_m` and `stop_margin_m`; 1 falls at once
     time_to_contact_s: the speed is at most the distance to contact over this time [s]
     reaction_s:  latency from an obstacle in view to the braking wheels, part of the braking distance. No base brakes
                  within 0.05 s
@@ -305,6 +306,7 @@ class LimitsSection(Section):
     stop_margin_m: NonNegative = 0.05
     slow_margin_m: NonNegative = 0.25
     slow_fraction: Fraction = 0.3
+    slow_steps: int = Field(1, ge=1, le=8)
     time_to_contact_s: NonNegative = 1.0
     reaction_s: float = Field(0.15, ge=0.05, allow_inf_nan=False)
     creep_mps: float = Field(0.1, ge=0.0, le=0.3)
@@ -316,6 +318,11 @@ class LimitsSection(Section):
         if self.slow_margin_m < self.stop_margin_m:
             raise ValueError(f"slow_margin_m {self.slow_margin_m} must not be below stop_margin_m {self.stop_margin_m}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _one_step(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a single step, so that recordings and results from before the key stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "slow_steps" or value > 1}
 
 
 class ZonesSection(Section):

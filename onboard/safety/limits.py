@@ -14,7 +14,8 @@
     R9   stop zone: the footprint and stop_margin_m swept along the arc. The speed towards a visible obstacle allows a
          stop before it, and is zero when no distance is left
     R10  slow zone: an obstacle within slow_margin_m of the footprint, along the braking distance of the wanted command,
-         limits the speed to slow_fraction of v_max_mps
+         limits the speed to slow_fraction of v_max_mps. With slow_steps above 1 that holds in the innermost of so many
+         rings of equal width down to stop_margin_m; in the rings outside, the speed rises in equal steps to v_max_mps
     R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
     R12  blind: the robot does not drive into a sector ahead that no camera sees; only the turn of the command remains.
          An operator, who watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
@@ -49,6 +50,7 @@ This is no certified safety function, and it does not predict moving obstacles.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -67,12 +69,22 @@ NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Ring:
+    """A part of the slow zone: the footprint grown to its outer edge, and the highest speeds there."""
+
+    footprint: Footprint
+    mps: float
+    radps: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """Parameters of one robot, in SI units and nanoseconds.
 
-    swept:        footprint and stop margin; slow: footprint and slow margin
+    swept:        footprint and stop margin
+    slow:         rings of the slow zone, the outermost first
     braking_mps2, braking_radps2: deceleration of the base
-    slow_mps, slow_radps: speeds in the slow zone
+    slow_mps, slow_radps: speeds in the slow zone's innermost ring
     unseen, unseen_radps: footprint and yaw rate of a turn in place over ground that no camera sees now (R26)
     ramp_mps2, ramp_radps2: None where the base's own loop is slower
     """
@@ -87,7 +99,7 @@ class Bounds:
     reaction_s: float
     footprint: Footprint
     swept: Footprint
-    slow: Footprint
+    slow: tuple[Ring, ...]
     slow_mps: float
     slow_radps: float
     unseen: Footprint
@@ -98,6 +110,15 @@ class Bounds:
     odometry_stale_ns: int
     scan_stale_ns: int
     remember_ns: int
+
+
+def _rings(section: LimitsSection, footprint: Footprint) -> Iterator[Ring]:
+    """Yield the rings of the slow zone (R10), the outermost first."""
+    for step in range(section.slow_steps):
+        outside = step / section.slow_steps
+        fraction = section.slow_fraction + (1.0 - section.slow_fraction) * (1.0 - (step + 1) / section.slow_steps)
+        margin_m = section.slow_margin_m - (section.slow_margin_m - section.stop_margin_m) * outside
+        yield Ring(footprint.grown(margin_m), fraction * section.v_max_mps, fraction * section.w_max_radps)
 
 
 def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odometry_stale_ms: float) -> Bounds:
@@ -115,7 +136,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         reaction_s=section.reaction_s,
         footprint=footprint,
         swept=footprint.grown(section.stop_margin_m),
-        slow=footprint.grown(section.slow_margin_m),
+        slow=tuple(_rings(section, footprint)),
         slow_mps=section.slow_fraction * section.v_max_mps,
         slow_radps=section.slow_fraction * section.w_max_radps,
         unseen=footprint.grown(section.stop_margin_m + MEMORY_M),
@@ -375,13 +396,13 @@ def _caps(
     points = collision.obstacles(scan)
     brake = _braking_mps2(twist, bounds), bounds.reaction_s
     way_m = collision.braking_m(abs(twist.v_mps), *brake)
-    slow = collision.travel_m(points, twist, bounds.slow) <= way_m
+    slow_mps = [ring.mps for ring in bounds.slow if collision.travel_m(points, twist, ring.footprint) <= way_m]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(out_of_view, twist, bounds.swept)
     blind = collision.look(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
-        (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
+        (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
         (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
@@ -398,7 +419,8 @@ def _turn_caps(
     """Return the highest allowed yaw rates of a turn in place with their reasons (R25, R26)."""
     points, w = collision.obstacles(scan), twist.w_radps
     brake = bounds.braking_radps2, bounds.reaction_s
-    slow = collision.turn_rad(points, w, bounds.slow) <= collision.braking_m(abs(w), *brake)
+    way_rad = collision.braking_m(abs(w), *brake)
+    slow_radps = [ring.radps for ring in bounds.slow if collision.turn_rad(points, w, ring.footprint) <= way_rad]
     blind = not collision.looked(scan).all()
     stops = [
         (points, bounds.swept, Reason.ZONE_STOP),
@@ -407,7 +429,7 @@ def _turn_caps(
     ]
     return [
         *((collision.stoppable_mps(collision.turn_rad(met, w, by), *brake), why) for met, by, why in stops),
-        (bounds.slow_radps if slow else math.inf, Reason.ZONE_SLOW),
+        (min(slow_radps, default=math.inf), Reason.ZONE_SLOW),
         (bounds.unseen_radps if blind else math.inf, Reason.BLIND_FLANK),
         (
             _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),

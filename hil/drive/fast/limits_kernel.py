@@ -35,7 +35,7 @@ class Ways(NamedTuple):
 
     v, w:        the command [m/s, rad/s]
     reach_m:     obstacles farther away do not matter [m]
-    zones:       swept, slow, contact
+    zones:       swept, slow (its outermost ring), contact
     <zone>_m:    radius of the zone's circle [m]; 0 if the zone does not matter
     <zone>_way_m: distance along the arc for which the zone's circle must be free [m]
     """
@@ -150,6 +150,13 @@ class FastLimits:
     bounds: Bounds
     seen: npt.NDArray[np.bool_]
     _judged: dict[Twist, tuple[float | None, Floats]] = field(default_factory=dict)
+    _rings: tuple[Floats, Floats] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare radius and speed of each ring of the slow zone."""
+        rings = [(ring.footprint.radius_m, ring.mps) for ring in self.bounds.slow]
+        radii_m, speeds_mps = np.array(rings).T
+        object.__setattr__(self, "_rings", (radii_m.copy(), speeds_mps.copy()))
 
     @property
     def remembers(self) -> bool:
@@ -177,7 +184,7 @@ class FastLimits:
         if len(ways) == 0:
             return wanted
         brake = bounds.braking_mps2, bounds.reaction_s
-        allowed_mps = _allowed_mps(ranges_m, ways, bounds.slow_mps, *brake, bounds.time_to_contact_s)
+        allowed_mps = _allowed_mps(ranges_m, ways, *self._rings, *brake, bounds.time_to_contact_s)
         if abs(wanted.v_mps) <= allowed_mps:
             return wanted
         part = allowed_mps / abs(wanted.v_mps)
@@ -214,7 +221,7 @@ class FastLimits:
             return None
         brake_m = collision.braking_m(speed_mps, bounds.braking_mps2, bounds.reaction_s)
         paced_m = speed_mps * bounds.time_to_contact_s
-        slow_m = bounds.slow.radius_m if slows else 0.0
+        slow_m = bounds.slow[0].footprint.radius_m if slows else 0.0
         contact_m = bounds.footprint.radius_m if paced_m > 0.0 else 0.0
         reach_m = max(max(bounds.swept.radius_m, slow_m) + brake_m, contact_m + paced_m) + MARGIN_M
         zone_ways = (bounds.swept.radius_m, brake_m, slow_m, brake_m, contact_m, paced_m)
@@ -227,23 +234,25 @@ def _empty_scan(seen: npt.NDArray[np.bool_]) -> Scan:
 
 @kernel
 def _allowed_mps(
-    ranges_m: npt.NDArray[np.float32], ways: Floats, slow_mps: float, braking_mps2: float, reaction_s: float,
-    contact_s: float,
+    ranges_m: npt.NDArray[np.float32], ways: Floats, ring_m: Floats, ring_mps: Floats, braking_mps2: float,
+    reaction_s: float, contact_s: float,
 ) -> float:  # fmt: skip
     """Return the highest speed that `limits` allows along the command of `ways` [m/s]; inf if no obstacle binds it."""
     v, w = ways[0], ways[1]
-    stop_m = slow_m = contact_m = math.inf
+    stop_m = contact_m = slow_mps = math.inf
     for i in range(len(ranges_m)):
         far_m = np.float64(ranges_m[i])
         if 0.0 <= far_m <= ways[REACH]:
             ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
             stop_m = min(stop_m, _travel_m(ahead, aside, v, w, ways[ZONES]))
-            slow_m = min(slow_m, _travel_m(ahead, aside, v, w, ways[ZONES + 2]))
+            if ways[ZONES + 2] > 0.0:
+                for ring in range(len(ring_m)):
+                    if _travel_m(ahead, aside, v, w, ring_m[ring]) <= ways[ZONES + 3]:
+                        slow_mps = min(slow_mps, ring_mps[ring])
             contact_m = min(contact_m, _travel_m(ahead, aside, v, w, ways[ZONES + 4]))
     lost = braking_mps2 * reaction_s
     allowed = math.sqrt(lost * lost + 2.0 * braking_mps2 * stop_m) - lost
-    if ways[ZONES + 2] > 0.0 and slow_m <= ways[ZONES + 3]:
-        allowed = min(allowed, slow_mps)
+    allowed = min(allowed, slow_mps)
     return min(allowed, contact_m / contact_s) if ways[ZONES + 4] > 0.0 else allowed
 
 

@@ -20,6 +20,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, chec
 from onboard.commands.doctor.finding import Finding
 from onboard.commands.doctor.report import console_for
 from onboard.config.config import load_config
+from onboard.recording.retention import check_usable
 from onboard.system.log import configure
 
 EXIT_OVER_BUDGET = 1
@@ -31,12 +32,13 @@ def bench(
     seconds: Annotated[
         float,
         typer.Option("--for", min=0.1, max=600.0, help="Time for which lateness is measured, in s.", callback=finite),
-    ] = 30.0,
+    ] = 40.0,
 ) -> None:
     """Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget."""
     configure()
     check_json_target(json_file)
     loaded = load_config(config)
+    check_usable(loaded.record.directory)
     found = limits()
     measured = [
         *starts(loaded),

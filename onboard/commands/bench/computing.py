@@ -149,8 +149,9 @@ def decisions(config: Config) -> Iterator[Row]:
             loaded = [_after_a_rest(decide) for _ in range(DECISIONS)]
     finally:
         policy.close()
-    yield from quantiles("decision", times, None, f"{config.policy.model}, images of {len(views)} cameras to an action")
-    yield from quantiles("decision, a core busy", loaded, times, "peer: without the busy process")
+    budget_ms, note = config.rates.budget_ms, f"{config.policy.model}, images of {len(views)} cameras to an action"
+    yield from quantiles("decision", times, None, note, budget_ms)
+    yield from quantiles("decision, a core busy", loaded, times, "peer: without the busy process", budget_ms)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class Row:
     """One figure.
 
     peer:   the same by other means, `note` says which; ratio: value / peer; both None without a peer
-    budget: of `BUDGETS`
+    budget: of `BUDGETS`, or of the configuration
     """
 
     name: str
@@ -54,18 +54,23 @@ class Row:
     note: str = ""
 
 
-def row(name: str, value: float, unit: str, peer: float | None = None, note: str = "") -> Row:
-    """Return a row with its budget, ratio and verdict."""
+def row(
+    name: str, value: float, unit: str, peer: float | None = None, note: str = "", budget: float | None = None
+) -> Row:
+    """Return a row with its budget, ratio and verdict. budget: of the robot's configuration; None for the table's."""
+    most = BUDGETS[name] if budget is None else round(budget, ROUNDED)
     ratio = round(value / peer, ROUNDED) if peer else None
     shown = None if peer is None else round(peer, ROUNDED)
-    return Row(name, round(value, ROUNDED), unit, shown, ratio, BUDGETS[name], value <= BUDGETS[name], note)
+    return Row(name, round(value, ROUNDED), unit, shown, ratio, most, value <= most, note)
 
 
-def quantiles(name: str, times_ms: Sequence[float], peer_ms: Sequence[float] | None, note: str) -> Iterator[Row]:
-    """Yield p50 and p99 of durations beside a peer's [ms]."""
+def quantiles(
+    name: str, times_ms: Sequence[float], peer_ms: Sequence[float] | None, note: str, budget_ms: float | None = None
+) -> Iterator[Row]:
+    """Yield p50 and p99 of durations beside a peer's [ms]. budget_ms: as in `row`."""
     for shown, percent in (("p50", 50), ("p99", 99)):
         peer = None if peer_ms is None else float(np.percentile(peer_ms, percent))
-        yield row(f"{name} {shown}", float(np.percentile(times_ms, percent)), "ms", peer, note)
+        yield row(f"{name} {shown}", float(np.percentile(times_ms, percent)), "ms", peer, note, budget_ms)
 
 
 def duration_ms(call: Callable[[], object]) -> float:

@@ -10,6 +10,8 @@ from onboard.counters import STAGES
 from onboard.service.publisher import AGE, LATENESS, REASON
 
 ABSENT = "-"
+DECISION = "decision"
+"""The policy's whole decision, in its own thread beside the ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def figures(now: Seen, before: Seen | None) -> Figures:
         state=status.state,
         counts={name: status.value(name) for name in COUNTS},
         rates={name: _rate(name, now, before) for name in ("ticks", "decisions")},
-        times={name: _times(status, name) for name in (LATENESS, *STAGES)},
+        times={name: _times(status, name) for name in (LATENESS, *STAGES, DECISION)},
         ages_ms={name.removesuffix(AGE): value for name, value in _values(status) if name.endswith(AGE)},
         reasons=_reasons(now, before),
         parts=tuple((part.name, part.level, part.message) for part in status.parts),

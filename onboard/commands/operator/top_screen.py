@@ -76,6 +76,8 @@ class Top(App[None]):
     def action_pause(self) -> None:
         """Keep the screen as it is, or let it follow the robot again."""
         self._held = not self._held
+        if self._held:
+            self.query_one("#state", Static).update("[bold yellow]paused; p goes on[/]")
 
     @work(thread=True, exit_on_error=True)
     def _listen(self) -> None:
@@ -94,7 +96,9 @@ class Top(App[None]):
                 self.call_from_thread(self._hear, Seen(status, heard_s))
 
     def _tell_silent(self, silent_s: float) -> None:
-        self.query_one("#state", Static).update(f"[bold red]the robot is silent for {silent_s:.0f} s[/]")
+        self.query_one("#state", Static).update(
+            f"[bold red]the robot is silent for {silent_s:.0f} s; below is what it said last[/]"
+        )
 
     def _hear(self, seen: Seen) -> None:
         shown, self._before = figures(seen, self._before), seen
@@ -121,7 +125,7 @@ class Top(App[None]):
 def _times(shown: Figures, period_ms: float) -> Table:
     """Return lateness and stages: median and 99th percentile of the run, the slowest of the last second as a bar."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("stage [ms]")
+    table.add_column(escape("stage [ms]"))
     for name in ("p50", "p99", "last s"):
         table.add_column(name, justify="right")
     table.add_column(f"of a tick of {period_ms:.0f} ms")
@@ -133,7 +137,7 @@ def _times(shown: Figures, period_ms: float) -> Table:
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Table:
-    table = Table(box=None, show_header=False, title=title, title_justify="left", padding=(0, 2, 0, 0))
+    table = Table(box=None, show_header=False, title=escape(title), title_justify="left", padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(justify="right")
     for name, value in rows.items():

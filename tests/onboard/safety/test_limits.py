@@ -317,6 +317,29 @@ def test_r10_slow_is_a_fraction_of_this_robots_speed() -> None:
     assert (got.twist, got.reason) == (Twist(0.2, 0.0), Reason.ZONE_SLOW)
 
 
+#   clearance of a post that the robot passes   speed with 4 steps of 5 cm
+RINGS = [(0.26, 1.0), (0.24, 0.825), (0.19, 0.65), (0.14, 0.475), (0.09, 0.3), (0.06, 0.3)]
+
+
+@pytest.mark.parametrize(("clearance_m", "speed"), RINGS)
+def test_r10_in_steps_the_speed_falls_with_the_clearance(clearance_m: float, speed: float) -> None:
+    post, bounds = (0.3, 0.25 + clearance_m), bounds_with(slow_steps=4)
+    assert before(post, bounds=bounds).twist.v_mps == pytest.approx(speed, abs=0.01)
+    assert before(post).twist.v_mps == (1.0 if clearance_m > 0.25 else 0.3)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 8])
+def test_r10_steps_never_slow_more_and_stop_the_same(steps: int) -> None:
+    bounds = bounds_with(slow_steps=steps)
+    assert [ring.mps for ring in bounds.slow] == sorted((ring.mps for ring in bounds.slow), reverse=True)
+    assert (bounds.slow[0].footprint, bounds.slow[-1].mps) == (Footprint(0.25).grown(0.25), 0.3)
+    for y_m in np.linspace(-0.6, 0.6, 25):
+        for x_m in np.linspace(0.2, 1.2, 21):
+            stepped, once = before((x_m, y_m), bounds=bounds), before((x_m, y_m))
+            assert stepped.twist.v_mps >= once.twist.v_mps
+            assert (stepped.twist == STOP) == (once.twist == STOP)
+
+
 def test_r11_twice_the_time_is_half_the_speed() -> None:
     got = before((1.05, 0.0), bounds=bounds_with(time_to_contact_s=2.0))
     assert got.twist.v_mps == pytest.approx(0.4, abs=0.001)

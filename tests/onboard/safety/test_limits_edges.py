@@ -122,7 +122,9 @@ def test_r10_an_obstacle_exactly_at_the_end_of_the_slow_zone_slows() -> None:
         for step in range(-200, 200)
         if travel_m(obstacles(scan), wanted, margin := Footprint(radius_m + step * 2.0**-54)) == way_m
     )
-    exactly, just_less = replace(open_road, slow=found), replace(open_road, slow=found.grown(-1e-9))
+    (ring,) = open_road.slow
+    exactly = replace(open_road, slow=(replace(ring, footprint=found),))
+    just_less = replace(open_road, slow=(replace(ring, footprint=found.grown(-1e-9)),))
     situation = replace(FREE, scan=scan)
     assert limited(wanted, situation, exactly).reason is Reason.ZONE_SLOW
     assert limited(wanted, situation, just_less).reason is Reason.NONE
