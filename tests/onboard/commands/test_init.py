@@ -122,6 +122,8 @@ REFUSED = [
     (["--footprint", "1xb"], ["--footprint 1xb: expected LENGTHxWIDTH"]),
     (["--camera", "front=link"], ["--camera front=link: a frame needs --from-urdf"]),
     (["--camera", "front=1,2"], ["--camera front=1,2: expected six numbers"]),
+    (["--camera", "front=500,0,0.3,0,10,0"], ["500 m from the base frame's origin, at most 5 m"]),
+    (["--topic", "x=y", "--topic", "odom=1 x"], ["'x'", "1 x"]),
     (["--camera", "front=nan,0,0.3,0,10,0"], ["--camera front=nan,0,0.3,0,10,0: expected finite numbers"]),
     (["--from-urdf", "robot.urdf"], ["--from-urdf robot.urdf: name the cameras' frames too"]),
     (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name once, found a, a"]),

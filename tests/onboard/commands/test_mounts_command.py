@@ -68,6 +68,7 @@ def joint(parent: str, child: str, origin: str = "") -> str:
 NO_NUMBERS = f"""<robot>{joint("a", "b", '<origin xyz="1 2"/>')}</robot>"""
 NOT_FINITE = f"""<robot>{joint("a", "b", '<origin rpy="nan 0 0"/>')}</robot>"""
 RING = f"<robot>{joint('a', 'b')}{joint('b', 'a')}{joint('c', 'd')}</robot>"
+XACRO = '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:include filename="a"/></robot>'
 #   mistake            file        camera           base         the line has
 MISTAKES = [
     ("no such frame",  None,       "a=front_linc",  "base_link", "did you mean front_link"),
@@ -76,6 +77,7 @@ MISTAKES = [
     ("no frame named", None,       "front_link",    "base_link", "expected NAME=FRAME"),
     ("no XML",         "nonsense", "a=b",           "base_link", "not valid XML"),
     ("no URDF",        "<sdf/>",   "a=b",           "base_link", "the root is <sdf>"),
+    ("xacro",          XACRO,      "a=b",           "base_link", "holds xacro; expand it first"),
     ("two numbers",    NO_NUMBERS, "a=b",           "a",         "joint j: xyz is '1 2'"),
     ("not finite",     NOT_FINITE, "a=b",           "a",         "finite"),
     ("a ring",         RING,       "a=b",           "c",         "no chain of joints"),
@@ -111,6 +113,14 @@ def test_the_plot_is_a_picture_with_the_footprint(tmp_path: Path) -> None:
     mounts_command(plot=tmp_path / "views.png")
     with Image.open(tmp_path / "views.png") as image:
         assert image.format == "PNG"
+
+
+def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"its name ends in \.png"):
+        mounts_command(plot=tmp_path / "views.jpg")
+    with pytest.raises(InputError, match="it takes no --camera, --out or --json"):
+        mounts_command(plot=tmp_path / "views.png", out=tmp_path / "mounts.toml")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_nearest_floor_is_where_the_lowest_ray_meets_it() -> None:
