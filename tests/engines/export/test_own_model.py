@@ -14,13 +14,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engines.export.own_model import WrapOptions, validate, wrap
 from hil.evaluate.baselines.registry import check_rates
-from onboard.config.config import Config, LimitsSection
+from onboard.assembly.policies import check_model
+from onboard.config.config import Config, LimitsSection, PolicySection
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.encode import GoalFeed, MotionFeed, ScanFeed
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import load_manifest, manifest_path
 from onboard.policy.network_policy import load_policy
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError, EngineError, InputError
 
 Shapes = dict[str, list[int | str]]
 
@@ -150,6 +151,14 @@ def test_options_that_fit_no_manifest_leave_nothing(tmp_path, options, words):
     with pytest.raises(InputError, match=words):
         wrap(own, tmp_path / "out", options)
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_check_config_tells_an_output_that_the_model_does_not_give(tmp_path):
+    action = {"kind": "continuous", "output": "twist", "v_mps": [0.0, 1.0], "w_radps": [-1.0, 1.0]}
+    good, wrong = wrapped(tmp_path / "good"), wrapped(tmp_path / "wrong", action=action)
+    check_model(Config(policy=PolicySection(model=str(good))))
+    with pytest.raises(EngineError, match="output twist: expected 2 values, found none of action"):
+        check_model(Config(policy=PolicySection(model=str(wrong))))
 
 
 def wrapped(folder: Path, **changes: object) -> Path:
