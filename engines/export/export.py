@@ -167,14 +167,14 @@ def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.Mod
             output_names=list(OUTPUT_NAMES),
         )
     proto = onnx.load_from_string(content.getvalue())
-    _inline_shared_weights(proto)
+    inline_shared_weights(proto)
     if weights == "float16":
         halve(proto)
     onnx.checker.check_model(proto)
     return proto
 
 
-def _inline_shared_weights(proto: onnx.ModelProto) -> None:
+def inline_shared_weights(proto: onnx.ModelProto) -> None:
     """Give each node its own weights.
 
     The exporter shares equal weights, such as untrained biases, through Identity nodes. TensorRT's parser does not

@@ -1,4 +1,7 @@
-"""The model card: `card.md.j2` filled from a model's manifest and its results."""
+"""The model card, filled from a model's manifest and its results.
+
+`card.md.j2` is for the paper's network, `own_card.md.j2` for a model with a manifest of version 2.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ from engines.report.sections.realtime import require_demos_of
 from engines.report.sections.robustness import weak_conditions
 from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
+from hil.evaluate.evaluation import ARRIVAL
 from hil.jobs.code_digest import file_digest
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
-from onboard.policy.manifest import Manifest, manifest_path, paper_manifest
+from onboard.policy.encode import ActionFeed, DeviationFeed, GoalFeed, MotionFeed, OneFeed, PartsFeed, parts_of
+from onboard.policy.manifest import Manifest, ModelManifest, load_manifest, manifest_path
 from onboard.values.errors import InputError, MissingExtraError
 
-TEMPLATE = "card.md.j2"
+PAPER_TEMPLATE, OWN_TEMPLATE = "card.md.j2", "own_card.md.j2"
 MEGA = 1e6
 NOT_STATED = "not stated"
 WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
@@ -53,9 +58,9 @@ def make_card(found: Gathered, model: Path, tables: str) -> Written:
     return Written(card, head + tables_text(found))
 
 
-def manifest_for(found: Gathered, model: Path) -> Manifest:
+def manifest_for(found: Gathered, model: Path) -> ModelManifest:
     """Return the manifest of the results' model. Raises as `make_card`."""
-    manifest = paper_manifest(model)
+    manifest = load_manifest(model)
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
@@ -66,7 +71,7 @@ def manifest_for(found: Gathered, model: Path) -> Manifest:
     return manifest
 
 
-def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> str:
+def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -79,12 +84,13 @@ def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> 
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
     driven = sorted({row.building for one in found.evaluations for row in one.rows})
-    return environment.get_template(TEMPLATE).render(
+    paper = isinstance(manifest, Manifest)
+    return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
         agreement=_agreement(manifest),
-        inputs=table(("input", "shape", "meaning"), [_input(one.name, one.shape) for one in manifest.inputs], words=3),
+        inputs=table(("input", "shape", "meaning"), _inputs(manifest), words=3),
         results=table(HEADINGS, main_rows(found), words=2) if found.headline else "",
         differences=main_differences(found),
         weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
@@ -96,15 +102,35 @@ def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> 
         encoder=(found.encoder or {}).get("unseen"),
         hardware=found.hardware,
         tables=tables,
+        arrival=next((one.configuration[ARRIVAL] for one in found.evaluations if one.configuration.get(ARRIVAL)), 0),
         codes=sorted({str(one.configuration.get("code", NOT_STATED)) for one in found.evaluations}),
     )
 
 
-def _input(name: str, shape: Iterable[int]) -> list[str]:
-    return [f"`{name}`", " x ".join(map(str, shape)), INPUTS[name].meaning if name in INPUTS else "recurrent state"]
+def _inputs(manifest: ModelManifest) -> list[list[str]]:
+    """Return name, shape and meaning of each input."""
+    if isinstance(manifest, Manifest):
+        return [_input(one.name, one.shape, _meaning(one.name)) for one in manifest.inputs]
+    rows = [_input(one.name, one.shape, "; ".join(map(_told, parts_of(one)))) for one in manifest.feeds]
+    return rows + [_input(one.input, one.shape, _meaning(one.input)) for one in manifest.memory]
 
 
-def _agreement(manifest: Manifest) -> str:
+def _input(name: str, shape: Iterable[int], meaning: str) -> list[str]:
+    return [f"`{name}`", " x ".join(map(str, shape)), meaning]
+
+
+def _meaning(name: str) -> str:
+    return INPUTS[name].meaning if name in INPUTS else "recurrent state"
+
+
+def _told(feed: OneFeed) -> str:
+    """Return what a feed gives, by the words of docs/policies.md."""
+    if isinstance(feed, GoalFeed | MotionFeed | DeviationFeed | ActionFeed):
+        return f"{feed.feed.replace('_', ' ')}: {', '.join(feed.fields)}"
+    return feed.feed if isinstance(feed, PartsFeed) else f"{feed.feed}, {feed.width} values"
+
+
+def _agreement(manifest: ModelManifest) -> str:
     """Return the agreement of half weights with float32 at the export; "" for float32 weights."""
     if manifest.weights == "float32":
         return ""
@@ -129,7 +155,7 @@ def lineage(training: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _shipped(sha256: object) -> Mapping[str, Any]:
     """Return `extra.training` of the policy that ships with this digest; empty if none has it."""
-    manifests = (paper_manifest(model_path(name)) for name in pretrained_names())
+    manifests = (load_manifest(model_path(name)) for name in pretrained_names())
     return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
 
 

@@ -23,7 +23,7 @@ FINE_CONFIG = Path(__file__).parent / "finetune.toml"
 LOWER = (
     "driving.lanes or driving.decisions; in the encoder's stage encoder.batch; in the imitation imitation.batch, "
     "imitation.rounds or imitation.collectors; in the reinforcement reinforce.batch, reinforce.decisions or "
-    "reinforce.collectors"
+    "reinforce.collectors; in the batched world batched.lanes, batched.horizon or batched.most_goals"
 )
 """Values to lower when memory runs out. As many processes render views as collect later."""
 OPTIONS = {"seed": "--seed", "places.maps": "--map", "robot.plant": "--plant"}
@@ -60,7 +60,7 @@ def train(
         str,
         typer.Option(
             help="cpu or cuda. Collectors drive on the CPU: set imitation.collectors=0 and reinforce.collectors=0 to "
-            "drive on this too."
+            "drive on this too. The batched world drives on it."
         ),
     ] = "cpu",
     threads: Annotated[int, typer.Option(help="Number of PyTorch's threads in the learning process.")] = 1,
@@ -68,7 +68,10 @@ def train(
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a value of the recipe.")
     ] = None,
 ) -> None:
-    """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
+    """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`.
+
+    With a recipe that has a table "batched", train in the batched world; the result is OUT/policy.onnx.
+    """
     with in_one_line(out, LOWER):
         require_range("--threads", threads, 1)
         changes, given = _changes(change or []), _given(seed, given_maps(maps, more_maps), plant)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
 from engines.network.network import COMPACT, PAPER, TINY, GoalFrom, Variant, Widths
 from engines.runs.input_files import file_content, from_folder, map_content, robot_content
+from engines.train.batched.config import UNTOLD, BatchedSection
 from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
 from engines.train.rollout.collector import DrivingSection, Rules
 from engines.train.rollout.domain_randomization import DomainSection
@@ -107,7 +108,10 @@ class ImitationSection(Section):
 
 
 class TrainConfig(Section):
-    """One training."""
+    """One training.
+
+    batched: trains in the batched world (None: encoder, imitation and reinforcement)
+    """
 
     name: str = Field("onboard", min_length=1)
     seed: int = Field(0, ge=0, le=MOST_SEED)
@@ -119,8 +123,22 @@ class TrainConfig(Section):
     encoder: EncoderSection = EncoderSection()
     imitation: ImitationSection = ImitationSection()
     reinforce: ReinforceSection = ReinforceSection()
+    batched: BatchedSection | None = None
 
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_batched(self) -> TrainConfig:
+        if self.batched is None:
+            return self
+        unused = [f"[{name}]" for name in STAGED if name in self.model_fields_set]
+        unused += [f"driving.{key}" for key in sorted(self.driving.model_fields_set - BATCHED_DRIVING)]
+        unused += [f"domain.{key}" for key in sorted(self.domain.model_fields_set & BATCHED_WITHOUT)]
+        if unused:
+            raise ValueError(f"{unused[0]} is not used with [batched]: leave it out")
+        if self.domain.limits < 1.0:
+            raise ValueError(f"domain.limits: must be 1 with [batched] (is {self.domain.limits:g})")
+        return self
 
     @property
     def first_coloured(self) -> int | None:
@@ -144,7 +162,9 @@ class TrainConfig(Section):
         return self._digests[stage]
 
     def _digest(self, stage: str) -> str:
-        tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
+        tables = self.model_dump(mode="json", include=set(BATCHED if stage == "batched" else DEPENDS[stage]))
+        for key in UNTOLD if "batched" in tables else ():
+            del tables["batched"][key]
         for table in tables.values():
             for key, default in NEWER:
                 if isinstance(table, dict) and key in table and table[key] == default:
@@ -155,12 +175,17 @@ class TrainConfig(Section):
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
 
 
+STAGED = ("network", "encoder", "imitation", "reinforce")
+BATCHED_DRIVING = {"max_s", "stuck_s"}
+BATCHED_WITHOUT = {"late_localization", "camera_gone", "pedestrians"}
+"""Tables that `[batched]` replaces, keys of `[driving]` that it uses, and keys of `[domain]` that it does not use."""
 DRIVES = ("seed", "robot", "network", "places", "domain", "driving")
 DEPENDS: dict[str, tuple[str, ...]] = {
     "imitation": (*DRIVES, "imitation"),
     "reinforce": (*DRIVES, "imitation", "reinforce"),
 }
-"""Tables that a stage depends on. Files of earlier stages have their own digests."""
+BATCHED = ("seed", "robot", "places", "domain", "driving", "batched")
+"""Tables that a stage depends on, and the batched world's training. Files of earlier stages have their own digests."""
 NEWER: tuple[tuple[str, Any], ...] = (("precision", "float32"), ("buildings", None), ("within_s", None))
 """Keys that came after the first trainings, each with the value that changes nothing."""
 
@@ -247,6 +272,7 @@ def described(
     """
     rates = rules_of(config).robot.config.rates
     excluded: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
+    excluded |= {"batched": True} if config.batched is None else _unused_by_batched()
     stated = config.model_dump(mode="json", exclude=excluded)
     for table in stated.values():
         for key, default in NEWER:
@@ -263,9 +289,15 @@ def described(
         "training_delay_ticks": _delay_ticks(config.domain, rates),
         "control_hz": rates.control_hz,
         "decision_hz": rates.control_hz / rates.ticks_per_decision,
-        "memory_reset_s": config.driving.memory_reset_s,
+        "memory_reset_s": config.driving.memory_reset_s if config.batched is None else None,
         "config": stated,
     }
+
+
+def _unused_by_batched() -> dict[str, Any]:
+    """Return the tables and keys of a recipe that a training in the batched world does not use."""
+    driving = {*DrivingSection.model_fields} - BATCHED_DRIVING
+    return {**dict.fromkeys(STAGED, True), "driving": driving, "domain": BATCHED_WITHOUT}
 
 
 def _delay_ticks(domain: DomainSection, rates: RatesSection) -> int:

@@ -16,6 +16,9 @@ from engines.network.network import PolicyNetwork, untrained
 from engines.network.policy_checkpoint import PolicyFile
 from engines.runs.locks import alone_in
 from engines.train import dagger, ppo
+from engines.train.batched import policy as batched_policy
+from engines.train.batched import training as batched
+from engines.train.batched.config import BatchedSection
 from engines.train.config import DEPENDS, TrainConfig, described, rules_of
 from engines.train.dagger import Imitation
 from engines.train.ppo import Reinforce
@@ -48,7 +51,7 @@ def put_encoder(rgb: nn.Module, file: Path) -> None:
 
 
 STAGES = ("encoder", "imitation", "reinforce")
-ENCODER_FOLDER, POLICY = "encoder", "policy.pt"
+ENCODER_FOLDER, POLICY, MODEL = "encoder", "policy.pt", f"policy{MODEL_SUFFIX}"
 
 Initial = Callable[[TrainConfig], PolicyFile]
 
@@ -64,12 +67,17 @@ def train(
 ) -> Path:
     """Run all stages up to `until` and return the policy's file, for `onboard-engines export --checkpoint`.
 
-    With `until` "encoder", return the encoder's weights and write no policy.
+    With `until` "encoder", return the encoder's weights and write no policy. With `[batched]`, train in the batched
+    world instead, and return an exported model.
 
     initial: makes the initial policy, in place of `beginning`; init: its name, None if it is untrained
     encoder: file of a trained colour encoder, or of a policy that has one; None trains an encoder
     Raises OnboardError, also while another training writes the folder. Earlier results stay, and the same call resumes.
     """
+    if config.batched is not None:
+        last = None if until == STAGES[-1] else until
+        _refuse_beside_batched({"--until": last, "--init": init, "--encoder": encoder})
+        return _batched(config, config.batched, folder, device)
     needed = config.first_coloured is not None if initial is None else encoder is not None
     file, begins = folder / POLICY, needed and init is None
     _check_until(until, file, begins and encoder is None)
@@ -176,3 +184,38 @@ def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
             jobs=max(1, config.imitation.collectors),
             report=show,
         )
+
+
+# ---- A training in the batched world
+
+SHOWN = ("floors", "goals", "decisions_s", "reward", "reached", "contact", "spl")
+"""Numbers beside the progress bar."""
+
+
+def _batched(config: TrainConfig, section: BatchedSection, folder: Path, device: torch.device) -> Path:
+    """Train in the batched world and return the exported model. Raises OnboardError."""
+    check(config)
+    with alone_in(folder):
+        task = batched.Task(section, rules_of(config), config.seed, config.digest(batched.STAGE))
+        with Journal(folder, batched.STAGE, round(section.within_s), None) as journal:
+
+            def report(spent_s: float, numbers: Mapping[str, float]) -> None:
+                shown = {name: numbers[name] for name in SHOWN if name in numbers}
+                journal.show(round(spent_s), round(section.within_s), shown)
+                if "iteration" in numbers:
+                    journal.note(round(numbers["iteration"]), numbers)
+
+            trained = batched.train(task, folder, device, report)
+        made = {"decisions": trained.decisions, "seconds": round(trained.spent_s, 1), "device": trained.device}
+        training = {**described(config, [batched.STAGE]), **made}
+        origin = {"origin": f"{batched.STAGE} training, seed {config.seed}"}
+        own = {field: training.pop(field) for field in policy_checkpoint.MANIFEST_FIELDS}
+        batched_policy.export(trained.policy, folder / MODEL, config.name, {**origin, "training": training, **own})
+    return folder / MODEL
+
+
+def _refuse_beside_batched(options: Mapping[str, object]) -> None:
+    """Raise InputError for a given option that a training in the batched world does not have."""
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} {value}: a training with [batched] has no such option: leave it out")

@@ -14,6 +14,12 @@ FARTHEST = 255
 
 
 @kernel
+def floored(x: float) -> int:
+    """Return the floor of a number as an integer. The ceiling of x is -floored(-x)."""
+    return int(math.floor(x))  # noqa: RUF046  # numba-cuda's floor returns a float
+
+
+@kernel
 def chessboard_distance(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Return the chessboard distance to the nearest occupied cell: 0 in an occupied cell, at most `FARTHEST`."""
     rows, columns = occupied.shape
@@ -101,8 +107,8 @@ def circle_overlaps(
     gap: chessboard distance to the nearest cell that may be blocked, for an early exit in open space
     """
     rows, columns = blocked.shape
-    column, row = math.floor(x), math.floor(y)
-    reach = math.ceil(radius)
+    column, row = floored(x), floored(y)
+    reach = -floored(-radius)
     if column - reach < 0 or row - reach < 0 or column + reach >= columns or row + reach >= rows:
         return True
     if gap[row, column] > reach:

@@ -12,6 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hil.maps.cell_kernels import floored
 from onboard.perception.kernels import BIN_DEG, EDGES
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS
@@ -66,15 +67,15 @@ def cast_sectors(
     for first in range(0, BINS, FAN):
         a, b = edges[first], edges[first + FAN]
         if abs(a[0] + b[0]) >= abs(a[1] + b[1]):
-            empty = _empty(x, y, a[0], a[1], b[0], b[1], radius, across)
+            empty = empty_length(x, y, a[0], a[1], b[0], b[1], radius, across)
         else:
-            empty = _empty(y, x, a[1], a[0], b[1], b[0], radius, gap)
+            empty = empty_length(y, x, a[1], a[0], b[1], b[0], radius, gap)
         for i in range(first, first + FAN):
             ax, ay, bx, by = edges[i, 0], edges[i, 1], edges[i + 1, 0], edges[i + 1, 1]
             if abs(ax + bx) >= abs(ay + by):
-                ranges[i] = cell_m * _sector(x, y, ax, ay, bx, by, empty, radius, by_column, across)
+                ranges[i] = cell_m * sector_length(x, y, ax, ay, bx, by, empty, radius, by_column, across)
             else:
-                ranges[i] = cell_m * _sector(y, x, ay, ax, by, bx, empty, radius, by_row, gap)
+                ranges[i] = cell_m * sector_length(y, x, ay, ax, by, bx, empty, radius, by_row, gap)
 
 
 @kernel
@@ -87,8 +88,8 @@ def _stride(
     Both results are conservative: fewer strips, or up to one cell more. low > high means that the sector left the grid.
     """
     cells = gap.shape[1]
-    low = max(math.floor(v + low_slope * near + min(low_slope, 0.0)), 0)
-    high = min(math.floor(v + high_slope * near + max(high_slope, 0.0)), cells - 1)
+    low = max(floored(v + low_slope * near + min(low_slope, 0.0)), 0)
+    high = min(floored(v + high_slope * near + max(high_slope, 0.0)), cells - 1)
     if low > high:
         return 0, low, high
     middle = (low + high) >> 1
@@ -100,7 +101,7 @@ def _stride(
 
 
 @kernel
-def _empty(
+def empty_length(
     u: float, v: float, au: float, av: float, bu: float, bv: float, radius: float, gap: npt.NDArray[np.uint8]
 ) -> float:
     """Return a lower bound on the distance to the first solid cell in the sector [cells]."""
@@ -109,7 +110,7 @@ def _empty(
     slope_a, slope_b = av / abs(au), bv / abs(bu)
     low_slope, high_slope = min(slope_a, slope_b), max(slope_a, slope_b)
     strips_a_cell = WITHIN_ROUNDING / max(-low_slope, high_slope)
-    strip, near = math.floor(u), 0.0
+    strip, near = floored(u), 0.0
     while 0 <= strip < strips and near < radius:
         free, _, _ = _stride(strip, near, v, low_slope, high_slope, strips_a_cell, gap)
         if free == 0:
@@ -120,7 +121,7 @@ def _empty(
 
 
 @kernel
-def _sector(
+def sector_length(
     u: float, v: float, au: float, av: float, bu: float, bv: float, empty: float, radius: float,
     lines: Words, gap: npt.NDArray[np.uint8],
 ) -> float:  # fmt: skip
@@ -137,7 +138,7 @@ def _sector(
     low_slope, high_slope = min(slope_a, slope_b), max(slope_a, slope_b)
     least_length = 1.0 if low_slope <= 0.0 <= high_slope else min(length_a, length_b)
     strips_a_cell = WITHIN_ROUNDING / max(-low_slope, high_slope)
-    best, strip = math.inf, math.floor(u + step * empty / max(length_a, length_b))
+    best, strip = math.inf, floored(u + step * empty / max(length_a, length_b))
     while 0 <= strip < strips:
         near = max(strip - u if step > 0 else u - strip - 1.0, 0.0)
         if near * least_length > min(best, radius):

@@ -91,9 +91,9 @@ def confidence_of(
     return within(offset_m, covariance, tolerance_m) if localised(localization) else 0.0
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_SD_RANGE = 8.0
-_LEAST_SD_M = 1e-6
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+SD_RANGE = 8.0
+LEAST_SD_M = 1e-6
 """The bounds of the integral in standard deviations, and the least standard deviation."""
 
 
@@ -109,11 +109,11 @@ def within(offset_m: tuple[float, float], covariance: Covariance, radius_m: floa
     large, small, angle = principal_axes(covariance)
     c, s = math.cos(angle), math.sin(angle)
     along_m, across_m = c * offset_m[0] + s * offset_m[1], c * offset_m[1] - s * offset_m[0]
-    sd_m, narrow_m = (max(math.sqrt(variance), _LEAST_SD_M) for variance in (large, small))
-    low, high = (max(-1.0, min(1.0, (end * _SD_RANGE * sd_m - along_m) / radius_m)) for end in (-1.0, 1.0))
+    sd_m, narrow_m = (max(math.sqrt(variance), LEAST_SD_M) for variance in (large, small))
+    low, high = (max(-1.0, min(1.0, (end * SD_RANGE * sd_m - along_m) / radius_m)) for end in (-1.0, 1.0))
     begin, end = math.asin(low), math.asin(high)
     total = 0.0
-    for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
+    for node, weight in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
         t = 0.5 * (begin + end) + 0.5 * (end - begin) * node
         half_m = radius_m * math.cos(t)
         density = math.exp(-0.5 * ((along_m + radius_m * math.sin(t)) / sd_m) ** 2) / (sd_m * math.sqrt(2.0 * math.pi))

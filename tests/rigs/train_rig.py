@@ -38,6 +38,29 @@ def small(**changes: Any) -> TrainConfig:
     return load_train_config(DEFAULT_CONFIG, SMALL | {key.replace("__", "."): value for key, value in changes.items()})
 
 
+BATCHED_RECIPE = DEFAULT_CONFIG.with_name("onboard-s.toml")
+BATCHED: dict[str, Any] = {
+    "places.maps": ["depot"],
+    "places.furniture": 0.0,
+    "places.most_m": 8.0,
+    "places.detours": 0.0,
+    "batched.lanes": 8,
+    "batched.variants": 1,
+    "batched.starts": 4,
+    "batched.first_goals": 3,
+    "batched.processes": 0,
+    "batched.saved_s": 0.0,
+    "batched.horizon": 8,
+    "batched.minibatches": 2,
+}
+
+
+def batched(**changes: Any) -> TrainConfig:
+    """Return a small training in the batched world with further changes, as `small`."""
+    more = {key.replace("__", "."): value for key, value in changes.items()}
+    return load_train_config(BATCHED_RECIPE, BATCHED | more)
+
+
 def network_of(config: TrainConfig) -> PolicyNetwork:
     """Return its network before training."""
     return beginning(config)

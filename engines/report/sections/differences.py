@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.report.results.markdown import table
-from engines.report.results.result_files import SEEDS, VALIDATION, Evaluated, Gathered, same_set
+from engines.report.results.result_files import REFERENCE, SEEDS, VALIDATION, Evaluated, Gathered, same_set
 from engines.report.results.section import OURS, Part
 from hil.evaluate.metrics import Interval, bootstrap, is_behind, means_by_episode, paired_rates
 from hil.evaluate.result import Row
@@ -61,6 +61,7 @@ def paired_differences(found: Gathered) -> Part:
 def main_differences(found: Gathered) -> str:
     """Return the model card's table: the policy minus baselines, and without colour images; "" without rows."""
     pairs = [*_beside(found, [(one.driver, one) for one in found.others if one.is_headline]), *_blind(found)]
+    pairs += _on_other_sets(found)
     rows = [_row(one, other, pairs_of(one[1], other[1])) for one, other in pairs if one[1].is_driven_as(other[1])]
     return table(HEADINGS, rows) if rows else ""
 
@@ -132,6 +133,14 @@ def _candidates(found: Gathered) -> Iterator[tuple[Named, Named]]:
 def _beside(found: Gathered, others: Sequence[Named]) -> Iterator[tuple[Named, Named]]:
     ours = [] if found.headline is None else [(OURS, found.headline)]
     return itertools.product(ours, others)
+
+
+def _on_other_sets(found: Gathered) -> Iterator[tuple[Named, Named]]:
+    """Yield the policy and each baseline in the paper's condition, on committed sets other than the headline's."""
+    ours = [one for one in found.evaluations if one.condition == REFERENCE and one.is_plain and not one.is_headline]
+    for one, other in itertools.product(ours, found.others):
+        if one.sets == other.sets:
+            yield (f"{OURS}, set `{', '.join(one.sets)}`,", one), (other.driver, other)
 
 
 def _blind(found: Gathered) -> list[tuple[Named, Named]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hil.maps.cell_kernels import floored
 from onboard.perception import collision
 from onboard.perception.collision import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, UNIT, Look
 from onboard.perception.obstacle_memory import AHEAD
@@ -69,14 +70,14 @@ def cells_may_bind(
     gap:   (rows, columns) chessboard distance to the nearest cell that may be solid [cells]
     """
     rows, columns = solid.shape
-    column, row = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
+    column, row = floored(x_m / cell_m), floored(y_m / cell_m)
     if not (0 <= row < rows and 0 <= column < columns):
         return True
     half_m = math.sqrt(0.5) * cell_m + CELL_MARGIN_M
     far_m = (ways[REACH] + half_m) * (1.0 + HALF_SECTOR) + half_m
     if (int(gap[row, column]) - 1) * cell_m > far_m:
         return False
-    reach = math.ceil(far_m / cell_m)
+    reach = -floored(-far_m / cell_m)
     c, s = math.cos(yaw), math.sin(yaw)
     for r in range(max(row - reach, 0), min(row + reach + 1, rows)):
         k, last = max(column - reach, 0), min(column + reach + 1, columns)
@@ -244,12 +245,12 @@ def _allowed_mps(
         far_m = np.float64(ranges_m[i])
         if 0.0 <= far_m <= ways[REACH]:
             ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
-            stop_m = min(stop_m, _travel_m(ahead, aside, v, w, ways[ZONES]))
+            stop_m = min(stop_m, travel_m(ahead, aside, v, w, ways[ZONES]))
             if ways[ZONES + 2] > 0.0:
                 for ring in range(len(ring_m)):
-                    if _travel_m(ahead, aside, v, w, ring_m[ring]) <= ways[ZONES + 3]:
+                    if travel_m(ahead, aside, v, w, ring_m[ring]) <= ways[ZONES + 3]:
                         slow_mps = min(slow_mps, ring_mps[ring])
-            contact_m = min(contact_m, _travel_m(ahead, aside, v, w, ways[ZONES + 4]))
+            contact_m = min(contact_m, travel_m(ahead, aside, v, w, ways[ZONES + 4]))
     lost = braking_mps2 * reaction_s
     allowed = math.sqrt(lost * lost + 2.0 * braking_mps2 * stop_m) - lost
     allowed = min(allowed, slow_mps)
@@ -257,7 +258,7 @@ def _allowed_mps(
 
 
 @kernel
-def _travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
+def travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
     """Return `collision.travel_m` for a single point and a twist that moves the base [m]."""
     if v < 0.0:
         ahead = -ahead

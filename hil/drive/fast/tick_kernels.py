@@ -286,7 +286,7 @@ def run_ticks(
     for i in range(ticks):
         if s.owing == 0.0:
             if k.driving != NEVER and s.tick >= k.driving:
-                _watch(s, k, i > 0 or not judged)
+                watch(s, k, i > 0 or not judged)
             if i < len(late):
                 move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners, motion, memory)
             else:
@@ -323,7 +323,7 @@ def note_tick(
 
 
 @kernel
-def _watch(s: Any, k: Any, judge_block: bool) -> None:
+def watch(s: Any, k: Any, judge_block: bool) -> None:
     """Judge the last tick: update the start of the block, the place and the progress toward the goal."""
     if k.anchored != 0.0:
         x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)

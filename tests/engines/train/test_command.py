@@ -14,6 +14,7 @@ from engines.__main__ import main
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import load_policy_file, save_policy
 from engines.train import stages
+from engines.train.batched.config import BatchedSection
 from engines.train.command import DEFAULT_CONFIG
 from engines.train.config import TrainConfig
 from tests.rigs.machine.processes import done
@@ -153,9 +154,10 @@ def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: out of memory: lower driving.lanes or ")
-    for key in re.findall(r"[a-z]+\.[a-z]+", line):
+    for key in re.findall(r"[a-z]+\.[a-z_]+", line):
         table, name = key.split(".")
-        assert name in type(getattr(TrainConfig(), table)).model_fields
+        section = BatchedSection if table == "batched" else type(getattr(TrainConfig(), table))
+        assert name in section.model_fields
     assert {"encoder.batch", "imitation.batch", "reinforce.batch"} <= {*re.findall(r"[a-z]+\.batch", line)}
 
 

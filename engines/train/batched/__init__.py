@@ -1,0 +1,1 @@
+"""Thousands of robots that drive side by side in one world, for training on a GPU."""

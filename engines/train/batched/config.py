@@ -1,0 +1,77 @@
+"""Configuration of a training in the batched world."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
+
+MOST_LANES, MOST_GOALS, MOST_PROCESSES = 1_000_000, 1_000_000, 256
+"""Upper bounds against mistyped numbers."""
+
+
+class BatchedRewardSection(Section):
+    """The reward of a decision: metres gained on the path to the goal - step, and what the end of a drive brings.
+
+    success: for a stop at the goal
+    step:    cost of each decision
+    contact: cost of a contact, which ends the drive
+    wrong:   cost of a stop elsewhere, or of a recovery that gives up; less within `lane_kernels.NEAR_M` of the goal
+    """
+
+    success: NonNegative = 10.0
+    step: NonNegative = 0.03
+    contact: NonNegative = 3.0
+    wrong: NonNegative = 2.5
+
+
+class BatchedSection(Section):
+    """Recurrent PPO in the batched world, in place of encoder, imitation and reinforcement; the network is fixed.
+
+    Of `[driving]` it takes max_s and stuck_s. The limits always have the last word. There are no people, late fixes or
+    missing cameras.
+
+    lanes:       drives side by side
+    variants:    furnished floors of each map
+    starts:      of each goal
+    first_goals: goals that are drawn before the training begins
+    most_goals:  goals in all; further goals are drawn while the lanes drive
+    processes:   that draw goals; 0 draws only the first goals, in the trainer's process
+    within_s:    duration of the training, with its preparation; the schedules follow it [s]. A resumed training goes on
+                 where it was, and may have another duration
+    saved_s:     time between two checkpoints [s]
+    horizon:     decisions of a lane in an iteration
+    minibatches: updates of an epoch, each with the whole horizon of some lanes
+    epochs:      most epochs over an iteration
+    rate:        learning rate, with a linear decay to a tenth
+    entropy:     weight of the policy's entropy, with a linear decay to a tenth
+    graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
+    """
+
+    lanes: int = Field(4096, ge=1, le=MOST_LANES)
+    variants: int = Field(2, ge=1, le=1000)
+    starts: int = Field(24, ge=1, le=1000)
+    first_goals: int = Field(600, ge=1, le=MOST_GOALS)
+    most_goals: int = Field(20_000, ge=1, le=MOST_GOALS)
+    processes: int = Field(14, ge=0, le=MOST_PROCESSES)
+    within_s: Positive = 480.0
+    saved_s: NonNegative = 60.0
+    horizon: int = Field(128, ge=2, le=10_000)
+    minibatches: int = Field(8, ge=1)
+    epochs: int = Field(2, ge=1)
+    rate: PositiveFraction = 5e-4
+    entropy: NonNegative = 0.01
+    graded: Fraction = 0.3
+    reward: BatchedRewardSection = BatchedRewardSection()
+
+    @model_validator(mode="after")
+    def _ordered(self) -> BatchedSection:
+        for name, most in (("minibatches", "lanes"), ("first_goals", "most_goals")):
+            found, bound = getattr(self, name), getattr(self, most)
+            if found > bound:
+                raise ValueError(f"{name} {found} must not be above {most} {bound}")
+        return self
+
+
+UNTOLD = ("processes", "within_s", "saved_s")
+"""Keys that a checkpoint does not depend on: a resumed training may change them."""

@@ -1,0 +1,770 @@
+"""Kernels of the batched world: many robots side by side, each from one decision to the next in one call.
+
+This module defines little behaviour of its own. It calls the compiled ticks of the fast loop (`hil/drive/fast`), so
+that both worlds agree; `numba.cuda` compiles the same functions for a GPU (`world.py`). What a lane leaves out against
+the fast loop: people, missing cameras, late fixes, outliers of fixes, and goals that are occupied. A contact ends the
+drive.
+
+tests/engines/train/batched/test_lanes_agree.py compares a lane with a drive of the fast loop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.drive.fast.limits_kernel import REACH, ZONES, cells_may_bind, travel_m
+from hil.drive.fast.tick_kernels import FIRST_TICK, composed, report, roll_on, turned, watch, wrapped
+from hil.drive.fast.tick_state import NEVER
+from hil.maps.cell_kernels import circle_overlaps, floored
+from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
+from hil.physics.simulated_base import STEP_NS
+from hil.sensors.direct_scan_kernels import FAN, empty_length, sector_length
+from onboard.config.plant_model import step_axis
+from onboard.navigation.arrival import LEAST_SD_M, NODES, SD_RANGE, WEIGHTS
+from onboard.navigation.fix_gating import GATE
+from onboard.perception.collision import UNIT
+from onboard.perception.kernels import EDGES
+from onboard.policy.contract import ACTIONS, STOP_ACTION
+from onboard.values.clock import NS_PER_S
+from onboard.values.kernel import kernel
+from onboard.values.messages import BINS, Twist
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Gaps = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Records = npt.NDArray[np.void]
+
+SIM_STEP_S = STEP_NS / NS_PER_S
+HALF, WHOLE = 0.5 * math.pi, 2.0 * math.pi
+TURN_ACTION, BACK = ACTIONS.index(Twist(0.0, 1.0)), len(ACTIONS)
+"""The turn in place of a held stop (A5), and the row of `Atlas.ways` for backing off."""
+DRIFT_SD = math.sqrt(DRIFT_COVARIANCE[0][0])
+DRIFT_BOTH = DRIFT_COVARIANCE[0][1] / DRIFT_SD
+DRIFT_REST = math.sqrt(DRIFT_COVARIANCE[1][1] - DRIFT_BOTH * DRIFT_BOTH)
+"""Cholesky factor of the drift's covariance."""
+NOWHERE, FIELD_M = 65535, 0.002
+"""Value of a distance field where there is no path, and its unit [m]."""
+NEAR_M = 2.0
+"""A stop elsewhere costs less within this distance of the goal."""
+
+REACHED, STOPPED, TIME, STUCK, CONTACT, GAVE_UP, SPEED = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0
+"""Ends of a drive: at the goal by a stop, by a stop elsewhere, by either timeout, by a contact, blocked, or refused."""
+ENDS = ("reached", "stopped", "time", "stuck", "contact", "gave_up", "speed")
+
+
+class LaneState(NamedTuple):
+    """Values of a lane beside `TickState` and `TickTable`. Ticks may be `NEVER`.
+
+    goal:       index of the goal; began: tick in which it came
+    action:     the set point, as an index of the actions
+    pending, due: the action of the newest decision, and the tick in which it acts
+    command_v, command_w: the command in force, after the limits
+    asked:      row of `ways` for which the limits ran last
+    delay:      ticks from sensing to acting
+    stops:      stop actions in a row; held: tick of the first held arrival
+    next_fix:   tick of the next fix; fix_low_s, fix_high_s: limits of the time between fixes
+    backing, backing_m: tick and path length at which a backing off began
+    rested:     tick in which the last one ended; try_0, try_1, try_2: ticks in which the last three began
+    fresh:      whether the memory is reset before the next decision
+    left_m:     path length left; length_m: of the whole drive
+    steps:      0 or 1: the row of the slow zone's rings
+    drift, noise, holes: of this drive, as in `DomainSection`
+    """
+
+    goal: float = 0.0
+    began: float = NEVER
+    action: float = float(STOP_ACTION)
+    pending: float = float(STOP_ACTION)
+    due: float = NEVER
+    command_v: float = 0.0
+    command_w: float = 0.0
+    asked: float = NEVER
+    delay: float = 3.0
+    stops: float = 0.0
+    held: float = NEVER
+    next_fix: float = NEVER
+    fix_low_s: float = 1.0
+    fix_high_s: float = 2.0
+    backing: float = NEVER
+    backing_m: float = 0.0
+    rested: float = NEVER
+    try_0: float = NEVER
+    try_1: float = NEVER
+    try_2: float = NEVER
+    fresh: float = 1.0
+    left_m: float = 0.0
+    length_m: float = 0.0
+    steps: float = 0.0
+    drift: float = 1.0
+    noise: float = 0.0
+    holes: float = 0.0
+
+
+class Rules(NamedTuple):
+    """Numbers that all lanes share. Times in ticks have the suffix _ticks.
+
+    A drive's plant, delay, drift, fixes and scan faults are drawn as `domain_randomization.draw_sample` draws them.
+    """
+
+    cell_m: float
+    far_m: float
+    every: int
+    settled_ticks: float
+    swept_m: float
+    braking_mps2: float
+    reaction_s: float
+    contact_s: float
+    tolerance_m: float
+    reached_m: float
+    confidence: float
+    wait_ticks: float
+    rest_mps: float
+    rest_radps: float
+    rest_decisions: float
+    most_ticks: float
+    stuck_ticks: float
+    blocked_ticks: float
+    held_ticks: float
+    backward_mps: float
+    backward_ticks: float
+    window_ticks: float
+    cool_ticks: float
+    rear_m: float
+    slack: float
+    sd_x: float
+    sd_yaw: float
+    scale_sd: float
+    creep_sd: float
+    success: float
+    step: float
+    contact: float
+    wrong: float
+    plant_spread: float
+    delay_low: float
+    delay_high: float
+    drift_low: float
+    drift_high: float
+    drift_paper: float
+    no_fixes: float
+    often: float
+    often_low_s: float
+    often_high_s: float
+    seldom_low_s: float
+    seldom_high_s: float
+    scan_noise: float
+    scan_holes: float
+    graded: float
+
+
+class Site(NamedTuple):
+    """Arrays that all lanes read: the atlas (`atlas.py`), goals, and the limits of the robot.
+
+    goals:   (goals, 2) x, y [m]; windows: (goals, 5) first row and column, rows, columns, first value in `fields`
+    fields:  distance fields in half resolution, one after the other [`FIELD_M`]
+    starts:  (goals, n, 3) x, y, path length [m]
+    twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.Ways`, zeros where nothing can bind
+    ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
+    seen:    (180,) bins in view
+    linear, angular: (7,) the configured plant
+    """
+
+    gap: Gaps
+    by_column: Words
+    by_row: Words
+    solid: Bools
+    blocked: Bools
+    blocked_gap: Gaps
+    goals: Floats
+    windows: npt.NDArray[np.int64]
+    fields: npt.NDArray[np.uint16]
+    starts: Floats
+    twists: Floats
+    ways: Floats
+    ring_m: Floats
+    ring_mps: Floats
+    seen: Bools
+    linear: Floats
+    angular: Floats
+
+
+class Lanes(NamedTuple):
+    """Arrays of the lanes. states, tables, more: `TickState`, `TickTable`, `LaneState`; covariance: (n, 5, 5)."""
+
+    states: Records
+    tables: Records
+    more: Records
+    covariance: Floats
+    scratch: Floats
+    random: Words
+    linear: Floats
+    angular: Floats
+
+
+class Views(NamedTuple):
+    """What a call returns for each lane.
+
+    state:   (n, 13) as in `policy.py`; critic: (n, 6) what only the critic sees
+    reward, ended: (n,) of the step; ended: a value of `ENDS`, from 1, or 0
+    spent_s, length_m, path_m: (n,) of the drive that ended
+    """
+
+    state: npt.NDArray[np.float32]
+    critic: npt.NDArray[np.float32]
+    reward: npt.NDArray[np.float32]
+    fresh: npt.NDArray[np.float32]
+    ended: npt.NDArray[np.float32]
+    spent_s: npt.NDArray[np.float32]
+    length_m: npt.NDArray[np.float32]
+    path_m: npt.NDArray[np.float32]
+
+
+# ---- Random numbers: splitmix64 (Steele et al., 2014), a generator for each lane
+
+GOLDEN, MIX_A, MIX_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+@kernel
+def mixed(value: np.uint64) -> np.uint64:
+    """Return a hash of 64 bits."""
+    value = (value ^ (value >> S30)) * MIX_A
+    value = (value ^ (value >> S27)) * MIX_B
+    last: np.uint64 = value ^ (value >> S31)
+    return last
+
+
+@kernel
+def fraction_of(value: np.uint64) -> float:
+    """Return the upper 53 bits as a number in [0, 1)."""
+    return float(value >> S11) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def uniform(random: Words, lane: int, low: float, high: float) -> float:
+    """Return a number drawn from [low, high)."""
+    random[lane] += GOLDEN
+    return low + (high - low) * fraction_of(mixed(random[lane]))
+
+
+@kernel
+def normal(random: Words, lane: int) -> float:
+    """Return a number drawn from the standard normal distribution."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random, lane, 0.0, 1.0)))
+    return radius * math.cos(uniform(random, lane, 0.0, WHOLE))
+
+
+# ---- Base, wheels and fixes
+
+
+@kernel
+def move(s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, site: Site) -> None:
+    """Advance a round base with the second-order plant by one tick, as `tick_kernels.move` does."""
+    v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
+    w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
+    yaw = turned(s.yaw + SIM_STEP_S * w)
+    x, y = s.x_m + SIM_STEP_S * v * math.cos(yaw), s.y_m + SIM_STEP_S * v * math.sin(yaw)
+    moved_m = math.hypot(s.x_m - x, s.y_m - y)
+    if moved_m > 0.0 and circle_overlaps(
+        x / k.cell_m, y / k.cell_m, k.radius_m / k.cell_m, site.blocked, site.blocked_gap
+    ):
+        if s.touching == 0.0:
+            s.contacts += 1.0
+            s.touching = 1.0
+        x, y, v, dv, moved_m = s.x_m, s.y_m, 0.0, 0.0, 0.0
+    s.x_m, s.y_m, s.yaw, s.v, s.w, s.dv, s.dw = x, y, yaw, v, w, dv, dw
+    s.path_m += moved_m
+    s.wheel_v, s.wheel_w = (v if moved_m > 0.0 else 0.0), w
+
+
+@kernel
+def tick(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Advance a lane by one tick: progress, base, wheels, filter, fix, and the pose of a new scan."""
+    if k.driving != NEVER:
+        watch(s, k, True)
+    move(s, k, m.command_v, m.command_w, lanes.linear[lane], lanes.angular[lane], site)
+    s.tick += 1.0
+    base_x, base_y, base_yaw = s.drift_x_m, s.drift_y_m, s.drift_yaw
+    if not report(s, k):
+        first = normal(lanes.random, lane)
+        part = m.drift / TICKS_PER_ENVIRONMENT_STEP
+        s.drift_eps_m = part * (DRIFT_MEAN[0] + DRIFT_SD * first)
+        s.drift_eps_rad = part * (DRIFT_MEAN[1] + DRIFT_BOTH * first + DRIFT_REST * normal(lanes.random, lane))
+        s.drift_left = float(TICKS_PER_ENVIRONMENT_STEP)
+        report(s, k)
+    roll_on(s, k, base_x, base_y, base_yaw, lanes.covariance[lane])
+    if (int(s.tick) - FIRST_TICK) % int(k.depth_every) == 0:
+        s.seen_tick, s.seen_x_m, s.seen_y_m, s.seen_yaw = s.tick, s.x_m, s.y_m, s.yaw
+    if m.next_fix == s.tick:
+        take_fix(s, m, lane, lanes, rules)
+
+
+@kernel
+def take_fix(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules) -> None:
+    """Correct the filter by a fix taken now, and draw the time of the next one."""
+    random = lanes.random
+    gone_s = uniform(random, lane, m.fix_low_s, m.fix_high_s)
+    m.next_fix = math.ceil(s.tick + gone_s / SIM_STEP_S)
+    x = s.x_m + rules.sd_x * normal(random, lane)
+    y = s.y_m + rules.sd_x * normal(random, lane)
+    yaw = wrapped(turned(s.yaw + rules.sd_yaw * normal(random, lane)))
+    covariance = lanes.covariance[lane]
+    if s.filtering == 0.0:
+        s.filtering, s.filter_x_m, s.filter_y_m, s.filter_yaw = 1.0, x, y, yaw
+        for row in range(5):
+            for column in range(5):
+                covariance[row, column] = 0.0
+        covariance[0, 0] = covariance[1, 1] = rules.sd_x * rules.sd_x
+        covariance[2, 2] = rules.sd_yaw * rules.sd_yaw
+        covariance[3, 3], covariance[4, 4] = rules.scale_sd * rules.scale_sd, rules.creep_sd * rules.creep_sd
+        return
+    correct(s, covariance, lanes.scratch[lane], x, y, yaw, rules.sd_x * rules.sd_x, rules.sd_yaw * rules.sd_yaw)
+
+
+@kernel
+def correct(
+    s: Any, covariance: Floats, scratch: Floats, x: float, y: float, yaw: float, place: float, heading: float
+) -> None:
+    """Correct the filter by a fix, as `ekf_kernel.correct_fast` does; an outlier changes nothing.
+
+    place, heading: variances of the fix in x and y, and in yaw; scratch: (80,) of any content
+    """
+    a, b, c = covariance[0, 0] + place, covariance[0, 1], covariance[0, 2]
+    d, e, f = covariance[1, 1] + place, covariance[1, 2], covariance[2, 2] + heading
+    m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
+    det = a * m0 + b * m1 + c * m2
+    i00, i01, i02 = m0 / det, m1 / det, m2 / det
+    i11, i12, i22 = (a * f - c * c) / det, (b * c - a * e) / det, (a * d - b * b) / det
+    r0, r1, r2 = x - s.filter_x_m, y - s.filter_y_m, wrapped(wrapped(yaw - s.filter_yaw))
+    u0, u1, u2 = i00 * r0 + i01 * r1 + i02 * r2, i01 * r0 + i11 * r1 + i12 * r2, i02 * r0 + i12 * r1 + i22 * r2
+    if r0 * u0 + r1 * u1 + r2 * u2 > GATE:
+        return
+    for row in range(5):
+        p0, p1, p2 = covariance[row, 0], covariance[row, 1], covariance[row, 2]
+        scratch[3 * row] = p0 * i00 + p1 * i01 + p2 * i02
+        scratch[3 * row + 1] = p0 * i01 + p1 * i11 + p2 * i12
+        scratch[3 * row + 2] = p0 * i02 + p1 * i12 + p2 * i22
+    s.filter_x_m += scratch[0] * r0 + scratch[1] * r1 + scratch[2] * r2
+    s.filter_y_m += scratch[3] * r0 + scratch[4] * r1 + scratch[5] * r2
+    s.filter_yaw = wrapped(s.filter_yaw + scratch[6] * r0 + scratch[7] * r1 + scratch[8] * r2)
+    s.scale += scratch[9] * r0 + scratch[10] * r1 + scratch[11] * r2
+    s.creep += scratch[12] * r0 + scratch[13] * r1 + scratch[14] * r2
+    # P - K S K^T, the same as Joseph's form for this gain; S K^T is the upper part of P.
+    for row in range(5):
+        for column in range(5):
+            scratch[20 + 5 * row + column] = covariance[row, column] - (
+                scratch[3 * row] * covariance[0, column]
+                + scratch[3 * row + 1] * covariance[1, column]
+                + scratch[3 * row + 2] * covariance[2, column]
+            )
+    for row in range(5):
+        for column in range(5):
+            covariance[row, column] = 0.5 * (scratch[20 + 5 * row + column] + scratch[20 + 5 * column + row])
+
+
+# ---- Scans
+
+
+@kernel
+def sector_m(
+    bin: int, x: float, y: float, c: float, s: float, empty: float, radius: float, cell_m: float, site: Site
+) -> float:
+    """Return the range of one bin [m], inf beyond `radius`. x, y, empty, radius in cells; c, s: of the heading."""
+    ax, ay = c * EDGES[bin, 0] - s * EDGES[bin, 1], s * EDGES[bin, 0] + c * EDGES[bin, 1]
+    bx, by = c * EDGES[bin + 1, 0] - s * EDGES[bin + 1, 1], s * EDGES[bin + 1, 0] + c * EDGES[bin + 1, 1]
+    if abs(ax + bx) >= abs(ay + by):
+        return cell_m * sector_length(x, y, ax, ay, bx, by, empty, radius, site.by_column, site.gap.T)
+    return cell_m * sector_length(y, x, ay, ax, by, bx, empty, radius, site.by_row, site.gap)
+
+
+@kernel
+def fan_cells(first: int, x: float, y: float, c: float, s: float, radius: float, site: Site) -> float:
+    """Return a distance up to which the `FAN` bins from `first` are empty [cells]."""
+    ax, ay = c * EDGES[first, 0] - s * EDGES[first, 1], s * EDGES[first, 0] + c * EDGES[first, 1]
+    last = first + FAN
+    bx, by = c * EDGES[last, 0] - s * EDGES[last, 1], s * EDGES[last, 0] + c * EDGES[last, 1]
+    if abs(ax + bx) >= abs(ay + by):
+        return empty_length(x, y, ax, ay, bx, by, radius, site.gap.T)
+    return empty_length(y, x, ay, ax, by, bx, radius, site.gap)
+
+
+@kernel
+def seen_value(bin: int, lane: int, lanes: Lanes, rules: Rules, site: Site) -> float:
+    """Return a value of the policy's scan: the range over `far_m`, 1 where nothing was seen, 0 where nothing looks."""
+    if not site.seen[bin]:
+        return 0.0
+    s, m = lanes.states[lane], lanes.more[lane]
+    x, y, cell_m = s.seen_x_m / rules.cell_m, s.seen_y_m / rules.cell_m, rules.cell_m
+    c, n = math.cos(s.seen_yaw), math.sin(s.seen_yaw)
+    far_m = sector_m(bin, x, y, c, n, 0.0, rules.far_m / cell_m, cell_m, site)
+    first = mixed(lanes.random[lane] + np.uint64(bin + 1) * MIX_A)
+    if not far_m <= rules.far_m or fraction_of(first) < m.holes:
+        return 1.0
+    second, third = mixed(first + GOLDEN), mixed(first + GOLDEN + GOLDEN)
+    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(WHOLE * fraction_of(third))
+    noisy_m: float = far_m * (1.0 + m.noise * error)
+    return min(max(noisy_m, 0.0), rules.far_m) / rules.far_m
+
+
+# ---- Limits, recovery, arrival
+
+
+@kernel
+def limited_part(s: Any, k: Any, row: int, steps: int, rules: Rules, site: Site) -> float:
+    """Return the part of the command of a row of `ways` that the limits let pass, by the newest scan."""
+    ways = site.ways[steps, row]
+    reach_m = ways[REACH]
+    if reach_m == 0.0:
+        return 1.0
+    if not cells_may_bind(s.seen_x_m, s.seen_y_m, s.seen_yaw, ways, k.cell_m, site.solid, site.gap):
+        return 1.0
+    v, w = ways[0], ways[1]
+    stop_m = contact_m = slow_mps = math.inf
+    x, y, c, n = s.seen_x_m / k.cell_m, s.seen_y_m / k.cell_m, math.cos(s.seen_yaw), math.sin(s.seen_yaw)
+    for first in range(0, BINS, FAN):
+        empty = fan_cells(first, x, y, c, n, reach_m / k.cell_m, site)
+        if empty * k.cell_m > reach_m:
+            continue
+        for i in range(first, first + FAN):
+            if not site.seen[i]:
+                continue
+            far_m = sector_m(i, x, y, c, n, empty, reach_m / k.cell_m, k.cell_m, site)
+            if far_m <= reach_m:
+                ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
+                # A point whose straight way is longer than a zone's way cannot bind.
+                if far_m - ways[ZONES] <= ways[ZONES + 1]:
+                    stop_m = min(stop_m, travel_m(ahead, aside, v, w, ways[ZONES]))
+                if ways[ZONES + 2] > 0.0 and far_m - ways[ZONES + 2] <= ways[ZONES + 3]:
+                    for ring in range(site.ring_m.shape[1]):
+                        radius_m = site.ring_m[steps, ring]
+                        if radius_m > 0.0 and travel_m(ahead, aside, v, w, radius_m) <= ways[ZONES + 3]:
+                            slow_mps = min(slow_mps, site.ring_mps[steps, ring])
+                if far_m - ways[ZONES + 4] <= ways[ZONES + 5]:
+                    contact_m = min(contact_m, travel_m(ahead, aside, v, w, ways[ZONES + 4]))
+    lost = rules.braking_mps2 * rules.reaction_s
+    allowed = min(math.sqrt(lost * lost + 2.0 * rules.braking_mps2 * stop_m) - lost, slow_mps)
+    if ways[ZONES + 4] > 0.0:
+        allowed = min(allowed, contact_m / rules.contact_s)
+    return 1.0 if abs(v) <= allowed else allowed / abs(v)
+
+
+@kernel
+def rear_free_m(s: Any, k: Any, rules: Rules, site: Site) -> float:
+    """Return how far the robot may go straight back by the newest scan, at most what a whole try needs [m]."""
+    most_m = rules.rear_m + 0.1
+    free_m = most_m
+    radius_m = most_m + rules.swept_m
+    x, y, c, n = s.seen_x_m / k.cell_m, s.seen_y_m / k.cell_m, math.cos(s.seen_yaw), math.sin(s.seen_yaw)
+    for i in range(BINS):
+        if site.seen[i] and UNIT[i, 0] < 0.0:
+            far_m = sector_m(i, x, y, c, n, 0.0, radius_m / k.cell_m, k.cell_m, site)
+            if far_m <= radius_m:
+                free_m = min(free_m, travel_m(UNIT[i, 0] * far_m, UNIT[i, 1] * far_m, -1.0, 0.0, rules.swept_m))
+    return free_m
+
+
+@kernel
+def begin_try(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> bool:
+    """Begin to back off, count a try that cannot begin, or return False: the recovery gives up (R2, R5, R7, R9)."""
+    if m.try_0 != NEVER and s.tick - m.try_0 < rules.window_ticks:
+        return False
+    m.try_0, m.try_1, m.try_2 = m.try_1, m.try_2, s.tick
+    s.blocked = s.place = NEVER
+    if rear_free_m(s, k, rules, site) < rules.rear_m:
+        m.rested = s.tick
+        return True
+    m.backing, m.backing_m = s.tick, s.travelled_m
+    return True
+
+
+@kernel
+def recover(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> bool:
+    """Run the recovery in this tick; return False where it gives up."""
+    if m.backing != NEVER:
+        backed_m = s.travelled_m - m.backing_m
+        way_m = rules.backward_mps * rules.backward_ticks * SIM_STEP_S
+        over = s.tick - m.backing >= rules.backward_ticks or backed_m >= rules.slack * way_m
+        if over:
+            m.backing, m.rested, m.fresh = NEVER, s.tick, 1.0
+        m.action, m.due, m.stops = float(STOP_ACTION), NEVER, 0.0
+        s.blocked = s.place = NEVER
+        return True
+    long = s.blocked != NEVER and s.tick - s.blocked >= rules.blocked_ticks
+    held = s.place != NEVER and s.tick - max(s.place, s.best) >= rules.held_ticks
+    cooling = m.rested != NEVER and s.tick - m.rested < rules.cool_ticks
+    if cooling or not (long or held):
+        return True
+    return bool(begin_try(s, k, m, rules, site))
+
+
+@kernel
+def goal_offset(s: Any, k: Any) -> tuple[float, float, float]:
+    """Return the goal from the filtered pose in the start frame: x, y [m], and the pose's yaw."""
+    if k.anchored != 0.0:
+        x, y, yaw = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
+    else:
+        x, y, yaw = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
+    return k.goal_x_m - x, k.goal_y_m - y, yaw
+
+
+@kernel
+def below(value: float) -> float:
+    """Return the standard normal distribution at a value."""
+    return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
+
+
+@kernel
+def axes(covariance: Floats) -> tuple[float, float, float]:
+    """Return what `ekf.principal_axes` returns."""
+    a, b, c = covariance[0, 0], covariance[0, 1], covariance[1, 1]
+    mean, half = 0.5 * (a + c), math.hypot(0.5 * (a - c), b)
+    return max(0.0, mean + half), max(0.0, mean - half), 0.5 * math.atan2(2.0 * b, a - c)
+
+
+@kernel
+def within(x: float, y: float, covariance: Floats, radius_m: float) -> float:
+    """Return what `arrival.within` returns for an offset (x, y)."""
+    large, small, angle = axes(covariance)
+    c, n = math.cos(angle), math.sin(angle)
+    along_m, across_m = c * x + n * y, c * y - n * x
+    sd_m, narrow_m = max(math.sqrt(large), LEAST_SD_M), max(math.sqrt(small), LEAST_SD_M)
+    low = max(-1.0, min(1.0, (-SD_RANGE * sd_m - along_m) / radius_m))
+    high = max(-1.0, min(1.0, (SD_RANGE * sd_m - along_m) / radius_m))
+    begin, end = math.asin(low), math.asin(high)
+    total = 0.0
+    for i in range(len(NODES)):
+        t = 0.5 * (begin + end) + 0.5 * (end - begin) * NODES[i]
+        half_m = radius_m * math.cos(t)
+        off = (along_m + radius_m * math.sin(t)) / sd_m
+        density = math.exp(-0.5 * off * off) / (sd_m * math.sqrt(WHOLE))
+        total += (
+            WEIGHTS[i]
+            * density
+            * half_m
+            * (below((across_m + half_m) / narrow_m) - below((across_m - half_m) / narrow_m))
+        )
+    return min(1.0, 0.5 * (end - begin) * total)
+
+
+@kernel
+def act(s: Any, k: Any, m: Any, covariance: Floats, rules: Rules) -> None:
+    """Put the pending action in force: a turn in place of a stop that the arrival holds (A1 to A6)."""
+    action = int(m.pending)
+    m.due = NEVER
+    if action == STOP_ACTION and k.anchored != 0.0 and rules.confidence > 0.0:
+        dx, dy, _ = goal_offset(s, k)
+        c, n = math.cos(k.start_yaw), math.sin(k.start_yaw)  # back into the map frame, the covariance's
+        x, y = c * dx + n * dy, c * dy - n * dx
+        if math.hypot(x, y) <= rules.tolerance_m and within(x, y, covariance, rules.tolerance_m) < rules.confidence:
+            if m.held == NEVER:
+                m.held = s.tick
+            if s.tick - m.held < rules.wait_ticks:
+                action = TURN_ACTION
+    m.action = float(action)
+    m.stops = m.stops + 1.0 if action == STOP_ACTION else 0.0
+
+
+@kernel
+def judged(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> float:
+    """Return how the drive ended in this tick, 0 while it goes on."""
+    if s.refused != 0.0:
+        return SPEED
+    if s.touching != 0.0:
+        return CONTACT
+    rests = abs(s.wheel_v) <= rules.rest_mps and abs(s.wheel_w) <= rules.rest_radps
+    if rests and m.backing == NEVER and m.stops >= rules.rest_decisions:
+        goal = site.goals[int(m.goal)]
+        away_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
+        return REACHED if away_m <= rules.reached_m else STOPPED
+    if s.tick - m.began >= rules.most_ticks:
+        return TIME
+    return STUCK if s.tick - s.best >= rules.stuck_ticks else 0.0
+
+
+@kernel
+def field_m(s: Any, m: Any, rules: Rules, site: Site) -> float:
+    """Return the path length left; the last known one where the field has no path [m]."""
+    windows, goal = site.windows, int(m.goal)
+    i = (floored(s.y_m / rules.cell_m) - windows[goal, 0]) // 2
+    j = (floored(s.x_m / rules.cell_m) - windows[goal, 1]) // 2
+    if not (0 <= i < windows[goal, 2] and 0 <= j < windows[goal, 3]):
+        return float(m.left_m)
+    value = site.fields[windows[goal, 4] + i * windows[goal, 3] + j]
+    return float(m.left_m) if value == NOWHERE else value * FIELD_M
+
+
+# ---- A lane from decision to decision
+
+
+@kernel
+def limit(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> None:
+    """Set the command in force: the set point or the recovery's, after the limits."""
+    row = BACK if m.backing != NEVER else int(m.action)
+    if row == m.asked and s.seen_tick != s.tick:
+        return
+    part = limited_part(s, k, row, int(m.steps), rules, site)
+    m.asked = float(row)
+    m.command_v, m.command_w = part * site.twists[row, 0], part * site.twists[row, 1]
+
+
+@kernel
+def advance(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> float:
+    """Advance a lane to its next decision; return how the drive ended, 0 if it goes on."""
+    for _ in range(rules.every):
+        tick(s, k, m, lane, lanes, rules, site)
+        if s.tick == m.due:
+            act(s, k, m, lanes.covariance[lane], rules)
+        end = judged(s, k, m, rules, site)
+        if end != 0.0:
+            return end
+        if not recover(s, k, m, rules, site):
+            return GAVE_UP
+        limit(s, k, m, rules, site)
+        k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
+        if int(s.tick) % rules.every == 0:
+            return 0.0
+    return 0.0
+
+
+@kernel
+def factor(random: Words, lane: int, spread: float) -> float:
+    """Return a factor drawn log-uniformly from 1 - spread to 1 + spread."""
+    return math.exp(uniform(random, lane, math.log(1.0 - spread), math.log(1.0 + spread)))
+
+
+@kernel
+def draw_robot(m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> bool:
+    """Draw the robot of a drive, as `domain_randomization` does; return whether it gets fixes."""
+    random = lanes.random
+    for i in range(7):
+        drawn = i in (0, 1, 2, 3, 6)
+        lanes.linear[lane, i] = site.linear[i] * (factor(random, lane, rules.plant_spread) if drawn else 1.0)
+        lanes.angular[lane, i] = site.angular[i] * (factor(random, lane, rules.plant_spread) if drawn else 1.0)
+    m.delay = math.floor(uniform(random, lane, rules.delay_low, rules.delay_high + 1.0))
+    m.drift = 1.0
+    if uniform(random, lane, 0.0, 1.0) >= rules.drift_paper:
+        m.drift = uniform(random, lane, rules.drift_low, rules.drift_high)
+    if uniform(random, lane, 0.0, 1.0) < rules.often:
+        m.fix_low_s, m.fix_high_s = rules.often_low_s, rules.often_high_s
+    else:
+        m.fix_low_s, m.fix_high_s = rules.seldom_low_s, rules.seldom_high_s
+    m.noise, m.holes = uniform(random, lane, 0.0, rules.scan_noise), uniform(random, lane, 0.0, rules.scan_holes)
+    m.steps = 1.0 if uniform(random, lane, 0.0, 1.0) < rules.graded else 0.0
+    return bool(uniform(random, lane, 0.0, 1.0) >= rules.no_fixes)
+
+
+@kernel
+def clear(s: Any, k: Any, m: Any) -> None:
+    """Reset all values of a lane that `begin` does not set."""
+    s.tick = s.v = s.w = s.dv = s.dw = s.path_m = s.contacts = s.touching = s.bumps = s.bumping = 0.0
+    s.drift_x_m = s.drift_y_m = s.drift_yaw = s.drift_eps_m = s.drift_eps_rad = s.drift_left = s.owing = 0.0
+    s.has_odometry = s.wheel_x_m = s.wheel_y_m = s.wheel_yaw = s.wheel_v = s.wheel_w = 0.0
+    s.travelled_m = s.moving_s = s.filtering = s.filter_x_m = s.filter_y_m = s.filter_yaw = s.scale = s.creep = 0.0
+    s.blocked = s.place = s.best = NEVER
+    s.place_x_m = s.place_y_m = s.refused = s.seen_tick = s.halt = s.reported_touching = 0.0
+    k.driving, k.wanted_v, k.wanted_w, k.anchored = NEVER, 0.0, 0.0, 0.0
+    m.action = m.pending = float(STOP_ACTION)
+    m.due = m.asked = m.held = m.backing = m.rested = m.try_0 = m.try_1 = m.try_2 = NEVER
+    m.command_v = m.command_w = m.stops = 0.0
+    m.fresh = 1.0
+
+
+@kernel
+def begin(s: Any, k: Any, m: Any, lane: int, count: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Draw a drive to one of the first `count` goals, and stand until its first decision."""
+    random = lanes.random
+    clear(s, k, m)
+    goal = min(int(uniform(random, lane, 0.0, float(count))), count - 1)
+    start = min(int(uniform(random, lane, 0.0, float(site.starts.shape[1]))), site.starts.shape[1] - 1)
+    m.goal = float(goal)
+    s.x_m, s.y_m = site.starts[goal, start, 0], site.starts[goal, start, 1]
+    s.yaw = wrapped(uniform(random, lane, -math.pi, math.pi))
+    m.left_m = m.length_m = site.starts[goal, start, 2]
+    fixes = draw_robot(m, lane, lanes, rules, site)
+    settle(s, k, m, lane, fixes, lanes, rules, site)
+
+
+@kernel
+def settle(s: Any, k: Any, m: Any, lane: int, fixes: bool, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Stand until the goal comes, set the start frame, and go on to the first decision."""
+    m.next_fix = 1.0 if fixes else NEVER
+    while s.tick < rules.settled_ticks:
+        tick(s, k, m, lane, lanes, rules, site)
+    goal = site.goals[int(m.goal)]
+    if s.filtering != 0.0:
+        x, y, yaw = s.filter_x_m, s.filter_y_m, s.filter_yaw
+        k.anchored = 1.0
+    else:
+        x, y, yaw = s.x_m, s.y_m, s.yaw
+    c, n = math.cos(yaw), math.sin(yaw)
+    k.goal_x_m, k.goal_y_m = c * (goal[0] - x) + n * (goal[1] - y), c * (goal[1] - y) - n * (goal[0] - x)
+    if k.anchored == 0.0:
+        x, y, yaw = s.wheel_x_m, s.wheel_y_m, s.wheel_yaw
+        c, n = math.cos(yaw), math.sin(yaw)
+    k.start_x_m, k.start_y_m, k.start_yaw = -(c * x + n * y), n * x - c * y, wrapped(-yaw)
+    k.driving = s.best = m.began = s.tick
+    s.best_m = math.hypot(k.goal_x_m, k.goal_y_m)
+    advance(s, k, m, lane, lanes, rules, site)
+
+
+@kernel
+def show(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    """Write what policy and critic see of a lane."""
+    dx, dy, yaw = goal_offset(s, k)
+    c, n = math.cos(yaw), math.sin(yaw)
+    ahead, left = c * dx + n * dy, c * dy - n * dx
+    away_m = math.hypot(ahead, left)
+    out = views.state[lane]
+    bearing = math.atan2(left, ahead)
+    out[0], out[1], out[2] = away_m, math.cos(bearing), math.sin(bearing)
+    out[3], out[4], out[5], out[6] = k.goal_x_m - dx, k.goal_y_m - dy, c, n
+    out[7], out[8] = s.wheel_v, s.wheel_w
+    out[9] = out[10] = 1.0
+    if s.filtering != 0.0:
+        covariance = lanes.covariance[lane]
+        out[9], out[10] = math.sqrt(axes(covariance)[0]), math.sqrt(max(0.0, covariance[2, 2]))
+    out[11], out[12] = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
+    hidden, goal = views.critic[lane], site.goals[int(m.goal)]
+    hidden[0], hidden[1] = m.left_m / 10.0, math.log1p(m.left_m)
+    hidden[2] = math.log1p(math.hypot(s.x_m - goal[0], s.y_m - goal[1]))
+    hidden[3], hidden[4] = (s.tick - m.began) / rules.most_ticks, (s.tick - s.best) / rules.stuck_ticks
+    hidden[5] = m.stops
+    views.fresh[lane] = m.fresh
+
+
+@kernel
+def decide(lane: int, action: int, count: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    """Give a lane its action, advance it to its next decision, in this drive or the next, and write the views."""
+    s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
+    if m.backing == NEVER:
+        m.fresh = 0.0
+        m.pending, m.due = float(action), s.tick + m.delay
+    before_m, before = m.left_m, s.tick
+    end = advance(s, k, m, lane, lanes, rules, site)
+    m.left_m = field_m(s, m, rules, site)
+    reward = before_m - m.left_m - rules.step * (s.tick - before) / rules.every
+    if end == REACHED:
+        reward += rules.success
+    elif end == CONTACT:
+        reward -= rules.contact
+    elif end in (STOPPED, GAVE_UP):
+        reward -= rules.wrong * min(1.0, m.left_m / NEAR_M)
+    views.reward[lane], views.ended[lane] = reward, end
+    if end != 0.0:
+        views.spent_s[lane], views.path_m[lane] = (s.tick - m.began) * SIM_STEP_S, s.path_m
+        views.length_m[lane] = m.length_m
+        begin(s, k, m, lane, count, lanes, rules, site)
+    show(s, k, m, lane, lanes, rules, site, views)
+
+
+@kernel
+def start(lane: int, count: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    """Begin the first drive of a lane."""
+    s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
+    begin(s, k, m, lane, count, lanes, rules, site)
+    views.ended[lane] = views.reward[lane] = 0.0
+    show(s, k, m, lane, lanes, rules, site, views)

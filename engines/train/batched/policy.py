@@ -1,0 +1,293 @@
+"""The small policy of batched training, and its export as ONNX with a manifest of version 2.
+
+It takes the raw values that the runtime can give (docs/policies.md) and scales them itself. ONNX is imported when it is
+exported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from engines.network.network import ScanEncoder, parameter_count
+from engines.network.policy_checkpoint import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MANIFEST_FIELDS, MEMORY_RESET_S
+from engines.runs.torch_file import read_torch, require_finite
+from engines.train.rollout.gru import packed_gru
+from onboard.config.config import RatesSection
+from onboard.policy.contract import ACTIONS
+from onboard.policy.manifest import OwnManifest, check_engine, save_manifest, sha256_of
+from onboard.policy.parity import Parity, compare
+from onboard.values.errors import DisagreementError, InputError
+from onboard.values.messages import BINS
+
+STATE = 13
+"""Values of `state`: goal distance [m], cos, sin of its bearing from the robot; pose x, y [m], cos, sin of the yaw,
+v [m/s], w [rad/s] in the start frame; standard deviations of position [m] and yaw [rad]; set point v, w."""
+CRITIC_VALUES = 6
+"""Values that the critic alone is given."""
+SCAN_CHANNELS = (32, 64, 128)
+SCAN_FEATURES, STATE_FEATURES, MEMORY, HIDDEN = 256, 128, 640, 128
+FEATURES = SCAN_FEATURES + STATE_FEATURES
+
+MOST_PARAMETERS = 3_000_000
+MOST_BYTES = 12_000_000
+"""Limits of an exported model."""
+
+# ---- Scaling of the raw values
+
+FAR_M, NEAR_M, MOST_W_RADPS = 10.0, 1.0, 3.0
+SD_SCALE, MOST_SCALED = 5.0, 5.0
+SCALED = STATE + 4
+
+
+def scaled_state(state: Tensor) -> Tensor:
+    """Return (N, 17) values of about unit size of a state (N, 13): four more views of the goal follow the 13."""
+    distance, cos, sin = state[:, 0:1], state[:, 1:2], state[:, 2:3]
+    near = distance.clamp(0.0, NEAR_M) / NEAR_M
+    logarithm = torch.log1p(distance.clamp(min=0.0))
+    parts = [
+        distance / FAR_M, cos, sin, state[:, 3:5] / FAR_M, state[:, 5:8], state[:, 8:9] / MOST_W_RADPS,
+        state[:, 9:11] * SD_SCALE, state[:, 11:12], state[:, 12:13] / MOST_W_RADPS,
+        logarithm, near, near * cos, near * sin,
+    ]  # fmt: skip
+    return torch.cat(parts, dim=1).clamp(-MOST_SCALED, MOST_SCALED)
+
+
+def scaled_critic(values: Tensor) -> Tensor:
+    """Return (N, 12): values of any unit (N, 6) in a linear and in a logarithmic scale."""
+    linear = (values / FAR_M).clamp(-MOST_SCALED, MOST_SCALED)
+    return torch.cat([linear, torch.sign(values) * torch.log1p(values.abs())], dim=1)
+
+
+# ---- The network
+
+
+class SmallPolicy(nn.Module):
+    """Scan and state -> LayerNorm -> GRU -> actor; the critic is given privileged values too and is not exported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scan = nn.Sequential(ScanEncoder(SCAN_CHANNELS, SCAN_FEATURES), nn.ReLU())
+        self.state = nn.Sequential(
+            nn.Linear(SCALED, STATE_FEATURES), nn.ReLU(), nn.Linear(STATE_FEATURES, STATE_FEATURES), nn.ReLU()
+        )
+        self.norm = nn.LayerNorm(FEATURES)
+        self.gru = nn.GRU(FEATURES, MEMORY)
+        self.actor = nn.Linear(MEMORY, len(ACTIONS))
+        self.critic_in = nn.Linear(MEMORY + 2 * CRITIC_VALUES, HIDDEN)
+        self.critic_out = nn.Linear(HIDDEN, 1)
+        _start(self)
+
+    def encode(self, scan: Tensor, state: Tensor) -> Tensor:
+        """Return features (N, 384) of scans (N, 180) as fractions of 10 m and states (N, 13)."""
+        both = torch.cat([self.scan(scan[:, None]), self.state(scaled_state(state))], dim=1)
+        features: Tensor = self.norm(both)
+        return features
+
+    def remember(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the GRU's output (N, 640) and memory (1, N, 640) after one decision."""
+        states, memory = self.gru(features[None], memory)
+        return states[0], memory
+
+    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (N, 28) and memory (1, N, 640) of one decision."""
+        states, memory = self.remember(features, memory)
+        logits: Tensor = self.actor(states)
+        return logits, memory
+
+    def unroll(self, features: Tensor, sizes: Tensor, memory: Tensor) -> Tensor:
+        """Return the GRU's output (R, 640) for features (R, 384) in packed order.
+
+        sizes:  (T,) active runs at each step, on the CPU, as in `PackedSequence.batch_sizes`
+        memory: (1, runs, 640) before each run, the longest run first; it gets no gradient
+        """
+        if features.device.type == "cpu":
+            return packed_gru(self.gru, features, sizes, memory)
+        self.gru.train()  # cuDNN has no backward pass in evaluation mode
+        states, _ = self.gru(PackedSequence(features, sizes), memory)
+        data: Tensor = states.data
+        return data
+
+    def value(self, states: Tensor, critic: Tensor) -> Tensor:
+        """Return values (N,), in the learner's scale, of GRU outputs (N, 640) and privileged values (N, 6)."""
+        given = torch.cat([states, scaled_critic(critic)], dim=1)
+        values: Tensor = self.critic_out(torch.relu(self.critic_in(given)))[:, 0]
+        return values
+
+
+def _start(policy: SmallPolicy) -> None:
+    """Set the initial weights: nearly equal logits, orthogonal recurrent weights."""
+    for name, weight in policy.gru.named_parameters():
+        if name.startswith("weight_hh"):
+            for gate in weight.data.chunk(3):
+                nn.init.orthogonal_(gate)
+        elif name.startswith("bias"):
+            nn.init.zeros_(weight)
+    for layer, gain in ((policy.actor, 0.01), (policy.critic_out, 0.1)):
+        nn.init.orthogonal_(layer.weight, gain)
+        nn.init.zeros_(layer.bias)
+
+
+def policy_in(path: Path) -> SmallPolicy:
+    """Return the policy of a learner's checkpoint, on the CPU. Raises InputError for any other file."""
+    weights = read_torch(path).get("policy")
+    policy = SmallPolicy()
+    try:
+        policy.load_state_dict(weights)  # type: ignore[arg-type]  # checked by PyTorch
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: not a checkpoint of the small policy: {str(error).splitlines()[-1].strip()}"
+        ) from error
+    require_finite(path, policy.state_dict())
+    return policy.eval()
+
+
+# ---- Export
+
+INPUT_NAMES, OUTPUT_NAMES = ("scan", "state", "memory_in"), ("logits", "memory_out")
+NO_DEVIATION = (1.0, 1.0)
+"""Standard deviations [m, rad] without a covariance."""
+MOST_APART = 1e-4
+CHECKED = 20
+"""Largest difference of a logit between ONNX Runtime and PyTorch, and decisions that are compared."""
+
+
+class _Step(nn.Module):
+    """One decision without the critic, tensors in the order of INPUT_NAMES and OUTPUT_NAMES."""
+
+    def __init__(self, policy: SmallPolicy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, scan: Tensor, state: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        return self.policy.step(self.policy.encode(scan, state), memory)
+
+
+class StepEngine:
+    """The policy in PyTorch as `interfaces.Engine`."""
+
+    name = "torch"
+
+    def __init__(self, policy: SmallPolicy) -> None:
+        self._step = _Step(policy)
+
+    def warm_up(self) -> None:
+        """Nothing to warm."""
+
+    def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the outputs by name."""
+        with torch.inference_mode():
+            outputs = self._step(*(torch.from_numpy(tensors[name]) for name in INPUT_NAMES))
+        return {name: output.numpy() for name, output in zip(OUTPUT_NAMES, outputs, strict=True)}
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def exported_parameters(policy: SmallPolicy) -> int:
+    """Return the number of parameters without the critic's."""
+    return parameter_count(policy) - parameter_count(policy.critic_in) - parameter_count(policy.critic_out)
+
+
+def onnx_bytes(policy: SmallPolicy) -> bytes:
+    """Return the ONNX model of one decision of a policy on the CPU, with all weights."""
+    import onnx
+
+    from engines.export.export import OPSET, inline_shared_weights
+
+    zeros = (torch.zeros(1, BINS), torch.zeros(1, STATE), torch.zeros(1, 1, MEMORY))
+    content = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the TorchScript exporter keeps the GRU as one node; it warns of its age
+        torch.onnx.export(
+            _Step(policy).eval(),
+            zeros,
+            content,  # type: ignore[arg-type]  # the TorchScript exporter writes to streams
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(INPUT_NAMES),
+            output_names=list(OUTPUT_NAMES),
+        )
+    proto = onnx.load_from_string(content.getvalue())
+    inline_shared_weights(proto)
+    onnx.checker.check_model(proto)
+    return bytes(proto.SerializeToString())
+
+
+def manifest_of(sha256: str, name: str, extra: Mapping[str, Any]) -> OwnManifest:
+    """Return the manifest.
+
+    sha256: of the model's file; name: of the policy
+    extra:  origin and training; `MANIFEST_FIELDS` in it become fields of the manifest, missing rates are the defaults
+    """
+    parts = [
+        {"name": "goal", "shape": [3], "feed": "goal", "frame": "robot", "fields": ["distance", "cos", "sin"]},
+        {"name": "pose", "shape": [6], "feed": "pose", "fields": ["x", "y", "cos_yaw", "sin_yaw", "v", "w"]},
+        {"name": "sd", "shape": [2], "feed": "pose_sd", "fields": ["position", "yaw"], "absent": list(NO_DEVIATION)},
+        {"name": "set_point", "shape": [2], "feed": "last_action", "fields": ["v", "w"]},
+    ]
+    scan = {"feed": "scan", "unit": "fraction", "max_range_m": 10.0, "inf_value": 1.0, "blind_value": 0.0}
+    rates = RatesSection()
+    usual = {DELAY_TICKS: rates.delay_ticks, CONTROL_HZ: rates.control_hz, MEMORY_RESET_S: None}
+    stated = {**usual, DECISION_HZ: rates.control_hz / rates.ticks_per_decision, **extra}
+    table = {
+        "contract_version": 2,
+        "sha256": sha256,
+        "policy": name,
+        "inputs": [
+            {"name": "scan", "shape": [1, BINS], **scan},
+            {"name": "state", "shape": [1, STATE], "feed": "parts", "parts": parts},
+        ],
+        "memory": [{"input": "memory_in", "output": "memory_out", "shape": [1, 1, MEMORY]}],
+        "action": {"kind": "table", "output": "logits", "twists": [[one.v_mps, one.w_radps] for one in ACTIONS]},
+        **{field: stated.pop(field) for field in MANIFEST_FIELDS},
+        "extra": stated,
+    }
+    return OwnManifest.model_validate(table)
+
+
+def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]) -> Parity:
+    """Write the model and its manifest; return the agreement of ONNX Runtime with PyTorch. The policy stays as it is.
+
+    extra: as in `manifest_of`
+
+    All is checked before old files are replaced.
+    Raises InputError for a model that is too large or cannot be written, DisagreementError for other logits.
+    """
+    from engines.export.export import staged
+
+    on_cpu = copy.deepcopy(policy).cpu().float().eval()
+    if (count := exported_parameters(on_cpu)) > MOST_PARAMETERS:
+        raise InputError(f"{model}: {count} parameters, must be at most {MOST_PARAMETERS}")
+    content = onnx_bytes(on_cpu)
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{model}: {len(content)} bytes, must be at most {MOST_BYTES}")
+    with staged(model) as part:
+        part.write_bytes(content)
+        manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra})
+        save_manifest(part, manifest)
+        return _checked(part, manifest, on_cpu)
+
+
+def _checked(model: Path, manifest: OwnManifest, policy: SmallPolicy) -> Parity:
+    from onboard.drivers.engines.onnx_engine import OnnxEngine
+
+    with contextlib.closing(OnnxEngine(model, threads=1)) as engine:
+        check_engine(model, manifest, engine.inputs, engine.outputs)
+        parity = compare(engine, StepEngine(policy), manifest, steps=CHECKED)
+    if parity.max_logit_difference > MOST_APART:
+        raise DisagreementError(
+            f"{model.name}: not written: its logits differ by up to {parity.max_logit_difference:g} from PyTorch's"
+        )
+    return parity

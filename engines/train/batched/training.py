@@ -1,0 +1,188 @@
+"""A training in the batched world: recurrent PPO, with goals that other processes draw meanwhile."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from engines.cli_options import is_out_of_memory
+from engines.network.policy_checkpoint import load_training, save_training
+from engines.runs.resume import MEND, taken_count
+from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
+from engines.train.batched.config import BatchedSection
+from engines.train.batched.learner import Learner, Settings
+from engines.train.batched.policy import SmallPolicy, policy_in
+from engines.train.batched.world import BatchedWorld, empty_room
+from engines.train.rollout.collector import Rules
+from onboard.values.errors import DriverError, InputError, MissingExtraError
+
+STAGE = "batched"
+NO_NETWORK = "none"
+"""In place of the digest of the network that a stage began with: the seed gives the weights."""
+CELL_M, WARM_LANES = 0.05, 64
+"""Cells and lanes of the room in which a GPU's kernels are compiled while other processes build the floors."""
+
+Report = Callable[[float, Mapping[str, float]], None]
+"""Takes the time that was spent [s], and numbers by name; with `iteration` after each iteration."""
+
+
+class Task(NamedTuple):
+    """What is trained. digest: of all that the checkpoint depends on."""
+
+    section: BatchedSection
+    rules: Rules
+    seed: int
+    digest: str
+
+
+class Spent(NamedTuple):
+    """Time of all calls so far [s]: in all, and in iterations alone."""
+
+    all_s: float = 0.0
+    learning_s: float = 0.0
+
+
+class Trained(NamedTuple):
+    """The policy on the CPU, the decisions that it learned from, the time [s], and the device that made the last."""
+
+    policy: SmallPolicy
+    decisions: int
+    spent_s: float
+    device: str
+
+
+def train(task: Task, folder: Path, device: torch.device, report: Report) -> Trained:
+    """Train until the time is over, on from the checkpoint in `folder` if there is one; return the result.
+
+    Raises OnboardError. The last checkpoint stays, and both devices go on from it.
+    """
+    checkpoint = folder / f"{STAGE}.ckpt"
+    kept = load_training(checkpoint, task.digest, NO_NETWORK)
+    spent = Spent() if kept is None else _spent_in(checkpoint, kept)
+    if kept is None or spent.all_s < task.section.within_s:
+        if device.type == "cuda" and importlib.util.find_spec("numba_cuda") is None:
+            raise MissingExtraError("numba-cuda", "gpu")
+        with _gpu_failure_in_one_line(device, checkpoint):
+            _Run(task, checkpoint, device, report, spent).run(kept)
+    made = load_training(checkpoint, task.digest, NO_NETWORK) or {}
+    return Trained(policy_in(checkpoint), int(made["decisions"]), float(made["spent_s"]), str(made["device"]))
+
+
+class _Run:
+    """One call of a training."""
+
+    def __init__(self, task: Task, checkpoint: Path, device: torch.device, report: Report, spent: Spent) -> None:
+        self._task, self._checkpoint, self._device, self._report = task, checkpoint, device, report
+        self._before, self._began = spent, time.monotonic()
+
+    def run(self, kept: Mapping[str, Any] | None) -> None:
+        """Prepare the world, learn until the time is over, and write the checkpoint."""
+        section, rules = self._task.section, self._task.rules
+        floors = plan_floors(rules.places.maps, section.variants, self._task.seed)
+        # A resumed training draws other goals and drives, on the same floors.
+        seed = self._task.seed
+        seed += 0 if kept is None else taken_count(self._checkpoint, "iteration", kept.get("iteration"))
+        self._report(self._all_s(), {"floors": 0.0})
+        with Generation(rules, floors, seed, section.processes, section.starts) as generation:
+            if self._device.type == "cuda":
+                self._compile()
+            atlas = generation.atlas()
+            self._report(self._all_s(), {"floors": float(len(floors)), "goals": 0.0})
+            goals = generation.goals(at_least=section.first_goals)
+            self._report(self._all_s(), {"goals": float(len(goals))})
+            world = BatchedWorld(
+                rules, section, atlas, goals, section.lanes, seed, self._device, room_for(section, goals)
+            )
+            torch.manual_seed(seed)
+            learner = Learner(world, SmallPolicy(), settings_of(section), self._device)
+            if kept is not None:
+                learner.take(self._checkpoint, kept)
+            self._learn(learner, world, generation if section.processes else None)
+
+    def _learn(self, learner: Learner, world: BatchedWorld, generation: Generation | None) -> None:
+        section, start = self._task.section, time.monotonic()
+        saved, total_s = start, section.within_s - self._all_s() + self._before.learning_s
+        while learner.iteration == 0 or self._all_s() < section.within_s:
+            learning_s = self._before.learning_s + time.monotonic() - start
+            numbers = learner.iterate(min(1.0, learning_s / max(1e-9, total_s)))
+            if generation is not None:
+                world.add_goals(generation.goals())
+            self._report(self._all_s(), {**numbers, "goals": float(world.goals)})
+            if time.monotonic() - saved >= section.saved_s:
+                saved = time.monotonic()
+                self._save(learner, start)
+        self._save(learner, start)
+
+    def _save(self, learner: Learner, start: float) -> None:
+        learning_s = self._before.learning_s + time.monotonic() - start
+        name = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
+        content = {**learner.content(), "spent_s": self._all_s(), "learning_s": learning_s, "device": name}
+        save_training(self._checkpoint, STAGE, self._task.digest, NO_NETWORK, content)
+
+    def _all_s(self) -> float:
+        return self._before.all_s + time.monotonic() - self._began
+
+    def _compile(self) -> None:
+        """Compile the GPU's kernels in an empty room."""
+        section = self._task.section
+        room, goal = empty_room(CELL_M, section.starts)
+        world = BatchedWorld(self._task.rules, section, room, [goal], WARM_LANES, 0, self._device)
+        world.step(torch.zeros(WARM_LANES, dtype=torch.int64, device=self._device))
+        torch.cuda.synchronize()
+
+
+def settings_of(section: BatchedSection) -> Settings:
+    """Return the numbers of PPO."""
+    return Settings(section.horizon, section.minibatches, section.epochs, section.rate, section.entropy)
+
+
+def room_for(section: BatchedSection, goals: list[GoalChunk]) -> tuple[int, int]:
+    """Return how many goals may follow the first ones, and values of their fields: as many as those of the first."""
+    more = max(0, section.most_goals - len(goals)) if section.processes else 0
+    return more, math.ceil(more * sum(goal.field.size for goal in goals) / len(goals))
+
+
+def _spent_in(file: Path, content: Mapping[str, Any]) -> Spent:
+    """Return the times in a checkpoint. Raises InputError."""
+    times: list[float] = []
+    for name in ("spent_s", "learning_s"):
+        found = content.get(name)
+        if not isinstance(found, float) or not 0.0 <= found < math.inf:
+            raise InputError(f"{file}: {name}: expected a number of seconds, found {found!r}; {MEND}")
+        times.append(found)
+    return Spent(*times)
+
+
+# ---- A GPU that fails
+
+GPU_WORDS = ("CUDA", "Cuda", "cuDNN", "CUBLAS", "CUDNN", "AcceleratorError")
+"""Words in the name or text of the errors by which PyTorch and numba-cuda tell that a GPU failed."""
+NUMBA_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+@contextmanager
+def _gpu_failure_in_one_line(device: torch.device, checkpoint: Path) -> Iterator[None]:
+    """Raise DriverError for a GPU that fails, MemoryError where its memory runs out."""
+    try:
+        yield
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        if device.type != "cuda" or is_out_of_memory(error) or not any(word in text for word in GPU_WORDS):
+            raise
+        if NUMBA_MEMORY in text:
+            raise MemoryError(text) from error
+        raise DriverError(f"the GPU failed: {text.splitlines()[0].strip()}; {_way_on(checkpoint)}") from error
+
+
+def _way_on(checkpoint: Path) -> str:
+    """Return what the operator can do after a failed GPU."""
+    if not checkpoint.exists():
+        return "there is no checkpoint yet"
+    return f"the last checkpoint is {checkpoint}: the same command goes on from it, also with --device cpu"

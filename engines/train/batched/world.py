@@ -1,0 +1,348 @@
+"""The batched world: thousands of robots side by side, on a GPU or on the cores of this machine.
+
+The kernels (`lane_kernels.py`) are the same on both. Goals may be added while the lanes drive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from engines.train.batched import lane_kernels as kernels
+from engines.train.batched.atlas import Atlas, GoalChunk
+from engines.train.batched.config import BatchedSection
+from engines.train.batched.lane_kernels import ENDS, Lanes, LaneState, Rules, Site, Views
+from engines.train.batched.learner import Observed, Stepped
+from engines.train.batched.policy import CRITIC_VALUES, STATE
+from engines.train.rollout.collector import Rules as TrainRules
+from hil.drive.fast.limits_kernel import FastLimits
+from hil.drive.fast.robot import table_of
+from hil.drive.fast.tick_state import TickState
+from hil.drive.setting import REACHED_M, goal_tick
+from hil.maps.cell_kernels import chessboard_distance
+from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, TRAINING_FIX_PERIOD_S
+from hil.physics.simulated_base import NS, STEP_NS
+from hil.sensors.direct_scan import looked_at
+from onboard.navigation.arrival import WAIT_S
+from onboard.navigation.ekf import SYSTEMATIC_VARIANCE
+from onboard.policy.contract import ACTIONS
+from onboard.safety.limits import bounds_of
+from onboard.safety.recovery import DISTANCE_SLACK, HELD_S
+from onboard.values.errors import InputError
+from onboard.values.kernel import kernel
+from onboard.values.messages import BINS, Twist
+
+GRADED_STEPS = 4
+"""Steps of the slow zone in the drives with a graded zone."""
+
+
+def _ticks(seconds: float) -> float:
+    return float(math.ceil(seconds * NS / STEP_NS - 1e-9))
+
+
+def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
+    """Return the numbers of the lanes. Raises InputError for a robot that the lanes cannot simulate."""
+    setting, domain, driving = rules.robot, rules.domain, rules.driving
+    config = setting.config
+    goal, recovery, rates = config.goal, config.recovery, config.rates
+    bounds = bounds_of(config.limits, setting.plant, config.robot.footprint, config.odometry.stale_ms)
+    if not config.robot.footprint.is_round or bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
+        raise InputError("the batched world simulates round robots without a ramp in the limits")
+    way_m = recovery.backward_mps * recovery.backward_s
+    return Rules(
+        cell_m=setting.world.cell_m,
+        far_m=config.scan.far_m,
+        every=rates.ticks_per_decision,
+        settled_ticks=float(goal_tick(rates.ticks_per_decision)),
+        swept_m=bounds.swept.radius_m,
+        braking_mps2=bounds.braking_mps2,
+        reaction_s=bounds.reaction_s,
+        contact_s=bounds.time_to_contact_s,
+        tolerance_m=goal.tolerance_m,
+        reached_m=REACHED_M,
+        confidence=goal.arrival_confidence,
+        wait_ticks=_ticks(WAIT_S),
+        rest_mps=goal.rest_mps,
+        rest_radps=goal.rest_radps,
+        rest_decisions=float(goal.rest_decisions),
+        most_ticks=_ticks(driving.max_s),
+        stuck_ticks=_ticks(driving.stuck_s),
+        blocked_ticks=_ticks(recovery.blocked_s),
+        held_ticks=_ticks(HELD_S),
+        backward_mps=recovery.backward_mps,
+        backward_ticks=_ticks(recovery.backward_s),
+        window_ticks=_ticks(recovery.window_s),
+        cool_ticks=_ticks(recovery.cool_down_s),
+        rear_m=recovery.rear_clearance_m + way_m,
+        slack=DISTANCE_SLACK,
+        sd_x=FIX_SD[0],
+        sd_yaw=FIX_SD[2],
+        scale_sd=math.sqrt(SYSTEMATIC_VARIANCE[0, 0]),
+        creep_sd=math.sqrt(SYSTEMATIC_VARIANCE[1, 1]),
+        success=section.reward.success,
+        step=section.reward.step,
+        contact=section.reward.contact,
+        wrong=section.reward.wrong,
+        plant_spread=domain.plant_spread,
+        delay_low=float(domain.delay_ticks[0]),
+        delay_high=float(domain.delay_ticks[1]),
+        drift_low=domain.drift_scale[0],
+        drift_high=domain.drift_scale[1],
+        drift_paper=domain.drift_paper,
+        no_fixes=domain.no_localization,
+        often=domain.often_localized,
+        often_low_s=FIX_PERIOD_S[0],
+        often_high_s=FIX_PERIOD_S[1],
+        seldom_low_s=TRAINING_FIX_PERIOD_S[0],
+        seldom_high_s=TRAINING_FIX_PERIOD_S[1],
+        scan_noise=domain.scan_noise,
+        scan_holes=domain.scan_holes,
+        graded=section.graded,
+    )
+
+
+def _limits_of(rules: TrainRules, steps: int) -> FastLimits:
+    setting = rules.robot
+    section = setting.config.limits.model_copy(update={"slow_steps": steps})
+    bounds = bounds_of(section, setting.plant, setting.config.robot.footprint, setting.config.odometry.stale_ms)
+    return FastLimits(bounds, looked_at(setting.mounts, setting.config.scan))
+
+
+def _ways_of(rules: TrainRules, twists: Sequence[Twist]) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return `Site.ways`, `ring_m` and `ring_mps`. Raises InputError for a robot that does not see where it drives."""
+    ways = np.zeros((2, len(twists), 9))
+    ring_m, ring_mps = np.zeros((2, GRADED_STEPS)), np.zeros((2, GRADED_STEPS))
+    for row, steps in enumerate((rules.robot.config.limits.slow_steps, GRADED_STEPS)):
+        limits = _limits_of(rules, steps)
+        for column, twist in enumerate(twists):
+            if limits.reach_m(twist) is None:
+                raise InputError(f"the batched world needs a view along ({twist.v_mps:g}, {twist.w_radps:g})")
+            found = limits.ways(twist)
+            ways[row, column, : len(found)] = found
+        for index, ring in enumerate(limits.bounds.slow):
+            ring_m[row, index], ring_mps[row, index] = ring.footprint.radius_m, ring.mps
+    return ways, ring_m, ring_mps
+
+
+def _records(row: Any, count: int, align: bool) -> npt.NDArray[np.void]:
+    """Return (count,) equal records. A GPU reads aligned records faster; the fast loop's have no such mark."""
+    kind = np.dtype([(name, np.float64) for name in row._fields], align=align)
+    return np.full(count, np.array(tuple(row), kind), kind)
+
+
+class BatchedWorld:
+    """Lanes of drives. Every goal must be there before the first `step`; later ones join with `add_goals`."""
+
+    def __init__(
+        self, rules: TrainRules, section: BatchedSection, atlas: Atlas, goals: Sequence[GoalChunk], lanes: int,
+        seed: int, device: torch.device, room: tuple[int, int] = (0, 0),
+    ) -> None:  # fmt: skip
+        """lanes: number of drives; room: more goals, and more values of their fields, than `goals` has.
+
+        Raises InputError for a robot that the lanes cannot simulate.
+        """
+        self.lanes, self.device = lanes, device
+        self._rules = rules_of(rules, section)._replace(cell_m=atlas.cell_m)
+        self._backend: Any = _Gpu(device) if device.type == "cuda" else _Cores()
+        self._count, self._filled = 0, 0
+        self._site = self._made_site(rules, atlas, goals, room)
+        self.add_goals(goals)
+        self._lanes = Lanes(*(self._backend.put(one) for one in self._lane_arrays(rules, atlas, seed)))
+        self._tensors = {name: torch.zeros(lanes, device=device) for name in Views._fields}
+        self._tensors["state"] = torch.zeros((lanes, STATE), device=device)
+        self._tensors["critic"] = torch.zeros((lanes, CRITIC_VALUES), device=device)
+        self._scan = torch.zeros((lanes, BINS), device=device)
+        self._views = Views(*(self._backend.view(self._tensors[name]) for name in Views._fields))
+        self._codes = torch.arange(1, len(ENDS) + 1, device=device, dtype=torch.float32)
+        self._totals = torch.zeros(len(ENDS), device=device, dtype=torch.float64)
+        self._paths = torch.zeros(3, device=device, dtype=torch.float64)
+        self._backend.start(lanes, self._count, self._lanes, self._rules, self._site, self._views)
+        self._look()
+
+    def _made_site(self, rules: TrainRules, atlas: Atlas, goals: Sequence[GoalChunk], room: tuple[int, int]) -> Site:
+        setting, put, empty = rules.robot, self._backend.put, self._backend.empty
+        twists = [*ACTIONS, Twist(-setting.config.recovery.backward_mps, 0.0)]
+        most = len(goals) + room[0]
+        self._room = most, sum(goal.field.size for goal in goals) + room[1]
+        ways, ring_m, ring_mps = _ways_of(rules, twists)
+        return Site(
+            gap=put(atlas.gap),
+            by_column=put(atlas.by_column),
+            by_row=put(atlas.by_row),
+            solid=put(atlas.solid),
+            blocked=put(atlas.blocked),
+            blocked_gap=put(atlas.blocked_gap),
+            goals=empty((most, 2), np.float64),
+            windows=empty((most, 5), np.int64),
+            fields=empty((self._room[1],), np.uint16),
+            starts=empty((most, len(goals[0].starts), 3), np.float64),
+            twists=put(np.array([(one.v_mps, one.w_radps) for one in twists])),
+            ways=put(ways),
+            ring_m=put(ring_m),
+            ring_mps=put(ring_mps),
+            seen=put(looked_at(setting.mounts, setting.config.scan)),
+            linear=put(setting.base_plant.linear.as_array()),
+            angular=put(setting.base_plant.angular.as_array()),
+        )
+
+    def _lane_arrays(self, rules: TrainRules, atlas: Atlas, seed: int) -> tuple[npt.NDArray[Any], ...]:
+        count, gpu = self.lanes, self.device.type == "cuda"
+        table = table_of(rules.robot)._replace(grid_x_m=0.0, grid_y_m=0.0, grid_yaw=0.0, cell_m=atlas.cell_m)
+        random = np.random.default_rng(seed).integers(2**63, size=count, dtype=np.uint64) * np.uint64(2)
+        return (
+            _records(TickState(), count, gpu), _records(table, count, gpu), _records(LaneState(), count, gpu),
+            np.zeros((count, 5, 5)), np.zeros((count, 80)), random,
+            np.zeros((count, 7)), np.zeros((count, 7)),
+        )  # fmt: skip
+
+    @property
+    def goals(self) -> int:
+        """Number of goals."""
+        return self._count
+
+    def add_goals(self, goals: Sequence[GoalChunk]) -> None:
+        """Add goals for the next drives. Those beyond the room are left out."""
+        site, put = self._site, self._backend.write
+        for goal in goals:
+            size = goal.field.size
+            if self._count >= self._room[0] or self._filled + size > self._room[1]:
+                return
+            window = np.array([[goal.row, goal.column, *goal.field.shape, self._filled]], np.int64)
+            put(site.fields, self._filled, goal.field.reshape(-1))
+            put(site.goals, self._count, np.array([goal.xy_m]))
+            put(site.windows, self._count, window)
+            put(site.starts, self._count, goal.starts[None])
+            self._count, self._filled = self._count + 1, self._filled + size
+
+    def observe(self) -> Observed:
+        """Return what the policy sees now in each lane."""
+        tensors = self._tensors
+        return Observed(self._scan, tensors["state"], tensors["fresh"] > 0.0, tensors["critic"])
+
+    def step(self, actions: torch.Tensor) -> Stepped:
+        """Give each lane its action, (n,) int64, and advance it to its next decision."""
+        acts = self._backend.view(actions)
+        self._backend.decide(self.lanes, acts, self._count, self._lanes, self._rules, self._site, self._views)
+        self._look()
+        tensors = self._tensors
+        ended = tensors["ended"]
+        done = ended > 0.0
+        self._totals += (ended[:, None] == self._codes).sum(0)
+        at_goal = (ended == kernels.REACHED).to(torch.float64)
+        ratio = at_goal * tensors["length_m"] / torch.maximum(tensors["path_m"], tensors["length_m"]).clamp_min(0.1)
+        fast = at_goal * (tensors["length_m"] / tensors["spent_s"].clamp_min(0.1))
+        self._paths += torch.stack([ratio.sum(), fast.sum(), at_goal.sum()])
+        return Stepped(tensors["reward"], done)
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the last call: drives and their ends; spl; mps: path length over time where reached."""
+        totals, paths = self._totals.tolist(), self._paths.tolist()
+        self._totals.zero_()
+        self._paths.zero_()
+        ends = dict(zip(ENDS, totals, strict=True))
+        drives = sum(ends.values())
+        numbers = {"drives": drives, **{name: value / max(drives, 1.0) for name, value in ends.items()}}
+        return {**numbers, "spl": paths[0] / max(drives, 1.0), "mps": paths[1] / max(paths[2], 1.0)}
+
+    def _look(self) -> None:
+        self._backend.look(self._scan, self._lanes, self._rules, self._site)
+
+
+# ---- Backends: the same kernels on cores and on a GPU
+
+
+@kernel(parallel=True)
+def _start_all(count: int, goals: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    for lane in numba.prange(count):
+        kernels.start(lane, goals, lanes, rules, site, views)
+
+
+@kernel(parallel=True)
+def _decide_all(
+    count: int, actions: npt.NDArray[np.int64], goals: int, lanes: Lanes, rules: Rules, site: Site, views: Views
+) -> None:
+    for lane in numba.prange(count):
+        kernels.decide(lane, actions[lane], goals, lanes, rules, site, views)
+
+
+@kernel(parallel=True)
+def _look_all(scan: npt.NDArray[np.float32], lanes: Lanes, rules: Rules, site: Site) -> None:
+    for lane in numba.prange(scan.shape[0]):
+        for bin in range(scan.shape[1]):
+            scan[lane, bin] = kernels.seen_value(bin, lane, lanes, rules, site)
+
+
+class _Cores:
+    """The kernels on the cores, in numpy's memory."""
+
+    def put(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(array)
+
+    def empty(self, shape: tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
+        return np.empty(shape, kind)
+
+    def view(self, tensor: torch.Tensor) -> npt.NDArray[Any]:
+        return tensor.detach().numpy()
+
+    def write(self, array: npt.NDArray[Any], at: int, values: npt.NDArray[Any]) -> None:
+        array[at : at + len(values)] = values
+
+    def start(self, *arguments: Any) -> None:
+        _start_all(*arguments)
+
+    def decide(self, *arguments: Any) -> None:
+        _decide_all(*arguments)
+
+    def look(self, scan: torch.Tensor, *arguments: Any) -> None:
+        _look_all(scan.numpy(), *arguments)
+
+
+class _Gpu:
+    """The kernels on a GPU, through numba-cuda. Launches follow each other in the order of PyTorch's stream."""
+
+    THREADS = 32
+    """Lanes of a block: few, so that the lanes spread over all multiprocessors."""
+
+    def __init__(self, device: torch.device) -> None:
+        from engines.train.batched.cuda_kernels import CudaKernels
+
+        self._kernels = CudaKernels()
+
+    def put(self, array: npt.NDArray[Any]) -> Any:
+        return self._kernels.cuda.to_device(np.ascontiguousarray(array))
+
+    def empty(self, shape: tuple[int, ...], kind: Any) -> Any:
+        return self._kernels.cuda.device_array(shape, kind)
+
+    def view(self, tensor: torch.Tensor) -> Any:
+        return self._kernels.cuda.as_cuda_array(tensor.detach(), sync=False)
+
+    def write(self, array: Any, at: int, values: npt.NDArray[Any]) -> None:
+        array[at : at + len(values)].copy_to_device(np.ascontiguousarray(values))
+
+    def start(self, count: int, *arguments: Any) -> None:
+        self._kernels.start[-(-count // self.THREADS), self.THREADS](count, *arguments)
+
+    def decide(self, count: int, *arguments: Any) -> None:
+        self._kernels.decide[-(-count // self.THREADS), self.THREADS](count, *arguments)
+
+    def look(self, scan: torch.Tensor, *arguments: Any) -> None:
+        size = scan.numel()
+        self._kernels.look[-(-size // 128), 128](self.view(scan), *arguments)
+
+
+def empty_room(cell_m: float, starts: int) -> tuple[Atlas, GoalChunk]:
+    """Return an atlas of one empty room of 8 m, and a goal in it: enough to compile the kernels."""
+    cells = round(8.0 / cell_m)
+    walls = np.zeros((cells, cells), np.bool_)
+    walls[[0, -1]] = walls[:, [0, -1]] = True
+    gap, masks = chessboard_distance(walls), np.zeros((cells, cells // 64 + 2), np.uint64)
+    atlas = Atlas(cell_m, gap, masks, masks.copy(), walls, walls.copy(), gap.copy(), np.zeros((1, 2), np.int64))
+    field = np.zeros((cells // 2, cells // 2), np.uint16)
+    return atlas, GoalChunk(0, (4.0, 4.0), 0, 0, field, np.tile([3.0, 3.0, 1.5], (starts, 1)))

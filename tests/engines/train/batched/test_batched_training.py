@@ -1,0 +1,194 @@
+"""A training in the batched world from the command: it resumes, exports, and says what is wrong in one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from engines.__main__ import main
+from engines.network.policy_checkpoint import load_training, save_training
+from engines.train import stages
+from engines.train.batched import training
+from engines.train.batched.learner import Learner
+from engines.train.batched.training import Task, room_for
+from engines.train.config import rules_of
+from onboard.policy.manifest import load_manifest
+from onboard.values.errors import DriverError, MissingExtraError
+from tests.rigs.train_rig import BATCHED, BATCHED_RECIPE, batched, journal_rows
+
+RECIPE = [part for key, value in BATCHED.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+CUDA = torch.device("cuda")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["train", "--config", str(BATCHED_RECIPE), *RECIPE, *arguments])
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """Return the folder of a training of at least one iteration, whose time is over."""
+    folder = tmp_path_factory.mktemp("training") / "run"
+    first = run("--out", str(folder), "--set", "batched.within_s=0.1")
+    assert first.exit_code == 0, first.output
+    assert first.stdout == f"{folder / 'policy.onnx'}\n"
+    return folder
+
+
+def test_it_makes_a_model_that_says_how_it_was_trained(out):
+    told = load_manifest(out / "policy.onnx").extra["training"]
+    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 0, "cpu")
+    assert told["digest"] == batched().digest("batched")
+    assert told["decisions"] == 64
+    assert told["seconds"] > 0.1
+
+
+def test_it_goes_on_for_as_long_as_it_is_given_and_without_work_once_it_is_over(out):
+    before = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    longer = ("--out", str(out), "--set", f"batched.within_s={before['spent_s'] + 1e-3}")
+    assert run(*longer).exit_code == 0
+    after = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    assert run(*longer).exit_code == 0
+    again = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    assert after["spent_s"] > before["spent_s"]
+    assert after["learning_s"] - before["learning_s"] < after["spent_s"] - before["spent_s"]
+    assert (again["spent_s"], again["iteration"]) == (after["spent_s"], after["iteration"])
+
+
+def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeypatch):
+    learn, made = Learner.iterate, []
+
+    def stopped(learner, progress):
+        if len(made) in (1, 3):
+            made.append(None)
+            raise KeyboardInterrupt
+        made.append(progress)
+        return learn(learner, progress)
+
+    monkeypatch.setattr(Learner, "iterate", stopped)
+    arguments = ("--out", str(tmp_path), "--set", "batched.within_s=60")
+    for iterations in (1, 2):
+        ended = run(*arguments)
+        assert (ended.exit_code, ended.stdout) == (130, "")
+        assert ended.stderr == f"stopped; the same command goes on at the last checkpoint in {tmp_path}\n"
+        kept = load_training(tmp_path / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+        assert (kept["iteration"], kept["decisions"]) == (iterations, 64 * iterations)
+    assert made[0] < made[2] < 1.0
+    rows = [json.loads(row) for row in journal_rows(tmp_path)]
+    assert [(row["stage"], row["step"], row["call"]) for row in rows] == [("batched", 1, 1), ("batched", 2, 2)]
+    assert rows[1]["rate"] < rows[0]["rate"]
+    assert not (tmp_path / "policy.onnx").exists()
+
+
+#   arguments                               what the line says
+WRONG = [
+    (["--set", "batched.lanes=0"],          "--set batched.lanes: Input should be greater than or equal to 1 (is 0)"),
+    (["--set", "network.size=tiny"],        "[network] is not used with [batched]: leave it out"),
+    (["--until", "imitation"],              "--until imitation: a training with [batched] has no such option"),
+    (["--init", "onboard-v1"],              "--init onboard-v1: a training with [batched] has no such option"),
+    (["--map", "apartment"],                     "places.maps: apartment belongs to the test split"),
+    (["--map", "atlantis"],                 "map atlantis: no such map"),
+    (["--set", "batched.lanes=9"],          "made with another configuration"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "line"), WRONG)
+def test_what_is_wrong_is_said_in_one_line(out, arguments, line):
+    before = (out / "batched.ckpt").read_bytes()
+    result = run("--out", str(out), *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (told,) = result.stderr.splitlines()
+    assert told.startswith("error: ")
+    assert line in told
+    assert (out / "batched.ckpt").read_bytes() == before
+
+
+def test_a_checkpoint_with_impossible_times_is_refused(tmp_path):
+    save_training(
+        tmp_path / "batched.ckpt", "batched", batched().digest("batched"), training.NO_NETWORK, {"spent_s": -1.0}
+    )
+    result = run("--out", str(tmp_path))
+    assert result.stderr == (
+        f"error: {tmp_path}/batched.ckpt: spent_s: expected a number of seconds, found -1.0; give another --out, or "
+        "remove it\n"
+    )
+
+
+# ---- A GPU, which this machine need not have
+
+
+def task() -> Task:
+    config = batched()
+    assert config.batched is not None
+    return Task(config.batched, rules_of(config), 0, config.digest("batched"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_is_refused(tmp_path):
+    result = run("--out", str(tmp_path), "--device", "cuda")
+    assert result.stderr == "error: --device cuda: PyTorch finds no CUDA device here\n"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is not None, reason="numba-cuda is installed")
+def test_without_numba_cuda_the_extra_is_named(tmp_path):
+    with pytest.raises(MissingExtraError, match=r"^numba-cuda is not installed: pip install 'onboard\[gpu\]'$"):
+        training.train(task(), tmp_path, CUDA, lambda *_: None)
+
+
+class CudaAPIError(Exception):
+    """Named as numba-cuda's, which does not derive from RuntimeError."""
+
+
+#   error in the middle of a training                                 error that is raised in its place
+FAILURES = [
+    (CudaAPIError("[700] Call to cuMemcpyDtoH results in\nX"),        DriverError),
+    (RuntimeError("CUDA error: unspecified launch failure\nFor"),     DriverError),
+    (torch.AcceleratorError("CUDA error: an illegal access"),         DriverError),
+    (CudaAPIError("[2] results in CUDA_ERROR_OUT_OF_MEMORY"),         MemoryError),
+    (torch.OutOfMemoryError("CUDA out of memory."),                   torch.OutOfMemoryError),
+    (ZeroDivisionError("division by zero"),                           ZeroDivisionError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("failure", "raised"), FAILURES)
+def test_a_gpu_that_fails_names_the_checkpoint_that_the_cpu_goes_on_from(out, monkeypatch, failure, raised):
+    def fails(*_):
+        raise failure
+
+    monkeypatch.setattr(training._Run, "run", fails)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    given = task()._replace(section=task().section.model_copy(update={"within_s": 1e6}))
+    with pytest.raises(raised) as told:
+        training.train(given, out, CUDA, lambda *_: None)
+    if raised is DriverError:
+        assert str(told.value).startswith(f"the GPU failed: {type(failure).__name__}: ")
+        assert str(told.value).endswith(
+            f"; the last checkpoint is {out}/batched.ckpt: the same command goes on from it, also with --device cpu"
+        )
+        assert "\n" not in str(told.value)
+
+
+def test_a_gpu_that_fails_before_the_first_checkpoint_says_so(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("CUDA error: no kernel image is available")
+
+    monkeypatch.setattr(training._Run, "run", fails)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(DriverError, match=r"; there is no checkpoint yet$"):
+        training.train(task(), tmp_path, CUDA, lambda *_: None)
+
+
+def test_the_room_for_fields_follows_from_the_first_goals(monkeypatch):
+    class Goal:
+        def __init__(self, size):
+            self.field = torch.zeros(size).numpy()
+
+    section = task().section
+    goals = [Goal(10), Goal(20)]
+    assert room_for(section, goals) == (0, 0)
+    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 5}), goals) == (3, 45)
+    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 1}), goals) == (0, 0)
+    assert stages.MODEL == "policy.onnx"

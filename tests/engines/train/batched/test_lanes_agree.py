@@ -1,0 +1,268 @@
+"""Lanes of the batched world against the fast loop and the definitions: the same robot, limits, filter and scan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from engines.train.batched import lane_kernels as kernels
+from engines.train.batched.atlas import Atlas, Generation, GoalChunk, plan_floors
+from engines.train.batched.lane_kernels import ENDS
+from engines.train.batched.policy import manifest_of
+from engines.train.batched.world import BatchedWorld
+from engines.train.config import rules_of
+from engines.train.rollout.collector import Rules, plain_robot
+from engines.train.rollout.places import Building, make_building
+from engines.train.rollout.vector_env import FRESH, MADE, DeferredInference, ExternalPolicy
+from hil.drive.fast.drive import FastDrive
+from hil.drive.fast.ekf_kernel import correct_fast
+from hil.drive.fast.limits_kernel import FastLimits
+from hil.drive.fast.tick_state import NEVER, TickState, records_of
+from hil.physics.free_space import Episode
+from hil.sensors.direct_scan import ScanCaster, looked_at
+from onboard.navigation.arrival import within
+from onboard.policy.contract import ACTIONS, STOP_ACTION
+from onboard.policy.encode import memory_size, tensors
+from onboard.safety.limits import bounds_of
+from onboard.values.errors import InputError
+from onboard.values.geometry import compose
+from onboard.values.messages import Pose, Twist
+from tests.rigs.train_rig import batched
+
+CPU = torch.device("cpu")
+LANES, DECISIONS = 64, 120
+MOVES = [action for action in range(len(ACTIONS)) if action != STOP_ACTION]
+POSE_M, SCAN_M, MOST_BINS = 1e-3, 0.01, 2
+
+
+@cache
+def site() -> tuple[Rules, Building, Atlas, list[GoalChunk]]:
+    """Return a furnished depot with goals, and a robot without drift and scan noise."""
+    config = batched(places__furniture=1.0, batched__graded=0.0)
+    rules = plain_robot(rules_of(config))
+    rules = replace(rules, domain=rules.domain.model_copy(update={"drift_scale": (0.0, 0.0), "drift_paper": 0.0}))
+    floors = plan_floors(rules.places.maps, 1, 0)
+    with Generation(rules, floors, 0, 0, 8) as generation:
+        atlas, goals = generation.atlas(), generation.goals(at_least=6)
+    return rules, make_building(rules.places, *floors[0], rules.robot), atlas, goals
+
+
+def world_of(lanes: int = LANES, seed: int = 1, *, fixes: bool = True) -> BatchedWorld:
+    rules, _, atlas, goals = site()
+    rules = replace(rules, domain=rules.domain.model_copy(update={"no_localization": 0.0 if fixes else 1.0}))
+    section = batched(batched__graded=0.0).batched
+    assert section is not None
+    return BatchedWorld(rules, section, atlas, goals, lanes, seed, CPU)
+
+
+def in_map(x_m: float, y_m: float, yaw_rad: float) -> Pose:
+    """Return a pose of the atlas in the map frame."""
+    _, building, atlas, _ = site()
+    world, (row, column) = building.setting.world, atlas.corners[0]
+    return compose(world.map_from_grid, Pose(x_m - column * world.cell_m, y_m - row * world.cell_m, yaw_rad))
+
+
+def apart(scan: np.ndarray, other: np.ndarray) -> int:
+    """Return in how many bins two scans differ. A rounding error of the pose can show a bin another cell."""
+    return int((10.0 * np.abs(scan - other) > SCAN_M).sum())
+
+
+class Twin:
+    """The drive of the fast loop that begins where a lane does."""
+
+    def __init__(self, world: BatchedWorld, lane: int, *, fixes: bool = True) -> None:
+        _, building, _, goals = site()
+        self.state, self.more = world._lanes.states[lane], world._lanes.more[lane]
+        goal = in_map(*goals[int(self.more["goal"])].xy_m, 0.0)
+        senses = replace(building.setting.senses, drift_scale=0.0, localization=fixes)
+        setting = replace(building.setting, senses=senses, limits=True)
+        episode = Episode(in_map(self.state["x_m"], self.state["y_m"], self.state["yaw"]), (goal.x_m, goal.y_m), 1.0)
+        self.inference = DeferredInference()
+        self.drive = FastDrive(setting, building.course, episode, ExternalPolicy(None, False), 1, 180.0, self.inference)
+        self.drive.begin()
+
+    def follow(self) -> None:
+        """Drive to the lane's decision."""
+        while self.inference.pending is None and not self.drive.ended() and self.drive.robot.tick < self.state["tick"]:
+            self.drive.advance()
+
+    def leaves(self) -> bool:
+        """Return whether the two may differ from now on.
+
+        The recovery reads the filter, whose fixes have other noise in the lane, and a lane's goal is never occupied.
+        """
+        if self.drive.ended() == "goal is occupied":
+            return True
+        tried = max(self.more[f"try_{number}"] for number in range(3)) > NEVER
+        return bool(tried or self.drive._recovery.tries_ns or self.drive._recovery.backing is not None)
+
+    def differences(self, scan: np.ndarray) -> tuple[float, int]:
+        """Return how far the poses are apart [m], and the number of bins that are."""
+        pose, found = in_map(self.state["x_m"], self.state["y_m"], self.state["yaw"]), self.drive.robot.pose
+        assert self.inference.pending is not None, self.drive.ended()
+        seen = tensors(self.inference.pending[1], FRESH, MADE)["scan"][0, 0]
+        return math.hypot(pose.x_m - found.x_m, pose.y_m - found.y_m), apart(scan, seen)
+
+
+def test_lanes_drive_as_the_fast_loop_does():
+    world, rng = world_of(), np.random.default_rng(0)
+    twins = {lane: Twin(world, lane) for lane in range(LANES)}
+    actions, ends, compared, differing = np.zeros(LANES, np.int64), [], 0, 0
+    for _ in range(DECISIONS):
+        observed = world.observe()
+        for lane, twin in list(twins.items()):
+            twin.follow()
+            if twin.leaves():
+                del twins[lane]
+                continue
+            apart_m, bins = twin.differences(observed.scan[lane].numpy())
+            assert (apart_m < POSE_M, bins <= MOST_BINS) == (True, True), (lane, apart_m, bins)
+            compared, differing = compared + 1, differing + bins
+        actions = np.where(rng.random(LANES) < 0.8, actions, rng.choice(MOVES, LANES))
+        for lane, twin in twins.items():
+            twin.inference.answer(int(actions[lane]))
+        ended = world.step(torch.from_numpy(actions)).done.numpy()
+        for lane in [lane for lane in twins if ended[lane]]:
+            ends.append(ENDS[int(world._tensors["ended"][lane]) - 1])
+            del twins[lane]
+    assert compared > 3000, compared
+    assert differing < 1e-4 * 180 * compared
+    assert {*ends} <= {"contact", "stuck"}
+
+
+def test_the_runtime_gives_the_policy_the_state_that_it_learned_from():
+    world, rng = world_of(fixes=False), np.random.default_rng(3)
+    twins = {lane: Twin(world, lane, fixes=False) for lane in range(LANES)}
+    manifest = manifest_of("0" * 64, "test", {})
+    memory, compared = np.zeros(memory_size(manifest), np.float32), 0
+    for _ in range(40):
+        observed = world.observe()
+        for lane, twin in list(twins.items()):
+            twin.follow()
+            if twin.leaves():
+                del twins[lane]
+                continue
+            assert twin.inference.pending is not None
+            given = tensors(twin.inference.pending[1], memory, manifest)
+            np.testing.assert_allclose(observed.state[lane].numpy(), given["state"][0], rtol=0.0, atol=1e-4)
+            assert apart(observed.scan[lane].numpy(), given["scan"][0]) <= MOST_BINS
+            compared += 1
+        actions = rng.choice(MOVES, LANES)
+        for lane, twin in twins.items():
+            twin.inference.answer(int(actions[lane]))
+        for lane in np.flatnonzero(world.step(torch.from_numpy(actions)).done.numpy()):
+            twins.pop(int(lane), None)
+    assert compared > 1000, compared
+
+
+def placed(world: BatchedWorld, rng: np.random.Generator) -> list[Pose]:
+    """Put the newest scan of each lane to a random pose in free space; return the poses in the map frame."""
+    _, _, atlas, _ = site()
+    free = np.argwhere(~atlas.blocked)
+    poses = []
+    for state in world._lanes.states:
+        row, column = free[rng.integers(len(free))]
+        x_m, y_m = (column + rng.random()) * atlas.cell_m, (row + rng.random()) * atlas.cell_m
+        state["seen_x_m"], state["seen_y_m"], state["seen_yaw"] = x_m, y_m, rng.uniform(-math.pi, math.pi)
+        poses.append(in_map(x_m, y_m, state["seen_yaw"]))
+    return poses
+
+
+def scans_m(poses: list[Pose]) -> list[np.ndarray]:
+    _, building, _, _ = site()
+    scan = building.course.scan
+    caster = ScanCaster(building.setting.world, scan.z_min_m, scan.z_max_m)
+    seen = looked_at(building.setting.mounts, building.setting.config.scan)
+    return [np.where(seen, caster.cast(pose), np.inf).astype(np.float32) for pose in poses]
+
+
+def test_the_scan_of_the_atlas_is_that_of_its_floor():
+    world = world_of(256)
+    poses = placed(world, np.random.default_rng(1))
+    world._look()
+    _, building, _, _ = site()
+    seen = looked_at(building.setting.mounts, building.setting.config.scan)
+    expected = np.array([np.where(seen, np.minimum(scan, 10.0) / 10.0, 0.0) for scan in scans_m(poses)])
+    np.testing.assert_allclose(world.observe().scan.numpy(), expected, rtol=0.0, atol=1e-6)
+
+
+def test_the_limits_let_pass_what_the_fast_loop_lets_pass():
+    world = world_of(64)
+    _, building, _, _ = site()
+    setting = building.setting
+    bounds = bounds_of(setting.config.limits, setting.plant, setting.config.robot.footprint, 200.0)
+    fast = FastLimits(bounds, looked_at(setting.mounts, setting.config.scan))
+    twists = [*ACTIONS, Twist(-setting.config.recovery.backward_mps, 0.0)]
+    slowed = 0
+    for lane, scan_m in enumerate(scans_m(placed(world, np.random.default_rng(2)))):
+        state, table = world._lanes.states[lane], world._lanes.tables[lane]
+        for row, twist in enumerate(twists):
+            part = kernels.limited_part(state, table, row, 0, world._rules, world._site)
+            passed = fast.limited(scan_m, twist)
+            near = pytest.approx((passed.v_mps, passed.w_radps), abs=1e-5)
+            assert (part * twist.v_mps, part * twist.w_radps) == near, (lane, row)
+            slowed += passed != twist
+    assert slowed > 100
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fix_corrects_as_in_the_fast_loop(seed):
+    rng = np.random.default_rng(seed)
+    root = rng.uniform(-0.3, 0.3, (5, 5))
+    covariance, variance = root @ root.T + 1e-4 * np.eye(5), np.array([0.01, 0.01, 0.003])
+    fix = (12.0 + rng.uniform(-0.4, 0.4), -3.0 + rng.uniform(-0.4, 0.4), 3.1 + rng.uniform(-0.3, 0.3))
+    ours, theirs = (records_of(TickState(filter_x_m=12.0, filter_y_m=-3.0, filter_yaw=3.1)) for _ in range(2))
+    after, expected = covariance.copy(), covariance.copy()
+    correct_fast(theirs, expected, *fix, variance)
+    kernels.correct(ours[0], after, np.empty(80), *fix, variance[0], variance[2])
+    np.testing.assert_allclose(after, expected, rtol=0.0, atol=1e-10)
+    for name in ("filter_x_m", "filter_y_m", "filter_yaw", "scale", "creep"):
+        assert ours[name][0] == pytest.approx(theirs[name][0], abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_confidence_of_an_arrival_is_the_runtimes(seed):
+    rng = np.random.default_rng(seed)
+    root = np.zeros((5, 5))
+    root[:2, :2] = rng.uniform(-0.3, 0.3, (2, 2))
+    covariance, (x, y) = root @ root.T, rng.uniform(-0.2, 0.2, 2)
+    assert kernels.within(x, y, covariance, 0.3) == pytest.approx(within((x, y), covariance, 0.3), abs=1e-12)
+
+
+def test_the_path_left_is_read_from_the_field_of_the_goal():
+    world = world_of(1)
+    _, _, atlas, goals = site()
+    state, more = world._lanes.states[0], world._lanes.more[0]
+    for number, goal in enumerate(goals):
+        more["goal"] = float(number)
+        for x_m, y_m, length_m in goal.starts:
+            state["x_m"], state["y_m"] = x_m, y_m
+            left_m = kernels.field_m(state, more, world._rules, world._site)
+            assert left_m == pytest.approx(length_m, abs=0.15)
+            row = (math.floor(y_m / atlas.cell_m) - goal.row) // 2
+            column = (math.floor(x_m / atlas.cell_m) - goal.column) // 2
+            assert left_m == goal.field[row, column] * kernels.FIELD_M
+    more["left_m"], state["x_m"], state["y_m"] = 7.0, 0.0, 0.0
+    assert kernels.field_m(state, more, world._rules, world._site) == 7.0  # the last known one, where there is no path
+
+
+def test_goals_beyond_the_room_are_left_out():
+    world = world_of(1)
+    _, _, _, goals = site()
+    world.add_goals(goals)
+    assert world.goals == len(goals)
+
+
+def test_a_robot_that_lanes_cannot_simulate_is_refused():
+    rules, _, atlas, goals = site()
+    limits = rules.robot.config.limits.model_copy(update={"acceleration_mps2": 1.0})
+    config = rules.robot.config.model_copy(update={"limits": limits})
+    section = batched().batched
+    assert section is not None
+    with pytest.raises(InputError, match="the batched world simulates round robots without a ramp in the limits"):
+        BatchedWorld(replace(rules, robot=replace(rules.robot, config=config)), section, atlas, goals, 1, 0, CPU)

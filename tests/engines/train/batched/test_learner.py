@@ -1,0 +1,171 @@
+"""The learner: its packed unroll, its estimates, its checkpoint, and that it learns."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from engines.train.batched import learner as learning
+from engines.train.batched.learner import Learner, Observed, Rollout, Settings, Stepped, runs_of
+from engines.train.batched.policy import CRITIC_VALUES, MEMORY, STATE, SmallPolicy
+from onboard.values.errors import InputError, OnboardError
+from onboard.values.messages import BINS
+
+CPU = torch.device("cpu")
+SETTINGS = Settings(horizon=12, minibatches=3, epochs=2, rate=3e-3, entropy=0.003)
+LENGTH = 3
+
+
+class Recall:
+    """Drives of `LENGTH` decisions: the first scan shows a sign, and the last action must name it."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes, self._at, self._sign = lanes, 0, torch.zeros(lanes, dtype=torch.int64)
+        self._draw()
+
+    def _draw(self) -> None:
+        self._sign = torch.randint(0, 2, (self.lanes,))
+
+    def observe(self) -> Observed:
+        shown = self._sign.float() if self._at == 0 else torch.full((self.lanes,), 0.5)
+        state = torch.zeros(self.lanes, STATE)
+        state[:, 0] = float(self._at)
+        fresh = torch.full((self.lanes,), self._at == 0)
+        return Observed(shown[:, None].repeat(1, BINS), state, fresh, torch.zeros(self.lanes, CRITIC_VALUES))
+
+    def step(self, actions: Tensor) -> Stepped:
+        last = self._at == LENGTH - 1
+        reward = (actions == self._sign).float() if last else torch.zeros(self.lanes)
+        self._at = 0 if last else self._at + 1
+        if last:
+            self._draw()
+        return Stepped(reward, torch.full((self.lanes,), last))
+
+    def stats(self) -> dict[str, float]:
+        return {}
+
+
+class Ragged(Recall):
+    """Drives that end at random, for runs of different lengths."""
+
+    def observe(self) -> Observed:
+        fresh = torch.rand(self.lanes) < 0.3
+        return Observed(
+            torch.rand(self.lanes, BINS), torch.randn(self.lanes, STATE), fresh, torch.randn(self.lanes, CRITIC_VALUES)
+        )
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def test_the_packed_unroll_equals_the_steps():
+    learner = Learner(Ragged(7), SmallPolicy(), SETTINGS, CPU)
+    learner.drive()
+    learner.drive()  # begins with memories that are not 0
+    rollout, policy = learner.rollout, learner.policy
+    runs = runs_of(rollout.fresh, torch.tensor([5, 0, 3]))
+    with torch.no_grad():
+        packed = learner.unrolled(runs)
+        memory, expected = rollout.memory, torch.zeros(SETTINGS.horizon, 7, MEMORY)
+        for at in range(SETTINGS.horizon):
+            memory = memory * ~rollout.fresh[at][None, :, None]
+            expected[at], memory = policy.remember(policy.encode(rollout.scan[at].float(), rollout.state[at]), memory)
+    assert sorted(runs.rows.tolist()) == sorted(at * 7 + lane for at in range(SETTINGS.horizon) for lane in (0, 3, 5))
+    torch.testing.assert_close(packed, expected.flatten(0, 1)[runs.rows], rtol=1e-4, atol=1e-5)
+
+
+def test_advantages_are_those_of_a_loop():
+    horizon, lanes, gamma, lam = 9, 4, 0.9, 0.8
+    rollout, last = Rollout(horizon, lanes, CPU), torch.randn(lanes)
+    rollout.reward.normal_()
+    rollout.value.normal_()
+    rollout.done.copy_(torch.rand(horizon, lanes) < 0.3)
+    rollout.estimate(last, gamma, lam)
+    for lane in range(lanes):
+        later = 0.0
+        for at in reversed(range(horizon)):
+            after = float(last[lane] if at + 1 == horizon else rollout.value[at + 1, lane])
+            left = 0.0 if rollout.done[at, lane] else gamma
+            surprise = float(rollout.reward[at, lane]) + left * after - float(rollout.value[at, lane])
+            later = surprise + lam * left * later
+            assert float(rollout.advantage[at, lane]) == pytest.approx(later, abs=1e-5)
+            assert float(rollout.returns[at, lane]) == pytest.approx(later + float(rollout.value[at, lane]), abs=1e-5)
+
+
+def test_it_learns_a_task_that_needs_memory():
+    torch.set_num_threads(1)
+    settings = Settings(horizon=2 * LENGTH, minibatches=4, epochs=2, rate=3e-3, entropy=0.003)
+    learner = Learner(Recall(128), SmallPolicy(), settings, CPU)
+    named = (LENGTH * learner.iterate(0.0)["reward"] for _ in range(40))
+    assert any(share > 0.9 for share in named)  # without memory at most half of the signs are named
+
+
+#   progress   rate     bonus
+SCHEDULE = [
+    (0.0,      3e-3,    0.003),
+    (0.5,      1.65e-3, 0.00165),
+    (1.0,      3e-4,    0.0003),
+    (2.0,      3e-4,    0.0003),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("progress", "rate", "entropy"), SCHEDULE)
+def test_rate_and_bonus_fall_to_a_tenth(progress, rate, entropy):
+    assert SETTINGS.at(progress) == pytest.approx((rate, entropy))
+
+
+def test_a_checkpoint_is_gone_on_with(tmp_path):
+    first = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    first.iterate(0.0)
+    torch.save(first.content(), tmp_path / "a.ckpt")
+    second = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    second.take(tmp_path / "a.ckpt", torch.load(tmp_path / "a.ckpt", weights_only=True))
+    assert (second.iteration, second.decisions) == (1, 72)
+    assert torch.equal(second.returns.moments, first.returns.moments)
+    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(first.optimizer.state[one]["exp_avg_sq"], second.optimizer.state[other]["exp_avg_sq"])
+
+
+#   entry         what is there           what is said of it
+DAMAGED = [
+    ("returns",   torch.ones(2),          "returns: expected 3 finite numbers; give another --out, or remove it"),
+    ("returns",   torch.full((3,), math.nan), "returns: expected 3 finite numbers"),
+    ("iteration", -1,                     "iteration: expected a whole number, 0 or more, found -1"),
+    ("decisions", None,                   "decisions: expected a whole number, 0 or more, found None"),
+    ("policy",    None,                   "policy: expected a table, found NoneType"),
+    ("optimizer", 3,                      "optimizer: expected a table, found int"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("entry", "found", "line"), DAMAGED)
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, entry, found, line):
+    learner = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/a\.ckpt: {line}"):
+        learner.take(tmp_path / "a.ckpt", {**learner.content(), entry: found})
+
+
+def test_numbers_that_are_not_finite_end_it():
+    learner = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    with torch.no_grad():
+        learner.policy.critic_out.bias.fill_(torch.inf)
+    with pytest.raises(OnboardError, match=r"^iteration 0: .*value_loss.* not finite; go on from a checkpoint$"):
+        learner.iterate(0.0)
+
+
+def test_more_minibatches_than_lanes_are_refused():
+    with pytest.raises(InputError, match=r"^minibatches 3: must be 1 to the number of lanes, 2$"):
+        Learner(Recall(2), SmallPolicy(), SETTINGS, CPU)
+
+
+def test_actions_are_drawn_by_their_probability():
+    logits = torch.log(torch.tensor([[0.7, 0.2, 0.1]])).repeat(20_000, 1)
+    action, logp = learning.sampled(logits)
+    shares = torch.bincount(action, minlength=3) / len(action)
+    torch.testing.assert_close(shares, torch.tensor([0.7, 0.2, 0.1]), rtol=0.0, atol=0.02)
+    torch.testing.assert_close(logp, logits[0][action])
