@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from engines.train.batched import lane_kernels as kernels
+from engines.train.batched import lane_sight as sight
+from engines.train.batched.lane_sight import FANS
 
 vars(np).setdefault("row_stack", np.vstack)  # numba-cuda up to 0.30 still names it
 cuda: Any = importlib.import_module("numba.cuda")
@@ -21,11 +23,36 @@ def start(count: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any)
         kernels.start(lane, goals, lanes, rules, site, views)
 
 
-def decide(count: Any, actions: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any) -> None:
-    """Advance each lane to its next decision."""
+def give(count: Any, actions: Any, lanes: Any) -> None:
+    """Give each lane its action."""
     lane = cuda.grid(1)
     if lane < count:
-        kernels.decide(lane, actions[lane], goals, lanes, rules, site, views)
+        kernels.give(lane, actions[lane], lanes)
+
+
+def live(count: Any, looked: Any, lanes: Any, rules: Any, site: Any) -> None:
+    """Advance each lane by one tick."""
+    lane = cuda.grid(1)
+    if lane < count:
+        kernels.live(lane, looked, lanes, rules, site)
+
+
+def near(count: Any, lanes: Any, rules: Any, site: Any) -> None:
+    """Find what the obstacles near by allow; a thread for each fan of each lane."""
+    index = cuda.grid(1)
+    if index < count * FANS:
+        lane, fan = index // FANS, index % FANS
+        if lanes.more[lane].asks != 0.0:
+            speed_mps, free_m = sight.near(lane, fan, lanes, rules, site)
+            cuda.atomic.min(lanes.near, (lane, 0), speed_mps)
+            cuda.atomic.min(lanes.near, (lane, 1), free_m)
+
+
+def finish(count: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any) -> None:
+    """Write the rewards and views of all lanes at their next decision."""
+    lane = cuda.grid(1)
+    if lane < count:
+        kernels.finish(lane, goals, lanes, rules, site, views)
 
 
 def look(scan: Any, lanes: Any, rules: Any, site: Any) -> None:
@@ -33,7 +60,7 @@ def look(scan: Any, lanes: Any, rules: Any, site: Any) -> None:
     index = cuda.grid(1)
     if index < scan.shape[0] * scan.shape[1]:
         lane, bin = index // scan.shape[1], index % scan.shape[1]
-        scan[lane, bin] = kernels.seen_value(bin, lane, lanes, rules, site)
+        scan[lane, bin] = sight.seen_value(bin, lane, lanes, rules, site)
 
 
 class CudaKernels:
@@ -44,4 +71,5 @@ class CudaKernels:
     def __init__(self) -> None:
         # the empty room in which they are compiled has few lanes
         warnings.filterwarnings("ignore", "Grid size .* will likely result in GPU under-utilization")
-        self.start, self.decide, self.look = (cuda.jit(one) for one in (start, decide, look))
+        self.start, self.give, self.live = (cuda.jit(one) for one in (start, give, live))
+        self.near, self.finish, self.look = (cuda.jit(one) for one in (near, finish, look))

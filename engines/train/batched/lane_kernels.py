@@ -5,258 +5,59 @@ that both worlds agree; `numba.cuda` compiles the same functions for a GPU (`wor
 the fast loop: people, missing cameras, late fixes, outliers of fixes, and goals that are occupied. A contact ends the
 drive.
 
+`lane_values.py` has the values, `lane_sight.py` what a lane sees.
+
 tests/engines/train/batched/test_lanes_agree.py compares a lane with a drive of the fast loop.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from hil.drive.fast.limits_kernel import REACH, ZONES, cells_may_bind, travel_m
+from engines.train.batched.lane_sight import is_clear
+from engines.train.batched.lane_values import (
+    BACK,
+    CONTACT,
+    FIELD_M,
+    GAVE_UP,
+    LIMITS,
+    NOWHERE,
+    REACHED,
+    REAR,
+    SIM_STEP_S,
+    SPEED,
+    STOPPED,
+    STUCK,
+    TIME,
+    TURN_ACTION,
+    WHOLE,
+    Floats,
+    Lanes,
+    Rules,
+    Site,
+    Views,
+    Words,
+    normal,
+    uniform,
+)
+from hil.drive.fast.limits_kernel import REACH
 from hil.drive.fast.tick_kernels import FIRST_TICK, composed, report, roll_on, turned, watch, wrapped
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
-from hil.physics.simulated_base import STEP_NS
-from hil.sensors.direct_scan_kernels import FAN, empty_length, sector_length
 from onboard.config.plant_model import step_axis
 from onboard.navigation.arrival import LEAST_SD_M, NODES, SD_RANGE, WEIGHTS
 from onboard.navigation.fix_gating import GATE
-from onboard.perception.collision import UNIT
-from onboard.perception.kernels import EDGES
-from onboard.policy.contract import ACTIONS, STOP_ACTION
-from onboard.values.clock import NS_PER_S
+from onboard.policy.contract import STOP_ACTION
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Twist
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Gaps = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
-Records = npt.NDArray[np.void]
-
-SIM_STEP_S = STEP_NS / NS_PER_S
-HALF, WHOLE = 0.5 * math.pi, 2.0 * math.pi
-TURN_ACTION, BACK = ACTIONS.index(Twist(0.0, 1.0)), len(ACTIONS)
-"""The turn in place of a held stop (A5), and the row of `Atlas.ways` for backing off."""
 DRIFT_SD = math.sqrt(DRIFT_COVARIANCE[0][0])
 DRIFT_BOTH = DRIFT_COVARIANCE[0][1] / DRIFT_SD
 DRIFT_REST = math.sqrt(DRIFT_COVARIANCE[1][1] - DRIFT_BOTH * DRIFT_BOTH)
 """Cholesky factor of the drift's covariance."""
-NOWHERE, FIELD_M = 65535, 0.002
-"""Value of a distance field where there is no path, and its unit [m]."""
 NEAR_M = 2.0
 """A stop elsewhere costs less within this distance of the goal."""
-
-REACHED, STOPPED, TIME, STUCK, CONTACT, GAVE_UP, SPEED = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0
-"""Ends of a drive: at the goal by a stop, by a stop elsewhere, by either timeout, by a contact, blocked, or refused."""
-ENDS = ("reached", "stopped", "time", "stuck", "contact", "gave_up", "speed")
-
-
-class LaneState(NamedTuple):
-    """Values of a lane beside `TickState` and `TickTable`. Ticks may be `NEVER`.
-
-    goal:       index of the goal; began: tick in which it came
-    action:     the set point, as an index of the actions
-    pending, due: the action of the newest decision, and the tick in which it acts
-    command_v, command_w: the command in force, after the limits
-    asked:      row of `ways` for which the limits ran last
-    delay:      ticks from sensing to acting
-    stops:      stop actions in a row; held: tick of the first held arrival
-    next_fix:   tick of the next fix; fix_low_s, fix_high_s: limits of the time between fixes
-    backing, backing_m: tick and path length at which a backing off began
-    rested:     tick in which the last one ended; try_0, try_1, try_2: ticks in which the last three began
-    fresh:      whether the memory is reset before the next decision
-    left_m:     path length left; length_m: of the whole drive
-    steps:      0 or 1: the row of the slow zone's rings
-    drift, noise, holes: of this drive, as in `DomainSection`
-    """
-
-    goal: float = 0.0
-    began: float = NEVER
-    action: float = float(STOP_ACTION)
-    pending: float = float(STOP_ACTION)
-    due: float = NEVER
-    command_v: float = 0.0
-    command_w: float = 0.0
-    asked: float = NEVER
-    delay: float = 3.0
-    stops: float = 0.0
-    held: float = NEVER
-    next_fix: float = NEVER
-    fix_low_s: float = 1.0
-    fix_high_s: float = 2.0
-    backing: float = NEVER
-    backing_m: float = 0.0
-    rested: float = NEVER
-    try_0: float = NEVER
-    try_1: float = NEVER
-    try_2: float = NEVER
-    fresh: float = 1.0
-    left_m: float = 0.0
-    length_m: float = 0.0
-    steps: float = 0.0
-    drift: float = 1.0
-    noise: float = 0.0
-    holes: float = 0.0
-
-
-class Rules(NamedTuple):
-    """Numbers that all lanes share. Times in ticks have the suffix _ticks.
-
-    A drive's plant, delay, drift, fixes and scan faults are drawn as `domain_randomization.draw_sample` draws them.
-    """
-
-    cell_m: float
-    far_m: float
-    every: int
-    settled_ticks: float
-    swept_m: float
-    braking_mps2: float
-    reaction_s: float
-    contact_s: float
-    tolerance_m: float
-    reached_m: float
-    confidence: float
-    wait_ticks: float
-    rest_mps: float
-    rest_radps: float
-    rest_decisions: float
-    most_ticks: float
-    stuck_ticks: float
-    blocked_ticks: float
-    held_ticks: float
-    backward_mps: float
-    backward_ticks: float
-    window_ticks: float
-    cool_ticks: float
-    rear_m: float
-    slack: float
-    sd_x: float
-    sd_yaw: float
-    scale_sd: float
-    creep_sd: float
-    success: float
-    step: float
-    contact: float
-    wrong: float
-    plant_spread: float
-    delay_low: float
-    delay_high: float
-    drift_low: float
-    drift_high: float
-    drift_paper: float
-    no_fixes: float
-    often: float
-    often_low_s: float
-    often_high_s: float
-    seldom_low_s: float
-    seldom_high_s: float
-    scan_noise: float
-    scan_holes: float
-    graded: float
-
-
-class Site(NamedTuple):
-    """Arrays that all lanes read: the atlas (`atlas.py`), goals, and the limits of the robot.
-
-    goals:   (goals, 2) x, y [m]; windows: (goals, 5) first row and column, rows, columns, first value in `fields`
-    fields:  distance fields in half resolution, one after the other [`FIELD_M`]
-    starts:  (goals, n, 3) x, y, path length [m]
-    twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.Ways`, zeros where nothing can bind
-    ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
-    seen:    (180,) bins in view
-    linear, angular: (7,) the configured plant
-    """
-
-    gap: Gaps
-    by_column: Words
-    by_row: Words
-    solid: Bools
-    blocked: Bools
-    blocked_gap: Gaps
-    goals: Floats
-    windows: npt.NDArray[np.int64]
-    fields: npt.NDArray[np.uint16]
-    starts: Floats
-    twists: Floats
-    ways: Floats
-    ring_m: Floats
-    ring_mps: Floats
-    seen: Bools
-    linear: Floats
-    angular: Floats
-
-
-class Lanes(NamedTuple):
-    """Arrays of the lanes. states, tables, more: `TickState`, `TickTable`, `LaneState`; covariance: (n, 5, 5)."""
-
-    states: Records
-    tables: Records
-    more: Records
-    covariance: Floats
-    scratch: Floats
-    random: Words
-    linear: Floats
-    angular: Floats
-
-
-class Views(NamedTuple):
-    """What a call returns for each lane.
-
-    state:   (n, 13) as in `policy.py`; critic: (n, 6) what only the critic sees
-    reward, ended: (n,) of the step; ended: a value of `ENDS`, from 1, or 0
-    spent_s, length_m, path_m: (n,) of the drive that ended
-    """
-
-    state: npt.NDArray[np.float32]
-    critic: npt.NDArray[np.float32]
-    reward: npt.NDArray[np.float32]
-    fresh: npt.NDArray[np.float32]
-    ended: npt.NDArray[np.float32]
-    spent_s: npt.NDArray[np.float32]
-    length_m: npt.NDArray[np.float32]
-    path_m: npt.NDArray[np.float32]
-
-
-# ---- Random numbers: splitmix64 (Steele et al., 2014), a generator for each lane
-
-GOLDEN, MIX_A, MIX_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
-
-
-@kernel
-def mixed(value: np.uint64) -> np.uint64:
-    """Return a hash of 64 bits."""
-    value = (value ^ (value >> S30)) * MIX_A
-    value = (value ^ (value >> S27)) * MIX_B
-    last: np.uint64 = value ^ (value >> S31)
-    return last
-
-
-@kernel
-def fraction_of(value: np.uint64) -> float:
-    """Return the upper 53 bits as a number in [0, 1)."""
-    return float(value >> S11) * (1.0 / 9007199254740992.0)
-
-
-@kernel
-def uniform(random: Words, lane: int, low: float, high: float) -> float:
-    """Return a number drawn from [low, high)."""
-    random[lane] += GOLDEN
-    return low + (high - low) * fraction_of(mixed(random[lane]))
-
-
-@kernel
-def normal(random: Words, lane: int) -> float:
-    """Return a number drawn from the standard normal distribution."""
-    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random, lane, 0.0, 1.0)))
-    return radius * math.cos(uniform(random, lane, 0.0, WHOLE))
-
 
 # ---- Base, wheels and fixes
 
@@ -366,129 +167,16 @@ def correct(
             covariance[row, column] = 0.5 * (scratch[20 + 5 * row + column] + scratch[20 + 5 * column + row])
 
 
-# ---- Scans
+# ---- Recovery, arrival, end of a drive
 
 
 @kernel
-def sector_m(
-    bin: int, x: float, y: float, c: float, s: float, empty: float, radius: float, cell_m: float, site: Site
-) -> float:
-    """Return the range of one bin [m], inf beyond `radius`. x, y, empty, radius in cells; c, s: of the heading."""
-    ax, ay = c * EDGES[bin, 0] - s * EDGES[bin, 1], s * EDGES[bin, 0] + c * EDGES[bin, 1]
-    bx, by = c * EDGES[bin + 1, 0] - s * EDGES[bin + 1, 1], s * EDGES[bin + 1, 0] + c * EDGES[bin + 1, 1]
-    if abs(ax + bx) >= abs(ay + by):
-        return cell_m * sector_length(x, y, ax, ay, bx, by, empty, radius, site.by_column, site.gap.T)
-    return cell_m * sector_length(y, x, ay, ax, by, bx, empty, radius, site.by_row, site.gap)
-
-
-@kernel
-def fan_cells(first: int, x: float, y: float, c: float, s: float, radius: float, site: Site) -> float:
-    """Return a distance up to which the `FAN` bins from `first` are empty [cells]."""
-    ax, ay = c * EDGES[first, 0] - s * EDGES[first, 1], s * EDGES[first, 0] + c * EDGES[first, 1]
-    last = first + FAN
-    bx, by = c * EDGES[last, 0] - s * EDGES[last, 1], s * EDGES[last, 0] + c * EDGES[last, 1]
-    if abs(ax + bx) >= abs(ay + by):
-        return empty_length(x, y, ax, ay, bx, by, radius, site.gap.T)
-    return empty_length(y, x, ay, ax, by, bx, radius, site.gap)
-
-
-@kernel
-def seen_value(bin: int, lane: int, lanes: Lanes, rules: Rules, site: Site) -> float:
-    """Return a value of the policy's scan: the range over `far_m`, 1 where nothing was seen, 0 where nothing looks."""
-    if not site.seen[bin]:
-        return 0.0
-    s, m = lanes.states[lane], lanes.more[lane]
-    x, y, cell_m = s.seen_x_m / rules.cell_m, s.seen_y_m / rules.cell_m, rules.cell_m
-    c, n = math.cos(s.seen_yaw), math.sin(s.seen_yaw)
-    far_m = sector_m(bin, x, y, c, n, 0.0, rules.far_m / cell_m, cell_m, site)
-    first = mixed(lanes.random[lane] + np.uint64(bin + 1) * MIX_A)
-    if not far_m <= rules.far_m or fraction_of(first) < m.holes:
-        return 1.0
-    second, third = mixed(first + GOLDEN), mixed(first + GOLDEN + GOLDEN)
-    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(WHOLE * fraction_of(third))
-    noisy_m: float = far_m * (1.0 + m.noise * error)
-    return min(max(noisy_m, 0.0), rules.far_m) / rules.far_m
-
-
-# ---- Limits, recovery, arrival
-
-
-@kernel
-def limited_part(s: Any, k: Any, row: int, steps: int, rules: Rules, site: Site) -> float:
-    """Return the part of the command of a row of `ways` that the limits let pass, by the newest scan."""
-    ways = site.ways[steps, row]
-    reach_m = ways[REACH]
-    if reach_m == 0.0:
-        return 1.0
-    if not cells_may_bind(s.seen_x_m, s.seen_y_m, s.seen_yaw, ways, k.cell_m, site.solid, site.gap):
-        return 1.0
-    v, w = ways[0], ways[1]
-    stop_m = contact_m = slow_mps = math.inf
-    x, y, c, n = s.seen_x_m / k.cell_m, s.seen_y_m / k.cell_m, math.cos(s.seen_yaw), math.sin(s.seen_yaw)
-    for first in range(0, BINS, FAN):
-        empty = fan_cells(first, x, y, c, n, reach_m / k.cell_m, site)
-        if empty * k.cell_m > reach_m:
-            continue
-        for i in range(first, first + FAN):
-            if not site.seen[i]:
-                continue
-            far_m = sector_m(i, x, y, c, n, empty, reach_m / k.cell_m, k.cell_m, site)
-            if far_m <= reach_m:
-                ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
-                # A point whose straight way is longer than a zone's way cannot bind.
-                if far_m - ways[ZONES] <= ways[ZONES + 1]:
-                    stop_m = min(stop_m, travel_m(ahead, aside, v, w, ways[ZONES]))
-                if ways[ZONES + 2] > 0.0 and far_m - ways[ZONES + 2] <= ways[ZONES + 3]:
-                    for ring in range(site.ring_m.shape[1]):
-                        radius_m = site.ring_m[steps, ring]
-                        if radius_m > 0.0 and travel_m(ahead, aside, v, w, radius_m) <= ways[ZONES + 3]:
-                            slow_mps = min(slow_mps, site.ring_mps[steps, ring])
-                if far_m - ways[ZONES + 4] <= ways[ZONES + 5]:
-                    contact_m = min(contact_m, travel_m(ahead, aside, v, w, ways[ZONES + 4]))
-    lost = rules.braking_mps2 * rules.reaction_s
-    allowed = min(math.sqrt(lost * lost + 2.0 * rules.braking_mps2 * stop_m) - lost, slow_mps)
-    if ways[ZONES + 4] > 0.0:
-        allowed = min(allowed, contact_m / rules.contact_s)
-    return 1.0 if abs(v) <= allowed else allowed / abs(v)
-
-
-@kernel
-def rear_free_m(s: Any, k: Any, rules: Rules, site: Site) -> float:
-    """Return how far the robot may go straight back by the newest scan, at most what a whole try needs [m]."""
-    most_m = rules.rear_m + 0.1
-    free_m = most_m
-    radius_m = most_m + rules.swept_m
-    x, y, c, n = s.seen_x_m / k.cell_m, s.seen_y_m / k.cell_m, math.cos(s.seen_yaw), math.sin(s.seen_yaw)
-    for i in range(BINS):
-        if site.seen[i] and UNIT[i, 0] < 0.0:
-            far_m = sector_m(i, x, y, c, n, 0.0, radius_m / k.cell_m, k.cell_m, site)
-            if far_m <= radius_m:
-                free_m = min(free_m, travel_m(UNIT[i, 0] * far_m, UNIT[i, 1] * far_m, -1.0, 0.0, rules.swept_m))
-    return free_m
-
-
-@kernel
-def begin_try(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> bool:
-    """Begin to back off, count a try that cannot begin, or return False: the recovery gives up (R2, R5, R7, R9)."""
-    if m.try_0 != NEVER and s.tick - m.try_0 < rules.window_ticks:
-        return False
-    m.try_0, m.try_1, m.try_2 = m.try_1, m.try_2, s.tick
-    s.blocked = s.place = NEVER
-    if rear_free_m(s, k, rules, site) < rules.rear_m:
-        m.rested = s.tick
-        return True
-    m.backing, m.backing_m = s.tick, s.travelled_m
-    return True
-
-
-@kernel
-def recover(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> bool:
-    """Run the recovery in this tick; return False where it gives up."""
+def recover(s: Any, m: Any, rules: Rules) -> bool:
+    """Run the recovery in this tick; return False where it gives up (R9). A try asks for the space behind first."""
     if m.backing != NEVER:
         backed_m = s.travelled_m - m.backing_m
         way_m = rules.backward_mps * rules.backward_ticks * SIM_STEP_S
-        over = s.tick - m.backing >= rules.backward_ticks or backed_m >= rules.slack * way_m
-        if over:
+        if s.tick - m.backing >= rules.backward_ticks or backed_m >= rules.slack * way_m:
             m.backing, m.rested, m.fresh = NEVER, s.tick, 1.0
         m.action, m.due, m.stops = float(STOP_ACTION), NEVER, 0.0
         s.blocked = s.place = NEVER
@@ -498,7 +186,20 @@ def recover(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> bool:
     cooling = m.rested != NEVER and s.tick - m.rested < rules.cool_ticks
     if cooling or not (long or held):
         return True
-    return bool(begin_try(s, k, m, rules, site))
+    if m.try_0 != NEVER and s.tick - m.try_0 < rules.window_ticks:
+        return False
+    m.try_0, m.try_1, m.try_2 = m.try_1, m.try_2, s.tick
+    m.rested = s.tick
+    s.blocked = s.place = NEVER
+    m.asks = float(int(m.asks) | REAR)
+    return True
+
+
+@kernel
+def begin_try(s: Any, m: Any, free_m: float, rules: Rules) -> None:
+    """Back off if the space behind is free (R5); a try that cannot begin counts as a try (R7)."""
+    if free_m >= rules.rear_m:
+        m.backing, m.backing_m = s.tick, s.travelled_m
 
 
 @kernel
@@ -601,33 +302,58 @@ def field_m(s: Any, m: Any, rules: Rules, site: Site) -> float:
 
 
 @kernel
-def limit(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> None:
-    """Set the command in force: the set point or the recovery's, after the limits."""
-    row = BACK if m.backing != NEVER else int(m.action)
-    if row == m.asked and s.seen_tick != s.tick:
-        return
-    part = limited_part(s, k, row, int(m.steps), rules, site)
-    m.asked = float(row)
+def command(m: Any, row: int, part: float, site: Site) -> None:
+    """Set the command in force: a part of the command of a row of `ways`."""
     m.command_v, m.command_w = part * site.twists[row, 0], part * site.twists[row, 1]
 
 
 @kernel
-def advance(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> float:
-    """Advance a lane to its next decision; return how the drive ended, 0 if it goes on."""
-    for _ in range(rules.every):
-        tick(s, k, m, lane, lanes, rules, site)
-        if s.tick == m.due:
-            act(s, k, m, lanes.covariance[lane], rules)
-        end = judged(s, k, m, rules, site)
-        if end != 0.0:
-            return end
-        if not recover(s, k, m, rules, site):
-            return GAVE_UP
-        limit(s, k, m, rules, site)
-        k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
-        if int(s.tick) % rules.every == 0:
-            return 0.0
-    return 0.0
+def ask_limits(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Let the limits judge the set point, or the recovery's command, where it or the scan is new."""
+    row = BACK if m.backing != NEVER else int(m.action)
+    if row == m.asked and s.seen_tick != s.tick:
+        return
+    m.asked = float(row)
+    reach_m = site.ways[int(m.steps), row, REACH]
+    if reach_m == 0.0 or is_clear(s, reach_m + rules.cell_m, rules, site):
+        command(m, row, 1.0, site)
+        return
+    m.asks = float(int(m.asks) | LIMITS)
+
+
+@kernel
+def heed(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Take up what the look at the obstacles near by found."""
+    asks = int(m.asks)
+    m.asks = 0.0
+    if asks & LIMITS:
+        row, speed_mps = int(m.asked), lanes.near[lane, 0]
+        wanted_mps = abs(site.twists[row, 0])
+        command(m, row, 1.0 if wanted_mps <= speed_mps else speed_mps / wanted_mps, site)
+    if asks & REAR:
+        begin_try(s, m, lanes.near[lane, 1], rules)
+
+
+@kernel
+def live(lane: int, looked: bool, lanes: Lanes, rules: Rules, site: Site) -> None:
+    """Advance a lane by one tick. looked: whether `near` has run since the last call; else a lane asks again."""
+    s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
+    if m.end != 0.0:
+        return
+    if looked:
+        heed(s, m, lane, lanes, rules, site)
+    tick(s, k, m, lane, lanes, rules, site)
+    if s.tick == m.due:
+        act(s, k, m, lanes.covariance[lane], rules)
+    m.end = judged(s, k, m, rules, site)
+    if m.end == 0.0 and not recover(s, m, rules):
+        m.end = GAVE_UP
+    if m.end != 0.0:
+        m.asks = 0.0
+        return
+    ask_limits(s, m, lane, lanes, rules, site)
+    lanes.near[lane, 0] = lanes.near[lane, 1] = math.inf
+    k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
 
 
 @kernel
@@ -668,6 +394,7 @@ def clear(s: Any, k: Any, m: Any) -> None:
     s.place_x_m = s.place_y_m = s.refused = s.seen_tick = s.halt = s.reported_touching = 0.0
     k.driving, k.wanted_v, k.wanted_w, k.anchored = NEVER, 0.0, 0.0, 0.0
     m.action = m.pending = float(STOP_ACTION)
+    m.asks = 0.0
     m.due = m.asked = m.held = m.backing = m.rested = m.try_0 = m.try_1 = m.try_2 = NEVER
     m.command_v = m.command_w = m.stops = 0.0
     m.fresh = 1.0
@@ -708,7 +435,9 @@ def settle(s: Any, k: Any, m: Any, lane: int, fixes: bool, lanes: Lanes, rules: 
     k.start_x_m, k.start_y_m, k.start_yaw = -(c * x + n * y), n * x - c * y, wrapped(-yaw)
     k.driving = s.best = m.began = s.tick
     s.best_m = math.hypot(k.goal_x_m, k.goal_y_m)
-    advance(s, k, m, lane, lanes, rules, site)
+    m.end = 0.0
+    while int(s.tick) % rules.every != 0:
+        live(lane, False, lanes, rules, site)
 
 
 @kernel
@@ -737,16 +466,22 @@ def show(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Si
 
 
 @kernel
-def decide(lane: int, action: int, count: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
-    """Give a lane its action, advance it to its next decision, in this drive or the next, and write the views."""
-    s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
+def give(lane: int, action: int, lanes: Lanes) -> None:
+    """Give a lane its action. It has no effect while the robot backs off."""
+    s, m = lanes.states[lane], lanes.more[lane]
+    m.sensed, m.end = s.tick, 0.0
     if m.backing == NEVER:
         m.fresh = 0.0
         m.pending, m.due = float(action), s.tick + m.delay
-    before_m, before = m.left_m, s.tick
-    end = advance(s, k, m, lane, lanes, rules, site)
+
+
+@kernel
+def finish(lane: int, count: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    """Write the reward and the views of a lane at its next decision, in this drive or in the next."""
+    s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
+    before_m, end = m.left_m, m.end
     m.left_m = field_m(s, m, rules, site)
-    reward = before_m - m.left_m - rules.step * (s.tick - before) / rules.every
+    reward = before_m - m.left_m - rules.step * (s.tick - m.sensed) / rules.every
     if end == REACHED:
         reward += rules.success
     elif end == CONTACT:

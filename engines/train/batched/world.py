@@ -15,14 +15,17 @@ import numpy.typing as npt
 import torch
 
 from engines.train.batched import lane_kernels as kernels
+from engines.train.batched import lane_sight as sight
 from engines.train.batched.atlas import Atlas, GoalChunk
 from engines.train.batched.config import BatchedSection
-from engines.train.batched.lane_kernels import ENDS, Lanes, LaneState, Rules, Site, Views
+from engines.train.batched.lane_sight import FANS
+from engines.train.batched.lane_values import ENDS, REACHED, Lanes, LaneState, Rules, Site, Views
 from engines.train.batched.learner import Observed, Stepped
 from engines.train.batched.policy import CRITIC_VALUES, STATE
 from engines.train.rollout.collector import Rules as TrainRules
 from hil.drive.fast.limits_kernel import FastLimits
 from hil.drive.fast.robot import table_of
+from hil.drive.fast.tick_kernels import FIRST_TICK
 from hil.drive.fast.tick_state import TickState
 from hil.drive.setting import REACHED_M, goal_tick
 from hil.maps.cell_kernels import chessboard_distance
@@ -107,6 +110,16 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
     )
 
 
+def looks_of(rules: TrainRules) -> frozenset[int]:
+    """Return the ticks after a decision in which a lane may ask for the obstacles near by: a new scan, or an action."""
+    rates, senses, (low, high) = rules.robot.config.rates, rules.robot.senses, rules.domain.delay_ticks
+    ticks = range(1, rates.ticks_per_decision + 1)
+    whole = rates.ticks_per_decision % senses.depth_every == 0
+    return frozenset(
+        one for one in ticks if not whole or (one - FIRST_TICK) % senses.depth_every == 0 or low <= one <= high
+    )
+
+
 def _limits_of(rules: TrainRules, steps: int) -> FastLimits:
     setting = rules.robot
     section = setting.config.limits.model_copy(update={"slow_steps": steps})
@@ -149,6 +162,7 @@ class BatchedWorld:
         """
         self.lanes, self.device = lanes, device
         self._rules = rules_of(rules, section)._replace(cell_m=atlas.cell_m)
+        self._looks = looks_of(rules)
         self._backend: Any = _Gpu(device) if device.type == "cuda" else _Cores()
         self._count, self._filled = 0, 0
         self._site = self._made_site(rules, atlas, goals, room)
@@ -197,7 +211,7 @@ class BatchedWorld:
         random = np.random.default_rng(seed).integers(2**63, size=count, dtype=np.uint64) * np.uint64(2)
         return (
             _records(TickState(), count, gpu), _records(table, count, gpu), _records(LaneState(), count, gpu),
-            np.zeros((count, 5, 5)), np.zeros((count, 80)), random,
+            np.zeros((count, 5, 5)), np.zeros((count, 80)), np.zeros((count, 2)), random,
             np.zeros((count, 7)), np.zeros((count, 7)),
         )  # fmt: skip
 
@@ -227,14 +241,21 @@ class BatchedWorld:
 
     def step(self, actions: torch.Tensor) -> Stepped:
         """Give each lane its action, (n,) int64, and advance it to its next decision."""
-        acts = self._backend.view(actions)
-        self._backend.decide(self.lanes, acts, self._count, self._lanes, self._rules, self._site, self._views)
+        backend, parts = self._backend, (self._lanes, self._rules, self._site)
+        backend.give(self.lanes, backend.view(actions), self._lanes)
+        looked = False
+        for tick in range(1, self._rules.every + 1):
+            backend.live(self.lanes, looked, *parts)
+            looked = tick in self._looks
+            if looked:
+                backend.near(self.lanes, *parts)
+        backend.finish(self.lanes, self._count, *parts, self._views)
         self._look()
         tensors = self._tensors
         ended = tensors["ended"]
         done = ended > 0.0
         self._totals += (ended[:, None] == self._codes).sum(0)
-        at_goal = (ended == kernels.REACHED).to(torch.float64)
+        at_goal = (ended == REACHED).to(torch.float64)
         ratio = at_goal * tensors["length_m"] / torch.maximum(tensors["path_m"], tensors["length_m"]).clamp_min(0.1)
         fast = at_goal * (tensors["length_m"] / tensors["spent_s"].clamp_min(0.1))
         self._paths += torch.stack([ratio.sum(), fast.sum(), at_goal.sum()])
@@ -264,18 +285,44 @@ def _start_all(count: int, goals: int, lanes: Lanes, rules: Rules, site: Site, v
 
 
 @kernel(parallel=True)
-def _decide_all(
-    count: int, actions: npt.NDArray[np.int64], goals: int, lanes: Lanes, rules: Rules, site: Site, views: Views
-) -> None:
+def _give_all(count: int, actions: npt.NDArray[np.int64], lanes: Lanes) -> None:
     for lane in numba.prange(count):
-        kernels.decide(lane, actions[lane], goals, lanes, rules, site, views)
+        kernels.give(lane, actions[lane], lanes)
+
+
+@kernel(parallel=True)
+def _live_all(count: int, looked: bool, lanes: Lanes, rules: Rules, site: Site) -> None:
+    for lane in numba.prange(count):
+        kernels.live(lane, looked, lanes, rules, site)
+
+
+@kernel
+def _near_lane(lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    if lanes.more[lane].asks == 0.0:
+        return
+    for fan in range(FANS):
+        speed_mps, free_m = sight.near(lane, fan, lanes, rules, site)
+        lanes.near[lane, 0] = min(lanes.near[lane, 0], speed_mps)
+        lanes.near[lane, 1] = min(lanes.near[lane, 1], free_m)
+
+
+@kernel(parallel=True)
+def _near_all(count: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+    for lane in numba.prange(count):
+        _near_lane(lane, lanes, rules, site)
+
+
+@kernel(parallel=True)
+def _finish_all(count: int, goals: int, lanes: Lanes, rules: Rules, site: Site, views: Views) -> None:
+    for lane in numba.prange(count):
+        kernels.finish(lane, goals, lanes, rules, site, views)
 
 
 @kernel(parallel=True)
 def _look_all(scan: npt.NDArray[np.float32], lanes: Lanes, rules: Rules, site: Site) -> None:
     for lane in numba.prange(scan.shape[0]):
         for bin in range(scan.shape[1]):
-            scan[lane, bin] = kernels.seen_value(bin, lane, lanes, rules, site)
+            scan[lane, bin] = sight.seen_value(bin, lane, lanes, rules, site)
 
 
 class _Cores:
@@ -296,8 +343,17 @@ class _Cores:
     def start(self, *arguments: Any) -> None:
         _start_all(*arguments)
 
-    def decide(self, *arguments: Any) -> None:
-        _decide_all(*arguments)
+    def give(self, *arguments: Any) -> None:
+        _give_all(*arguments)
+
+    def live(self, *arguments: Any) -> None:
+        _live_all(*arguments)
+
+    def near(self, *arguments: Any) -> None:
+        _near_all(*arguments)
+
+    def finish(self, *arguments: Any) -> None:
+        _finish_all(*arguments)
 
     def look(self, scan: torch.Tensor, *arguments: Any) -> None:
         _look_all(scan.numpy(), *arguments)
@@ -327,14 +383,26 @@ class _Gpu:
         array[at : at + len(values)].copy_to_device(np.ascontiguousarray(values))
 
     def start(self, count: int, *arguments: Any) -> None:
-        self._kernels.start[-(-count // self.THREADS), self.THREADS](count, *arguments)
+        self._kernels.start[self._blocks(count)](count, *arguments)
 
-    def decide(self, count: int, *arguments: Any) -> None:
-        self._kernels.decide[-(-count // self.THREADS), self.THREADS](count, *arguments)
+    def give(self, count: int, *arguments: Any) -> None:
+        self._kernels.give[self._blocks(count)](count, *arguments)
+
+    def live(self, count: int, *arguments: Any) -> None:
+        self._kernels.live[self._blocks(count)](count, *arguments)
+
+    def near(self, count: int, *arguments: Any) -> None:
+        self._kernels.near[-(-count * FANS // 128), 128](count, *arguments)
+
+    def finish(self, count: int, *arguments: Any) -> None:
+        self._kernels.finish[self._blocks(count)](count, *arguments)
 
     def look(self, scan: torch.Tensor, *arguments: Any) -> None:
         size = scan.numel()
         self._kernels.look[-(-size // 128), 128](self.view(scan), *arguments)
+
+    def _blocks(self, count: int) -> tuple[int, int]:
+        return -(-count // self.THREADS), self.THREADS
 
 
 def empty_room(cell_m: float, starts: int) -> tuple[Atlas, GoalChunk]:

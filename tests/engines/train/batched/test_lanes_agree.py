@@ -12,7 +12,8 @@ import torch
 
 from engines.train.batched import lane_kernels as kernels
 from engines.train.batched.atlas import Atlas, Generation, GoalChunk, plan_floors
-from engines.train.batched.lane_kernels import ENDS
+from engines.train.batched.lane_sight import FANS, allowed_mps
+from engines.train.batched.lane_values import ENDS, FIELD_M
 from engines.train.batched.policy import manifest_of
 from engines.train.batched.world import BatchedWorld
 from engines.train.config import rules_of
@@ -21,10 +22,11 @@ from engines.train.rollout.places import Building, make_building
 from engines.train.rollout.vector_env import FRESH, MADE, DeferredInference, ExternalPolicy
 from hil.drive.fast.drive import FastDrive
 from hil.drive.fast.ekf_kernel import correct_fast
-from hil.drive.fast.limits_kernel import FastLimits
+from hil.drive.fast.limits_kernel import REACH, FastLimits
 from hil.drive.fast.tick_state import NEVER, TickState, records_of
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import ScanCaster, looked_at
+from hil.sensors.direct_scan_kernels import FAN
 from onboard.navigation.arrival import within
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.policy.encode import memory_size, tensors
@@ -191,6 +193,15 @@ def test_the_scan_of_the_atlas_is_that_of_its_floor():
     np.testing.assert_allclose(world.observe().scan.numpy(), expected, rtol=0.0, atol=1e-6)
 
 
+def part_of(world: BatchedWorld, state: np.void, row: int) -> float:
+    """Return the part of a command that the limits let pass, by the fans of the newest scan."""
+    wanted_mps = abs(float(world._site.twists[row, 0]))
+    if world._site.ways[0, row, REACH] == 0.0:
+        return 1.0
+    speeds = [allowed_mps(state, fan * FAN, row, 0, world._rules, world._site) for fan in range(FANS)]
+    return min(1.0, min(speeds) / wanted_mps)
+
+
 def test_the_limits_let_pass_what_the_fast_loop_lets_pass():
     world = world_of(64)
     _, building, _, _ = site()
@@ -200,9 +211,9 @@ def test_the_limits_let_pass_what_the_fast_loop_lets_pass():
     twists = [*ACTIONS, Twist(-setting.config.recovery.backward_mps, 0.0)]
     slowed = 0
     for lane, scan_m in enumerate(scans_m(placed(world, np.random.default_rng(2)))):
-        state, table = world._lanes.states[lane], world._lanes.tables[lane]
+        state = world._lanes.states[lane]
         for row, twist in enumerate(twists):
-            part = kernels.limited_part(state, table, row, 0, world._rules, world._site)
+            part = part_of(world, state, row)
             passed = fast.limited(scan_m, twist)
             near = pytest.approx((passed.v_mps, passed.w_radps), abs=1e-5)
             assert (part * twist.v_mps, part * twist.w_radps) == near, (lane, row)
@@ -246,7 +257,7 @@ def test_the_path_left_is_read_from_the_field_of_the_goal():
             assert left_m == pytest.approx(length_m, abs=0.15)
             row = (math.floor(y_m / atlas.cell_m) - goal.row) // 2
             column = (math.floor(x_m / atlas.cell_m) - goal.column) // 2
-            assert left_m == goal.field[row, column] * kernels.FIELD_M
+            assert left_m == goal.field[row, column] * FIELD_M
     more["left_m"], state["x_m"], state["y_m"] = 7.0, 0.0, 0.0
     assert kernels.field_m(state, more, world._rules, world._site) == 7.0  # the last known one, where there is no path
 
