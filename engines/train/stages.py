@@ -26,7 +26,7 @@ from engines.train.rollout.places import check_place
 from engines.train.training_log import Journal
 from hil.drive.episode_sets import building_of, split_of
 from onboard.config.pretrained import MODEL_SUFFIX, model_path
-from onboard.policy.manifest import sha256_of
+from onboard.policy.manifest import load_manifest, sha256_of
 from onboard.values.errors import ConfigError, InputError
 
 # ---- A trained colour encoder (`--encoder`): its file, or a policy
@@ -76,8 +76,8 @@ def train(
     """
     if config.batched is not None:
         last = None if until == STAGES[-1] else until
-        _refuse_beside_batched({"--until": last, "--init": init, "--encoder": encoder})
-        return _batched(config, config.batched, folder, device)
+        _refuse_beside_batched({"--until": last, "--encoder": encoder})
+        return _batched(config, config.batched, init, folder, device)
     needed = config.first_coloured is not None if initial is None else encoder is not None
     file, begins = folder / POLICY, needed and init is None
     _check_until(until, file, begins and encoder is None)
@@ -192,11 +192,17 @@ SHOWN = ("floors", "goals", "decisions_s", "reward", "reached", "contact", "spl"
 """Numbers beside the progress bar."""
 
 
-def _batched(config: TrainConfig, section: BatchedSection, folder: Path, device: torch.device) -> Path:
+def _batched(
+    config: TrainConfig, section: BatchedSection, init: str | None, folder: Path, device: torch.device
+) -> Path:
     """Train in the batched world and return the exported model. Raises OnboardError."""
-    check(config)
+    check(config, known=init is not None)
+    begins = None if init is None else model_path(init)
+    began = {} if begins is None else load_manifest(begins).extra.get("training", {})
+    if begins is not None:
+        batched_policy.policy_of(begins)
     with alone_in(folder):
-        task = batched.Task(section, rules_of(config), config.seed, config.digest(batched.STAGE))
+        task = batched.Task(section, rules_of(config), config.seed, config.digest(batched.STAGE), begins)
         with Journal(folder, batched.STAGE, round(section.within_s), None) as journal:
 
             def report(spent_s: float, numbers: Mapping[str, float]) -> None:
@@ -207,7 +213,7 @@ def _batched(config: TrainConfig, section: BatchedSection, folder: Path, device:
 
             trained = batched.train(task, folder, device, report)
         made = {"decisions": trained.decisions, "seconds": round(trained.spent_s, 1), "device": trained.device}
-        training = {**described(config, [batched.STAGE]), **made}
+        training = {**described(config, [batched.STAGE], init, began), **made}
         origin = {"origin": f"{batched.STAGE} training, seed {config.seed}"}
         own = {field: training.pop(field) for field in policy_checkpoint.MANIFEST_FIELDS}
         batched_policy.export(trained.policy, folder / MODEL, config.name, {**origin, "training": training, **own})

@@ -26,7 +26,7 @@ from engines.runs.torch_file import read_torch, require_finite
 from engines.train.rollout.gru import packed_gru
 from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS
-from onboard.policy.manifest import OwnManifest, check_engine, save_manifest, sha256_of
+from onboard.policy.manifest import OwnManifest, check_engine, load_manifest, save_manifest, sha256_of
 from onboard.policy.parity import Parity, compare
 from onboard.values.errors import DisagreementError, InputError
 from onboard.values.messages import BINS
@@ -153,8 +153,55 @@ def policy_in(path: Path) -> SmallPolicy:
     return policy.eval()
 
 
+def policy_of(model: Path) -> SmallPolicy:
+    """Return the policy of a model that `export` wrote, with a new critic.
+
+    Raises InputError, ConfigError or EngineError.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import numpy_helper
+
+    manifest = load_manifest(model)
+    try:
+        proto = onnx.load(model)
+        found = {one.name: torch.tensor(numpy_helper.to_array(one)) for one in proto.graph.initializer}
+        cell = next(node for node in proto.graph.node if node.op_type == "GRU")
+        weights = {name.removeprefix(PREFIX): value for name, value in found.items() if name.startswith(PREFIX)}
+        weights |= _gru_weights(*(found[name] for name in cell.input[1:4]))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            policy = SmallPolicy()
+        missing, unknown = policy.load_state_dict(weights, strict=False)
+    except (OSError, DecodeError, KeyError, StopIteration, RuntimeError) as error:
+        reason = str(error).strip("' \n").splitlines()[-1:] or [type(error).__name__]
+        raise InputError(f"{model}: not a model of the small policy: {reason[0].strip()}") from error
+    if unknown or not all(name.startswith("critic_") for name in missing):
+        raise InputError(f"{model}: not a model of the small policy: {', '.join([*unknown, *missing][:3])}")
+    require_finite(model, policy.state_dict())
+    if not isinstance(manifest, OwnManifest):
+        raise InputError(f"{model}: not a model of the small policy: contract version {manifest.contract_version}")
+    _checked(model, manifest, policy.eval(), "taken")
+    return policy
+
+
+def _gru_weights(inputs: Tensor, recurrent: Tensor, biases: Tensor) -> dict[str, Tensor]:
+    """Return PyTorch's weights of a GRU from those of an ONNX node, whose gates are z, r, h in place of r, z, n."""
+
+    def ordered(gates: Tensor) -> Tensor:
+        z, r, h = gates.chunk(3)
+        return torch.cat([r, z, h])
+
+    first, second = biases[0].chunk(2)
+    parts = (inputs[0], recurrent[0], first, second)
+    names = ("gru.weight_ih_l0", "gru.weight_hh_l0", "gru.bias_ih_l0", "gru.bias_hh_l0")
+    return {name: ordered(part) for name, part in zip(names, parts, strict=True)}
+
+
 # ---- Export
 
+PREFIX = "policy."
+"""Of the names of the weights in a model."""
 INPUT_NAMES, OUTPUT_NAMES = ("scan", "state", "memory_in"), ("logits", "memory_out")
 NO_DEVIATION = (1.0, 1.0)
 """Standard deviations [m, rad] without a covariance."""
@@ -277,10 +324,10 @@ def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]
         part.write_bytes(content)
         manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra})
         save_manifest(part, manifest)
-        return _checked(part, manifest, on_cpu)
+        return _checked(part, manifest, on_cpu, "written")
 
 
-def _checked(model: Path, manifest: OwnManifest, policy: SmallPolicy) -> Parity:
+def _checked(model: Path, manifest: OwnManifest, policy: SmallPolicy, what: str) -> Parity:
     from onboard.drivers.engines.onnx_engine import OnnxEngine
 
     with contextlib.closing(OnnxEngine(model, threads=1)) as engine:
@@ -288,6 +335,6 @@ def _checked(model: Path, manifest: OwnManifest, policy: SmallPolicy) -> Parity:
         parity = compare(engine, StepEngine(policy), manifest, steps=CHECKED)
     if parity.max_logit_difference > MOST_APART:
         raise DisagreementError(
-            f"{model.name}: not written: its logits differ by up to {parity.max_logit_difference:g} from PyTorch's"
+            f"{model.name}: not {what}: its logits differ by up to {parity.max_logit_difference:g} from PyTorch's"
         )
     return parity

@@ -18,9 +18,10 @@ from engines.runs.resume import MEND, taken_count
 from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
 from engines.train.batched.config import BatchedSection
 from engines.train.batched.learner import Learner, Settings
-from engines.train.batched.policy import SmallPolicy, policy_in
+from engines.train.batched.policy import SmallPolicy, policy_in, policy_of
 from engines.train.batched.world import BatchedWorld, empty_room
 from engines.train.rollout.collector import Rules
+from onboard.policy.manifest import sha256_of
 from onboard.values.errors import DriverError, InputError, MissingExtraError
 
 STAGE = "batched"
@@ -34,12 +35,22 @@ Report = Callable[[float, Mapping[str, float]], None]
 
 
 class Task(NamedTuple):
-    """What is trained. digest: of all that the checkpoint depends on."""
+    """What is trained.
+
+    digest: of all that the checkpoint depends on
+    init:   model with whose policy the training begins, None for random weights
+    """
 
     section: BatchedSection
     rules: Rules
     seed: int
     digest: str
+    init: Path | None = None
+
+    @property
+    def network(self) -> str:
+        """Return the digest of the initial policy."""
+        return NO_NETWORK if self.init is None else sha256_of(self.init)
 
 
 class Spent(NamedTuple):
@@ -64,14 +75,14 @@ def train(task: Task, folder: Path, device: torch.device, report: Report) -> Tra
     Raises OnboardError. The last checkpoint stays, and both devices go on from it.
     """
     checkpoint = folder / f"{STAGE}.ckpt"
-    kept = load_training(checkpoint, task.digest, NO_NETWORK)
+    kept = load_training(checkpoint, task.digest, task.network)
     spent = Spent() if kept is None else _spent_in(checkpoint, kept)
     if kept is None or spent.all_s < task.section.within_s:
         if device.type == "cuda" and importlib.util.find_spec("numba_cuda") is None:
             raise MissingExtraError("numba-cuda", "gpu")
         with _gpu_failure_in_one_line(device, checkpoint):
             _Run(task, checkpoint, device, report, spent).run(kept)
-    made = load_training(checkpoint, task.digest, NO_NETWORK) or {}
+    made = load_training(checkpoint, task.digest, task.network) or {}
     return Trained(policy_in(checkpoint), int(made["decisions"]), float(made["spent_s"]), str(made["device"]))
 
 
@@ -101,7 +112,8 @@ class _Run:
                 rules, section, atlas, goals, section.lanes, seed, self._device, room_for(section, goals)
             )
             torch.manual_seed(seed)
-            learner = Learner(world, SmallPolicy(), settings_of(section), self._device)
+            policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
+            learner = Learner(world, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)
             self._learn(learner, world, generation if section.processes else None)
@@ -124,7 +136,7 @@ class _Run:
         learning_s = self._before.learning_s + time.monotonic() - start
         name = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type
         content = {**learner.content(), "spent_s": self._all_s(), "learning_s": learning_s, "device": name}
-        save_training(self._checkpoint, STAGE, self._task.digest, NO_NETWORK, content)
+        save_training(self._checkpoint, STAGE, self._task.digest, self._task.network, content)
 
     def _all_s(self) -> float:
         return self._before.all_s + time.monotonic() - self._began

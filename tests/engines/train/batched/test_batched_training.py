@@ -14,6 +14,7 @@ from engines.network.policy_checkpoint import load_training, save_training
 from engines.train import stages
 from engines.train.batched import training
 from engines.train.batched.learner import Learner
+from engines.train.batched.policy import policy_of
 from engines.train.batched.training import Task, room_for
 from engines.train.config import rules_of
 from onboard.policy.manifest import load_manifest
@@ -58,6 +59,16 @@ def test_it_goes_on_for_as_long_as_it_is_given_and_without_work_once_it_is_over(
     assert (again["spent_s"], again["iteration"]) == (after["spent_s"], after["iteration"])
 
 
+def test_it_begins_with_a_model(out, tmp_path):
+    arguments = ("--out", str(tmp_path), "--init", str(out / "policy.onnx"))
+    assert run(*arguments, "--set", "batched.within_s=0.1", "--set", "batched.rate=1e-12").exit_code == 0
+    first, after = (policy_of(folder / "policy.onnx").actor.weight for folder in (out, tmp_path))
+    assert float((first - after).detach().abs().max()) < 1e-6
+    told = load_manifest(tmp_path / "policy.onnx").extra["training"]
+    assert told["init"] == str(out / "policy.onnx")
+    assert told["began"]["decisions"] == 64
+
+
 def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeypatch):
     learn, made = Learner.iterate, []
 
@@ -88,7 +99,8 @@ WRONG = [
     (["--set", "batched.lanes=0"],          "--set batched.lanes: Input should be greater than or equal to 1 (is 0)"),
     (["--set", "network.size=tiny"],        "[network] is not used with [batched]: leave it out"),
     (["--until", "imitation"],              "--until imitation: a training with [batched] has no such option"),
-    (["--init", "onboard-v1"],              "--init onboard-v1: a training with [batched] has no such option"),
+    (["--init", "onboard-v1"],              "onboard-v1.onnx: not a model of the small policy"),
+    (["--init", "none.onnx"],               "none.onnx"),
     (["--map", "apartment"],                     "places.maps: apartment belongs to the test split"),
     (["--map", "atlantis"],                 "map atlantis: no such map"),
     (["--set", "batched.lanes=9"],          "made with another configuration"),

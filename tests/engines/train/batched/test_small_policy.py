@@ -64,6 +64,13 @@ def test_the_runtime_loads_it_and_drives_with_it(model):
     assert len(outcome.actions) >= 10
 
 
+def test_a_model_gives_its_weights_back(policy, model):
+    weights = small.policy_of(model).state_dict()
+    own = {name: values for name, values in policy.state_dict().items() if not name.startswith("critic_")}
+    assert {name for name, values in own.items() if not torch.equal(values, weights[name])} == set()
+    assert len(own) > 15
+
+
 @pytest.mark.parametrize(
     ("limit", "error"), [("MOST_APART", DisagreementError), ("MOST_BYTES", InputError), ("MOST_PARAMETERS", InputError)]
 )
