@@ -172,15 +172,16 @@ def recipe_of(training: Mapping[str, Any]) -> str:
     Raises MissingExtraError without the trainer.
     """
     try:
-        from engines.train.command import RECIPES
+        from engines.train.command import DEFAULT_CONFIG, RECIPES
         from engines.train.config import described, load_train_config
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "train") from error
     if not {"seed", "stages", "config"} <= training.keys():
         return ""
-    plain = {file.name: load_train_config(file, {"seed": training["seed"]}) for file in RECIPES}
-    same = (name for name, one in plain.items() if described(one, training["stages"])["config"] == training["config"])
-    return next(same, "")
+    plain = {file: load_train_config(file, {"seed": training["seed"]}) for file in RECIPES}
+    same = (file for file, one in plain.items() if described(one, training["stages"])["config"] == training["config"])
+    found = next(same, None)
+    return "" if found is None else found.relative_to(DEFAULT_CONFIG.parent).as_posix()
 
 
 def _journals(found: Gathered) -> list[list[str]]:

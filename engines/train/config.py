@@ -186,7 +186,9 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 }
 BATCHED = ("seed", "robot", "places", "domain", "driving", "batched")
 """Tables that a stage depends on, and the batched world's training. Files of earlier stages have their own digests."""
-NEWER: tuple[tuple[str, Any], ...] = (("precision", "float32"), ("buildings", None), ("within_s", None))
+NEWER: tuple[tuple[str, Any], ...] = (
+    ("precision", "float32"), ("buildings", None), ("within_s", None), ("detour_ratio", None)
+)  # fmt: skip
 """Keys that came after the first trainings, each with the value that changes nothing."""
 
 

@@ -45,6 +45,7 @@ class BatchedSection(Section):
     epochs:      most epochs over an iteration
     rate:        learning rate, with a linear decay to a tenth
     entropy:     weight of the policy's entropy, with a linear decay to a tenth
+    sharpen:     factor on the logits of the policy that `--init` gives: above 1 the robot explores less at first
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
     """
 
@@ -61,6 +62,7 @@ class BatchedSection(Section):
     epochs: int = Field(2, ge=1)
     rate: PositiveFraction = 5e-4
     entropy: NonNegative = 0.01
+    sharpen: Positive = 1.0
     graded: Fraction = 0.3
     reward: BatchedRewardSection = BatchedRewardSection()
 

@@ -113,6 +113,7 @@ class _Run:
             )
             torch.manual_seed(seed)
             policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
+            policy.sharpen(1.0 if self._task.init is None else section.sharpen)
             learner = Learner(world, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)

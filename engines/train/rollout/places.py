@@ -36,8 +36,8 @@ from onboard.values.messages import Pose
 LONGEST_M, MOST_SHARING = 10_000.0, 10_000
 START_M = 10.0 * FIX_SD[0]
 """Largest error of the start position right after a fix."""
-DETOUR = 1.15
-"""A path longer than the straight line by this factor is a detour."""
+DETOUR, MOST_RATIO = 1.15, 10.0
+"""A path longer than the straight line by this factor is a detour, unless the recipe says otherwise."""
 GOALS = 40
 """Goals tried for one batch of drives."""
 CANDIDATES, STARTS = 4000, 50
@@ -49,7 +49,8 @@ class PlacesSection(Section):
 
     maps:      names of shipped maps or files of one's own
     least_m, most_m: geodesic length of a drive
-    detours:   share of drives whose path is longer than `DETOUR` times the straight line, if there are such starts
+    detours:   share of drives whose path is longer than `detour_ratio` times the straight line (None: `DETOUR` times),
+               if there are such starts
     sharing:   drives to the same goal
     furniture: density of the furniture placed by seed; 0 leaves a map as it is
     """
@@ -58,6 +59,7 @@ class PlacesSection(Section):
     least_m: Positive = 1.0
     most_m: Annotated[float, Field(gt=0.0, le=LONGEST_M)] = 15.0
     detours: Fraction = 0.5
+    detour_ratio: Annotated[float, Field(ge=1.0, le=MOST_RATIO)] | None = None
     sharing: int = Field(6, ge=1, le=MOST_SHARING)
     furniture: float = Field(1.0, ge=0.0, le=DENSEST)
 
@@ -170,7 +172,8 @@ def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.rand
     """Return a drive to the goal with a path length drawn uniformly, with a detour if drawn and possible."""
     detour, target_m = rng.random() < section.detours, rng.uniform(section.least_m, section.most_m)
     yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
-    those = np.flatnonzero(starts.length_m > DETOUR * starts.straight_m) if detour else np.arange(len(starts.length_m))
+    ratio = DETOUR if section.detour_ratio is None else section.detour_ratio
+    those = np.flatnonzero(starts.length_m > ratio * starts.straight_m) if detour else np.arange(len(starts.length_m))
     those = those if len(those) else np.arange(len(starts.length_m))
     by_length = those[np.argsort(np.abs(starts.length_m[those] - target_m))[:STARTS]]
     chosen = int(by_length[rng.integers(len(by_length))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -69,6 +71,15 @@ def test_a_model_gives_its_weights_back(policy, model):
     own = {name: values for name, values in policy.state_dict().items() if not name.startswith("critic_")}
     assert {name for name, values in own.items() if not torch.equal(values, weights[name])} == set()
     assert len(own) > 15
+
+
+def test_sharpening_scales_the_logits_alone(policy):
+    sharp, memory = copy.deepcopy(policy), torch.zeros(1, 1, small.MEMORY)
+    sharp.sharpen(2.5)
+    features = policy.encode(torch.rand(1, 180), torch.rand(1, 13))
+    (before, kept), (after, also) = policy.step(features, memory), sharp.step(features, memory)
+    assert torch.allclose(after, 2.5 * before, atol=1e-6)
+    assert torch.equal(kept, also)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,15 @@ def test_more_detours_are_drawn_when_asked_for(detours, least, most):
     assert least <= np.mean([way > DETOUR * straight for way, straight in ways]) <= most
 
 
+def test_detours_are_as_long_as_the_recipe_says():
+    shares = []
+    for ratio in (None, 1.3):
+        _, drives = drawn(PlacesSection(maps=("depot",), detours=1.0, detour_ratio=ratio))
+        ways = [(one.geodesic_m, math.dist((one.start.x_m, one.start.y_m), one.goal_xy_m)) for one, _ in drives]
+        shares.append(np.mean([way > 1.3 * straight for way, straight in ways]))
+    assert shares[1] > shares[0] + 0.1, shares
+
+
 def test_the_field_is_the_length_of_the_way():
     building, drives = drawn(PlacesSection(maps=("depot",)), 3)
     for episode, goal in drives[::6]:
