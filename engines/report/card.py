@@ -31,6 +31,8 @@ from onboard.values.errors import InputError, MissingExtraError
 PAPER_TEMPLATE, OWN_TEMPLATE = "card.md.j2", "own_card.md.j2"
 MEGA = 1e6
 NOT_STATED = "not stated"
+BATCHED = "batched"
+"""The only stage of a training in the batched world."""
 WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
 
 
@@ -178,10 +180,19 @@ def recipe_of(training: Mapping[str, Any]) -> str:
         raise MissingExtraError(str(error.name), "train") from error
     if not {"seed", "stages", "config"} <= training.keys():
         return ""
+    stages = training["stages"]
     plain = {file: load_train_config(file, {"seed": training["seed"]}) for file in RECIPES}
-    same = (file for file, one in plain.items() if described(one, training["stages"])["config"] == training["config"])
+    alike = {file: one for file, one in plain.items() if (one.batched is None) == (BATCHED not in stages)}
+    wanted = _named(training["config"])
+    same = (file for file, one in alike.items() if _named(described(one, stages)["config"]) == wanted)
     found = next(same, None)
     return "" if found is None else found.relative_to(DEFAULT_CONFIG.parent).as_posix()
+
+
+def _named(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a training with the robot's files by name, as their folder depends on the machine."""
+    robot = {key: file and Path(file).name for key, file in config.get("robot", {}).items()}
+    return {**config, "robot": robot}
 
 
 def _journals(found: Gathered) -> list[list[str]]:
