@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from engines.runs.input_files import from_folder
-from hil.evaluate.episode_selection import DENSEST
+from hil.scene.furniture import DENSEST
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 

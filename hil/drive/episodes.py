@@ -20,7 +20,7 @@ from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, FreeSpace, find_episode, free_space
-from hil.scene.furniture import furnish
+from hil.scene.furniture import DENSEST, furnish
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -221,6 +221,8 @@ def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> Ep
         episodes = tuple(_episode(row) for row in table["episodes"])
         map_name, building, seed = str(table["map"]), str(table["building"]), int(table["seed"])
         placed_by, density = int(furniture["seed"]), float(furniture["density"])
+        if not 0.0 <= density <= DENSEST:
+            raise ValueError(f"furniture.density {density:g} must be 0 to {DENSEST:g}")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

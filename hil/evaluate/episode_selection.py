@@ -16,7 +16,7 @@ from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space, shortest_path
-from hil.scene.furniture import furnish
+from hil.scene.furniture import DENSEST, furnish
 from onboard.values.errors import InputError
 
 OWN_SPLIT = "own"
@@ -24,8 +24,6 @@ OWN_SPLIT = "own"
 DRAWN = 25
 """Number of episodes drawn in a map without episodes, if `--episodes` is not given."""
 MOST_NOISE_SEEDS = 100
-DENSEST = 10.0
-"""Largest density: ten times an office's furniture. More does not fit into a room."""
 EPISODES_SUFFIX = ".json"
 MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, *MESH_SUFFIXES)
 

@@ -28,6 +28,8 @@ from hil.scene.placement import (
 )
 
 ITEMS_PER_M2 = 0.10
+DENSEST = 10.0
+"""Largest density: ten times an office's furniture. More does not fit into a room."""
 """Placement attempts per m² of free indoor floor at density 1; in small rooms more of them fail."""
 INTERVALS = 4
 """Vertical intervals per cell of a furnished world, enough for the boards of a shelf."""

@@ -19,13 +19,12 @@ from pydantic import Field, model_validator
 from engines.train.rollout.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.drive.fast.course import Course, make_course, varied
 from hil.drive.setting import Setting
-from hil.evaluate.episode_selection import DENSEST
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, FreeSpace, free_space
 from hil.physics.odometry_noise import FIX_SD
-from hil.scene.furniture import furnish
+from hil.scene.furniture import DENSEST, furnish
 from hil.scene.walkers import walking_space
 from onboard.config.config import GoalSection
 from onboard.config.toml_file import Fraction, Positive, Section

@@ -130,6 +130,9 @@ GOOD = {
 # name, changes, what the line names
 BAD = [
     ("no furniture", {"furniture": None}, "not a file of episodes"),
+    ("too much furniture", {"furniture": {"seed": 1, "density": 1e30}}, "furniture.density 1e+30 must be 0 to 10"),
+    ("less than no furniture", {"furniture": {"seed": 1, "density": -0.1}}, "furniture.density -0.1 must be 0 to 10"),
+    ("furniture that is NaN", {"furniture": {"seed": 1, "density": math.nan}}, "furniture.density nan must be 0 to 10"),
     ("a split of its own", {"split": "half"}, "split 'half' must be one of train, test"),
     ("no episode", {"episodes": []}, "holds no episode"),
     (
