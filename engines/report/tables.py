@@ -48,7 +48,7 @@ def tables_text(found: Gathered) -> str:
     texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
     missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]
     if missing:
-        texts.append("\n".join([f"## Not measured yet, as far as {found.folder} tells", "", *missing, ""]))
+        texts.append("\n".join(["## Not measured yet", "", *missing, ""]))
     return "\n".join(texts)
 
 

@@ -67,7 +67,6 @@ class Atlas(NamedTuple):
     cell_m:      side of a cell [m]
     gap:         (R, C) uint8, chessboard distance to the nearest cell that may be solid [cells]
     by_column:   (C, R // 64 + 2) uint64; by_row: (R, C // 64 + 2) uint64; cells that the scan sees, as `bits_of`
-    solid:       (R, C) bool, `Course.solid` of each floor; False in the padding
     blocked:     (R, C) bool, `Course.blocked` of each floor; True in the padding
     blocked_gap: (R, C) uint8, chessboard distance to the nearest blocked cell [cells]
     corners:     (floors, 2) int64, row and column of each floor's first cell
@@ -77,7 +76,6 @@ class Atlas(NamedTuple):
     gap: npt.NDArray[np.uint8]
     by_column: npt.NDArray[np.uint64]
     by_row: npt.NDArray[np.uint64]
-    solid: Mask
     blocked: Mask
     blocked_gap: npt.NDArray[np.uint8]
     corners: npt.NDArray[np.int64]
@@ -88,7 +86,7 @@ class Floor(NamedTuple):
 
     number: number of the floor in the plan
     filled: cells that may be solid (gap 0); seen: cells that the scan sees
-    solid, blocked: as in `Course`
+    blocked: as in `Course`
     """
 
     number: int
@@ -97,7 +95,6 @@ class Floor(NamedTuple):
     shape: tuple[int, int]
     filled: Packed
     seen: Packed
-    solid: Packed
     blocked: Packed
 
 
@@ -151,7 +148,6 @@ def build_floor(plan: Plan, index: int) -> tuple[Building, Floor]:
     masks = (
         world.gap == 0,
         solid_between(world.low_m, world.high_m, course.scan.z_min_m, course.scan.z_max_m),
-        course.solid,
         course.blocked,
     )
     rows, columns = world.gap.shape
@@ -162,11 +158,10 @@ def make_atlas(floors: Sequence[Floor]) -> Atlas:
     """Return the atlas of floors, one below another in this order. Raises InputError if their cells differ in size."""
     corners, shape = _layout(floors)
     blocked = _stacked([floor.blocked for floor in floors], floors, corners, np.ones(shape, np.bool_))
-    solid = _stacked([floor.solid for floor in floors], floors, corners, np.zeros(shape, np.bool_))
     by_column, by_row = _bits(_stacked([one.seen for one in floors], floors, corners, np.zeros(shape, np.bool_)))
     filled = _stacked([floor.filled for floor in floors], floors, corners, np.zeros(shape, np.bool_))
     gap, blocked_gap = chessboard_distance(filled), chessboard_distance(blocked)
-    return Atlas(floors[0].cell_m, gap, by_column, by_row, solid, blocked, blocked_gap, corners)
+    return Atlas(floors[0].cell_m, gap, by_column, by_row, blocked, blocked_gap, corners)
 
 
 def _layout(floors: Sequence[Floor]) -> tuple[npt.NDArray[np.int64], tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Kernels of the batched world: many robots side by side, each from one decision to the next in one call.
+"""Kernels of the batched world: many robots side by side, tick by tick from one decision to the next.
 
 This module defines little behaviour of its own. It calls the compiled ticks of the fast loop (`hil/drive/fast`), so
 that both worlds agree; `numba.cuda` compiles the same functions for a GPU (`world.py`). What a lane leaves out against
@@ -15,23 +15,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from engines.train.batched.atlas import STEP, UNIT_M, UNREACHABLE
 from engines.train.batched.lane_sight import is_clear
 from engines.train.batched.lane_values import (
     BACK,
     CONTACT,
-    FIELD_M,
     GAVE_UP,
     LIMITS,
-    NOWHERE,
     REACHED,
     REAR,
-    SIM_STEP_S,
     SPEED,
     STOPPED,
     STUCK,
     TIME,
     TURN_ACTION,
-    WHOLE,
     Floats,
     Lanes,
     Rules,
@@ -42,7 +39,7 @@ from engines.train.batched.lane_values import (
     uniform,
 )
 from hil.drive.fast.limits_kernel import REACH
-from hil.drive.fast.tick_kernels import FIRST_TICK, composed, report, roll_on, turned, watch, wrapped
+from hil.drive.fast.tick_kernels import FIRST_TICK, SIM_STEP_S, TURN, composed, report, roll_on, turned, watch, wrapped
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
@@ -241,7 +238,7 @@ def within(x: float, y: float, covariance: Floats, radius_m: float) -> float:
         t = 0.5 * (begin + end) + 0.5 * (end - begin) * NODES[i]
         half_m = radius_m * math.cos(t)
         off = (along_m + radius_m * math.sin(t)) / sd_m
-        density = math.exp(-0.5 * off * off) / (sd_m * math.sqrt(WHOLE))
+        density = math.exp(-0.5 * off * off) / (sd_m * math.sqrt(TURN))
         total += (
             WEIGHTS[i]
             * density
@@ -290,12 +287,12 @@ def judged(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> float:
 def field_m(s: Any, m: Any, rules: Rules, site: Site) -> float:
     """Return the path length left; the last known one where the field has no path [m]."""
     windows, goal = site.windows, int(m.goal)
-    i = (floored(s.y_m / rules.cell_m) - windows[goal, 0]) // 2
-    j = (floored(s.x_m / rules.cell_m) - windows[goal, 1]) // 2
+    i = (floored(s.y_m / rules.cell_m) - windows[goal, 0]) // STEP
+    j = (floored(s.x_m / rules.cell_m) - windows[goal, 1]) // STEP
     if not (0 <= i < windows[goal, 2] and 0 <= j < windows[goal, 3]):
         return float(m.left_m)
     value = site.fields[windows[goal, 4] + i * windows[goal, 3] + j]
-    return float(m.left_m) if value == NOWHERE else value * FIELD_M
+    return float(m.left_m) if value == UNREACHABLE else value * UNIT_M
 
 
 # ---- A lane from decision to decision
@@ -308,7 +305,7 @@ def command(m: Any, row: int, part: float, site: Site) -> None:
 
 
 @kernel
-def ask_limits(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+def ask_limits(s: Any, m: Any, rules: Rules, site: Site) -> None:
     """Let the limits judge the set point, or the recovery's command, where it or the scan is new."""
     row = BACK if m.backing != NEVER else int(m.action)
     if row == m.asked and s.seen_tick != s.tick:
@@ -351,7 +348,7 @@ def live(lane: int, looked: bool, lanes: Lanes, rules: Rules, site: Site) -> Non
     if m.end != 0.0:
         m.asks = 0.0
         return
-    ask_limits(s, m, lane, lanes, rules, site)
+    ask_limits(s, m, rules, site)
     lanes.near[lane, 0] = lanes.near[lane, 1] = math.inf
     k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from engines.train.batched.lane_values import GOLDEN, LIMITS, MIX_A, REAR, WHOLE, Lanes, Rules, Site, fraction_of, mixed
+from engines.train.batched.lane_values import GOLDEN, LIMITS, MIX_A, REAR, Lanes, Rules, Site, fraction_of, mixed
 from hil.drive.fast.limits_kernel import REACH, ZONES, travel_m
+from hil.drive.fast.tick_kernels import TURN
 from hil.maps.cell_kernels import floored
 from hil.sensors.direct_scan_kernels import FAN, empty_length, sector_length
 from onboard.perception.collision import UNIT
@@ -60,7 +61,7 @@ def seen_value(bin: int, lane: int, lanes: Lanes, rules: Rules, site: Site) -> f
     if not far_m <= rules.far_m or fraction_of(first) < m.holes:
         return 1.0
     second, third = mixed(first + GOLDEN), mixed(first + GOLDEN + GOLDEN)
-    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(WHOLE * fraction_of(third))
+    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(TURN * fraction_of(third))
     noisy_m: float = far_m * (1.0 + m.noise * error)
     return min(max(noisy_m, 0.0), rules.far_m) / rules.far_m
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hil.drive.fast.tick_kernels import TURN
 from hil.drive.fast.tick_state import NEVER
-from hil.physics.simulated_base import STEP_NS
 from onboard.policy.contract import ACTIONS, STOP_ACTION
-from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import kernel
 from onboard.values.messages import Twist
 
@@ -21,12 +20,8 @@ Gaps = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Records = npt.NDArray[np.void]
 
-SIM_STEP_S = STEP_NS / NS_PER_S
-WHOLE = 2.0 * math.pi
 TURN_ACTION, BACK = ACTIONS.index(Twist(0.0, 1.0)), len(ACTIONS)
 """The turn in place of a held stop (A5), and the row of `Site.ways` for backing off."""
-NOWHERE, FIELD_M = 65535, 0.002
-"""Value of a distance field where there is no path, and its unit [m]."""
 REACHED, STOPPED, TIME, STUCK, CONTACT, GAVE_UP, SPEED = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0
 """Ends of a drive: at the goal by a stop, by a stop elsewhere, by either timeout, by a contact, blocked, or refused."""
 LIMITS, REAR = 1, 2
@@ -147,7 +142,7 @@ class Site(NamedTuple):
     """Arrays that all lanes read: the atlas (`atlas.py`), goals, and the limits of the robot.
 
     goals:   (goals, 2) x, y [m]; windows: (goals, 5) first row and column, rows, columns, first value in `fields`
-    fields:  distance fields in half resolution, one after the other [`FIELD_M`]
+    fields:  distance fields in half resolution, one after the other [`atlas.UNIT_M`]
     starts:  (goals, n, 3) x, y, path length [m]
     twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.Ways`, zeros where nothing can bind
     ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
@@ -158,7 +153,6 @@ class Site(NamedTuple):
     gap: Gaps
     by_column: Words
     by_row: Words
-    solid: Bools
     blocked: Bools
     blocked_gap: Gaps
     goals: Floats
@@ -241,4 +235,4 @@ def uniform(random: Words, lane: int, low: float, high: float) -> float:
 def normal(random: Words, lane: int) -> float:
     """Return a number drawn from the standard normal distribution."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random, lane, 0.0, 1.0)))
-    return radius * math.cos(uniform(random, lane, 0.0, WHOLE))
+    return radius * math.cos(uniform(random, lane, 0.0, TURN))

@@ -189,7 +189,6 @@ class BatchedWorld:
             gap=put(atlas.gap),
             by_column=put(atlas.by_column),
             by_row=put(atlas.by_row),
-            solid=put(atlas.solid),
             blocked=put(atlas.blocked),
             blocked_gap=put(atlas.blocked_gap),
             goals=empty((most, 2), np.float64),
@@ -411,6 +410,6 @@ def empty_room(cell_m: float, starts: int) -> tuple[Atlas, GoalChunk]:
     walls = np.zeros((cells, cells), np.bool_)
     walls[[0, -1]] = walls[:, [0, -1]] = True
     gap, masks = chessboard_distance(walls), np.zeros((cells, cells // 64 + 2), np.uint64)
-    atlas = Atlas(cell_m, gap, masks, masks.copy(), walls, walls.copy(), gap.copy(), np.zeros((1, 2), np.int64))
+    atlas = Atlas(cell_m, gap, masks, masks.copy(), walls, gap.copy(), np.zeros((1, 2), np.int64))
     field = np.zeros((cells // 2, cells // 2), np.uint16)
     return atlas, GoalChunk(0, (4.0, 4.0), 0, 0, field, np.tile([3.0, 3.0, 1.5], (starts, 1)))

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from engines.train.batched import lane_kernels as kernels
-from engines.train.batched.atlas import Atlas, Generation, GoalChunk, plan_floors
+from engines.train.batched.atlas import UNIT_M, Atlas, Generation, GoalChunk, plan_floors
 from engines.train.batched.lane_sight import FANS, allowed_mps
-from engines.train.batched.lane_values import ENDS, FIELD_M
+from engines.train.batched.lane_values import ENDS
 from engines.train.batched.policy import manifest_of
 from engines.train.batched.world import BatchedWorld
 from engines.train.config import rules_of
@@ -257,7 +257,7 @@ def test_the_path_left_is_read_from_the_field_of_the_goal():
             assert left_m == pytest.approx(length_m, abs=0.15)
             row = (math.floor(y_m / atlas.cell_m) - goal.row) // 2
             column = (math.floor(x_m / atlas.cell_m) - goal.column) // 2
-            assert left_m == goal.field[row, column] * FIELD_M
+            assert left_m == goal.field[row, column] * UNIT_M
     more["left_m"], state["x_m"], state["y_m"] = 7.0, 0.0, 0.0
     assert kernels.field_m(state, more, world._rules, world._site) == 7.0  # the last known one, where there is no path
 
