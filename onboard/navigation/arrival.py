@@ -93,12 +93,15 @@ def confidence_of(
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 SD_RANGE = 8.0
-LEAST_SD_M = 1e-6
-"""The bounds of the integral in standard deviations, and the least standard deviation."""
+LEAST_SD = 0.01
+"""The bounds of the integral in standard deviations, and the least deviation in radii: a smaller one would need more
+nodes, and changes nothing that matters within 2 mm of the default tolerance."""
 
 
 def within(offset_m: tuple[float, float], covariance: Covariance, radius_m: float) -> float:
     """Return the probability that a normal position lies in a circle, to 0.01; for equal deviations to 1e-3.
+
+    Deviations below LEAST_SD radii count as that.
 
     offset_m:   from the mean position to the centre of the circle
     covariance: of x and y in its first two rows and columns
@@ -109,7 +112,7 @@ def within(offset_m: tuple[float, float], covariance: Covariance, radius_m: floa
     large, small, angle = principal_axes(covariance)
     c, s = math.cos(angle), math.sin(angle)
     along_m, across_m = c * offset_m[0] + s * offset_m[1], c * offset_m[1] - s * offset_m[0]
-    sd_m, narrow_m = (max(math.sqrt(variance), LEAST_SD_M) for variance in (large, small))
+    sd_m, narrow_m = (max(math.sqrt(variance), LEAST_SD * radius_m) for variance in (large, small))
     low, high = (max(-1.0, min(1.0, (end * SD_RANGE * sd_m - along_m) / radius_m)) for end in (-1.0, 1.0))
     begin, end = math.asin(low), math.asin(high)
     total = 0.0

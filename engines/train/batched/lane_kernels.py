@@ -44,7 +44,7 @@ from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
 from onboard.config.plant_model import step_axis
-from onboard.navigation.arrival import LEAST_SD_M, NODES, SD_RANGE, WEIGHTS
+from onboard.navigation.arrival import LEAST_SD, NODES, SD_RANGE, WEIGHTS
 from onboard.navigation.fix_gating import GATE
 from onboard.policy.contract import STOP_ACTION
 from onboard.values.kernel import kernel
@@ -229,7 +229,8 @@ def within(x: float, y: float, covariance: Floats, radius_m: float) -> float:
     large, small, angle = axes(covariance)
     c, n = math.cos(angle), math.sin(angle)
     along_m, across_m = c * x + n * y, c * y - n * x
-    sd_m, narrow_m = max(math.sqrt(large), LEAST_SD_M), max(math.sqrt(small), LEAST_SD_M)
+    least_m = LEAST_SD * radius_m
+    sd_m, narrow_m = max(math.sqrt(large), least_m), max(math.sqrt(small), least_m)
     low = max(-1.0, min(1.0, (-SD_RANGE * sd_m - along_m) / radius_m))
     high = max(-1.0, min(1.0, (SD_RANGE * sd_m - along_m) / radius_m))
     begin, end = math.asin(low), math.asin(high)

@@ -98,14 +98,16 @@ def test_a_filter_above_9_cm_never_fits_the_default_tolerance_with_0_9() -> None
 
 @given(off_m=st.floats(0.0, 1.0), sd_m=st.floats(1e-3, 10.0), radius_m=st.floats(0.02, 2.0), turn=st.floats(-4.0, 4.0))
 @example(off_m=0.25, sd_m=0.001953125, radius_m=0.25, turn=0.25)
+@example(off_m=1.0, sd_m=0.001953125, radius_m=1.0, turn=0.125)
 def test_equal_deviations_give_the_noncentral_chi_square(
     off_m: float, sd_m: float, radius_m: float, turn: float
 ) -> None:
     offset_m = (off_m * math.cos(turn), off_m * math.sin(turn))
+    drawn_m, sd_m = sd_m, max(sd_m, arrival.LEAST_SD * radius_m)
     expected = float(ncx2.cdf((radius_m / sd_m) ** 2, 2, (off_m / sd_m) ** 2)) if off_m > 0.0 else (
         1.0 - math.exp(-0.5 * (radius_m / sd_m) ** 2)
     )  # fmt: skip
-    assert within(offset_m, covariance(sd_m), radius_m) == pytest.approx(expected, abs=1e-3)
+    assert within(offset_m, covariance(drawn_m), radius_m) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("sds_m", [(0.05, 0.2), (0.2, 0.05), (0.3, 1e-9), (0.02, 0.3)])
