@@ -187,7 +187,8 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 BATCHED = ("seed", "robot", "places", "domain", "driving", "batched")
 """Tables that a stage depends on, and the batched world's training. Files of earlier stages have their own digests."""
 NEWER: tuple[tuple[str, Any], ...] = (
-    ("precision", "float32"), ("buildings", None), ("within_s", None), ("detour_ratio", None)
+    ("precision", "float32"), ("buildings", None), ("within_s", None), ("detour_ratio", None),
+    ("critic_first", 0), ("bf16", False),
 )  # fmt: skip
 """Keys that came after the first trainings, each with the value that changes nothing."""
 

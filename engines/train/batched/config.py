@@ -46,6 +46,8 @@ class BatchedSection(Section):
     rate:        learning rate, with a linear decay to a tenth
     entropy:     weight of the policy's entropy, with a linear decay to a tenth
     sharpen:     factor on the logits of the policy that `--init` gives: above 1 the robot explores less at first
+    critic_first: iterations in which only the critic learns: the model of `--init` brings none
+    bf16:        matrix products in bfloat16, on a GPU those of the encoder alone; faster, and a little less exact
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
     """
 
@@ -63,6 +65,8 @@ class BatchedSection(Section):
     rate: PositiveFraction = 5e-4
     entropy: NonNegative = 0.01
     sharpen: Positive = 1.0
+    critic_first: int = Field(0, ge=0)
+    bf16: bool = False
     graded: Fraction = 0.3
     reward: BatchedRewardSection = BatchedRewardSection()
 

@@ -80,7 +80,8 @@ class Settings:
     gradient:    largest norm of the gradient
     value:       weight of the critic's loss; huber: error, in standard deviations of returns, from which it is linear
     slowness:    share of the old statistics of returns that an iteration keeps
-    bf16:        encode in bfloat16 on a GPU; the GRU and the heads stay in float32
+    critic_first: iterations in which only the critic's own layers learn
+    bf16:        on a GPU encode in bfloat16, GRU and heads stay in float32; on cores all matrix products
     """
 
     horizon: int
@@ -98,6 +99,7 @@ class Settings:
     value: float = 0.5
     huber: float = 2.0
     slowness: float = 0.95
+    critic_first: int = 0
     bf16: bool = False
 
     def at(self, progress: float) -> tuple[float, float]:
@@ -234,6 +236,8 @@ class Learner:
         if self.device.type == CUDA:
             torch.set_float32_matmul_precision("high")
             torch.backends.cudnn.allow_tf32 = True
+        elif settings.bf16:
+            torch.backends.mkldnn.matmul.fp32_precision = "bf16"
         self.policy = policy.to(self.device).train()
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.rate, eps=1e-5)
         self.returns = ReturnScale(settings.slowness, self.device)
@@ -383,10 +387,12 @@ class Learner:
 
     def _update(self, runs: Runs, gains: Tensor, entropy: float) -> Tensor:
         """Make one optimizer step; return the terms as in TERMS, on the device."""
-        terms = self.terms(runs, gains)
-        loss = terms.policy + self.settings.value * terms.value - entropy * terms.entropy
+        terms, alone = self.terms(runs, gains), self.iteration < self.settings.critic_first
+        policy = 0.0 if alone else terms.policy - entropy * terms.entropy
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (policy + self.settings.value * terms.value).backward()
+        if alone:
+            self.policy.keep_critic_gradient()
         norm = nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.gradient)
         self.optimizer.step()
         return torch.stack([*terms, norm]).detach()

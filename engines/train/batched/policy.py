@@ -40,6 +40,9 @@ SCAN_CHANNELS = (32, 64, 128)
 SCAN_FEATURES, STATE_FEATURES, MEMORY, HIDDEN = 256, 128, 640, 128
 FEATURES = SCAN_FEATURES + STATE_FEATURES
 
+CRITIC = "critic_"
+"""Of the names of the critic's own layers."""
+
 MOST_PARAMETERS = 3_000_000
 MOST_BYTES = 12_000_000
 """Limits of an exported model."""
@@ -125,6 +128,12 @@ class SmallPolicy(nn.Module):
             self.actor.weight.mul_(factor)
             self.actor.bias.mul_(factor)
 
+    def keep_critic_gradient(self) -> None:
+        """Drop the gradients of all layers that are not the critic's own."""
+        for name, weight in self.named_parameters():
+            if not name.startswith(CRITIC):
+                weight.grad = None
+
     def value(self, states: Tensor, critic: Tensor) -> Tensor:
         """Return values (N,), in the learner's scale, of GRU outputs (N, 640) and privileged values (N, 6)."""
         given = torch.cat([states, scaled_critic(critic)], dim=1)
@@ -182,7 +191,7 @@ def policy_of(model: Path) -> SmallPolicy:
     except (OSError, DecodeError, KeyError, StopIteration, RuntimeError) as error:
         reason = str(error).strip("' \n").splitlines()[-1:] or [type(error).__name__]
         raise InputError(f"{model}: not a model of the small policy: {reason[0].strip()}") from error
-    if unknown or not all(name.startswith("critic_") for name in missing):
+    if unknown or not all(name.startswith(CRITIC) for name in missing):
         raise InputError(f"{model}: not a model of the small policy: {', '.join([*unknown, *missing][:3])}")
     require_finite(model, policy.state_dict())
     if not isinstance(manifest, OwnManifest):

@@ -153,7 +153,10 @@ class _Run:
 
 def settings_of(section: BatchedSection) -> Settings:
     """Return the numbers of PPO."""
-    return Settings(section.horizon, section.minibatches, section.epochs, section.rate, section.entropy)
+    return Settings(
+        section.horizon, section.minibatches, section.epochs, section.rate, section.entropy,
+        critic_first=section.critic_first, bf16=section.bf16,
+    )  # fmt: skip
 
 
 def room_for(section: BatchedSection, goals: list[GoalChunk]) -> tuple[int, int]:
