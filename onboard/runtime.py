@@ -15,10 +15,11 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import Answer
-from onboard.navigation import ekf, mission, odometry, start_frame
+from onboard.navigation import ekf, mission, odometry, scan_odometry, start_frame
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission, State
 from onboard.navigation.odometry import OdometryState
+from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start
 from onboard.perception import obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
@@ -107,13 +108,17 @@ class Runtime:
             kept = mission.stop(was.mission, refusal)
             asked, start, answers = self._judge_goals(kept, was.start, at, inputs)
             new_episode = asked.episode != was.mission.episode
-            start, located = self._locate(start, wheels, localization, inputs.now_ns)
+            matching = scan_odometry.begin(was.scan_odometry) if new_episode else was.scan_odometry
+            start, located = self._locate(start, wheels, matching, localization, inputs.now_ns)
             deciding, acted = self._act(was.pilot, new_episode, slot)
             if acted is not None and acted.decision is not None:
                 twist = twist_of(acted.decision)
                 asked, twist = mission.take_effect(asked, twist, start, localization, self._config.goal, inputs.now_ns)
                 deciding = decision.replaced(deciding, twist)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
+            if self._config.odometry.scan_matching and self._senses(deciding, judged, was.lost_ns, inputs, slot):
+                matching, localization = scan_odometry.advance(matching, localization, scan, wheels)
+                start, located = self._locate(start, wheels, matching, localization, inputs.now_ns)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
             judged = self._look_at_goal(judged, sensed, scan)
         with journal.timed("limits"):
@@ -132,8 +137,9 @@ class Runtime:
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
         self.state = RobotState(
-            wheels, localization, memory, limits_memory, ended, start, deciding, recovered, nearby, latch, lost_ns
-        )
+            wheels, localization, memory, limits_memory, ended, start, deciding, recovered, nearby, latch, lost_ns,
+            matching,
+        )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, event, limited.reason.value, inputs)
         record = self._record(self.state, slot, inputs, located, scan, around, sensed, acted, limited, sent_ns, events)
         with journal.timed("tell"):
@@ -176,13 +182,19 @@ class Runtime:
         return mission.cancel(asked) if inputs.cancel else asked, start, answers
 
     def _locate(
-        self, start: Start | None, wheels: OdometryState, localization: LocalizationState, now_ns: int
+        self,
+        start: Start | None,
+        wheels: OdometryState,
+        matching: ScanOdometry,
+        localization: LocalizationState,
+        now_ns: int,
     ) -> tuple[Start | None, Located | None]:
         """Return the robot's pose in the start frame; None before the first goal."""
         if start is None:
             return None, None
-        start = start_frame.anchor(start, wheels, localization)
-        return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns)
+        place = scan_odometry.corrected(matching, wheels.pose)
+        start = start_frame.anchor(start, wheels, localization, place)
+        return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns, place)
 
     def _act(self, deciding: DecisionState, new_episode: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
         """Apply the decision that is due. A new episode drops the decisions of the previous episode."""
@@ -211,6 +223,13 @@ class Runtime:
             failure=decision.failure(deciding, acted, self._config.rates, self._config.goal.lost_input_s),
         )
         return mission.judge(judged, situation, self._config.goal)
+
+    def _senses(
+        self, deciding: DecisionState, judged: Mission, lost_ns: int | None, inputs: Inputs, slot: Slot
+    ) -> bool:
+        """Return whether a decision begins in this slot."""
+        drives = judged.state is State.NAVIGATING and not self._operator_drives(inputs) and lost_ns is None
+        return drives and judged.goal_xy_m is not None and decision.is_due(deciding, slot, self._config.rates)
 
     def _sense(
         self,

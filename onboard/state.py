@@ -10,6 +10,7 @@ from onboard.config.plant_model import Plant
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
+from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start
 from onboard.perception.obstacle_memory import Nearby
 from onboard.perception.scan_fusion import ScanMemory, Scanner
@@ -61,6 +62,7 @@ class RobotState:
     nearby: Nearby = field(default_factory=Nearby)
     limits: LimitsState = field(default_factory=LimitsState)
     lost_ns: int | None = None
+    scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
 
 
 # ---- Inputs and results of one tick, to publish, record and compare

@@ -20,7 +20,7 @@ from engines.report.sections.realtime import require_demos_of
 from engines.report.sections.robustness import weak_conditions
 from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
-from hil.evaluate.evaluation import ARRIVAL
+from hil.evaluate.evaluation import STATED
 from hil.jobs.code_digest import file_digest
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
@@ -104,9 +104,16 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
         encoder=(found.encoder or {}).get("unseen"),
         hardware=found.hardware,
         tables=tables,
-        arrival=next((one.configuration[ARRIVAL] for one in found.evaluations if one.configuration.get(ARRIVAL)), 0),
+        rules=_rules(found),
         codes=sorted({str(one.configuration.get("code", NOT_STATED)) for one in found.evaluations}),
     )
+
+
+def _rules(found: Gathered) -> list[str]:
+    """Return the rules of all drives that are not the default, as lines of TOML without their table's name."""
+    stated = found.evaluations[0].configuration if found.evaluations else {}
+    rules = [(table, key, stated[key]) for key, (table, _) in STATED.items() if key in stated]
+    return [f"[{table}] {key} = {str(value).lower()}" for table, key, value in rules]
 
 
 def _inputs(manifest: ModelManifest) -> list[list[str]]:

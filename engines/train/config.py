@@ -279,8 +279,8 @@ def described(
     stated = config.model_dump(mode="json", exclude=excluded)
     for table in stated.values():
         for key, default in NEWER:
-            if default is None and isinstance(table, dict) and table.get(key, 0) is None:
-                del table[key]  # as in the manifests of older trainings
+            if key != "precision" and isinstance(table, dict) and key in table and table[key] == default:
+                del table[key]  # as in the manifests of older trainings, which state the precision
     return {
         "policy": config.name,
         "onboard": __version__,

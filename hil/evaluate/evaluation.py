@@ -31,8 +31,13 @@ INTERRUPTED = KILLED_BY + signal.SIGINT
 """Exit code of a command that Ctrl-C ended."""
 PARTIAL_FOLDER = Path("out/evaluate")
 PARTIAL_SUFFIX = ".partial.jsonl"
-ARRIVAL = "arrival_confidence"
-"""Key of a result that was driven with the rules of `onboard/navigation/arrival.py`."""
+STATED: Mapping[str, tuple[str, float]] = {
+    "arrival_confidence": ("goal", 0.0),
+    "scan_matching": ("odometry", False),
+    "slow_steps": ("limits", 1),
+}
+"""Keys of the robot's configuration that a result states, with their table, where they have not this value: rules that
+all policies of a table must share."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
@@ -76,11 +81,12 @@ class Plan:
     def configuration(self) -> dict[str, Any]:
         """Return everything that a row depends on, as plain values."""
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
-        confidence = self.robot.config.goal.arrival_confidence
+        config = self.robot.config
+        stated = {key: getattr(getattr(config, table), key) for key, (table, _) in STATED.items()}
         robot = {
-            "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
+            "config": config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
             "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
-            "mounts": file_digest(self.robot.config.robot.mounts),
+            "mounts": file_digest(config.robot.mounts),
         }
         return {
             "version": __version__,
@@ -90,7 +96,7 @@ class Plan:
             "model": None if model is None else file_digest(model),
             "manifest": None if model is None else file_digest(manifest_path(model)),
             "robot": _digest(robot),
-            **({ARRIVAL: confidence} if confidence > 0.0 else {}),
+            **{key: value for key, value in stated.items() if value != STATED[key][1]},
             "seed": self.seed,
             "sets": [source.identity for source in self.sources],
             **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),

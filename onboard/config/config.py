@@ -206,6 +206,7 @@ class OdometrySection(Section):
     localization_sd: least standard deviation of a fix: x, y [m], yaw [rad]
     correction:  the base's wheels are not as it believes: factor on its speed, factor on its turning, and turn for
                  each metre [rad/m]. `onboard-calib odometry` measures them
+    scan_matching: correct the wheels by the scans, from one to the next, while the robot drives to a goal
     """
 
     input: Literal["dds", "serial"] = "dds"
@@ -219,11 +220,13 @@ class OdometrySection(Section):
     localization_max_age_s: Positive = 8.0
     localization_sd: tuple[Sd, Sd, Sd] = (0.03, 0.03, 0.05)
     correction: tuple[WheelFactor, WheelFactor, Finite] | None = Field(None, examples=[(1.01, 0.99, 0.002)])
+    scan_matching: bool = False
 
     @model_serializer(mode="wrap")
-    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an absent correction, so that recordings and results without one stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "correction" or value is not None}
+    def _newer_keys(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out newer keys that change nothing, so that recordings and results without them stay as they are."""
+        nothing = {"correction": None, "scan_matching": False}
+        return {key: value for key, value in table(self).items() if key not in nothing or value != nothing[key]}
 
 
 class PolicySection(Section):

@@ -18,6 +18,9 @@ outliers in a row the robot is not localised, until the filter accepts a fix tha
 The gate also rejects good fixes when the odometry is worse than its assumed noise: with three times the noise, a fix in
 nine. So outliers agree within the distance that such odometry may cause between two fixes.
 
+With `odometry.scan_matching` (`scan_odometry.py`) the state also has the pose at a key scan, with its covariance. The
+motion from there, by scan matching, corrects the present pose. The same gate applies.
+
 No input may corrupt the state: `fix_gating` bounds each fix. A filter with values that are not finite is dropped, and
 the next fix starts a new filter.
 
@@ -35,7 +38,7 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import fix_gating, odometry
-from onboard.navigation.fix_gating import AT_THE_ORIGIN, WheelsThen, odometry_explains, passes_gate
+from onboard.navigation.fix_gating import AT_THE_ORIGIN, DOUBT, WheelsThen, odometry_explains, passes_gate
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, inverse, wrap
@@ -44,7 +47,7 @@ from onboard.values.messages import Fix, Pose, Twist
 Floats = npt.NDArray[np.float64]
 
 STATES = 5
-"""x, y, yaw, scale, creep."""
+"""x, y, yaw, scale, creep. With a key scan, x, y, yaw of its pose follow."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
 STAMP_STEP_NS = 10 * NS_PER_S
@@ -75,12 +78,13 @@ class LocalizationState:
 
     map_from_base: estimate at the newest odometry of the filter; None before the first fix
     systematic:    estimate of the wheels' scale and creep [m/s]
-    covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
+    covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]; (8, 8) with `key`
     odom_from_base, moving_s: the newest odometry of the filter
     refused_at:    the odometry at the last outlier
     outliers:      map_from_odom by each of the last outliers that agree
     rejected_in_row: outliers since the last accepted fix, whether they agree or not
     refusal:       reason of the newest refusal
+    key:           map_from_base at the key scan; None without one
     """
 
     map_from_base: Pose | None = None
@@ -98,6 +102,7 @@ class LocalizationState:
     restarts: int = 0
     refused: int = 0
     refusal: str = ""
+    key: Pose | None = None
 
 
 def advance(
@@ -119,11 +124,11 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
     excess = _excess(before, reported, moving_s)
     x, y, yaw = _vector(reported) - excess @ state.systematic
     after = Pose(float(x), float(y), float(yaw))
-    carried = np.eye(STATES)
-    carried[:3, :3], carried[:3, 3:] = odometry.transition(before, after), -excess
+    carried = np.eye(len(state.covariance))
+    carried[:3, :3], carried[:3, 3:STATES] = odometry.transition(before, after), -excess
     covariance = carried @ state.covariance @ carried.T
     covariance[:3, :3] += odometry.noise(before, after, moving_s)
-    covariance[3:, 3:] += SYSTEMATIC_WALK * moving_s
+    covariance[3:STATES, 3:STATES] += SYSTEMATIC_WALK * moving_s
     return replace(
         state,
         map_from_base=after,
@@ -151,6 +156,50 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     if state.map_from_base is None or state.covariance is None:
         return _started(state, measured, noise, wheels)
     return _updated(state, measured, _excess(fix.pose, measured, moving_s), noise, wheels)
+
+
+def keyed(state: LocalizationState, back: Pose) -> LocalizationState:
+    """Return the filter with the pose of a new key scan.
+
+    back: the base at the scan, in its present frame, by the wheels; its errors are left out, as it is a few centimetres
+    """
+    if state.map_from_base is None or state.covariance is None:
+        return state
+    key = compose(state.map_from_base, back)
+    grown = np.zeros((STATES + 3, STATES))
+    grown[:STATES], grown[STATES:, :3] = np.eye(STATES), odometry.transition(state.map_from_base, key)
+    return replace(state, key=key, covariance=grown @ state.covariance[:STATES, :STATES] @ grown.T)
+
+
+def moved(
+    state: LocalizationState, back: Pose, motion: Pose, noise: Covariance, wheels: Covariance
+) -> tuple[LocalizationState, bool]:
+    """Return the filter after the motion from the key scan to a newer one, and whether the gate let it pass.
+
+    back:   the base at the newer scan, in its present frame
+    motion: in the base frame of the key scan; noise: (3, 3) of it; wheels: of the wheels' motion, as assumed
+
+    Wheels that slip fail the gate, and the scans are right. So the gate doubts the wheels once before it rejects.
+    """
+    now, key, covariance = state.map_from_base, state.key, state.covariance
+    if now is None or key is None or covariance is None:
+        return state, True
+    then = compose(now, back)
+    expected = between(key, then)
+    c, s = math.cos(key.yaw_rad), math.sin(key.yaw_rad)
+    turned = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+    model = np.zeros((3, STATES + 3))
+    model[:, :3], model[:, STATES:] = turned @ odometry.transition(now, then), -turned
+    model[0, STATES + 2], model[1, STATES + 2] = expected.y_m, -expected.x_m
+    residual = _vector(motion) - _vector(expected)
+    residual[2] = wrap(float(residual[2]))
+    for doubt in (0.0, DOUBT**2 - 1.0):
+        doubted = covariance.copy()
+        doubted[:3, :3] += doubt * turned.T @ wheels @ turned
+        innovation = model @ doubted @ model.T + noise
+        if passes_gate(residual, innovation):
+            return _shifted(replace(state, covariance=doubted), now, model, residual, innovation, noise), True
+    return state, False
 
 
 def localised(state: LocalizationState) -> bool:
@@ -229,6 +278,7 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         state,
         map_from_base=measured,
         covariance=covariance,
+        key=None,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
         outliers=(),
@@ -241,12 +291,14 @@ def _finite(state: LocalizationState) -> LocalizationState:
     if state.map_from_base is None or state.covariance is None:
         return state
     numbers = [*_vector(state.map_from_base), *state.systematic, *state.covariance.flat]
+    numbers += [] if state.key is None else [*_vector(state.key)]
     if np.isfinite(numbers).all():
         return state
     return replace(
         state,
         map_from_base=None,
         covariance=None,
+        key=None,
         systematic=(0.0, 0.0),
         outliers=(),
         rejected_in_row=0,
@@ -264,25 +316,41 @@ def _updated(
     assumed, covariance = state.map_from_base, state.covariance
     if assumed is None or covariance is None:
         raise ValueError("the filter has not started")
-    model = np.column_stack([np.eye(3), excess])
+    model = np.zeros((3, len(covariance)))
+    model[:, :3], model[:, 3:STATES] = np.eye(3), excess
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     innovation = model @ covariance @ model.T + noise
     if not passes_gate(residual, innovation):
         return _outlier(state, measured, noise, wheels)
     contradicts = _contradicts_outliers(state, measured, noise, wheels)
-    gain = np.linalg.solve(innovation, model @ covariance).T
-    x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
-    kept = np.eye(STATES) - gain @ model
-    joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
     return replace(
-        state,
-        map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
-        systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
-        covariance=0.5 * (joseph + joseph.T),
+        _shifted(state, assumed, model, residual, innovation, noise),
         outliers=() if contradicts else state.outliers,
         rejected_in_row=0 if contradicts else state.rejected_in_row,
     )
+
+
+def _shifted(
+    state: LocalizationState, now: Pose, model: Floats, residual: Floats, innovation: Covariance, noise: Covariance
+) -> LocalizationState:
+    """Return the filter after a measurement that passed the gate. now: its pose before"""
+    covariance = np.asarray(state.covariance)
+    gain = np.linalg.solve(innovation, model @ covariance).T
+    x, y, yaw, scale, creep, *of_key = (float(part) for part in gain @ residual)
+    kept = np.eye(len(covariance)) - gain @ model
+    joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
+    return replace(
+        state,
+        map_from_base=_moved_by(now, x, y, yaw),
+        systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
+        covariance=0.5 * (joseph + joseph.T),
+        key=_moved_by(state.key, *of_key) if state.key is not None else None,
+    )
+
+
+def _moved_by(pose: Pose, x_m: float, y_m: float, yaw_rad: float) -> Pose:
+    return Pose(pose.x_m + x_m, pose.y_m + y_m, wrap(pose.yaw_rad + yaw_rad))
 
 
 def _contradicts_outliers(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:

@@ -33,7 +33,7 @@ class Located:
     fix:        newest external fix as received, with the wheels' v and w at its time. None before the first fix and
                 when it is older than `localization_max_age_s` (absent in the contract's sense)
     fix_age_ns: its age; None when absent
-    filtered:   by the EKF; odometry alone until the start frame is known in the map
+    filtered:   by the EKF; odometry alone, as corrected by scan matching, until the start frame is known in the map
     deviations: `ekf.deviations` of `filtered`; None while it is odometry alone
     """
 
@@ -52,22 +52,32 @@ def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
     return Start(inverse(wheels.pose), start_from_map)
 
 
-def anchor(start: Start, wheels: OdometryState, localization: LocalizationState) -> Start:
-    """Return the start frame, placed in the map as soon as the robot is localised; later it does not move."""
+def anchor(
+    start: Start, wheels: OdometryState, localization: LocalizationState, corrected: Pose | None = None
+) -> Start:
+    """Return the start frame, placed in the map as soon as the robot is localised; later it does not move.
+
+    corrected: odom_from_base as corrected by scan matching, None without it
+    """
     if start.start_from_map is not None or not localised(localization) or localization.map_from_base is None:
         return start
-    start_from_base = compose(start.start_from_odom, wheels.pose)
+    start_from_base = compose(start.start_from_odom, corrected or wheels.pose)
     return replace(start, start_from_map=compose(start_from_base, inverse(localization.map_from_base)))
 
 
 def locate(
-    start: Start, wheels: OdometryState, localization: LocalizationState, section: OdometrySection, now_ns: int
+    start: Start,
+    wheels: OdometryState,
+    localization: LocalizationState,
+    section: OdometrySection,
+    now_ns: int,
+    corrected: Pose | None = None,
 ) -> Located:
-    """Return the robot's motion in the start frame."""
+    """Return the robot's motion in the start frame. corrected: as in `anchor`"""
     raw = Motion(compose(start.start_from_odom, wheels.pose), wheels.twist)
     start_from_map, received = start.start_from_map, localization.received
     if start_from_map is None or localization.map_from_base is None:
-        return Located(raw, None, None, raw)
+        return Located(raw, None, None, Motion(compose(start.start_from_odom, corrected or wheels.pose), wheels.twist))
     filtered = Motion(compose(start_from_map, localization.map_from_base), wheels.twist)
     sd = deviations(localization)
     if received is None:

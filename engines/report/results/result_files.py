@@ -29,7 +29,7 @@ from engines.report.results.checks import require_of_episodes, shaped
 from engines.report.results.columns import NO_RESULT, is_there, read_table, results_in
 from engines.report.results.markdown import summary_of_json
 from engines.report.results.training_history import ROWS, training_of
-from hil.evaluate.evaluation import ARRIVAL
+from hil.evaluate.evaluation import STATED
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.values.errors import InputError
@@ -163,7 +163,7 @@ def gather(folder: Path) -> Gathered:
     evaluations = _evaluations(folder / EVALUATE)
     _require_one_model(evaluations)
     seeds, validation, fine, others = (_evaluations(folder / name) for name in (SEEDS, VALIDATION, FINE, OTHERS))
-    _require_one_arrival((*evaluations, *seeds, *validation, *fine, *others))
+    _require_same_rules((*evaluations, *seeds, *validation, *fine, *others))
     return Gathered(
         folder=folder,
         evaluations=evaluations,
@@ -206,12 +206,18 @@ def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
                 )
 
 
-def _require_one_arrival(evaluations: tuple[Evaluated, ...]) -> None:
-    rules = [float(one.configuration.get(ARRIVAL, 0.0)) for one in evaluations]
-    for one, rule in zip(evaluations, rules, strict=True):
-        if rule != rules[0]:
-            first = f"{evaluations[0].file} with {rules[0]:g}"
-            raise InputError(f"{one.file}: driven with goal.{ARRIVAL} {rule:g}, {first}: they share no table")
+def _require_same_rules(evaluations: tuple[Evaluated, ...]) -> None:
+    for key, (table, usual) in STATED.items():
+        rules = [one.configuration.get(key, usual) for one in evaluations]
+        for one, rule in zip(evaluations, rules, strict=True):
+            if rule != rules[0]:
+                first = f"{evaluations[0].file} with {_plain(rules[0])}"
+                raise InputError(f"{one.file}: driven with {table}.{key} {_plain(rule)}, {first}: they share no table")
+
+
+def _plain(rule: float) -> str:
+    """Return a value as in TOML."""
+    return str(rule).lower() if isinstance(rule, bool) else f"{rule:g}"
 
 
 def _table(file: Path, key: str) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from hil.drive.fast.course import Course, course_of
 from hil.drive.fast.limits_kernel import NONE
 from hil.drive.fast.robot import FastRobot, time_ns
 from hil.drive.fast.sensing import FastEyes, last_image
+from hil.drive.fast.tick_kernels import FIRST_TICK
 from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
@@ -269,7 +270,10 @@ class FastDrive:
         rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
         if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
-        located, seen = self._robot.located(self._start), self._eyes.policy_scan()
+        seen = self._eyes.policy_scan()
+        if self._config.odometry.scan_matching:
+            self._robot.match(seen, self._start)
+        located = self._robot.located(self._start)
         observation = Observation(
             stamp_ns=slot.start_ns,
             color=self._eyes.color(),
@@ -304,6 +308,8 @@ class FastDrive:
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
         pose, now_ns = robot.located(self._start).filtered.pose, time_ns(tick)
         away_m = self._mission.away_m(pose) or 0.0
+        if self._recovery.backing is None and not self._remembers():
+            self._nearby = self._recalled()
         progress, _ = mission.track_progress(self._progress(), away_m, False, self._config.goal, now_ns)
         around = self._around()
         situation = recovery.Situation(
@@ -324,6 +330,8 @@ class FastDrive:
             place_ns=0 if s.place == NEVER else time_ns(int(s.place)),
         )
         self._recovery, override, event = recovery.advance(before, situation, section, now_ns)
+        if self._recovery.backing is None and not self._remembers():
+            self._nearby = Nearby()
         robot.judge_blocked(self._recovery)
         if event in recovery.MEMORY_RESETS:
             self._deciding = decision.restart(self._deciding)
@@ -335,7 +343,7 @@ class FastDrive:
     def _limit(self, wanted: Twist) -> Twist:
         """Return the command after the limits. The limits run only if they may change the command."""
         in_force, eyes = self._course.limits, self._eyes
-        if self._contact_reported():
+        if self._contact_reported() or (in_force is not None and self._recovery.backing is not None):
             return self._apply_limits(wanted)
         if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
@@ -361,12 +369,37 @@ class FastDrive:
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
 
+    def _remembers(self) -> bool:
+        """Return whether the obstacle memory can matter when the robot drives ahead."""
+        in_force = self._course.limits
+        return in_force is not None and in_force.remembers
+
     def _remember(self) -> None:
         """Add the newest scan to the obstacle memory, if the memory can matter. The limits then run in every tick."""
-        in_force, eyes = self._course.limits, self._eyes
-        if in_force is not None and in_force.remembers:
+        eyes = self._eyes
+        if self._remembers() or self._recovery.backing is not None:
             scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
             self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
+
+    def _recalled(self) -> Nearby:
+        """Return the obstacle memory of the scans so far, for a robot that may back off into what it saw before.
+
+        Obstacles farther away were forgotten. Bodies are left out: they have moved.
+        """
+        every, remember_ns, nearby = self._setting.senses.depth_every, self._course.bounds.remember_ns, Nearby()
+        if remember_ns == 0:
+            return nearby
+        eyes, now = self._eyes, self._robot.tick
+        poses = self._robot.trace(now - self._began)[:, 1:4]
+        far = np.hypot(*(poses[:, :2] - poses[-1, :2]).T) > 2.0 * obstacle_memory.REACH_M
+        first = max(int(np.flatnonzero(far)[-1]) + 1 if far.any() else 0, len(poses) - remember_ns // STEP_NS)
+        for row in range(first, len(poses)):
+            tick = self._began + row
+            if (tick - FIRST_TICK) % every == 0:
+                pose = Pose(*poses[row].tolist())
+                scan = eyes.scan_from(pose, tick)
+                nearby = obstacle_memory.advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
+        return nearby
 
     def _filled(self, scan: Scan) -> Scan:
         """Return the policy's scan with remembered obstacles out of view."""

@@ -27,14 +27,15 @@ from hil.physics.motion.motion_model import memory_of
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
-from onboard.navigation import ekf, odometry
+from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import STATES, LocalizationState, Received
 from onboard.navigation.odometry import OdometryState, Sample
+from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start, locate
 from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import compose
-from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
+from onboard.values.geometry import compose, inverse
+from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Scan, Twist
 
 # ---- Initial values of a fast robot
 
@@ -127,6 +128,7 @@ class FastRobot:
         self._table = records_of(table_of(setting))
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
+        self._matching = ScanOdometry()
         self._fix_variance = np.square(np.array(self._section.localization_sd))
         self._trace = np.zeros((most_ticks + 1, 6))
         self.seen_bodies = self.bodies
@@ -220,7 +222,7 @@ class FastRobot:
     def wheels(self, then: Sample | None = None) -> OdometryState:
         """Return the runtime's odometry in this tick, without covariance.
 
-        The history holds `then`, if given, and the newest sample.
+        The history holds `then`, if given and older, and the newest sample.
         """
         s, newest = self.state, self._sample()
         return OdometryState(
@@ -231,7 +233,7 @@ class FastRobot:
             covariance=NOT_KEPT,
             travelled_m=s.travelled_m,
             moving_s=s.moving_s,
-            history=(newest,) if then is None else (then, newest),
+            history=(newest,) if then is None or then.stamp_ns >= newest.stamp_ns else (then, newest),
         )
 
     def _sample(self) -> Sample:
@@ -261,7 +263,20 @@ class FastRobot:
         )
         place = Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw) if s.filtering else None
         filtered = LocalizationState(place, (s.scale, s.creep), self._covariance, received=self._filter.received)
-        return locate(start, wheels, filtered, self._section, time_ns(self.tick))
+        corrected = scan_odometry.corrected(self._matching, wheels.pose)
+        return locate(start, wheels, filtered, self._section, time_ns(self.tick), corrected)
+
+    def match(self, scan: Scan, start: Start) -> None:
+        """Correct odometry and filter by the newest scan, as `scan_odometry` does, and the start of the kernels."""
+        s = self.state
+        motion = Motion(Pose(s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw), Twist(s.wheel_v, s.wheel_w))
+        wheels = self.wheels(Sample(scan.stamp_ns, motion, s.seen_moving_s))
+        self._matching, after = scan_odometry.advance(self._matching, self.localization(), scan, wheels)
+        self.put_in(after)
+        key, table = self._matching.key, self._table
+        if key is not None and start.start_from_map is None:
+            frame = compose(start.start_from_odom, compose(self._matching.pose, inverse(key.wheels)))
+            table["start_x_m"], table["start_y_m"], table["start_yaw"] = frame.x_m, frame.y_m, frame.yaw_rad
 
     def refusal(self) -> str:
         """Return the reason why odometry rejected the newest wheel message."""
@@ -341,9 +356,10 @@ class FastRobot:
     def _correct(self, pose: Pose) -> bool:
         """Correct the filter by a fix taken now; return False, and change nothing, if `ekf.correct` must process it.
 
-        `ekf.correct` must process an outlier, and each fix after an outlier until `rejected_in_row` is 0 again.
+        `ekf.correct` must process an outlier, each fix after an outlier until `rejected_in_row` is 0 again, and all
+        fixes once there is a key scan.
         """
-        if self._filter.rejected_in_row:
+        if self._filter.rejected_in_row or self._filter.key is not None:
             return False
         if not correct_fast(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_variance):
             return False
@@ -360,6 +376,6 @@ class FastRobot:
             states["filtering"] = 1.0
             states["filter_x_m"], states["filter_y_m"], states["filter_yaw"] = pose.x_m, pose.y_m, pose.yaw_rad
             states["scale"], states["creep"] = after.systematic
-            self._covariance[:] = after.covariance
+            self._covariance = after.covariance.copy()
         self._filter = after
         self._look_up()

@@ -96,6 +96,12 @@ class FastEyes:
             self._near = within_m, self._spoilt(ranges_m)
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
+    def scan_from(self, pose: Pose, tick: int) -> Scan:
+        """Return the scan for the limits that was taken in a tick from a true pose, without bodies."""
+        ranges_m = self._course.limits_scan.ranges(pose)
+        noisy = noisy_scan(ranges_m, self._robot.seed, tick) if self._noisy else ranges_m
+        return Scan(time_ns(tick), noisy, self._course.limits_scan.seen)
+
     def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
         """Return whether the limits may bind the command of `limits_kernel.Ways` by the newest scan. Casts no scan."""
         course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)

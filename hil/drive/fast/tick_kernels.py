@@ -31,7 +31,7 @@ from hil.physics.odometry_noise import REST_MPS, REST_RADPS
 from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from onboard.config.plant_model import step_axis
-from onboard.navigation.ekf import STATES, SYSTEMATIC_WALK
+from onboard.navigation.ekf import SYSTEMATIC_WALK
 from onboard.navigation.mission import IMPROVEMENT_M
 from onboard.navigation.odometry import NOISE_PER_STEP, STEPS_PER_S
 from onboard.navigation.odometry import REST_MPS as WHEELS_REST_MPS
@@ -223,16 +223,16 @@ def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], movin
     x -= by_scale[0] * s.scale + by_creep[0] * s.creep
     y -= by_scale[1] * s.scale + by_creep[1] * s.creep
     s.filter_x_m, s.filter_y_m, s.filter_yaw = x, y, yaw
-    by_yaw = (y0 - y, x - x0)
+    by_yaw, size = (y0 - y, x - x0), covariance.shape[0]
     # carried @ covariance @ carried.T: only the first two rows of `carried` differ from the identity.
-    for column in range(STATES):
+    for column in range(size):
         for row in range(2):
             covariance[row, column] += (
                 by_yaw[row] * covariance[2, column]
                 - by_scale[row] * covariance[3, column]
                 - by_creep[row] * covariance[4, column]
             )
-    for row in range(STATES):
+    for row in range(size):
         for column in range(2):
             covariance[row, column] += (
                 by_yaw[column] * covariance[row, 2]
@@ -248,7 +248,7 @@ def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], movin
     covariance[1, 2] += n * BOTH * steps
     covariance[3, 3] += SCALE_WALK * moving_s
     covariance[4, 4] += CREEP_WALK * moving_s
-    for row in range(1, STATES):
+    for row in range(1, size):
         for column in range(row):
             covariance[row, column] = covariance[column, row]
 
@@ -274,8 +274,8 @@ def run_ticks(
 
     motion, memory: the motion model of the plant and its memory, as `motion_model.advance_motion`
 
-    `states`, `covariance` (5, 5), `trace` (one row per tick since the goal) and `memory` are changed in place. The call
-    ends early in these cases:
+    `states`, `covariance` ((5, 5), or (8, 8) with a key scan), `trace` (one row per tick since the goal) and `memory`
+    are changed in place. The call ends early in these cases:
 
     owing    the drift needs a sample: put the sample into drift_eps_* and drift_left, and call again for the rest
     halt     by a new scan (`seen_tick`) the limits may bind the command of `ways`, or a contact begins or ends
@@ -303,6 +303,8 @@ def run_ticks(
         roll_on(s, k, base_x, base_y, base_yaw, covariance)
         if (int(s.tick) - FIRST_TICK) % int(k.depth_every) == 0:
             s.seen_tick, s.seen_x_m, s.seen_y_m, s.seen_yaw = s.tick, s.x_m, s.y_m, s.yaw
+            s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw = s.wheel_x_m, s.wheel_y_m, s.wheel_yaw
+            s.seen_moving_s = s.moving_s
             if len(ways) > 0:
                 x, y, yaw = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, s.yaw)
                 if cells_may_bind(x, y, yaw, ways, k.cell_m, solid, solid_gap):

@@ -30,7 +30,7 @@ class TickState(NamedTuple):
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
     place:      tick since which the robot is at its place (`RecoveryState.place_ns`), at (place_x_m, place_y_m)
     best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
-    seen_*:     tick and true pose of the newest scan
+    seen_*:     tick and true pose of the newest scan, and the odometry's pose and moving_s then
     halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
     reported_touching: `touching` as of the last tick
     clear_m:    least clearance so far
@@ -89,6 +89,10 @@ class TickState(NamedTuple):
     seen_x_m: float = 0.0
     seen_y_m: float = 0.0
     seen_yaw: float = 0.0
+    seen_wheel_x_m: float = 0.0
+    seen_wheel_y_m: float = 0.0
+    seen_wheel_yaw: float = 0.0
+    seen_moving_s: float = 0.0
     halt: float = 0.0
     reported_touching: float = 0.0
 

@@ -152,6 +152,11 @@ WRONG = [
         "z.json: driven with goal.arrival_confidence 0.9, .*json with 0: they share no table",
     ),
     (
+        "others/z.json",
+        json.dumps(evaluated(scan_matching=True)),
+        "z.json: driven with odometry.scan_matching true, .*json with false: they share no table",
+    ),
+    (
         "evaluate/z.json",
         json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
         "z.json: is of another manifest than .*z.json",

@@ -107,6 +107,16 @@ SETTINGS = {
     "as it is": SETTING,
     "among others": replace(SETTING, crowd=CROWD),
     "before a door": replace(SETTING, crowd=replace(crowd_of([], [], []), blocking=DOOR)),
+    "scans match": configured(odometry={"scan_matching": True}),
+    "scans match, noisy, seldom taken": replace(
+        configured(odometry={"scan_matching": True}), senses=Senses(depth_noise=True, depth_every=3, drift_scale=3.0)
+    ),
+    "scans match, fixes come late": replace(
+        configured(odometry={"scan_matching": True}), senses=Senses(fix_delay_s=1.0, fix_period_s=(0.2, 1.0))
+    ),
+    "scans match, no localisation": replace(
+        configured(odometry={"scan_matching": True}), senses=Senses(localization=False)
+    ),
     "lidar": replace(SETTING, scan="lidar"),
     "no localisation": replace(SETTING, senses=Senses(localization=False)),
     "fixes that come late": replace(SETTING, senses=Senses(fix_delay_s=1.0)),
@@ -229,6 +239,29 @@ def test_they_agree_on_a_robot_that_turns_on_the_spot(name, monkeypatch):
     ]
     assert differences(*outcomes) == []
     assert outcomes[0].trace[:, 4].min() < -0.1, "it backs off"
+
+
+POST = with_box(with_box(room(7.0, 5.0), (3.35, 3.6), (1.5, 3.5), (0.0, 1.0)), (2.85, 2.9), (2.75, 2.8), (0.0, 1.0))
+"""A wall before the robot, and a post that it sees beside it before it turns. Then it is between two cameras' views."""
+BESIDE_POST = Episode(Pose(3.0, 2.5, 0.6), (5.5, 2.0), 5.0)
+
+
+def turning_to_the_wall(observation: Observation) -> int:
+    """Turn to the wall, then push towards it."""
+    turned = observation.filtered.pose.yaw_rad < -0.3
+    return SLOW if turned else ACTIONS.index(Twist(0.0, -1.0))
+
+
+@pytest.mark.parametrize("localization", [True, False])
+def test_they_agree_on_backing_off_beside_what_was_seen_before(localization):
+    setting = replace(SETTING, world=POST, senses=Senses(drift_scale=0.0, localization=localization))
+    outcomes = [
+        drive(setting, BESIDE_POST, Puppet(turning_to_the_wall), seed=3, max_s=20.0)
+        for drive in (drive_fast, drive_runtime)
+    ]
+    assert outcomes[0].trace[:, 5].min() < -0.3, "it turns"
+    assert [one.contacts for one in outcomes] == [0, 0]
+    assert differences(*outcomes) == []
 
 
 STOPS_AT = (2.6, 2.0)
