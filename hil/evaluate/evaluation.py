@@ -33,6 +33,7 @@ PARTIAL_FOLDER = Path("out/evaluate")
 PARTIAL_SUFFIX = ".partial.jsonl"
 STATED: Mapping[str, tuple[str, float]] = {
     "arrival_confidence": ("goal", 0.0),
+    "progress_timeout_s": ("goal", 60.0),
     "scan_matching": ("odometry", False),
     "slow_steps": ("limits", 1),
 }

@@ -5,7 +5,8 @@ S2   the first scan of a drive is the key scan
 S3   once the wheels have moved by KEY_M or KEY_RAD since the key scan, the scan is matched with it; the wheels guess
 S4   the filter takes the measured motion, behind its gate, which may doubt the wheels; then the scan is the key scan
 S5   where the filter has no place in the map, the odometry itself takes the most likely motion
-S6   without a match, because too few points agree, the wheels went far or slipped badly, the wheels alone count
+S6   without a match, because too few points agree, the wheels went far or slipped badly, the wheels alone count. The
+     key scan stays for another decision's scan, until the wheels have moved by AGAIN times as much
 
 The limits, the watch on stale odometry and the published `odom` keep to the wheels.
 """
@@ -28,6 +29,7 @@ from onboard.values.messages import Pose, Scan
 
 KEY_M, KEY_RAD = 0.25, 0.25
 """Motion between two key scans: the scans still show the same walls, and matching errors add up seldom."""
+AGAIN = 3.0
 FAR_M, FAR_RAD = 2.0, 2.0
 """Beyond this the wheels' guess is too uncertain to match."""
 FLOOR = np.diag(np.square([0.005, 0.005, 0.002]))
@@ -89,6 +91,8 @@ def advance(
     found = None if far else scan_matching.match(key.ranges_m, scan.ranges_m, motion, spread)
     if found is None or not _explains(found, motion, spread):
         state = replace(state, missed=state.missed + 1)
+        if away_m < AGAIN * KEY_M and turned < AGAIN * KEY_RAD:
+            return state, localization
         return _at_key(state, localization, scan, then, compose(state.pose, motion), back)
     localization, passed = ekf.moved(localization, back, found.measured, found.covariance, spread)
     state = replace(state, matched=state.matched + int(passed), rejected=state.rejected + int(not passed))

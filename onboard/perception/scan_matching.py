@@ -24,7 +24,7 @@ from onboard.values.messages import BINS, Pose
 Floats = npt.NDArray[np.float64]
 Ranges = npt.NDArray[np.float32]
 
-LEAST_PAIRS = 20
+LEAST_PAIRS = 12
 """Fewer pairs are no match."""
 UNKNOWN = 1.0
 """Information of a direction that the walls do not tell [1/m^2, 1/rad^2]."""
@@ -55,7 +55,7 @@ def match(first: Ranges, second: Ranges, guess: Pose, covariance: Floats) -> Mat
     guess:         the motion by the wheels; covariance: (3, 3) of it, positive definite
     """
     prior = np.asarray(np.linalg.inv(covariance), np.float64)
-    wheels = np.array([guess.x_m, guess.y_m, guess.yaw_rad])
+    wheels = np.array([guess.x_m, guess.y_m, guess.yaw_rad], np.float64)
     motion, information, pairs = _best(first.astype(np.float64), second.astype(np.float64), wheels, prior)
     if pairs < LEAST_PAIRS or not np.isfinite(motion).all() or not np.isfinite(information).all():
         return None

@@ -14,7 +14,7 @@ from onboard.config.config import OdometrySection
 from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import STATES, LocalizationState
 from onboard.navigation.odometry import OdometryState
-from onboard.navigation.scan_odometry import FAR_M, KEY_M, KEY_RAD, ScanOdometry
+from onboard.navigation.scan_odometry import AGAIN, FAR_M, KEY_M, KEY_RAD, ScanOdometry
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, distance, wrap
 from onboard.values.messages import BINS, STOP, Fix, OdometryMessage, Pose, Scan, Twist
@@ -162,7 +162,22 @@ def test_s6_without_a_match_the_wheels_count(why: str) -> None:
     expected, found = wheels.pose, scan_odometry.corrected(after, wheels.pose)
     assert (found.x_m, found.y_m, found.yaw_rad) == pytest.approx((expected.x_m, expected.y_m, expected.yaw_rad))
     assert after.key is not None
-    assert after.key.wheels == wheels.pose, "the new key scan"
+    assert (after.key == state.key) == (why != "too far"), "another scan may match this key scan"
+
+
+def test_s6_the_key_scan_stays_for_a_while() -> None:
+    before = state, localization = begun()
+    for ticks, matched, missed in ((20, 0, 1), (25, 1, 1)):
+        wheels, true = gone(Twist(0.5, 0.0), ticks)
+        scan = scan_at(true, wheels.stamp_ns or 0)
+        scan = replace(scan, ranges_m=np.full(BINS, np.inf, np.float32)) if ticks == 20 else scan
+        state, localization = scan_odometry.advance(state, ekf.predict(localization, wheels), scan, wheels)
+        assert (state.matched, state.missed) == (matched, missed)
+    wheels, _ = gone(Twist(0.5, 0.0), math.ceil(AGAIN * KEY_M / 0.5 * 30) + 1)
+    blind = Scan(wheels.stamp_ns or 0, np.full(BINS, np.inf, np.float32), SEEN)
+    after, _ = scan_odometry.advance(before[0], ekf.predict(before[1], wheels), blind, wheels)
+    assert after.key is not None
+    assert after.key.wheels == wheels.pose
 
 
 def test_without_odometry_nothing_happens() -> None:
