@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from onboard.config.config import Config, load_config
+from onboard.config.toml_file import read_toml
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.toml"))
@@ -20,6 +20,6 @@ def test_there_are_some() -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_key_differs_from_its_default(file: Path) -> None:
     config, usual = load_config(file), Config()
-    for name, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
+    for name, table in read_toml(file).items():
         for key, value in table.items():
             assert getattr(getattr(config, name), key) == value != getattr(getattr(usual, name), key), f"{name}.{key}"
