@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from onboard.counters import Counters
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
+from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
 from onboard.state import TickRecord
@@ -20,6 +21,8 @@ from onboard.values.messages import CameraHealth
 OK, WARNING, ERROR = 0, 1, 2
 LATE_MS = 100
 """Half of the default `odometry.stale_ms`."""
+SCANS = 20
+"""Scans without a match are told beyond this number, if they are more than those with a match."""
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
@@ -182,6 +185,13 @@ def _pose(record: TickRecord) -> Diagnostic:
     }
     if record.goal_distance_m is not None:
         values["goal_distance_m"] = round(record.goal_distance_m, 3)
+    matching = ScanOdometry() if record.after is None else record.after.scan_odometry
+    unused = matching.missed + matching.rejected
+    if matching.matched + unused:
+        values |= {"scans_matched": matching.matched, "scans_missed": matching.missed}
+        values |= {"scans_rejected": matching.rejected}
+    if unused > max(SCANS, matching.matched):
+        return ("pose", WARNING, "scans do not fit the wheels: check both, or turn odometry.scan_matching off", values)
     return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from onboard.counters import Counters
 from onboard.navigation.odometry import NS_PER_MS
+from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.recording.recorder import RecorderStats
 from onboard.service import publisher
 from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, rows, status_line
@@ -153,6 +154,9 @@ def late(bench: Bench) -> None:
     bench.runtime.counters.deadline_misses = 1
 
 
+UNFIT = "scans do not fit the wheels: check both, or turn odometry.scan_matching off"
+
+
 def lose(bench: Bench) -> None:
     bench.images.clear()
     bench.seconds(1.0)
@@ -168,6 +172,16 @@ def queue(bench: Bench) -> None:
     )
 
 
+def match(matched: int, missed: int, rejected: int) -> Any:
+    """Let scans have matched in the bench's state."""
+
+    def happen(bench: Bench) -> None:
+        found = ScanOdometry(matched=matched, missed=missed, rejected=rejected)
+        bench.runtime.state = replace(bench.runtime.state, scan_odometry=found)
+
+    return happen
+
+
 #   row               what happened          recorder                                    level    message
 ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("runtime", None, None, OK, "navigating"),
@@ -181,6 +195,9 @@ ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("odometry", queue, None, WARNING, "latency 250 ms: a clock was changed, or messages queue"),
     ("pose", None, None, OK, "odometry only"),
     ("pose", lambda bench: bench.fix(Pose(1.0, 0.0, 0.0)), None, OK, "localized"),
+    ("pose", match(30, 25, 0), None, OK, "odometry only"),
+    ("pose", match(5, 10, 5), None, OK, "odometry only"),
+    ("pose", match(5, 20, 5), None, WARNING, UNFIT),
     ("camera front", None, None, OK, "working"),
     ("camera rear", None, None, ERROR, "unplugged"),
     ("recorder", None, recorder(), OK, "recording"),
@@ -203,6 +220,9 @@ def test_the_values_are_those_of_the_tick() -> None:
     assert (runtime["ticks"], runtime["missed_slots"], runtime["fault_stale_scan"]) == (45, 0, 1)
     _, _, pose = row("pose")
     assert pose["goal_distance_m"] == pytest.approx(5.0, abs=0.01)
+    assert "scans_matched" not in pose
+    _, _, matching = row("pose", match(7, 2, 1))
+    assert (matching["scans_matched"], matching["scans_missed"], matching["scans_rejected"]) == (7, 2, 1)
     assert row("camera front")[2] == {"frames": 40, "restarts": 0, "valid_fraction": 0.9}
     assert row("recorder", stats=recorder())[2]["file"] == "a.mcap"
 
