@@ -87,11 +87,12 @@ def _footprint(config: Config) -> str:
 
 def _cameras(config: Config) -> str:
     section = config.cameras
-    color = f"; colour over {section.color}" if section.color != "none" else ""
+    more = f"; colour over {section.color}" if section.color != "none" else ""
+    more += "; scans correct the wheels" if config.odometry.scan_matching else ""
     if config.scan.topic:
-        return f"ready-made scan on {config.scan.topic}{color}"
+        return f"ready-made scan on {config.scan.topic}{more}"
     names = config.scan.cameras or list(load_mounts(config.robot.mounts).depth)
-    return ", ".join(f"{name} ({section.source_of(name)})" for name in names) + color
+    return ", ".join(f"{name} ({section.source_of(name)})" for name in names) + more
 
 
 def _wire(config: Config) -> str:

@@ -27,6 +27,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("dds", "domain", 7, "wire", "domain 7 on lo"),
     ("goal", "arrival_confidence", 0.9, "limits", "goals within 0.2 m with confidence 0.9"),
     ("odometry", "input", "serial", "wire", "base on /dev/base"),
+    ("odometry", "scan_matching", True, "cameras", "; scans correct the wheels"),
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
     ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),

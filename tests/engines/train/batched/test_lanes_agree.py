@@ -269,11 +269,18 @@ def test_goals_beyond_the_room_are_left_out():
     assert world.goals == len(goals)
 
 
-def test_a_robot_that_lanes_cannot_simulate_is_refused():
+@pytest.mark.parametrize(
+    ("table", "key", "value", "words"),
+    [
+        ("limits", "acceleration_mps2", 1.0, "the batched world simulates round robots without a ramp in the limits"),
+        ("odometry", "scan_matching", True, "the batched world matches no scans"),
+    ],
+)
+def test_a_robot_that_lanes_cannot_simulate_is_refused(table, key, value, words):
     rules, _, atlas, goals = site()
-    limits = rules.robot.config.limits.model_copy(update={"acceleration_mps2": 1.0})
-    config = rules.robot.config.model_copy(update={"limits": limits})
+    changed = getattr(rules.robot.config, table).model_copy(update={key: value})
+    config = rules.robot.config.model_copy(update={table: changed})
     section = batched().batched
     assert section is not None
-    with pytest.raises(InputError, match="the batched world simulates round robots without a ramp in the limits"):
+    with pytest.raises(InputError, match=words):
         BatchedWorld(replace(rules, robot=replace(rules.robot, config=config)), section, atlas, goals, 1, 0, CPU)
