@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,11 +102,9 @@ def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str
     if model is not None:
         manifest_for(found, model_path(model))
     if pictures is not None:
-        there = next(one for one in (pictures, *pictures.absolute().parents) if one.exists())
-        if not there.is_dir():
-            raise InputError(f"{pictures}: cannot be written: {there} is not a folder")
-        if not os.access(there, os.W_OK):
-            raise InputError(f"{pictures}: cannot be written: Permission denied")
+        from hil.evaluate.ways_picture import check_pictures
+
+        check_pictures(pictures)
 
 
 def _check_driver(found: Gathered, drive: str | None) -> None:

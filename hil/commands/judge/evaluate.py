@@ -19,6 +19,7 @@ from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import comparison, rich_table
+from hil.evaluate.ways_picture import check_pictures, save_pictures
 from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
 from hil.physics.kernel_effects import load_robot_kernels
@@ -156,6 +157,10 @@ def evaluate_command(
         Path | None,
         typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart beside the file."),
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option("--pictures", metavar="DIR", help="Draw the first 20 drives of each map into this folder."),
+    ] = None,
 ) -> None:
     """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
 
@@ -172,6 +177,10 @@ def evaluate_command(
         check_report(report)
         if len(conditions) > 1:
             raise InputError(f"--report {report}: is about one condition, not {len(conditions)}")
+    if pictures is not None:
+        check_pictures(pictures)
+        if len(conditions) > 1:
+            raise InputError(f"--pictures {pictures}: are of one condition, not {len(conditions)}")
     check_run(run)
     robot = replace(load_robot(config, plant), kernels=load_robot_kernels(kernels))
     runs = {name: replace(run, condition=name) for name in conditions}
@@ -188,6 +197,9 @@ def evaluate_command(
     if report is not None:
         with preparing(f"the report {report}"):
             write_report(done[conditions[0]], report)
+    if pictures is not None:
+        with preparing(f"the pictures in {pictures}"):
+            save_pictures(done[conditions[0]], pictures)
     show(done, json_file == STANDARD_OUTPUT)
     exit_code = max(one.exit_code for one in done.values())
     if exit_code:

@@ -17,6 +17,7 @@ from engines.report.sections.ablations import ablation_table, descriptions
 from engines.report.sections.differences import pairs_of
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.metrics import paired_rates, summarise
+from hil.evaluate.ways_picture import ARRIVED, GOAL, LOST
 from onboard.values.errors import InputError
 from tests.rigs.evaluate_rows import row
 from tests.rigs.result_rows import SETS, evaluated, part_of, put, results_in, rows
@@ -259,9 +260,7 @@ def test_drives_are_drawn_over_their_map(tmp_path):
         {"policy": "p", "map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png"
     )
     image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
-    goal, *lines = (
-        np.argwhere(np.abs(image - color).max(axis=2) < 20) for color in (plots.GOAL, plots.ARRIVED, plots.LOST)
-    )
+    goal, *lines = (np.argwhere(np.abs(image - color).max(axis=2) < 20) for color in (GOAL, ARRIVED, LOST))
     assert len(goal) > 20
     for line in lines:
         assert len(line) > 20

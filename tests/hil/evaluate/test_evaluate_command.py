@@ -44,8 +44,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of this process alone, never interrupted."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        typed(folder, *DRIVE, "--json", "whole.json", "--report", "report.md", monkeypatch=patch)
-    assert sorted(file.name for file in folder.iterdir()) == ["report.md", "report.svg", "whole.json"]
+        typed(
+            folder, *DRIVE, "--json", "whole.json", "--report", "report.md", "--pictures", "pictures", monkeypatch=patch
+        )
+    assert sorted(file.name for file in folder.iterdir()) == ["pictures", "report.md", "report.svg", "whole.json"]
+    assert [file.suffix for file in (folder / "pictures").iterdir()] == [".png"]
     assert "# How reactive drives" in (folder / "report.md").read_text()
     return result(folder / "whole.json")
 
@@ -145,6 +148,12 @@ BAD = [
         "no limits in the runtime",
         ["--policy", "reactive", "--runtime", "--condition", "paper", "--condition", "no_limits"],
         "--condition no_limits: with --runtime",
+    ),
+    ("a file for pictures", ["--policy", "reactive", "--pictures", "/dev/null"], "/dev/null is not a folder"),
+    (
+        "pictures of several",
+        ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--pictures", "here"],
+        "--pictures here: are of one condition, not 2",
     ),
     (
         "a report of several",

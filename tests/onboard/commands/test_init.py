@@ -239,7 +239,8 @@ def test_the_template_uncommented_is_the_defaults() -> None:
             continue
         same = {key for key, value in one.items() if value is not None and key not in files}
         assert {key: made_config[name][key] for key in same} == {key: one[key] for key in same}, name
-        assert set(table[name]) - {"correction", "arrival_confidence", "slow_steps"} == set(one) - {"footprint_m"}
+        unstated = {"correction", "scan_matching", "arrival_confidence", "slow_steps"}
+        assert set(table[name]) - unstated == set(one) - {"footprint_m"}
 
 
 EXAMPLES = {File.ONBOARD: {}, File.MOUNTS: read_toml(Config().robot.mounts), File.PLANT: {}}
