@@ -117,7 +117,9 @@ class Runtime:
                 deciding = decision.replaced(deciding, twist)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             if self._config.odometry.scan_matching and self._senses(deciding, judged, was.lost_ns, inputs, slot):
-                matching, localization = scan_odometry.advance(matching, localization, scan, wheels)
+                matching, localization = scan_odometry.advance(
+                    matching, localization, scan, wheels, registered=self._config.scan.history > 1
+                )
                 start, located = self._locate(start, wheels, matching, localization, inputs.now_ns)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
             judged = self._look_at_goal(judged, sensed, scan)

@@ -37,8 +37,8 @@ STATED: Mapping[str, tuple[str, float]] = {
     "scan_matching": ("odometry", False),
     "slow_steps": ("limits", 1),
 }
-"""Keys of the robot's configuration that a result states, with their table, where they have not this value: rules that
-all policies of a table must share."""
+"""Rules that all policies of a table must share: key -> (its table in the configuration, its default). A result states
+those that differ from the default."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 

@@ -246,7 +246,7 @@ def map_from_odom(state: LocalizationState) -> Pose | None:
 
 
 def _is_certain(covariance: Covariance) -> bool:
-    """Return whether x, y and yaw are certain enough for a localised robot. covariance: (3, 3) or (5, 5)"""
+    """Return whether x, y and yaw are certain enough for a localised robot. covariance: (3, 3) or larger"""
     sd_x, sd_y, sd_yaw = np.sqrt(np.diag(covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
 

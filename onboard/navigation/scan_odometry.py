@@ -4,11 +4,12 @@ S1   each decision of the policy brings its scan here, before the robot's pose i
 S2   the first scan of a drive is the key scan
 S3   once the wheels have moved by KEY_M or KEY_RAD since the key scan, the scan is matched with it; the wheels guess
 S4   the filter takes the measured motion, behind its gate, which may doubt the wheels; then the scan is the key scan
-S5   where the filter has no place in the map, the odometry itself takes the most likely motion
+S5   the odometry itself takes the most likely motion, also where the gate rejects; it counts while the filter has no
+     place in the map
 S6   without a match, because too few points agree, the wheels went far or slipped badly, the wheels alone count. The
-     key scan stays for another decision's scan, until the wheels have moved by AGAIN times as much
+     key scan stays for later scans, each RETRY further on, until the wheels have moved by AGAIN times as much
 
-The limits, the watch on stale odometry and the published `odom` keep to the wheels.
+The limits, the watch on stale odometry, the published `odom` and goals in it keep to the wheels.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from onboard.values.messages import Pose, Scan
 
 KEY_M, KEY_RAD = 0.25, 0.25
 """Motion between two key scans: the scans still show the same walls, and matching errors add up seldom."""
-AGAIN = 3.0
+AGAIN, RETRY = 3.0, 0.05
+"""As factor on KEY_M and KEY_RAD, and in m and rad."""
 FAR_M, FAR_RAD = 2.0, 2.0
 """Beyond this the wheels' guess is too uncertain to match."""
 FLOOR = np.diag(np.square([0.005, 0.005, 0.002]))
@@ -52,11 +54,13 @@ class ScanOdometry:
 
     key:     None before the first scan of a drive
     pose:    of the base at the key scan, in the odom frame as corrected
-    matched, missed, rejected: scans that were used, that did not match, that the filter's gate rejected
+    tried:      the wheels at the last scan that did not match the key scan; None before
+    matched, missed, rejected: key scans that were matched, that never were, whose motion the filter's gate rejected
     """
 
     key: Key | None = None
     pose: Pose = IDENTITY
+    tried: Pose | None = None
     matched: int = 0
     missed: int = 0
     rejected: int = 0
@@ -64,7 +68,7 @@ class ScanOdometry:
 
 def begin(state: ScanOdometry) -> ScanOdometry:
     """Return the state of a new drive: the odometry goes on from the wheels."""
-    return replace(state, key=None)
+    return replace(state, key=None, tried=None)
 
 
 def corrected(state: ScanOdometry, wheels: Pose) -> Pose:
@@ -73,26 +77,34 @@ def corrected(state: ScanOdometry, wheels: Pose) -> Pose:
 
 
 def advance(
-    state: ScanOdometry, localization: LocalizationState, scan: Scan, wheels: OdometryState
+    state: ScanOdometry,
+    localization: LocalizationState,
+    scan: Scan,
+    wheels: OdometryState,
+    registered: bool = False,
 ) -> tuple[ScanOdometry, LocalizationState]:
-    """Return odometry and filter, which is already predicted to `wheels`, after the scan of a decision."""
-    then = _wheels_at(scan, wheels)
+    """Return odometry and filter, which is already predicted to `wheels`, after the scan of a decision.
+
+    registered: whether the scan is in the base frame of now (`scan.history` above 1), not of its stamp
+    """
+    then = _wheels_at(scan, wheels, registered)
     if then is None:
         return state, localization
     key, back = state.key, between(wheels.pose, then.motion.pose)
     if key is None:
         return _at_key(state, localization, scan, then, then.motion.pose, back)
     motion = between(key.wheels, then.motion.pose)
-    away_m, turned = distance(IDENTITY, motion), abs(motion.yaw_rad)
-    if scan.stamp_ns <= key.stamp_ns or (away_m < KEY_M and turned < KEY_RAD):
+    if scan.stamp_ns <= key.stamp_ns or not _has_moved(motion, KEY_M, KEY_RAD):
+        return state, localization
+    if state.tried is not None and not _has_moved(between(state.tried, then.motion.pose), RETRY, RETRY):
         return state, localization
     spread = _spread(motion, max(0.0, then.moving_s - key.moving_s))
-    far = away_m > FAR_M or turned > FAR_RAD
+    far = _has_moved(motion, FAR_M, FAR_RAD)
     found = None if far else scan_matching.match(key.ranges_m, scan.ranges_m, motion, spread)
     if found is None or not _explains(found, motion, spread):
+        if not _has_moved(motion, AGAIN * KEY_M, AGAIN * KEY_RAD):
+            return replace(state, tried=then.motion.pose), localization
         state = replace(state, missed=state.missed + 1)
-        if away_m < AGAIN * KEY_M and turned < AGAIN * KEY_RAD:
-            return state, localization
         return _at_key(state, localization, scan, then, compose(state.pose, motion), back)
     localization, passed = ekf.moved(localization, back, found.measured, found.covariance, spread)
     state = replace(state, matched=state.matched + int(passed), rejected=state.rejected + int(not passed))
@@ -104,14 +116,20 @@ def _at_key(
 ) -> tuple[ScanOdometry, LocalizationState]:
     """Return both with a new key scan."""
     key = Key(scan.stamp_ns, scan.ranges_m, then.motion.pose, then.moving_s)
-    return replace(state, key=key, pose=pose), ekf.keyed(localization, back)
+    return replace(state, key=key, pose=pose, tried=None), ekf.keyed(localization, back)
 
 
-def _wheels_at(scan: Scan, wheels: OdometryState) -> Sample | None:
-    """Return the odometry when the scan was taken, by its age; None without odometry of that time."""
+def _wheels_at(scan: Scan, wheels: OdometryState, registered: bool) -> Sample | None:
+    """Return the odometry of the scan's base frame, by its age unless it is of now; None without such odometry."""
     if wheels.stamp_ns is None or wheels.arrival_ns is None:
         return None
+    if registered:
+        return Sample(wheels.stamp_ns, wheels.motion, wheels.moving_s)
     return odometry.at(wheels, wheels.stamp_ns + scan.stamp_ns - wheels.arrival_ns)
+
+
+def _has_moved(motion: Pose, by_m: float, by_rad: float) -> bool:
+    return distance(IDENTITY, motion) >= by_m or abs(motion.yaw_rad) >= by_rad
 
 
 def _spread(motion: Pose, moving_s: float) -> Covariance:

@@ -6,7 +6,10 @@ put. A point has a line if both neighbours continue it. Points pair only where t
 The guess, with its covariance, is one more measurement. Large residuals count little (Geman and McClure), so that
 walking people do not move the robot.
 
-Where the walls do not tell a direction, as along a bare corridor, the information of the result has no part there.
+Where the walls do not tell a direction, as along a bare corridor, the result says so: noise alone gives lines a little
+of every direction, so a direction with a hundredth of the best one's information counts as unknown.
+
+What fills most of the view is taken for the world: a robot that follows a moving panel is carried along.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ LEAST_PAIRS = 12
 """Fewer pairs are no match."""
 UNKNOWN = 1.0
 """Information of a direction that the walls do not tell [1/m^2, 1/rad^2]."""
+LEAST_TOLD = 0.01
+"""A direction with less than this share of the best direction's information is not told."""
 FLOOR = np.diag(np.square([0.003, 0.003, 0.001]))
 """Covariance of any match: bins are not points [m^2, rad^2]."""
 
@@ -39,7 +44,7 @@ class Match:
     likely:     by the scans and the guess together
     measured:   by the scans alone
     covariance: (3, 3) of `measured`, x, y, yaw [m, rad]
-    pairs:      number of points that agree
+    pairs:      number of points near a line of the first scan
     """
 
     likely: Pose
@@ -59,10 +64,18 @@ def match(first: Ranges, second: Ranges, guess: Pose, covariance: Floats) -> Mat
     motion, information, pairs = _best(first.astype(np.float64), second.astype(np.float64), wheels, prior)
     if pairs < LEAST_PAIRS or not np.isfinite(motion).all() or not np.isfinite(information).all():
         return None
-    alone = np.linalg.inv(information + UNKNOWN * np.eye(3))
-    off = motion - wheels
-    without = motion + alone @ prior @ off  # the guess taken out again
-    return Match(_pose(motion), _pose(without), 0.5 * (alone + alone.T) + FLOOR, int(pairs))
+    alone = np.asarray(np.linalg.inv(information + UNKNOWN * np.eye(3)), np.float64)
+    without = motion + alone @ prior @ (motion - wheels)  # the guess taken out again
+    return Match(_pose(motion), _pose(without), 0.5 * (alone + alone.T) + _untold(alone) + FLOOR, int(pairs))
+
+
+def _untold(covariance: Floats) -> Floats:
+    """Return the (3, 3) covariance to add for a direction of x and y that the walls do not tell."""
+    variances, directions = np.linalg.eigh(covariance[:2, :2])
+    added: Floats = np.zeros((3, 3))
+    if variances[0] < LEAST_TOLD * variances[1]:
+        added[:2, :2] = np.outer(directions[:, 1], directions[:, 1]) / UNKNOWN
+    return added
 
 
 def warm_up() -> None:

@@ -23,6 +23,7 @@ LATE_MS = 100
 """Half of the default `odometry.stale_ms`."""
 SCANS = 20
 """Scans without a match are told beyond this number, if they are more than those with a match."""
+UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
@@ -191,7 +192,7 @@ def _pose(record: TickRecord) -> Diagnostic:
         values |= {"scans_matched": matching.matched, "scans_missed": matching.missed}
         values |= {"scans_rejected": matching.rejected}
     if unused > max(SCANS, matching.matched):
-        return ("pose", WARNING, "scans do not fit the wheels: check both, or turn odometry.scan_matching off", values)
+        return ("pose", WARNING, UNMATCHED, values)
     return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)
 
 

@@ -117,6 +117,7 @@ class FastDrive:
         self._mission, self._deciding = Mission(), DecisionState()
         self._recovery, self._limits = RecoveryState(), LimitsState()
         self._nearby = Nearby()
+        self._recall: tuple[int, Nearby] = (0, Nearby())
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
@@ -386,19 +387,22 @@ class FastDrive:
 
         Obstacles farther away were forgotten. Bodies are left out: they have moved.
         """
-        every, remember_ns, nearby = self._setting.senses.depth_every, self._course.bounds.remember_ns, Nearby()
+        every, remember_ns = self._setting.senses.depth_every, self._course.bounds.remember_ns
         if remember_ns == 0:
-            return nearby
+            return Nearby()
         eyes, now = self._eyes, self._robot.tick
         poses = self._robot.trace(now - self._began)[:, 1:4]
         far = np.hypot(*(poses[:, :2] - poses[-1, :2]).T) > 2.0 * obstacle_memory.REACH_M
         first = max(int(np.flatnonzero(far)[-1]) + 1 if far.any() else 0, len(poses) - remember_ns // STEP_NS)
+        done, nearby = self._recall
+        first, nearby = (done, nearby) if done > first else (first, Nearby())
         for row in range(first, len(poses)):
             tick = self._began + row
             if (tick - FIRST_TICK) % every == 0:
                 pose = Pose(*poses[row].tolist())
                 scan = eyes.scan_from(pose, tick)
                 nearby = obstacle_memory.advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
+        self._recall = len(poses), nearby
         return nearby
 
     def _filled(self, scan: Scan) -> Scan:

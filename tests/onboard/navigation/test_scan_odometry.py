@@ -15,6 +15,7 @@ from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import STATES, LocalizationState
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import AGAIN, FAR_M, KEY_M, KEY_RAD, ScanOdometry
+from onboard.perception import scan_matching
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, distance, wrap
 from onboard.values.messages import BINS, STOP, Fix, OdometryMessage, Pose, Scan, Twist
@@ -154,30 +155,61 @@ def test_s6_without_a_match_the_wheels_count(why: str) -> None:
         true = compose(START, Pose(0.33, 0.0, 1.2))
     state, localization = begun()
     localization = ekf.predict(localization, wheels)
-    scan = scan_at(true, wheels.stamp_ns or 0)
-    scan = replace(scan, ranges_m=np.full(BINS, np.inf, np.float32)) if why == "blind" else scan
+    scan = blind(wheels) if why == "blind" else scan_at(true, wheels.stamp_ns or 0)
     after, kept = scan_odometry.advance(state, localization, scan, wheels)
-    assert (after.matched, after.missed) == (0, 1)
+    assert after.matched == 0
     assert kept.map_from_base == localization.map_from_base
     expected, found = wheels.pose, scan_odometry.corrected(after, wheels.pose)
     assert (found.x_m, found.y_m, found.yaw_rad) == pytest.approx((expected.x_m, expected.y_m, expected.yaw_rad))
     assert after.key is not None
     assert (after.key == state.key) == (why != "too far"), "another scan may match this key scan"
+    assert after.missed == (1 if why == "too far" else 0)
+
+
+def blind(wheels: OdometryState) -> Scan:
+    return Scan(wheels.stamp_ns or 0, np.full(BINS, np.inf, np.float32), SEEN)
 
 
 def test_s6_the_key_scan_stays_for_a_while() -> None:
     before = state, localization = begun()
-    for ticks, matched, missed in ((20, 0, 1), (25, 1, 1)):
+    for ticks, matched in ((20, 0), (25, 1)):
         wheels, true = gone(Twist(0.5, 0.0), ticks)
-        scan = scan_at(true, wheels.stamp_ns or 0)
-        scan = replace(scan, ranges_m=np.full(BINS, np.inf, np.float32)) if ticks == 20 else scan
+        scan = blind(wheels) if ticks == 20 else scan_at(true, wheels.stamp_ns or 0)
         state, localization = scan_odometry.advance(state, ekf.predict(localization, wheels), scan, wheels)
-        assert (state.matched, state.missed) == (matched, missed)
+        assert (state.matched, state.missed) == (matched, 0)
     wheels, _ = gone(Twist(0.5, 0.0), math.ceil(AGAIN * KEY_M / 0.5 * 30) + 1)
-    blind = Scan(wheels.stamp_ns or 0, np.full(BINS, np.inf, np.float32), SEEN)
-    after, _ = scan_odometry.advance(before[0], ekf.predict(before[1], wheels), blind, wheels)
+    after, _ = scan_odometry.advance(before[0], ekf.predict(before[1], wheels), blind(wheels), wheels)
     assert after.key is not None
-    assert after.key.wheels == wheels.pose
+    assert (after.key.wheels, after.missed) == (wheels.pose, 1)
+
+
+def test_s6_a_robot_that_stands_after_a_miss_does_not_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+    monkeypatch.setattr(scan_matching, "match", lambda *_: tries.append(1))
+    wheels, _ = gone(Twist(0.5, 0.0), 20)
+    state, localization = begun()
+    for _ in range(5):
+        wheels = rolled(wheels, Twist(0.0, 0.0), 10)
+        state, localization = scan_odometry.advance(state, localization, blind(wheels), wheels)
+    assert len(tries) == 1
+    wheels = rolled(wheels, Twist(0.5, 0.0), 4)
+    state, _ = scan_odometry.advance(state, localization, blind(wheels), wheels)
+    assert (len(tries), state.missed) == (2, 0)
+
+
+def test_a_registered_scan_is_in_the_base_frame_of_now() -> None:
+    """With `scan.history` the stamp is that of the oldest frame, and the ranges are where the base is now."""
+    before = begun()
+    wheels, true = gone(Twist(0.4, 0.8), 20)
+    scan = replace(scan_at(true, wheels.stamp_ns or 0), stamp_ns=(wheels.stamp_ns or 0) - 3 * TICK_NS)
+    errors = []
+    for registered in (True, False):
+        state, localization = scan_odometry.advance(
+            before[0], ekf.predict(before[1], wheels), scan, wheels, registered=registered
+        )
+        assert state.matched == 1
+        errors.append(max(off_m(state, localization, wheels, true)))
+    assert errors[0] < 0.01 < errors[1]
 
 
 def test_without_odometry_nothing_happens() -> None:

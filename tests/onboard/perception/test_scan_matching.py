@@ -94,6 +94,18 @@ def test_along_a_bare_corridor_only_the_wheels_count() -> None:
     assert math.sqrt(found.covariance[2, 2]) < 0.02
 
 
+def test_noise_tells_nothing_along_a_corridor() -> None:
+    """Noise gives each line a little of every direction, and the guess comes back as if it were measured."""
+    off_m, deviations_m = [], []
+    for index in range(30):
+        found, _ = matched(CORRIDOR, Pose(15.0, 0.7, 0.0), Pose(0.3, 0.0, 0.0), Pose(0.05, 0.0, 0.0), noise=index)
+        assert found is not None
+        off_m.append(found.measured.x_m - 0.3)
+        deviations_m.append(math.sqrt(found.covariance[0, 0]))
+    assert np.mean(off_m) > 0.04, "it is the guess"
+    assert min(deviations_m) > 0.3
+
+
 def test_walking_people_do_not_move_the_robot() -> None:
     start, motion = Pose(2.0, 1.2, 0.2), Pose(0.25, 0.0, 0.0)
     persons = (np.vstack([body_row((3.0 + away, 2.0), 0.25, 1.7, 0)]) for away in (0.0, 0.3))

@@ -154,7 +154,7 @@ def late(bench: Bench) -> None:
     bench.runtime.counters.deadline_misses = 1
 
 
-UNFIT = "scans do not fit the wheels: check both, or turn odometry.scan_matching off"
+UNFIT = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
 
 
 def lose(bench: Bench) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from hil.drive.episodes import load_episodes
 from hil.drive.fast.drive import drive_fast
+from hil.drive.fast.sensing import FastEyes
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.robot import Senses
 from hil.drive.setting import Outcome, Setting
@@ -33,7 +34,7 @@ from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety import recovery
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
-from onboard.values.messages import Observation, Pose, Twist
+from onboard.values.messages import Observation, Pose, Scan, Twist
 from tests.rigs.learned_models import learned_plant
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
@@ -395,3 +396,19 @@ def test_rendered_cameras_reach_as_often():
 
 def within(share: float, interval: tuple[float, float] | None) -> bool:
     return interval is not None and interval[0] <= share <= interval[1]
+
+
+def test_what_was_seen_is_recalled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the bumper is on, the recovery runs in every tick."""
+    poses: list[int] = []
+    scan_from = FastEyes.scan_from
+
+    def counted(eyes: FastEyes, pose: Pose, tick: int) -> Scan:
+        poses.append(tick)
+        return scan_from(eyes, pose, tick)
+
+    monkeypatch.setattr(FastEyes, "scan_from", counted)
+    setting = replace(SETTING, world=LOW, config=UNSEEN)
+    drive_fast(setting, EPISODE, Puppet(pushing), seed=3, max_s=MAX_S)
+    assert len(poses) > 10
+    assert len(poses) == len({*poses})
