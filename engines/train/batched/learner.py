@@ -237,7 +237,8 @@ class Learner:
             torch.set_float32_matmul_precision("high")
             torch.backends.cudnn.allow_tf32 = True
         elif settings.bf16:
-            torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+            mkldnn: Any = torch.backends.mkldnn  # PyTorch's stubs lack it
+            mkldnn.matmul.fp32_precision = "bf16"
         self.policy = policy.to(self.device).train()
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.rate, eps=1e-5)
         self.returns = ReturnScale(settings.slowness, self.device)
