@@ -1,8 +1,11 @@
-"""Scan odometry: scan matching corrects the wheels from one key scan to the next. Pure. `odometry.scan_matching` is on.
+"""Scan odometry: scan matching corrects the wheels from one key scan to the next. Pure.
+
+The runtime calls it where `odometry.scan_matching` is on.
 
 S1   each decision of the policy brings its scan here, before the robot's pose is taken for the decision
 S2   the first scan of a drive is the key scan
-S3   once the wheels have moved by KEY_M or KEY_RAD since the key scan, the scan is matched with it; the wheels guess
+S3   once the wheels have moved by KEY_M or KEY_RAD since the key scan, the scan is matched with it; the search begins
+     at the motion of the wheels
 S4   the filter takes the measured motion, behind its gate, which may doubt the wheels; then the scan is the key scan
 S5   the odometry itself takes the most likely motion, also where the gate rejects; it counts while the filter has no
      place in the map
@@ -52,9 +55,9 @@ class Key:
 class ScanOdometry:
     """The corrected odometry.
 
-    key:     None before the first scan of a drive
-    pose:    of the base at the key scan, in the odom frame as corrected
-    tried:      the wheels at the last scan that did not match the key scan; None before
+    key:   None before the first scan of a drive
+    pose:  of the base at the key scan, in the odom frame as corrected
+    tried: the wheels at the last scan that did not match the key scan; None before
     matched, missed, rejected: key scans that were matched, that never were, whose motion the filter's gate rejected
     """
 
