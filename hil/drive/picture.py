@@ -89,7 +89,7 @@ class Drawing:
 def save_picture(world: World, drawing: Drawing, file: Path) -> None:
     """Write a PNG of the drive, cropped to the drive plus `MARGIN_M`. Raises OSError."""
     view = _view(world, drawing)
-    image = _cells(world, view)
+    image = cells_image(view)
     large = image.resize((image.width * OVERSAMPLE, image.height * OVERSAMPLE), Image.Resampling.NEAREST)
     _draw_routes(ImageDraw.Draw(large), view, drawing)
     top = TITLE_PX if drawing.title else 0
@@ -104,7 +104,7 @@ def save_picture(world: World, drawing: Drawing, file: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class View:
     """The visible part of the grid: rows and columns [first, last), and pixels per cell."""
 
     world: World
@@ -123,22 +123,25 @@ class _View:
         return length_m / self.world.cell_m * self.cell_px
 
 
-def _view(world: World, drawing: Drawing) -> _View:
-    shown = [drawing.path[:, :2], np.array(drawing.targets)]
-    if drawing.shortest is not None:
-        shown.append(drawing.shortest)
-    cells = np.array([world.cell_of((float(x), float(y))) for x, y in np.concatenate(shown)])
+def view_of(world: World, points: Points) -> View:
+    """Return the part of a world around points (n, 2) of the map frame [m]."""
+    cells = np.array([world.cell_of((float(x), float(y))) for x, y in points])
     margin = round(MARGIN_M / world.cell_m)
     first = np.maximum(cells.min(axis=0) - margin, 0)
     last = np.minimum(cells.max(axis=0) + margin + 1, world.gap.shape)
     cell_px = max(1, LARGEST_PX // int((last - first).max()))
-    return _View(world, (int(first[0]), int(last[0])), (int(first[1]), int(last[1])), cell_px)
+    return View(world, (int(first[0]), int(last[0])), (int(first[1]), int(last[1])), cell_px)
 
 
-def _cells(world: World, view: _View) -> Image.Image:
+def _view(world: World, drawing: Drawing) -> View:
+    shown = [drawing.path[:, :2], np.array(drawing.targets)]
+    return view_of(world, np.concatenate(shown if drawing.shortest is None else [*shown, drawing.shortest]))
+
+
+def cells_image(view: View) -> Image.Image:
     """Return an image of the cells: walls dark, other cells on the floor brown, hanging cells light."""
     part = np.s_[slice(*view.rows), slice(*view.columns)]
-    low, high = world.low_m[part], world.high_m[part]
+    low, high = view.world.low_m[part], view.world.high_m[part]
     used = high >= low
     colors = np.full((*used.shape[:2], 3), FREE, np.uint8)
     colors[used.any(axis=2)] = HANGING
@@ -147,7 +150,7 @@ def _cells(world: World, view: _View) -> Image.Image:
     return Image.fromarray(colors[::-1].repeat(view.cell_px, axis=0).repeat(view.cell_px, axis=1))
 
 
-def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> None:
+def _draw_routes(draw: ImageDraw.ImageDraw, view: View, drawing: Drawing) -> None:
     width = LINE_PX * OVERSAMPLE
     if drawing.shortest is not None:
         draw.line([view.px(point) for point in drawing.shortest], SHORTEST, width, "curve")
@@ -167,13 +170,13 @@ def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> No
 
 
 def _circle(
-    draw: ImageDraw.ImageDraw, view: _View, at_m: Sequence[float], radius_m: float, color: Color, filled: bool = False
+    draw: ImageDraw.ImageDraw, view: View, at_m: Sequence[float], radius_m: float, color: Color, filled: bool = False
 ) -> None:
     radius = view.length_px(radius_m) * OVERSAMPLE
     draw.circle(view.px(at_m), radius, color if filled else None, color, LINE_PX * OVERSAMPLE)
 
 
-def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, body: Body, color: Color) -> None:
+def _pose(draw: ImageDraw.ImageDraw, view: View, pose: Pose, body: Body, color: Color) -> None:
     """Draw a footprint with a line from its centre to its front."""
     front_m, width = body.radius_m, LINE_PX * OVERSAMPLE
     if body.corners_m:
@@ -186,7 +189,7 @@ def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, body: Body, color:
     draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, width)
 
 
-def _draw_footer(draw: ImageDraw.ImageDraw, view: _View, map_size: tuple[int, int], drawing: Drawing) -> None:
+def _draw_footer(draw: ImageDraw.ImageDraw, view: View, map_size: tuple[int, int], drawing: Drawing) -> None:
     """Write the legend and the scale bar below the map."""
     font = ImageFont.load_default(FONT_PX)
     rows = [("driven", DRIVEN), ("shortest", SHORTEST), ("start", START), ("goal", GOAL)]

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from hil.drive.picture import FREE, GOAL, HANGING, INK, LARGEST_PX, LOW, MARGIN_M, OVERSAMPLE, START, WALL
+from hil.drive.picture import GOAL, INK, OVERSAMPLE, START, cells_image, view_of
 from hil.evaluate.campaign import Driven
 from hil.evaluate.episode_selection import load_set
 from hil.evaluate.evaluation import Evaluation
-from hil.maps.world_grid import WALL_HEIGHT_M, World
+from hil.maps.world_grid import World
 from onboard.values.errors import InputError
-from onboard.values.geometry import apply
 
 MOST = 20
 """Number of drives in a picture, as in the paper's figure."""
@@ -71,16 +70,17 @@ def _first(driven: Sequence[Driven], map_name: str) -> Iterator[Driven]:
 def save_ways(world: World, ways: Sequence[Way], title: str, file: Path) -> None:
     """Write drives over their map, with a title and their number below. Raises InputError."""
     goals = [np.array([way.goal_xy_m]) for way in ways]
-    view = _View(world, np.concatenate([*(way.path[:, :2] for way in ways), *goals]))
-    image = view.image()
+    view = view_of(world, np.concatenate([*(way.path[:, :2] for way in ways), *goals]))
+    small = cells_image(view)
+    image = small.resize((small.width * OVERSAMPLE, small.height * OVERSAMPLE), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(image)
     for way, goal in zip(ways, goals, strict=True):
         color = ARRIVED if way.arrived else LOST
         draw.line([view.px(point) for point in way.path], color, LINE_PX * OVERSAMPLE, "curve")
-        draw.circle(view.px(way.path[0]), view.cells_px(DOT_M), START)
-        draw.circle(view.px(goal[0]), view.cells_px(DOT_M), GOAL)
+        draw.circle(view.px(way.path[0]), OVERSAMPLE * view.length_px(DOT_M), START)
+        draw.circle(view.px(goal[0]), OVERSAMPLE * view.length_px(DOT_M), GOAL)
     arrived = sum(way.arrived for way in ways)
-    small = image.resize((image.width // OVERSAMPLE, image.height // OVERSAMPLE), Image.Resampling.BOX)
+    small = image.resize(small.size, Image.Resampling.BOX)
     ends_in = f"{arrived} arrived (blue), {len(ways) - arrived} did not (orange)"
     words = f"{title}: {len(ways)} drives from green to red, {ends_in}"
     font = ImageFont.load_default(FONT_PX)
@@ -89,39 +89,6 @@ def save_ways(world: World, ways: Sequence[Way], title: str, file: Path) -> None
     picture.paste(small)
     ImageDraw.Draw(picture).text((PAD_PX / 2, small.height + PAD_PX / 2), words, INK, font, "lm")
     save_png(picture, file)
-
-
-class _View:
-    """The part of a world around points, drawn `OVERSAMPLE` times larger."""
-
-    def __init__(self, world: World, points: Points) -> None:
-        cells = np.array([world.cell_of((float(x), float(y))) for x, y in points])
-        margin = round(MARGIN_M / world.cell_m)
-        self._world = world
-        self._first = np.maximum(cells.min(axis=0) - margin, 0)
-        self._last = np.minimum(cells.max(axis=0) + margin + 1, world.gap.shape)
-        self._cell_px = OVERSAMPLE * max(1, LARGEST_PX // int((self._last - self._first).max()))
-
-    def image(self) -> Image.Image:
-        """Return the cells: walls dark, objects on the floor brown, hanging objects light."""
-        part = tuple(slice(int(a), int(b)) for a, b in zip(self._first, self._last, strict=True))
-        low, high = self._world.low_m[part], self._world.high_m[part]
-        used = high >= low
-        colors = np.full((*used.shape[:2], 3), FREE, np.uint8)
-        colors[used.any(axis=2)] = HANGING
-        colors[(used & (low <= 0.0)).any(axis=2)] = LOW
-        colors[(used & (low <= 0.0) & (high >= WALL_HEIGHT_M)).any(axis=2)] = WALL
-        return Image.fromarray(colors[::-1].repeat(self._cell_px, axis=0).repeat(self._cell_px, axis=1))
-
-    def px(self, xy_map_m: Points) -> tuple[float, float]:
-        """Return the pixel of a point of the map frame; the top of the picture is the last row."""
-        x, y = apply(self._world.grid_from_map, (float(xy_map_m[0]), float(xy_map_m[1])))
-        cell_m = self._world.cell_m
-        return (x / cell_m - self._first[1]) * self._cell_px, (self._last[0] - y / cell_m) * self._cell_px
-
-    def cells_px(self, length_m: float) -> float:
-        """Return a length in pixels."""
-        return length_m / self._world.cell_m * self._cell_px
 
 
 def save_png(image: Image.Image, file: Path) -> None:
