@@ -37,8 +37,8 @@ STATED: Mapping[str, tuple[str, float]] = {
     "scan_matching": ("odometry", False),
     "slow_steps": ("limits", 1),
 }
-"""Rules that all policies of a table must share: key -> (its table in the configuration, its default). A result states
-those that differ from the default."""
+"""Rules that all policies of a table must share: key -> (its table in the configuration, its value in results that do not
+state it, which are older)."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
@@ -97,7 +97,7 @@ class Plan:
             "model": None if model is None else file_digest(model),
             "manifest": None if model is None else file_digest(manifest_path(model)),
             "robot": _digest(robot),
-            **{key: value for key, value in stated.items() if value != STATED[key][1]},
+            **stated,
             "seed": self.seed,
             "sets": [source.identity for source in self.sources],
             **({} if self.robot.kernels is None else {"kernels": self.robot.kernels.digest}),

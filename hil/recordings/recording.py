@@ -48,7 +48,14 @@ IMPORTED_COMMANDS = "imported/cmd_vel"
 """Topic of a bag's own commands in the recording that `onboard-hil import` makes of it."""
 TWIN_PREFIX = "twin/"
 """Prefix of the topic names of the twin."""
-THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
+THEN = (
+    ("scan", "drop_m", 0.0),
+    ("policy", "model", "reactive"),
+    ("odometry", "scan_matching", False),
+    ("limits", "slow_steps", 1),
+    ("goal", "progress_timeout_s", 60.0),
+    ("goal", "arrival_confidence", 0.0),
+)
 """Former defaults of older recordings: section, key, value."""
 
 

@@ -220,13 +220,12 @@ class OdometrySection(Section):
     localization_max_age_s: Positive = 8.0
     localization_sd: tuple[Sd, Sd, Sd] = (0.03, 0.03, 0.05)
     correction: tuple[WheelFactor, WheelFactor, Finite] | None = Field(None, examples=[(1.01, 0.99, 0.002)])
-    scan_matching: bool = False
+    scan_matching: bool = True
 
     @model_serializer(mode="wrap")
-    def _newer_keys(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out newer keys that change nothing, so that recordings and results without them stay as they are."""
-        nothing = {"correction": None, "scan_matching": False}
-        return {key: value for key, value in table(self).items() if key not in nothing or value != nothing[key]}
+    def _without_correction(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a correction of None, so that recordings and results from before the key stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "correction" or value is not None}
 
 
 class PolicySection(Section):
@@ -309,7 +308,7 @@ class LimitsSection(Section):
     stop_margin_m: NonNegative = 0.05
     slow_margin_m: NonNegative = 0.25
     slow_fraction: Fraction = 0.3
-    slow_steps: int = Field(1, ge=1, le=8)
+    slow_steps: int = Field(4, ge=1, le=8)
     time_to_contact_s: NonNegative = 1.0
     reaction_s: float = Field(0.15, ge=0.05, allow_inf_nan=False)
     creep_mps: float = Field(0.1, ge=0.0, le=0.3)
@@ -321,11 +320,6 @@ class LimitsSection(Section):
         if self.slow_margin_m < self.stop_margin_m:
             raise ValueError(f"slow_margin_m {self.slow_margin_m} must not be below stop_margin_m {self.stop_margin_m}")
         return self
-
-    @model_serializer(mode="wrap")
-    def _one_step(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a single step, so that recordings and results from before the key stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "slow_steps" or value > 1}
 
 
 class ZonesSection(Section):
@@ -365,14 +359,9 @@ class GoalSection(Section):
     rest_radps: Positive = 0.05
     rest_decisions: int = Field(2, ge=1)
     stop_short_s: Positive = 5.0
-    progress_timeout_s: Positive = 60.0
+    progress_timeout_s: Positive = 120.0
     lost_input_s: Positive = 5.0
-    arrival_confidence: float = Field(0.0, ge=0.0, lt=1.0, allow_inf_nan=False)
-
-    @model_serializer(mode="wrap")
-    def _one_key(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an arrival rule that is off, so that recordings and results without one stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "arrival_confidence" or value > 0.0}
+    arrival_confidence: float = Field(0.9, ge=0.0, lt=1.0, allow_inf_nan=False)
 
 
 class DdsSection(Section):
