@@ -174,6 +174,8 @@ class Journal:
         if recovered is not None:
             self.note("recovery", what=recovered.value)
             self._counters.recoveries += recovered is recovery.Event.BEGAN
+        if (now.looking.look is None) != (was.looking.look is None):
+            self.note("looking", what="ended" if now.looking.look is None else "began")
         if now.limits.limit_refused and not was.limits.limit_refused:
             self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
         if now.lost_ns is not None and was.lost_ns is None:

@@ -9,7 +9,9 @@ signature names. Devices, time and the policy are objects behind protocols, so s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from onboard import episode
@@ -21,16 +23,18 @@ from onboard.navigation.mission import Mission, State
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start
-from onboard.perception import obstacle_memory
+from onboard.perception import free_ground, obstacle_memory
+from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
 from onboard.policy.contract import twist_of
 from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
-from onboard.safety import keepout_zones, limits, recovery
+from onboard.safety import keepout_zones, limits, looking, recovery
 from onboard.safety.keepout_zones import Zone
 from onboard.safety.limits import Limited, LimitsState
+from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.state import Robot, RobotState, TickRecord
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
@@ -101,7 +105,7 @@ class Runtime:
             wheels, localization, refusal = self._integrate(was.wheels, was.localization, inputs)
         with journal.timed("scan"):
             scan, memory = self._robot.scanner.scan(inputs, wheels.pose, was.scan_memory)
-            around, nearby, limits_memory = self._look(scan, was.nearby, was.limits_scan_memory, inputs, wheels.pose)
+            around, nearby, ground, limits_memory = self._look(scan, was, inputs, wheels.pose)
             zone = keepout_zones.zone_of(self._robot.zones, localization)
         with journal.timed("policy"):
             at = episode.Situation(inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, wheels, localization)
@@ -127,6 +131,10 @@ class Runtime:
             recovered, override, event = self._recover(
                 was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
             )
+            looks, turn = self._turn_to_look(
+                was.looking, judged, recovered, deciding, wheels, located, around, ground, inputs
+            )
+            override = turn if override is None else override
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
             latch, limited = self._limit(
@@ -140,7 +148,7 @@ class Runtime:
             sent_ns = self._clock.now_ns()
         self.state = RobotState(
             wheels, localization, memory, limits_memory, ended, start, deciding, recovered, nearby, latch, lost_ns,
-            matching,
+            matching, ground, looks,
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, event, limited.reason.value, inputs)
         record = self._record(self.state, slot, inputs, located, scan, around, sensed, acted, limited, sent_ns, events)
@@ -162,16 +170,22 @@ class Runtime:
         return wheels, filtered, wheels.refusal if wheels.refused > refused else ""
 
     def _look(
-        self, scan: Scan, nearby: Nearby, memory: ScanMemory, inputs: Inputs, pose: Pose
-    ) -> tuple[Around, Nearby, ScanMemory]:
-        """Return the surroundings for limits and recovery: the scan and remembered obstacles outside its view.
+        self, scan: Scan, was: RobotState, inputs: Inputs, pose: Pose
+    ) -> tuple[Around, Nearby, FreeGround, ScanMemory]:
+        """Return the surroundings for limits and recovery: the scan, and what is remembered outside its view.
 
         The scan is the policy's unless the configuration has a `limits_scan`.
         """
+        memory, bounds, now_ns = was.limits_scan_memory, self._bounds, inputs.now_ns
         if self._robot.limits_scanner is not None:
             scan, memory = self._robot.limits_scanner.scan(inputs, pose, memory)
-        nearby = obstacle_memory.advance(nearby, scan, pose, inputs.now_ns, self._bounds.remember_ns)
-        return obstacle_memory.around(nearby, scan, pose), nearby, memory
+        nearby = obstacle_memory.advance(was.nearby, scan, pose, now_ns, bounds.remember_ns)
+        around, ground = obstacle_memory.around(nearby, scan, pose), was.ground
+        if bounds.seen_free_ns > 0 and nearby.track:
+            ground = free_ground.advance(ground, scan, obstacle_memory.pose_at(nearby.track, scan.stamp_ns), pose)
+            unknown = free_ground.unknown(ground, scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
+            around = replace(around, unknown=unknown)
+        return around, nearby, ground, memory
 
     def _judge_goals(
         self, asked: Mission, start: Start | None, situation: episode.Situation, inputs: Inputs
@@ -256,7 +270,7 @@ class Runtime:
         observation = Observation(
             stamp_ns=inputs.now_ns,
             color=inputs.color,
-            scan=keepout_zones.fenced(obstacle_memory.filled(scan, around.out_of_view), zone),
+            scan=keepout_zones.fenced(_told(scan, around), zone),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
@@ -304,6 +318,31 @@ class Runtime:
         state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)
 
+    def _turn_to_look(
+        self,
+        state: LookingState,
+        judged: Mission,
+        recovered: RecoveryState,
+        deciding: DecisionState,
+        wheels: OdometryState,
+        located: Located | None,
+        around: Around,
+        ground: FreeGround,
+        inputs: Inputs,
+    ) -> tuple[LookingState, Twist | None]:
+        """Turn to look where no camera sees ahead. Return the command that replaces the policy's, if any."""
+        drives = judged.state is State.NAVIGATING and not inputs.e_stop and not self._operator_drives(inputs)
+        lost = decision.is_lost(deciding, self._config.rates)
+        away_m = judged.away_m(located.filtered.pose) if located else None
+        situation = looking.Situation(
+            active=drives and not lost and recovered.backing is None and not recovered.gave_up,
+            away_m=math.inf if away_m is None else away_m,
+            pose=wheels.pose,
+            scan=around.scan,
+            ground=ground,
+        )
+        return looking.advance(state, situation, self._bounds, inputs.now_ns)
+
     def _limit(
         self,
         state: LimitsState,
@@ -330,6 +369,7 @@ class Runtime:
             policy_scan=scan,
             speed_limit_mps=inputs.speed_limit_mps,
             out_of_view=around.out_of_view,
+            unknown=around.unknown,
             zone=zone,
             engine_lost=engine_lost and judged.driving,
             obstacle=inputs.obstacle,
@@ -390,3 +430,8 @@ class Runtime:
 
     def _operator_drives(self, inputs: Inputs) -> bool:
         return limits.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
+
+
+def _told(scan: Scan, around: Around) -> Scan:
+    """Return the policy's scan, with remembered obstacles and known ground where no camera looks."""
+    return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around.unknown)

@@ -12,11 +12,13 @@ from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start
+from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import Nearby
 from onboard.perception.scan_fusion import ScanMemory, Scanner
 from onboard.policy.decision import Acted, DecisionState, Sensed
 from onboard.safety.keepout_zones import MapZones
 from onboard.safety.limits import LimitsState
+from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import Slot
 from onboard.values.messages import Inputs, Memory, Motion, Pose, Scan, Twist
@@ -63,6 +65,8 @@ class RobotState:
     limits: LimitsState = field(default_factory=LimitsState)
     lost_ns: int | None = None
     scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
+    ground: FreeGround = field(default_factory=FreeGround)
+    looking: LookingState = field(default_factory=LookingState)
 
 
 # ---- Inputs and results of one tick, to publish, record and compare

@@ -37,8 +37,8 @@ STATED: Mapping[str, tuple[str, float]] = {
     "scan_matching": ("odometry", False),
     "slow_steps": ("limits", 1),
 }
-"""Rules that all policies of a table must share: key -> (its table in the configuration, its value in results that do not
-state it, which are older)."""
+"""Rules that all policies of a table must share: key -> (its table in the configuration, its value in older results,
+which do not state it)."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 

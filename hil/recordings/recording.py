@@ -53,6 +53,7 @@ THEN = (
     ("policy", "model", "reactive"),
     ("odometry", "scan_matching", False),
     ("limits", "slow_steps", 1),
+    ("limits", "seen_free_s", 0.0),
     ("goal", "progress_timeout_s", 60.0),
     ("goal", "arrival_confidence", 0.0),
 )

@@ -297,6 +297,8 @@ class LimitsSection(Section):
                  within 0.05 s
     creep_mps:   maximum speed of an operator where no camera looks
     remember_s:  time for which a near obstacle is remembered where no camera looks; 0 remembers nothing
+    seen_free_s: time for which ground that a camera saw free may be driven over where no camera looks now; 0: never. It
+                 needs `remember_s`, and the robot turns to look at such ground (`onboard/safety/looking.py`)
     """
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
@@ -313,6 +315,7 @@ class LimitsSection(Section):
     reaction_s: float = Field(0.15, ge=0.05, allow_inf_nan=False)
     creep_mps: float = Field(0.1, ge=0.0, le=0.3)
     remember_s: NonNegative = 60.0
+    seen_free_s: float = Field(5.0, ge=0.0, le=10.0)
     scan_stale_ms: float = Field(400.0, gt=0.0, le=1000.0)
 
     @model_validator(mode="after")

@@ -113,10 +113,15 @@ class Nearby:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Input of limits and recovery: the newest scan, and (k, 2) remembered points out of its view, base frame [m]."""
+    """Input of limits and recovery: the newest scan, and points in the base frame [m].
+
+    out_of_view: (n, 2) remembered places out of the scan's view
+    unknown:     (k, 2) ground in blind sectors that was not seen free lately; None: all of it (`free_ground.py`)
+    """
 
     scan: Scan
     out_of_view: Points
+    unknown: Points | None = None
 
 
 def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: int) -> Nearby:

@@ -17,8 +17,10 @@
          limits the speed to slow_fraction of v_max_mps. With slow_steps above 1 that holds in the innermost of so many
          rings of equal width down to stop_margin_m; in the rings outside, the speed rises in equal steps to v_max_mps
     R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
-    R12  blind: the robot does not drive into a sector ahead that no camera sees; only the turn of the command remains.
-         An operator, who watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
+    R12  blind: into a sector ahead that no camera sees the robot drives only over ground that a camera saw free in the
+         last seen_free_s (`onboard/perception/free_ground.py`), at most at the slow zone's speed: other ground there
+         stops it like an obstacle (R9). Without such ground only the turn of the command remains. An operator, who
+         watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
     R13  zones stop neither a motion away from an obstacle, however near, nor a turn in place of a round footprint
     R14  zones scale v and w together, so that the arc stays; exceptions are R12, R20 and R23
     R15  free space: the output is exactly the wanted command
@@ -110,6 +112,7 @@ class Bounds:
     odometry_stale_ns: int
     scan_stale_ns: int
     remember_ns: int
+    seen_free_ns: int
 
 
 def _rings(section: LimitsSection, footprint: Footprint) -> Iterator[Ring]:
@@ -147,6 +150,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
         scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
         remember_ns=round(section.remember_s * NS_PER_S),
+        seen_free_ns=round(section.seen_free_s * NS_PER_S),
     )
 
 
@@ -200,6 +204,8 @@ class Situation:
     policy_scan:         the policy's scan; None if it is the same
     speed_limit_mps:     newest external limit, 0 for no limit; None before the first
     out_of_view:         (n, 2) in the base frame [m], remembered obstacles out of view (`obstacle_memory.Around`)
+    unknown:             (k, 2) in the base frame [m], ground in blind sectors that was not seen free lately
+                         (`free_ground.unknown`); None: all of it
     zone:                zones of the map at this place
     engine_lost:         no command is wanted during a drive, as the engine does not answer
     obstacle:            newest value of `/obstacle`, None before the first
@@ -214,6 +220,7 @@ class Situation:
     policy_scan: Scan | None = None
     speed_limit_mps: float | None = None
     out_of_view: collision.Points = field(default_factory=lambda: NOWHERE)
+    unknown: collision.Points | None = None
     zone: Zone = ELSEWHERE
     engine_lost: bool = False
     obstacle: bool | None = None
@@ -306,7 +313,7 @@ def _apply_way_limits(
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
         reason = Reason.ACCELERATION
-    caps = _caps(ramped, situation.scan, situation.out_of_view, operator, bounds)
+    caps = _caps(ramped, situation.scan, situation, operator, bounds)
     caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
     caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
     if situation.obstacle is True and ramped.v_mps > 0.0:
@@ -387,9 +394,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
     return min(max(wanted, last - rate * elapsed_s), last + rate * elapsed_s)
 
 
-def _caps(
-    twist: Twist, scan: Scan, out_of_view: collision.Points, operator: bool, bounds: Bounds
-) -> list[tuple[float, Reason]]:
+def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds: Bounds) -> list[tuple[float, Reason]]:
     """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
@@ -398,7 +403,7 @@ def _caps(
     way_m = collision.braking_m(abs(twist.v_mps), *brake)
     slow_mps = [ring.mps for ring in bounds.slow if collision.travel_m(points, twist, ring.footprint) <= way_m]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
-    remembered_m = collision.travel_m(out_of_view, twist, bounds.swept)
+    remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
     blind = collision.look(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
@@ -407,10 +412,19 @@ def _caps(
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is collision.Look.AHEAD_BLIND:
-        caps.append((bounds.creep_mps if operator else 0.0, Reason.BLIND_AHEAD))
+        known_mps = _known_mps(situation.unknown, twist, bounds)
+        caps.append((max(known_mps, bounds.creep_mps) if operator else known_mps, Reason.BLIND_AHEAD))
     elif blind is collision.Look.FLANK_BLIND:
         caps.append((bounds.slow_mps, Reason.BLIND_FLANK))
     return caps
+
+
+def _known_mps(unknown: collision.Points | None, twist: Twist, bounds: Bounds) -> float:
+    """Return the highest speed into a blind sector ahead, over ground that was seen free (R12)."""
+    if unknown is None or twist.v_mps < 0.0:
+        return 0.0
+    way_m = collision.travel_m(unknown, twist, bounds.swept)
+    return min(collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s), bounds.slow_mps)
 
 
 def _turn_caps(

@@ -33,14 +33,16 @@ from hil.physics.free_space import Episode
 from hil.physics.simulated_base import NS, STEP_NS
 from onboard.navigation import mission, start_frame
 from onboard.navigation.mission import Mission, Progress, State
-from onboard.perception import collision, obstacle_memory
+from onboard.perception import collision, free_ground, obstacle_memory
+from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
-from onboard.safety import limits, recovery
+from onboard.safety import limits, looking, recovery
 from onboard.safety.limits import LimitsState
+from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import Slot
 from onboard.values.errors import InputError
@@ -117,6 +119,7 @@ class FastDrive:
         self._mission, self._deciding = Mission(), DecisionState()
         self._recovery, self._limits = RecoveryState(), LimitsState()
         self._nearby = Nearby()
+        self._ground, self._looking = FreeGround(), LookingState()
         self._recall: tuple[int, Nearby] = (0, Nearby())
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
@@ -140,8 +143,11 @@ class FastDrive:
         color_tick = last_image(self._began, self._setting.senses.color_every)
         for tick in (color_tick, self._began):
             robot.run_to(tick, STOP)
-            self._eyes.look()
+            if self._eyes.look():
+                self._remember()
         self._take_goal()
+        if self._turns_to_look():
+            self._turn_to_look()
 
     def advance(self) -> None:
         """Simulate through the next tick in which a value other than the robot's motion can change."""
@@ -167,7 +173,13 @@ class FastDrive:
         robot, rates, goal = self._robot, self._config.rates, self._config.goal
         tick = robot.tick
         backing = self._recovery.backing is not None
-        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._contact_reported():
+        if (
+            backing
+            or self._turns_to_look()
+            or self._mission.stops >= goal.rest_decisions
+            or self._course.ramped
+            or self._contact_reported()
+        ):
             return tick + 1
         sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
         until = sense if self._deciding.pending is None else min(sense, self._deciding.pending.due_slot)
@@ -228,6 +240,8 @@ class FastDrive:
         override = self._recover() if self._course.limits is not None else None
         if not self._mission.driving:
             return
+        turn = self._turn_to_look() if self._turns_to_look() else None
+        override = turn if override is None else override
         wanted = self._deciding.set_point if override is None else override
         self._command = wanted if self._course.limits is None else self._limit(wanted)
         robot.want(self._deciding.set_point)
@@ -365,7 +379,15 @@ class FastDrive:
         around = self._around()
         contact = bool(self._robot.state.touching)
         situation = limits.Situation(
-            now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view, obstacle=contact
+            now_ns,
+            None,
+            False,
+            None,
+            now_ns,
+            around.scan,
+            out_of_view=around.out_of_view,
+            unknown=around.unknown,
+            obstacle=contact,
         )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
@@ -379,8 +401,35 @@ class FastDrive:
         """Add the newest scan to the obstacle memory, if the memory can matter. The limits then run in every tick."""
         eyes = self._eyes
         if self._remembers() or self._recovery.backing is not None:
-            scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
-            self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
+            scan, remember_ns, pose = eyes.limits_scan(), self._course.bounds.remember_ns, self._odometry()
+            self._nearby = obstacle_memory.advance(self._nearby, scan, pose, scan.stamp_ns, remember_ns)
+        if self._turns_to_look():
+            pose = self._odometry()
+            self._ground = free_ground.advance(self._ground, eyes.limits_scan(), pose, pose)
+
+    def _odometry(self) -> Pose:
+        """Return the pose by which obstacles and ground are remembered: the wheels', as in the runtime.
+
+        A robot that only backs off remembers by its true pose (`_recalled`).
+        """
+        return self._robot.wheels().pose if self._remembers() else self._robot.pose
+
+    def _turns_to_look(self) -> bool:
+        """Return whether the robot drives over ground that was seen free a moment ago: no camera sees some of it."""
+        return self._remembers() and self._course.bounds.seen_free_ns > 0
+
+    def _turn_to_look(self) -> Twist | None:
+        """Return the turn that replaces the policy's command where no camera sees ahead, None without one."""
+        robot, now_ns = self._robot, time_ns(self._robot.tick)
+        situation = looking.Situation(
+            active=self._mission.state is State.NAVIGATING and self._recovery.backing is None,
+            away_m=self._mission.away_m(robot.located(self._start).filtered.pose) or 0.0,
+            pose=robot.wheels().pose,
+            scan=self._eyes.limits_scan(),
+            ground=self._ground,
+        )
+        self._looking, turn = looking.advance(self._looking, situation, self._course.bounds, now_ns)
+        return turn
 
     def _recalled(self) -> Nearby:
         """Return the obstacle memory of the scans so far, for a robot that may back off into what it saw before.
@@ -406,12 +455,20 @@ class FastDrive:
         return nearby
 
     def _filled(self, scan: Scan) -> Scan:
-        """Return the policy's scan with remembered obstacles out of view."""
-        return obstacle_memory.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
+        """Return the policy's scan with remembered obstacles and known ground out of view."""
+        if not len(self._nearby.places_m) and not self._turns_to_look():
+            return scan
+        around = self._around()
+        return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around.unknown)
 
     def _around(self) -> Around:
-        """Return the scan and the remembered obstacles for limits and recovery."""
-        return obstacle_memory.around(self._nearby, self._eyes.limits_scan(), self._robot.pose)
+        """Return the scan, remembered obstacles and unknown ground for limits and recovery."""
+        pose, bounds, now_ns = self._odometry(), self._course.bounds, time_ns(self._robot.tick)
+        around = obstacle_memory.around(self._nearby, self._eyes.limits_scan(), pose)
+        if not self._turns_to_look():
+            return around
+        unknown = free_ground.unknown(self._ground, around.scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
+        return replace(around, unknown=unknown)
 
     def ended(self) -> str:
         """Return the end of the drive as in `Outcome.ended`, "" while the drive continues."""

@@ -22,8 +22,8 @@ AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
 
 
 def blind_ahead(scan: Scan) -> bool:
-    """Return whether no camera looks ahead."""
-    return not scan.seen[AHEAD_BINS].any()
+    """Return whether no camera looks ahead, and none did a moment ago."""
+    return not (scan.seen | np.isfinite(scan.ranges_m))[AHEAD_BINS].any()
 
 
 def obstacle_points(
@@ -31,8 +31,9 @@ def obstacle_points(
 ) -> tuple[Floats, Floats]:
     """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
-    Possible obstacles are a point `BLIND_M` beyond the radius in every blind bin, and remembered places (n, 2) in a
-    blind bin or nearer than `HIDDEN_M`.
+    Possible obstacles are a point in every blind bin, and remembered places (n, 2) in a blind bin or nearer than
+    `HIDDEN_M`. The point is where the ground ends that was seen free a moment ago (`free_ground.told`), at least
+    `BLIND_M` beyond the radius.
 
     radius_m: of the circle that holds the footprint
     """
@@ -54,8 +55,10 @@ def _points(
         dx, dy = UNIT[k, 0], UNIT[k, 1]
         dx, dy = c * dx - s * dy, s * dx + c * dy
         if not looked[k]:
-            unseen[m, 0], unseen[m, 1] = x_m + guard_m * dx, y_m + guard_m * dy
-            m += 1
+            far_m = max(guard_m, ranges_m[k]) if math.isfinite(ranges_m[k]) else guard_m
+            if far_m < look_m:
+                unseen[m, 0], unseen[m, 1] = x_m + far_m * dx, y_m + far_m * dy
+                m += 1
         elif ranges_m[k] < look_m:
             seen[n, 0], seen[n, 1] = x_m + ranges_m[k] * dx, y_m + ranges_m[k] * dy
             n += 1

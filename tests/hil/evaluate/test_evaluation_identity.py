@@ -70,10 +70,10 @@ def test_a_model_with_another_manifest_is_another_configuration(tmp_path):
 
 
 def test_another_arrival_rule_is_another_configuration_and_the_result_states_it():
-    goal = GoalSection(arrival_confidence=0.9)
+    goal = GoalSection(arrival_confidence=0.8)
     careful = replace(PLAN, robot=replace(PLAN.robot, config=PLAN.robot.config.model_copy(update={"goal": goal})))
-    assert "arrival_confidence" not in PLAN.configuration()
-    assert careful.configuration()["arrival_confidence"] == 0.9
+    assert PLAN.configuration()["arrival_confidence"] == 0.9
+    assert careful.configuration()["arrival_confidence"] == 0.8
     assert careful.configuration()["robot"] != PLAN.configuration()["robot"]
 
 

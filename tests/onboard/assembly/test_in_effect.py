@@ -25,9 +25,8 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("dds", "stamped_cmd_vel", True, "wire", "as TwistStamped"),
     ("dds", "namespace", "robot1", "wire", "/robot1/goal_pose"),
     ("dds", "domain", 7, "wire", "domain 7 on lo"),
-    ("goal", "arrival_confidence", 0.9, "limits", "goals within 0.2 m with confidence 0.9"),
+    ("goal", "arrival_confidence", 0.8, "limits", "goals within 0.2 m with confidence 0.8"),
     ("odometry", "input", "serial", "wire", "base on /dev/base"),
-    ("odometry", "scan_matching", True, "cameras", "; scans correct the wheels"),
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
     ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
@@ -48,6 +47,12 @@ def test_a_change_is_told(table: str, key: str, value: Any, line: str, words: st
     before, after = (in_effect(config)[line] for config in (Config(), Config.model_validate({table: {key: value}})))
     assert before != after
     assert words in after
+
+
+def test_what_corrects_the_wheels_is_told() -> None:
+    assert in_effect(Config())["cameras"].endswith("; scans correct the wheels")
+    without = Config.model_validate({"odometry": {"scan_matching": False}})
+    assert "correct" not in in_effect(without)["cameras"]
 
 
 #   table, key, value, protection that is no longer off

@@ -24,6 +24,7 @@ from onboard.values.messages import Pose
 
 CONFIDENCE = 0.9
 SECTION = GoalSection(arrival_confidence=CONFIDENCE)
+OFF = GoalSection(arrival_confidence=0.0)
 MAP_FROM_START = Pose(4.0, -2.0, 2.0)
 START = Start(IDENTITY, inverse(MAP_FROM_START))
 GOAL = (3.0, 1.0)
@@ -62,7 +63,7 @@ RULES = [
     ("A4", "one fix contradicts", judged(at(sd_m=0.02, rejected_in_row=1)), False, 1.0),
     ("A5", "still uncertain", judged(at(sd_m=0.2), WAITING, 14.9), True, 0.39),
     ("A6", "overdue", judged(at(sd_m=0.2), WAITING, 15.0), False, 0.39),
-    ("off", "uncertain, without the rule", judged(at(sd_m=0.2), section=GoalSection()), False, None),
+    ("off", "uncertain, without the rule", judged(at(sd_m=0.2), section=OFF), False, None),
 ]  # fmt: skip
 
 

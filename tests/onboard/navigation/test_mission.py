@@ -137,12 +137,12 @@ def test_rest_by_an_operator_or_a_lost_input_is_no_stop_of_the_policy(change: di
 
 
 def test_no_progress_ends_the_drive_and_an_operators_time_does_not_count() -> None:
-    assert judged(DRIVING, 0.0, 59.0).driving
-    assert judged(DRIVING, 0.0, 61.0).text() == "stopped: no progress towards the goal for 60 s"
-    held = judged(DRIVING, 0.0, 59.0, held=True)
-    assert judged(held, 0.0, 61.0).driving
-    nearer = judged(DRIVING, 0.5, 59.0)
-    assert judged(nearer, 0.5, 61.0).driving
+    assert judged(DRIVING, 0.0, 119.0).driving
+    assert judged(DRIVING, 0.0, 121.0).text() == "stopped: no progress towards the goal for 120 s"
+    held = judged(DRIVING, 0.0, 119.0, held=True)
+    assert judged(held, 0.0, 121.0).driving
+    nearer = judged(DRIVING, 0.5, 119.0)
+    assert judged(nearer, 0.5, 121.0).driving
 
 
 def test_the_distance_is_absent_without_goal_or_pose() -> None:
@@ -162,7 +162,7 @@ def situation_at(now_s: float) -> m.Situation:
     return m.Situation(int(now_s * NS_PER_S), Pose(0.0, 0.0, 0.0), STOP)
 
 
-STALLED = "no progress towards the goal for 60 s"
+STALLED = "no progress towards the goal for 120 s"
 START = m.Progress(5.0, 0)
 
 #   what                           distance  held   now [s]  since [s]  best  reason
@@ -171,10 +171,10 @@ PROGRESS = [
     ("just near enough", 4.95, False, 30.0, 30.0, 4.95, ""),
     ("hardly nearer", 4.96, False, 30.0, 0.0, 5.0, ""),
     ("farther", 9.0, False, 30.0, 0.0, 5.0, ""),
-    ("not yet", 5.0, False, 59.9, 0.0, 5.0, ""),
-    ("too long", 5.0, False, 60.0, 0.0, 5.0, STALLED),
-    ("nearer at the last moment", 4.0, False, 60.0, 60.0, 4.0, ""),
-    ("held", 5.0, True, 100.0, 100.0, 5.0, ""),
+    ("not yet", 5.0, False, 119.9, 0.0, 5.0, ""),
+    ("too long", 5.0, False, 120.0, 0.0, 5.0, STALLED),
+    ("nearer at the last moment", 4.0, False, 120.0, 120.0, 4.0, ""),
+    ("held", 5.0, True, 200.0, 200.0, 5.0, ""),
     ("clock went back", 5.0, False, -1.0, -1.0, 5.0, ""),
 ]
 

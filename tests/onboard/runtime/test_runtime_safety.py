@@ -164,17 +164,29 @@ def test_all_cameras_gone_means_no_more_forward_motion_at_once() -> None:
 
 @pytest.mark.parametrize(("camera", "forward"), [("front", False), ("rear", True)])
 def test_one_camera_gone_blinds_its_sector(camera: str, forward: bool) -> None:
-    bench = Bench().driving()
+    bench = Bench(limits={"seen_free_s": 0.0}).driving()
     del bench.images[camera]
     ticks = bench.seconds(1.0)
     assert {tick.command.v_mps > 0.0 for tick in ticks} == {forward}
     assert {tick.reason for tick in ticks} == ({"none"} if forward else {"blind_ahead"})
 
 
+def test_with_the_front_camera_gone_it_stops_turns_to_look_and_goes_on_slowly() -> None:
+    bench = Bench().driving()
+    del bench.images["front"]
+    ticks = bench.seconds(6.0)
+    looks = [event for tick in ticks for event in tick.events if event.startswith("looking")]
+    assert looks[:2] == ["looking what=began", "looking what=ended"]
+    began, ended = (next(i for i, tick in enumerate(ticks) if look in tick.events) for look in looks[:2])
+    assert not any(tick.command.v_mps > 0.0 for tick in ticks[:ended])
+    assert any(tick.command.w_radps != 0.0 for tick in ticks[began:ended])
+    assert max(tick.command.v_mps for tick in ticks[ended + 1 :]) == pytest.approx(0.3)
+
+
 def test_a_camera_that_comes_back_lets_the_robot_go_on() -> None:
     bench = Bench().driving()
     image = bench.images.pop("front")
-    bench.seconds(1.0)
+    bench.seconds(0.3)
     bench.images["front"] = image
     assert bench.tick().command == AHEAD
 

@@ -23,7 +23,8 @@ RADIUS_M = 0.25
 
 
 def bounds_with(**section: object) -> Bounds:
-    return bounds_of(LimitsSection(**section), PLANT, Footprint(RADIUS_M), 200.0)  # type: ignore[arg-type]
+    """Return the limits with a slow zone of one step, unless the section states another."""
+    return bounds_of(LimitsSection(**{"slow_steps": 1, **section}), PLANT, Footprint(RADIUS_M), 200.0)  # type: ignore[arg-type]
 
 
 BOUNDS = bounds_with()

@@ -395,6 +395,46 @@ def test_r12_towards_a_blind_sector_it_turns_until_a_camera_sees_it() -> None:
     assert limited(Twist(0.3, 0.0), replace(FREE, scan=blind)).twist == Twist(0.3, 0.0)
 
 
+#   what                        nearest unknown ground  wanted             operator  speed  reason
+KNOWN = [
+    ("all known",                None,                   Twist(1.0, 0.0),   False,    0.3,   Reason.BLIND_AHEAD),
+    ("all known, slow",          None,                   Twist(0.3, 0.5),   False,    0.3,   Reason.NONE),
+    ("known far enough",         (1.0, 0.0),             Twist(0.3, 0.0),   False,    0.3,   Reason.NONE),
+    ("beside the way",           (0.6, 0.35),            Twist(0.3, 0.0),   False,    0.3,   Reason.NONE),
+    ("its end is near",          (0.34, 0.0),            Twist(0.3, 0.5),   False,    0.209, Reason.BLIND_AHEAD),
+    ("its end is at hand",       (0.31, 0.0),            Twist(0.3, 0.5),   False,    0.0,   Reason.BLIND_AHEAD),
+    ("at hand, an operator",     (0.31, 0.0),            Twist(0.3, 0.0),   True,     0.1,   Reason.BLIND_AHEAD),
+    ("all known, an operator",   None,                   Twist(1.0, 0.0),   True,     0.3,   Reason.BLIND_AHEAD),
+    ("all known, backing",       None,                   Twist(-0.2, 0.0),  False,    0.2,   Reason.NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "end", "wanted", "by_operator", "speed", "reason"), KNOWN, ids=[row[0] for row in KNOWN]
+)
+def test_r12_over_ground_that_was_seen_free(
+    what: str, end: tuple[float, float] | None, wanted: Twist, by_operator: bool, speed: float, reason: Reason
+) -> None:
+    unknown = np.array([end]) if end else np.empty((0, 2))
+    teleop = operator(wanted) if by_operator else None
+    got = limited(wanted, replace(FREE, scan=scan_of(blind=(-33, 33)), unknown=unknown, teleop=teleop))
+    assert abs(got.twist.v_mps) == pytest.approx(speed, abs=1e-3)
+    assert got.reason is (Reason.TELEOP if by_operator and reason is Reason.NONE else reason)
+    assert got.twist.w_radps in (wanted.w_radps, pytest.approx(wanted.w_radps * speed / abs(wanted.v_mps), abs=2e-3))
+
+
+def test_r12_backward_no_ground_is_known() -> None:
+    blind = replace(FREE, scan=scan_of(blind=(137, 180)), unknown=np.empty((0, 2)))
+    assert limited(Twist(-0.2, 0.0), blind).twist == STOP
+
+
+def test_r12_known_ground_excuses_no_obstacle() -> None:
+    known = replace(FREE, scan=scan_of(blind=(-33, 33)), unknown=np.empty((0, 2)), out_of_view=np.array([(0.31, 0.0)]))
+    assert limited(Twist(0.3, 0.0), known).reason is Reason.REMEMBERED
+    seen = replace(known, scan=scan_of((0.31, 0.0), blind=(4, 33)), out_of_view=np.empty((0, 2)))
+    assert limited(Twist(0.3, 0.0), seen).twist.v_mps < 0.1
+
+
 # --- R20: what was seen a moment ago ----------------------------------------------------------------------------------
 
 #   what                       remembered      wanted            operator  command             reason

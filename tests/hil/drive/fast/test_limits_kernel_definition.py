@@ -27,7 +27,7 @@ SECTIONS = {
     "no time to contact": {"time_to_contact_s": 0.0},
     "no margin": {"stop_margin_m": 0.0, "slow_margin_m": 0.0},
     "slow zone as fast": {"slow_fraction": 1.0},
-    "slow zone in steps": {"slow_steps": 4},
+    "slow zone of one step": {"slow_steps": 1},
     "slower": {"v_max_mps": 0.5, "w_max_radps": 2.0},
     "ramped": {"acceleration_mps2": 1.0},
 }
@@ -119,7 +119,7 @@ HELD = [
 
 @pytest.mark.parametrize(("wanted", "where", "allowed_mps"), [row[1:] for row in HELD], ids=[row[0] for row in HELD])
 def test_held(wanted, where, allowed_mps):
-    fast, ranges_m = limits_of(), scan_of(where)
+    fast, ranges_m = limits_of("slow zone of one step"), scan_of(where)
     twist = fast.limited(ranges_m, wanted)
     assert abs(twist.v_mps) == pytest.approx(allowed_mps, abs=2e-3)
     assert twist.w_radps * wanted.v_mps == pytest.approx(wanted.w_radps * twist.v_mps), "the arc stays"

@@ -78,6 +78,12 @@ def configured(**tables: dict[str, object]) -> Setting:
     return replace(SETTING, config=Config.model_validate(tables))
 
 
+def without(camera: str) -> Setting:
+    """A robot that has lost a camera: it turns to look, and drives over ground that it saw a moment ago."""
+    depth = {name: mount for name, mount in MOUNTS.depth.items() if name != camera}
+    return replace(SETTING, mounts=replace(MOUNTS, depth=depth))
+
+
 SHAKY = StateTable.model_validate(
     {"period_s": 0.3, "eps_c": 0.1, "sigma": 1.0, "rollouts": 10,
      "action": {"linear_mps": [0.0, 0.6], "angular_radps": [-2.0, 0.0, 2.0]},
@@ -108,16 +114,18 @@ SETTINGS = {
     "as it is": SETTING,
     "among others": replace(SETTING, crowd=CROWD),
     "before a door": replace(SETTING, crowd=replace(crowd_of([], [], []), blocking=DOOR)),
-    "scans match": configured(odometry={"scan_matching": True}),
+    "scans do not match": configured(odometry={"scan_matching": False}),
     "scans match, noisy, seldom taken": replace(
-        configured(odometry={"scan_matching": True}), senses=Senses(depth_noise=True, depth_every=3, drift_scale=3.0)
+        SETTING, senses=Senses(depth_noise=True, depth_every=3, drift_scale=3.0)
     ),
-    "scans match, fixes come late": replace(
-        configured(odometry={"scan_matching": True}), senses=Senses(fix_delay_s=1.0, fix_period_s=(0.2, 1.0))
+    "scans match, fixes come late": replace(SETTING, senses=Senses(fix_delay_s=1.0, fix_period_s=(0.2, 1.0))),
+    "former defaults": configured(
+        odometry={"scan_matching": False},
+        goal={"arrival_confidence": 0.0, "progress_timeout_s": 60.0},
+        limits={"slow_steps": 1, "seen_free_s": 0.0},
     ),
-    "scans match, no localisation": replace(
-        configured(odometry={"scan_matching": True}), senses=Senses(localization=False)
-    ),
+    "the front camera lost": without("front"),
+    "a side camera lost, noisy scans": replace(without("front_left"), senses=Senses(depth_noise=True)),
     "lidar": replace(SETTING, scan="lidar"),
     "no localisation": replace(SETTING, senses=Senses(localization=False)),
     "fixes that come late": replace(SETTING, senses=Senses(fix_delay_s=1.0)),
@@ -217,6 +225,7 @@ PUSHED = (
     "blocked sooner",
     "blocked at once",
     "wheels beyond belief",
+    "the front camera lost",
 )
 DRIVES = [(name, "wandering") for name in SETTINGS] + [(name, "pushing") for name in PUSHED]
 DRIVES += [(name, "curving") for name in SETTINGS if name.startswith("what no camera sees")]
@@ -266,6 +275,7 @@ def test_they_agree_on_backing_off_beside_what_was_seen_before(localization):
 
 
 STOPS_AT = (2.6, 2.0)
+UNCERTAIN = Config(goal={"arrival_confidence": 0.999}, odometry={"scan_matching": False})
 
 
 def arriving(observation: Observation) -> int:
@@ -277,7 +287,7 @@ def arriving(observation: Observation) -> int:
 @pytest.mark.parametrize("name", ["as it is", "no localisation", "fixes that come late", "three times the drift"])
 def test_they_agree_on_an_uncertain_arrival(name):
     """It turns on the spot until a fix, for a bounded time; without localisation it stops at once."""
-    setting = replace(SETTINGS[name], config=Config(goal={"arrival_confidence": 0.999}))
+    setting = replace(SETTINGS[name], config=UNCERTAIN)
     straight = Episode(Pose(1.0, 2.0, 0.0), STOPS_AT, 1.6)
     outcomes = [drive(setting, straight, Puppet(arriving), seed=3, max_s=30.0) for drive in (drive_fast, drive_runtime)]
     assert differences(*outcomes) == []

@@ -206,8 +206,8 @@ def test_a_recovery_beyond_its_bounds_is_found() -> None:
 
 
 def test_a_drive_without_a_way_must_have_ended() -> None:
-    stuck = [tick(number, STOP) for number in range(30 * 80)]
-    assert broken(stuck, m_per_tick=0.0) == ["it drives, and has stood for 75 s"]
+    stuck = [tick(number, STOP) for number in range(30 * 140)]
+    assert broken(stuck, m_per_tick=0.0) == ["it drives, and has stood for 135 s"]
     assert broken(stuck, m_per_tick=0.001) == []
     assert broken([replace(one, state="stopped: blocked") for one in stuck], m_per_tick=0.0) == []
 

@@ -42,10 +42,22 @@ def test_far_obstacles_are_dropped():
 def test_blind_bins_have_an_obstacle_beside_the_footprint():
     looks = EVERYWHERE.copy()
     looks[[0, 50]] = False
-    seen, unseen = obstacle_points(scan_of({0: 1.0}, looks), HOME, NOTHING, LOOK_M, RADIUS_M)
+    seen, unseen = obstacle_points(scan_of({}, looks), HOME, NOTHING, LOOK_M, RADIUS_M)
     assert len(seen) == 0
     np.testing.assert_allclose(np.hypot(*unseen.T), RADIUS_M + BLIND_M)
     np.testing.assert_allclose(np.arctan2(unseen[:, 1], unseen[:, 0]), BIN_CENTERS_RAD[[0, 50]])
+
+
+#   known up to [m]                an obstacle at [m]; None for none
+KNOWN = [(np.inf, RADIUS_M + BLIND_M), (0.3, RADIUS_M + BLIND_M), (1.2, 1.2), (LOOK_M + 0.1, None)]
+
+
+@pytest.mark.parametrize(("known_m", "at_m"), KNOWN)
+def test_where_no_camera_looks_the_ground_that_was_seen_free_is_free(known_m, at_m):
+    looks = EVERYWHERE.copy()
+    looks[50] = False
+    _, unseen = obstacle_points(scan_of({50: known_m}, looks), HOME, NOTHING, LOOK_M, RADIUS_M)
+    np.testing.assert_allclose(np.hypot(*unseen.T), [] if at_m is None else [at_m], rtol=1e-6)
 
 
 #   remembered at [m]    where nothing looks   counts

@@ -171,3 +171,35 @@ class Remembered:
 def _looked_at(scan: Scan, points: np.ndarray) -> np.ndarray:
     """Return (n,) whether a camera sees the point's bin or a neighbour."""
     return (scan.seen & (scan.ranges_m >= 0.0))[bins_around(points)].any(axis=1)
+
+
+class SeenFree:
+    """The ground that scans of the last seconds looked over, by the robot's odometry."""
+
+    def __init__(self, config: Config) -> None:
+        self._free_ns = config.limits.seen_free_s * NS_PER_S
+        self._scans: list[tuple[Scan, Pose]] = []
+        self._poses: dict[int, Pose] = {}
+
+    def see(self, tick: TickRecord) -> None:
+        """Enter this tick's scan."""
+        now_ns, scan = tick.inputs.now_ns, tick.limits_scan
+        self._poses = {then_ns: one for then_ns, one in self._poses.items() if 0 < now_ns - then_ns <= NS_PER_S}
+        self._poses[now_ns] = tick.after.wheels.pose
+        self._scans = [one for one in self._scans if abs(now_ns - one[0].stamp_ns) <= self._free_ns]
+        if scan.stamp_ns in self._poses:
+            self._scans.append((scan, self._poses[scan.stamp_ns]))
+
+    def unknown(self, tick: TickRecord, points: np.ndarray) -> np.ndarray:
+        """Return the points in a sector that no camera sees, over which no scan looked."""
+        left = points[~_looks(tick.limits_scan)[bins_around(points)[:, 0]]]
+        for scan, then in self._scans:
+            before = seen_from(placed(left, tick.after.wheels.pose), then)
+            bins = bins_around(before)[:, 0]
+            left = left[~(_looks(scan)[bins] & (scan.ranges_m[bins] > np.hypot(*before.T)))]
+        return left
+
+
+def _looks(scan: Scan) -> np.ndarray:
+    looks: np.ndarray = scan.seen & (scan.ranges_m >= 0.0)
+    return looks

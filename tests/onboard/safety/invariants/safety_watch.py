@@ -17,7 +17,14 @@ from onboard.safety.keepout_zones import MapZones
 from onboard.safety.limits import bounds_of
 from onboard.state import TickRecord
 from onboard.values.messages import BINS, STOP, Pose, Twist
-from tests.onboard.safety.invariants.safety_places import FORBIDDEN, Cells, Remembered, missing_floor, seen_points
+from tests.onboard.safety.invariants.safety_places import (
+    FORBIDDEN,
+    Cells,
+    Remembered,
+    SeenFree,
+    missing_floor,
+    seen_points,
+)
 
 STANDS_MPS = 1e-3
 SAMPLES = 40
@@ -31,6 +38,9 @@ LOCALISED_SD = 0.5
 """Of x, y [m] and yaw [rad]: zones of the map are in force while the place is known so well."""
 DOUBT = 2
 """After so many fixes in a row that contradict it the place is not known."""
+GROUND = np.stack(np.meshgrid(*2 * [np.arange(-1.2, 1.2, 0.03)]), axis=-1).reshape(-1, 2)
+CELL_SLACK_M = 0.03
+"""Ground is kept in cells of 0.1 m: one that is not all free has its centre at most so far beside its edge."""
 STRAIGHT = {"front": (BINS // 2 - 1, BINS // 2), "rear": (0, BINS - 1)}
 """Bins straight ahead and straight behind of a scan that comes ready-made."""
 
@@ -47,7 +57,7 @@ class Watch:
     def __init__(self, config: Config, plant: Plant, masks: MapZones | None = None) -> None:
         self._config, self._monitor, self._masks = config, Monitor(config, plant), masks
         self._bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
-        self._remembered = Remembered(config)
+        self._remembered, self._seen_free = Remembered(config), SeenFree(config)
         self._keep_out = Cells(masks.keep_out) if masks is not None and masks.keep_out is not None else None
         self._slow = Cells(masks.speed) if masks is not None and masks.speed is not None else None
         self._latched = self._pressed = False
@@ -64,6 +74,7 @@ class Watch:
         broken = self._monitor.watch(tick)
         must(broken[0].rule if broken else "", not broken, broken)
         unseen = self._remembered.see(tick)
+        self._seen_free.see(tick)
         base, contradicted = self.known(tick), self._is_contradicted(tick)
         self._judge_latch(tick)
         self._judge_speed(tick, base)
@@ -99,13 +110,25 @@ class Watch:
             return
         if not self._operated(tick):
             needed = "front" if command.v_mps > 0.0 else "rear"
-            must("blind", self._looks(tick, needed), command, sorted(tick.inputs.depth))
+            looks = self._looks(tick, needed) or self._was_seen_free(tick)
+            must("blind", looks, command, sorted(tick.inputs.depth))
         swept_m = self._bounds.swept.reach_m
         self._keeps_off("stop zone", tick, seen_points(tick.limits_scan), swept_m)
         self._keeps_off("remembered", tick, unseen, swept_m)
         if self._config.scan.drop_m > 0.0:
             missing = missing_floor(tick.inputs.depth, self._config.scan.drop_m)
             self._keeps_off("drop", tick, missing, self._bounds.footprint.reach_m)
+
+    def _was_seen_free(self, tick: TickRecord) -> bool:
+        """Return whether the robot goes ahead slowly, only over ground that a scan of the last seconds saw free."""
+        command, bounds = tick.command, self._bounds
+        if not 0.0 < command.v_mps <= bounds.slow_mps + ROUNDING_MPS or bounds.seen_free_ns == 0:
+            return False
+        way_m = command.v_mps**2 / (2.0 * bounds.braking_mps2) + command.v_mps * bounds.reaction_s
+        reach_m = bounds.footprint.reach_m
+        apart_m = np.linalg.norm(GROUND[:, np.newaxis] - along(command, way_m), axis=2)
+        swept = (apart_m.min(axis=1) <= reach_m - CELL_SLACK_M) & (apart_m[:, 0] > reach_m)
+        return len(self._seen_free.unknown(tick, GROUND[swept])) == 0
 
     def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
         """The robot does not enter or move in forbidden ground, nor drive without localisation if zones require it."""

@@ -11,7 +11,7 @@ import pytest
 
 from onboard import episode
 from onboard.navigation import ekf, mission, odometry
-from onboard.perception import collision, obstacle_memory, scan_fusion
+from onboard.perception import collision, free_ground, obstacle_memory, scan_fusion
 from onboard.perception.obstacle_memory import NOWHERE, Around
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS
@@ -102,6 +102,7 @@ NO_END = _no_end_of_a_drive()
 NEVER_LOST = [(decision, "is_lost", lambda *_: False), (mission, "stop", lambda state, reason: state)]
 NO_LIMIT = [(limits, "_with_external_limit", lambda state, _: state)]
 NEVER_BLIND = [(collision, "look", lambda *_: collision.Look.SEEN)]
+ALL_SEEN_FREE = [(free_ground, "unknown", lambda *_: NOWHERE)]
 NO_ZONES = [(limits, "_caps", lambda *_: [])]
 NO_DROPS = [(scan_fusion, "lower_to_drops", lambda *_: None)]
 NO_MEMORY = [(obstacle_memory, "around", lambda _, seen, __: Around(seen, NOWHERE))]
@@ -220,6 +221,7 @@ HAPPENINGS: dict[str, Callable[[], object]] = {
     "the_goal_is_cancelled": lambda: driving().somebody_asks_or_cancels(3.0, 0.0, "base_link", cancel=True),
     "a_speed_limit_arrives": lambda: driving().a_speed_limit_and_a_fix_arrive(0.05, Pose(0.0, 0.0, 0.0)),
     "the_front_camera_goes": lambda: driving().cameras_go({"front"}, 10),
+    "the_front_camera_stays_away": lambda: driving().cameras_go({"front"}, 250),
     "the_ready_made_scan_ends_ahead": lambda: driving(ready=True).cameras_go({"front"}, 10),
     "a_wall_stands_in_the_ready_made_scan": lambda: driving(ready=True).a_wall_before_a_camera("front", 400),
     "a_wall_stands_ahead": lambda: driving().a_wall_before_a_camera("front", 400),
@@ -278,6 +280,7 @@ ROWS: list[tuple[str, str, Patches]] = [
     ("no goal",                 "the_goal_is_cancelled",                          NO_GOAL),
     ("speed limit",             "a_speed_limit_arrives",                          NO_LIMIT),
     ("blind",                   "the_front_camera_goes",                          NEVER_BLIND),
+    ("blind",                   "the_front_camera_stays_away",                    ALL_SEEN_FREE),
     ("blind",                   "the_ready_made_scan_ends_ahead",                 NEVER_BLIND),
     ("obstacle",                "an_obstacle_is_told_ahead",                      NO_NOTICE),
     ("turn at an obstacle",     "a_turn_is_wanted_at_an_obstacle",                FAST_TURN),

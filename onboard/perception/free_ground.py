@@ -1,0 +1,167 @@
+"""Ground near the robot that a camera saw free a moment ago, for sectors that no camera sees now. Pure.
+
+Where a camera is lost, the limits let the robot drive over this ground alone, slowly (R12 of
+`onboard/safety/limits.py`). Each cell of the odometry frame has the time at which it was last seen free: all bins that
+it touches look beyond it, in full view. Near the edge of its view a camera sees the floor, but not the edge of a table.
+Ground nearer than a camera's least range counts as free too, as it does for a camera that works: what was seen there
+before is in `obstacle_memory.py`. The time for which a cell counts is `limits.seen_free_s` in
+`onboard/config/config.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.footprint import Footprint
+from onboard.perception import collision
+from onboard.perception.collision import Points
+from onboard.perception.kernels import bins_of
+from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M
+from onboard.values.kernel import kernel
+from onboard.values.messages import BINS, Pose, Scan, Twist
+
+Stamps = npt.NDArray[np.int64]
+
+CELL_M = 0.1
+HALF = math.ceil(REACH_M / CELL_M) + 1
+SIDE = 2 * HALF + 1
+"""Cells along one side of the square about the robot."""
+HALF_DIAGONAL_M = math.sqrt(0.5) * CELL_M
+BIN_RAD = 2.0 * math.pi / BINS
+NEVER_NS = 0
+STRAIGHT = Twist(1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeGround:
+    """The cells about the robot.
+
+    corner:    (a, b) of the first cell; cell (a, b) covers [a, a + 1) x [b, b + 1) times `CELL_M` of the odometry frame
+    stamps_ns: (SIDE, SIDE) time at which the cell was last seen free, NEVER_NS if never; (0, 0) while cameras look all
+               around ahead, so that there is nothing to remember
+    scan_ns:   stamp of the newest scan that was entered
+    """
+
+    corner: tuple[int, int] = (0, 0)
+    stamps_ns: Stamps = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    scan_ns: int = 0
+
+
+def advance(ground: FreeGround, scan: Scan, seen_from: Pose, pose: Pose) -> FreeGround:
+    """Return the cells after a tick.
+
+    scan:      the newest; each scan is entered once
+    seen_from: pose of the base at the scan's stamp, in a frame without jumps (odometry)
+    pose:      of the base now
+    """
+    looked = collision.looked(scan)
+    if looked[AHEAD].all():
+        return FreeGround() if len(ground.stamps_ns) else ground
+    moved = _moved(ground, (math.floor(pose.x_m / CELL_M) - HALF, math.floor(pose.y_m / CELL_M) - HALF))
+    if scan.stamp_ns == ground.scan_ns:
+        return FreeGround(moved.corner, moved.stamps_ns, ground.scan_ns)
+    full = np.all([np.roll(looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
+    ranges_m = np.where(full, scan.ranges_m, np.float32(0.0))
+    stamps_ns = moved.stamps_ns.copy()
+    place = seen_from.x_m, seen_from.y_m, seen_from.yaw_rad
+    _enter(stamps_ns, moved.corner, place, ranges_m, scan.stamp_ns)
+    return FreeGround(moved.corner, stamps_ns, scan.stamp_ns)
+
+
+def unknown(
+    ground: FreeGround, scan: Scan, pose: Pose, now_ns: int, free_ns: int, footprint: Footprint
+) -> Points | None:
+    """Return (k, 2) ground in a blind sector that was not seen free in the last `free_ns`, in the base frame [m].
+
+    None without a memory: all ground that no camera sees is then unknown. The ground under the robot is known.
+    """
+    if free_ns == 0 or not len(ground.stamps_ns):
+        return None
+    points, fresh = _within_reach(ground, pose, now_ns, free_ns)
+    blind = ~collision.looked(scan)[bins_of(points[:, 0], points[:, 1])]
+    left = points[blind & ~fresh]
+    return left[~footprint.covers(left)]
+
+
+def way_m(
+    ground: FreeGround, scan: Scan, pose: Pose, now_ns: int, free_ns: int, footprint: Footprint, swept: Footprint
+) -> float:
+    """Return how far a robot at a pose may go straight ahead over ground that was seen free lately [m].
+
+    scan:  its blind sectors count, its ranges do not
+    swept: the footprint with its margin. 0 without a memory, inf as far as the memory reaches
+    """
+    points = unknown(ground, scan, pose, now_ns, free_ns, footprint)
+    return 0.0 if points is None else collision.travel_m(points, STRAIGHT, swept)
+
+
+def told(scan: Scan, points: Points | None) -> Scan:
+    """Return the policy's scan: in blind bins the range to the nearest unknown ground; `seen` stays False there.
+
+    Without a memory the scan stays as it is.
+    """
+    if points is None:
+        return scan
+    nearest_m, bins = np.full(BINS, REACH_M, np.float32), bins_of(points[:, 0], points[:, 1])
+    centres_m = np.hypot(points[:, 0], points[:, 1])
+    wide = (np.arcsin(np.minimum(HALF_DIAGONAL_M / centres_m, 1.0)) / BIN_RAD).astype(np.int64)
+    ranges_m = (centres_m - 0.5 * CELL_M).astype(np.float32)
+    for beside in range(-int(wide.max(initial=0)), int(wide.max(initial=0)) + 1):
+        within = np.abs(beside) <= wide
+        np.minimum.at(nearest_m, (bins[within] + beside) % BINS, ranges_m[within])
+    return replace(scan, ranges_m=np.where(collision.looked(scan), scan.ranges_m, nearest_m))
+
+
+def _within_reach(ground: FreeGround, pose: Pose, now_ns: int, free_ns: int) -> tuple[Points, npt.NDArray[np.bool_]]:
+    """Return (n, 2) centres of the cells within `REACH_M`, base frame [m], and (n,) bool, those seen free lately."""
+    a, b = (ground.corner[axis] + np.arange(SIDE) + 0.5 for axis in (0, 1))
+    x_m, y_m = np.meshgrid(a * CELL_M - pose.x_m, b * CELL_M - pose.y_m, indexing="ij")
+    near = x_m * x_m + y_m * y_m <= REACH_M * REACH_M
+    x_m, y_m, stamps_ns = x_m[near], y_m[near], ground.stamps_ns[near]
+    c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
+    fresh = (stamps_ns != NEVER_NS) & (np.abs(now_ns - stamps_ns) <= free_ns)
+    return np.column_stack([c * x_m + s * y_m, c * y_m - s * x_m]), fresh
+
+
+def _moved(ground: FreeGround, corner: tuple[int, int]) -> FreeGround:
+    """Return the square at another corner; cells that were outside were never seen free."""
+    if len(ground.stamps_ns) and corner == ground.corner:
+        return ground
+    stamps_ns = np.full((SIDE, SIDE), NEVER_NS, np.int64)
+    if len(ground.stamps_ns):
+        da, db = corner[0] - ground.corner[0], corner[1] - ground.corner[1]
+        if abs(da) < SIDE and abs(db) < SIDE:
+            kept = ground.stamps_ns[max(da, 0) : SIDE + min(da, 0), max(db, 0) : SIDE + min(db, 0)]
+            rows, columns = kept.shape
+            stamps_ns[max(-da, 0) : max(-da, 0) + rows, max(-db, 0) : max(-db, 0) + columns] = kept
+    return FreeGround(corner, stamps_ns, ground.scan_ns)
+
+
+@kernel
+def _enter(
+    stamps_ns: Stamps, corner: tuple[int, int], place: tuple[float, float, float],
+    ranges_m: npt.NDArray[np.float32], stamp_ns: int,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """Stamp the cells that a scan from a place (x, y, yaw) sees free. ranges_m: 0 in bins without full view."""
+    x_m, y_m, yaw_rad = place
+    for i in range(SIDE):
+        for j in range(SIDE):
+            dx, dy = (corner[0] + i + 0.5) * CELL_M - x_m, (corner[1] + j + 0.5) * CELL_M - y_m
+            far_m = math.sqrt(dx * dx + dy * dy)
+            if far_m <= HALF_DIAGONAL_M or far_m > REACH_M + CELL_M:
+                continue
+            half = math.asin(HALF_DIAGONAL_M / far_m)
+            azimuth = math.atan2(dy, dx) - yaw_rad + math.pi
+            first, last = math.floor((azimuth - half) / BIN_RAD), math.floor((azimuth + half) / BIN_RAD)
+            free = True
+            for k in range(int(first), int(last) + 1):
+                bin = k % BINS
+                if ranges_m[bin] < far_m + HALF_DIAGONAL_M:
+                    free = False
+                    break
+            if free:
+                stamps_ns[i, j] = stamp_ns
