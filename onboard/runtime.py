@@ -33,7 +33,7 @@ from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, limits, looking, recovery
 from onboard.safety.keepout_zones import Zone
-from onboard.safety.limits import Limited, LimitsState
+from onboard.safety.limits import Limited, LimitsState, Reason
 from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.state import Robot, RobotState, TickRecord
@@ -140,6 +140,8 @@ class Runtime:
             latch, limited = self._limit(
                 was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs
             )
+            if turn is not None and limited.reason is Reason.NONE:
+                limited = replace(limited, reason=Reason.LOOKING)
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
         with journal.timed("hold"):
             self._hold(acted, limited.twist, slot)

@@ -22,6 +22,7 @@ from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
 from hil.jobs.code_digest import file_digest
+from onboard.config.config import Config
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
 from onboard.policy.encode import ActionFeed, DeviationFeed, GoalFeed, MotionFeed, OneFeed, PartsFeed, parts_of
@@ -110,10 +111,13 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
 
 
 def _rules(found: Gathered) -> list[str]:
-    """Return the rules of all drives that are not the default, as lines of TOML without their table's name."""
-    stated = found.evaluations[0].configuration if found.evaluations else {}
-    rules = [(table, key, stated[key]) for key, (table, _) in STATED.items() if key in stated]
-    return [f"[{table}] {key} = {str(value).lower()}" for table, key, value in rules]
+    """Return the rules of all drives that are not today's defaults, as lines of TOML without their table's name."""
+    if not found.evaluations:
+        return []
+    stated, today = found.evaluations[0].configuration, Config()
+    rules = [(table, key, stated.get(key, former)) for key, (table, former) in STATED.items()]
+    others = [rule for rule in rules if rule[2] != getattr(getattr(today, rule[0]), rule[1])]
+    return [f"[{table}] {key} = {str(value).lower()}" for table, key, value in others]
 
 
 def _inputs(manifest: ModelManifest) -> list[list[str]]:

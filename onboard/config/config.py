@@ -239,7 +239,7 @@ class PolicySection(Section):
     engine_cache: folder of built TensorRT engines
     """
 
-    model: str = "onboard-v1"
+    model: str = "reactive"
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0

@@ -26,10 +26,12 @@ from onboard.values.messages import BINS, Pose, Scan, Twist
 
 Stamps = npt.NDArray[np.int64]
 
-CELL_M = 0.1
+CELL_M = 0.05
 HALF = math.ceil(REACH_M / CELL_M) + 1
 SIDE = 2 * HALF + 1
 """Cells along one side of the square about the robot."""
+EDGE_M = 0.5 * CELL_M
+"""An unknown cell begins so far before its centre: the footprint keeps this much more distance from it."""
 HALF_DIAGONAL_M = math.sqrt(0.5) * CELL_M
 BIN_RAD = 2.0 * math.pi / BINS
 NEVER_NS = 0
@@ -77,13 +79,13 @@ def unknown(
 ) -> Points | None:
     """Return (k, 2) ground in a blind sector that was not seen free in the last `free_ns`, in the base frame [m].
 
-    None without a memory: all ground that no camera sees is then unknown. The ground under the robot is known.
+    The points are centres of cells: an unknown cell begins `EDGE_M` before its centre. The ground under the robot is
+    known. None without a memory: all ground that no camera sees is then unknown.
     """
     if free_ns == 0 or not len(ground.stamps_ns):
         return None
-    points, fresh = _within_reach(ground, pose, now_ns, free_ns)
-    blind = ~collision.looked(scan)[bins_of(points[:, 0], points[:, 1])]
-    left = points[blind & ~fresh]
+    place = pose.x_m, pose.y_m, pose.yaw_rad
+    left = _unknown(ground.stamps_ns, ground.corner, place, collision.looked(scan), now_ns, free_ns)
     return left[~footprint.covers(left)]
 
 
@@ -96,7 +98,7 @@ def way_m(
     swept: the footprint with its margin. 0 without a memory, inf as far as the memory reaches
     """
     points = unknown(ground, scan, pose, now_ns, free_ns, footprint)
-    return 0.0 if points is None else collision.travel_m(points, STRAIGHT, swept)
+    return 0.0 if points is None else collision.travel_m(points, STRAIGHT, swept.grown(EDGE_M))
 
 
 def told(scan: Scan, points: Points | None) -> Scan:
@@ -114,17 +116,6 @@ def told(scan: Scan, points: Points | None) -> Scan:
         within = np.abs(beside) <= wide
         np.minimum.at(nearest_m, (bins[within] + beside) % BINS, ranges_m[within])
     return replace(scan, ranges_m=np.where(collision.looked(scan), scan.ranges_m, nearest_m))
-
-
-def _within_reach(ground: FreeGround, pose: Pose, now_ns: int, free_ns: int) -> tuple[Points, npt.NDArray[np.bool_]]:
-    """Return (n, 2) centres of the cells within `REACH_M`, base frame [m], and (n,) bool, those seen free lately."""
-    a, b = (ground.corner[axis] + np.arange(SIDE) + 0.5 for axis in (0, 1))
-    x_m, y_m = np.meshgrid(a * CELL_M - pose.x_m, b * CELL_M - pose.y_m, indexing="ij")
-    near = x_m * x_m + y_m * y_m <= REACH_M * REACH_M
-    x_m, y_m, stamps_ns = x_m[near], y_m[near], ground.stamps_ns[near]
-    c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
-    fresh = (stamps_ns != NEVER_NS) & (np.abs(now_ns - stamps_ns) <= free_ns)
-    return np.column_stack([c * x_m + s * y_m, c * y_m - s * x_m]), fresh
 
 
 def _moved(ground: FreeGround, corner: tuple[int, int]) -> FreeGround:
@@ -165,3 +156,27 @@ def _enter(
                     break
             if free:
                 stamps_ns[i, j] = stamp_ns
+
+
+@kernel
+def _unknown(
+    stamps_ns: Stamps, corner: tuple[int, int], place: tuple[float, float, float],
+    looked: npt.NDArray[np.bool_], now_ns: int, free_ns: int,
+) -> Points:  # fmt: skip  # pragma: no cover - compiled
+    """Return (k, 2) centres of the cells within reach in blind bins that were not seen free lately, base frame [m]."""
+    x_m, y_m, yaw_rad = place
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    found, count = np.empty((SIDE * SIDE, 2)), 0
+    for i in range(SIDE):
+        for j in range(SIDE):
+            stamp_ns = stamps_ns[i, j]
+            if stamp_ns != NEVER_NS and abs(now_ns - stamp_ns) <= free_ns:
+                continue
+            dx, dy = (corner[0] + i + 0.5) * CELL_M - x_m, (corner[1] + j + 0.5) * CELL_M - y_m
+            if dx * dx + dy * dy > REACH_M * REACH_M:
+                continue
+            ahead, aside = c * dx + s * dy, c * dy - s * dx
+            if not looked[math.floor((math.atan2(aside, ahead) + math.pi) / BIN_RAD) % BINS]:
+                found[count, 0], found[count, 1] = ahead, aside
+                count += 1
+    return found[:count]

@@ -60,6 +60,7 @@ from onboard.config.config import LimitsSection
 from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
+from onboard.perception.free_ground import EDGE_M
 from onboard.perception.obstacle_memory import NOWHERE
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
 from onboard.values.clock import NS_PER_S
@@ -84,6 +85,7 @@ class Bounds:
     """Parameters of one robot, in SI units and nanoseconds.
 
     swept:        footprint and stop margin
+    known:        the same, and the edge of a cell of unknown ground (R12)
     slow:         rings of the slow zone, the outermost first
     braking_mps2, braking_radps2: deceleration of the base
     slow_mps, slow_radps: speeds in the slow zone's innermost ring
@@ -101,6 +103,7 @@ class Bounds:
     reaction_s: float
     footprint: Footprint
     swept: Footprint
+    known: Footprint
     slow: tuple[Ring, ...]
     slow_mps: float
     slow_radps: float
@@ -139,6 +142,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         reaction_s=section.reaction_s,
         footprint=footprint,
         swept=footprint.grown(section.stop_margin_m),
+        known=footprint.grown(section.stop_margin_m + EDGE_M),
         slow=tuple(_rings(section, footprint)),
         slow_mps=section.slow_fraction * section.v_max_mps,
         slow_radps=section.slow_fraction * section.w_max_radps,
@@ -163,7 +167,10 @@ RAMP_S = 0.1
 
 
 class Reason(str, Enum):
-    """The limit that shaped a command. The values appear on `/diagnostics` and in recordings."""
+    """The limit that shaped a command. The values appear on `/diagnostics` and in recordings.
+
+    LOOKING is no limit: the robot turns to look, and no limit changed that turn (`looking.py`).
+    """
 
     NONE = "none"
     IDLE = "idle"
@@ -186,6 +193,7 @@ class Reason(str, Enum):
     KEEP_OUT = "keep_out"
     SPEED_ZONE = "speed_zone"
     OBSTACLE = "obstacle"
+    LOOKING = "looking"
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
@@ -423,7 +431,7 @@ def _known_mps(unknown: collision.Points | None, twist: Twist, bounds: Bounds) -
     """Return the highest speed into a blind sector ahead, over ground that was seen free (R12)."""
     if unknown is None or twist.v_mps < 0.0:
         return 0.0
-    way_m = collision.travel_m(unknown, twist, bounds.swept)
+    way_m = collision.travel_m(unknown, twist, bounds.known)
     return min(collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s), bounds.slow_mps)
 
 

@@ -6,7 +6,8 @@ With a camera lost, the limits let the robot drive only over ground that was see
 K1   a look begins when the robot has stood for STOOD_S in a drive, about one heading, while no camera sees ahead and
      less than BEGIN_M of the way straight ahead is known to be free
 K2   it turns in place, at LOOK_RADPS at most, so that the blind sector passes the wider of the views beside it
-K3   it turns back when ENOUGH_M of that way is known, or when the whole sector has come into full view
+K3   it turns back when ENOUGH_M of that way, and of those ABOUT_RAD beside it, is known, or when the whole sector has
+     come into full view
 K4   it ends when the robot faces its first heading again, within FACING_RAD
 K5   a look lasts at most LONGEST_S
 K6   the next look waits AGAIN_S, or until the robot has moved by STOOD_M or faces another heading by STOOD_RAD. So
@@ -44,6 +45,7 @@ SLOWER_PER_S = 4.0
 """Yaw rate for each radian that is left of a turn [1/s]: the robot turns slower towards its end."""
 LEAST_RADPS = 0.3
 FACING_RAD = math.radians(4.0)
+ABOUT_RAD = math.radians(8.0)
 LONGEST_S = 8.0
 AGAIN_S = 10.0
 AHEAD_BIN = BINS // 2
@@ -162,7 +164,8 @@ def _turned(
     yaw_rad = situation.pose.yaw_rad
     off_rad = wrap(yaw_rad - look.yaw_rad)
     if not look.back:
-        seen = _known_m(situation, look.yaw_rad, bounds, now_ns) >= ENOUGH_M
+        about = (look.yaw_rad + side * ABOUT_RAD for side in (0.0, 1.0, -1.0))
+        seen = all(_known_m(situation, one, bounds, now_ns) >= ENOUGH_M for one in about)
         if seen or abs(off_rad) >= abs(look.turn_rad):
             look = replace(look, back=True)
     if (look.back and abs(off_rad) <= FACING_RAD) or now_ns - look.began_ns > LONGEST_S * NS_PER_S:

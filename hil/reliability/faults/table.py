@@ -47,12 +47,13 @@ def _topics(scene: Scene) -> frozenset[str]:
 
 
 CAMERA, SCAN = "cameras.stale_ms", "limits.scan_stale_ms"
-HELD_BACK = ("blind_ahead", "zone_stop", "stale_scan")
+HELD_BACK = ("blind_ahead", "zone_stop", "stale_scan", "looking")
 BLIND = Must(During.NOT_FORWARD, timeouts=(CAMERA,), reasons=HELD_BACK, checks=(expectations.no_contact,), ahead=True)
 TOO_NEAR = Must(
     During.NOT_FORWARD, timeouts=(CAMERA,), reasons=(*HELD_BACK, "remembered"),
     checks=(expectations.no_contact,), ahead=True,
 )  # fmt: skip
+LOST = Must(During.SLOWS, timeouts=(CAMERA,), reasons=HELD_BACK, checks=(expectations.no_contact,), ahead=True)
 SIGHTLESS = Must(
     During.STANDS, timeouts=(SCAN,), reasons=("stale_scan", "blind_ahead"), checks=(expectations.no_contact,)
 )
@@ -79,6 +80,11 @@ SENSES: tuple[Fault, ...] = (
         "camera_gone", "the cameras ahead send nothing", BLIND,
         "R12 of onboard/safety/limits.py: the robot does not drive into a blind sector",
         lambda scene: sensors.Gone(_front(scene)), IMAGES,
+    ),
+    Fault(
+        "camera_lost", "the cameras ahead send nothing for 12 s", LOST,
+        "R12 of onboard/safety/limits.py: it turns to look, then drives over ground that was seen free",
+        lambda scene: sensors.Gone(_front(scene)), IMAGES, lasts_s=12.0,
     ),
     Fault(
         "cameras_gone", "all depth cameras send nothing", SIGHTLESS,

@@ -401,7 +401,7 @@ KNOWN = [
     ("all known, slow",          None,                   Twist(0.3, 0.5),   False,    0.3,   Reason.NONE),
     ("known far enough",         (1.0, 0.0),             Twist(0.3, 0.0),   False,    0.3,   Reason.NONE),
     ("beside the way",           (0.6, 0.35),            Twist(0.3, 0.0),   False,    0.3,   Reason.NONE),
-    ("its end is near",          (0.34, 0.0),            Twist(0.3, 0.5),   False,    0.209, Reason.BLIND_AHEAD),
+    ("its end is near",          (0.36, 0.0),            Twist(0.3, 0.5),   False,    0.187, Reason.BLIND_AHEAD),
     ("its end is at hand",       (0.31, 0.0),            Twist(0.3, 0.5),   False,    0.0,   Reason.BLIND_AHEAD),
     ("at hand, an operator",     (0.31, 0.0),            Twist(0.3, 0.0),   True,     0.1,   Reason.BLIND_AHEAD),
     ("all known, an operator",   None,                   Twist(1.0, 0.0),   True,     0.3,   Reason.BLIND_AHEAD),

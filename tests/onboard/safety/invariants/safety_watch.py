@@ -39,8 +39,6 @@ LOCALISED_SD = 0.5
 DOUBT = 2
 """After so many fixes in a row that contradict it the place is not known."""
 GROUND = np.stack(np.meshgrid(*2 * [np.arange(-1.2, 1.2, 0.03)]), axis=-1).reshape(-1, 2)
-CELL_SLACK_M = 0.03
-"""Ground is kept in cells of 0.1 m: one that is not all free has its centre at most so far beside its edge."""
 STRAIGHT = {"front": (BINS // 2 - 1, BINS // 2), "rear": (0, BINS - 1)}
 """Bins straight ahead and straight behind of a scan that comes ready-made."""
 
@@ -127,7 +125,7 @@ class Watch:
         way_m = command.v_mps**2 / (2.0 * bounds.braking_mps2) + command.v_mps * bounds.reaction_s
         reach_m = bounds.footprint.reach_m
         apart_m = np.linalg.norm(GROUND[:, np.newaxis] - along(command, way_m), axis=2)
-        swept = (apart_m.min(axis=1) <= reach_m - CELL_SLACK_M) & (apart_m[:, 0] > reach_m)
+        swept = (apart_m.min(axis=1) <= reach_m) & (apart_m[:, 0] > reach_m)
         return len(self._seen_free.unknown(tick, GROUND[swept])) == 0
 
     def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
