@@ -82,9 +82,9 @@ SENSES: tuple[Fault, ...] = (
         lambda scene: sensors.Gone(_front(scene)), IMAGES,
     ),
     Fault(
-        "camera_lost", "the cameras ahead send nothing for 12 s", LOST,
+        "camera_lost", "the cameras ahead send nothing for 6 s", LOST,
         "R12 of onboard/safety/limits.py: it turns to look, then drives over ground that was seen free",
-        lambda scene: sensors.Gone(_front(scene)), IMAGES, lasts_s=12.0,
+        lambda scene: sensors.Gone(_front(scene)), IMAGES, lasts_s=6.0,
     ),
     Fault(
         "cameras_gone", "all depth cameras send nothing", SIGHTLESS,

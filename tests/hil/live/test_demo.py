@@ -166,8 +166,8 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (config.cameras.unchanged_m, config.cameras.stale_ms)
     assert whole.rates == config.rates
     assert demo_config(config, None, depth_noise=False).cameras.unchanged_m == 0.0
-    assert demo_config(config, None).policy.model == "onboard-v1"
-    assert demo_config(config, "reactive").policy.model == "reactive"
+    assert demo_config(config, None).policy.model == "reactive"
+    assert demo_config(config, "onboard-v1").policy.model == "onboard-v1"
 
 
 def test_a_network_without_its_library_is_told_before_anything_starts(

@@ -24,6 +24,6 @@ def test_a_file_that_names_one_key_changes_that_key_alone(tmp_path: Path) -> Non
     assert loaded == default
 
 
-def test_the_default_robot_drives_the_policy_that_ships_and_looks_for_stairs() -> None:
-    assert Config().policy.model == "onboard-v1"
+def test_the_default_robot_drives_by_the_rule_and_looks_for_stairs() -> None:
+    assert Config().policy.model == "reactive"
     assert Config().scan.drop_m > 0.0

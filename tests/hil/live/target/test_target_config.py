@@ -73,9 +73,9 @@ def written(folder: Path, config: Config) -> tuple[str, Config]:
 
 
 def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> None:
-    text, read = written(tmp_path, target_config(DEFAULT, "reactive", Network()))
+    text, read = written(tmp_path, target_config(DEFAULT, "onboard-s", Network()))
     assert [line for line in text.splitlines() if line.startswith("[")] == ["[policy]", "[dds]"]
-    assert read.policy.model == "reactive"
+    assert read.policy.model == "onboard-s"
     assert read.dds.publish_used
     assert read.rates == DEFAULT.rates
     assert read.robot == Config().robot
