@@ -9,7 +9,6 @@ signature names. Devices, time and the policy are objects behind protocols, so s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -183,7 +182,8 @@ class Runtime:
             scan, memory = self._robot.limits_scanner.scan(inputs, pose, memory)
         nearby = obstacle_memory.advance(was.nearby, scan, pose, now_ns, bounds.remember_ns)
         around, ground = obstacle_memory.around(nearby, scan, pose), was.ground
-        if bounds.seen_free_ns > 0 and nearby.track:
+        fresh = abs(now_ns - scan.stamp_ns) <= bounds.scan_stale_ns
+        if bounds.seen_free_ns > 0 and fresh:
             ground = free_ground.advance(ground, scan, obstacle_memory.pose_at(nearby.track, scan.stamp_ns), pose)
             unknown = free_ground.unknown(ground, scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
             around = replace(around, unknown=unknown)
@@ -338,7 +338,7 @@ class Runtime:
         away_m = judged.away_m(located.filtered.pose) if located else None
         situation = looking.Situation(
             active=drives and not lost and recovered.backing is None and not recovered.gave_up,
-            away_m=math.inf if away_m is None else away_m,
+            near=away_m is None or away_m <= self._config.goal.tolerance_m,
             pose=wheels.pose,
             scan=around.scan,
             ground=ground,
@@ -436,4 +436,4 @@ class Runtime:
 
 def _told(scan: Scan, around: Around) -> Scan:
     """Return the policy's scan, with remembered obstacles and known ground where no camera looks."""
-    return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around.unknown)
+    return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around)

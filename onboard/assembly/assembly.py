@@ -34,7 +34,7 @@ from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.health.monitor import Monitor
-from onboard.perception import scan_fusion, scan_matching
+from onboard.perception import free_ground, scan_fusion, scan_matching
 from onboard.perception.scan_fusion import Rig, reach_m
 from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
@@ -166,6 +166,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             warm_kernels(rig)
         if config.odometry.scan_matching:
             scan_matching.warm_up()
+        if config.limits.seen_free_s > 0.0:
+            free_ground.warm_up()
         policy = inference.start(POLICY_START_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))

@@ -297,8 +297,8 @@ class LimitsSection(Section):
                  within 0.05 s
     creep_mps:   maximum speed of an operator where no camera looks
     remember_s:  time for which a near obstacle is remembered where no camera looks; 0 remembers nothing
-    seen_free_s: time for which ground that a camera saw free may be driven over where no camera looks now; 0: never. It
-                 needs `remember_s`, and the robot turns to look at such ground (`onboard/safety/looking.py`)
+    seen_free_s: time for which ground that a camera saw free may be driven over where no camera looks now, at most
+                 `remember_s`. The robot turns to look at such ground (`onboard/safety/looking.py`). 0: never
     """
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)

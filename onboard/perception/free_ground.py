@@ -2,10 +2,13 @@
 
 Where a camera is lost, the limits let the robot drive over this ground alone, slowly (R12 of
 `onboard/safety/limits.py`). Each cell of the odometry frame has the time at which it was last seen free: all bins that
-it touches look beyond it, in full view. Near the edge of its view a camera sees the floor, but not the edge of a table.
-Ground nearer than a camera's least range counts as free too, as it does for a camera that works: what was seen there
-before is in `obstacle_memory.py`. The time for which a cell counts is `limits.seen_free_s` in
-`onboard/config/config.py`.
+it touches look beyond it, in full view. Near the edge of its view a camera sees the floor, but no edge of a table.
+A return in a cell takes its time away, also at the edge of a view.
+
+The images of one scan may be younger than its stamp, and the robot turns while it looks. So a cell takes up all
+bearings that it has had between the stamp and now. Ground nearer than a camera's least range counts as free, as it does
+for a camera that works: what was seen there before is in `obstacle_memory.py`. The time for which a cell counts is
+`limits.seen_free_s` in `onboard/config/config.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from onboard.config.footprint import Footprint
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of
-from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M
+from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M, Around
+from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan, Twist
 
@@ -56,7 +60,7 @@ class FreeGround:
 def advance(ground: FreeGround, scan: Scan, seen_from: Pose, pose: Pose) -> FreeGround:
     """Return the cells after a tick.
 
-    scan:      the newest; each scan is entered once
+    scan:      the newest, fresh; each scan is entered once
     seen_from: pose of the base at the scan's stamp, in a frame without jumps (odometry)
     pose:      of the base now
     """
@@ -67,10 +71,10 @@ def advance(ground: FreeGround, scan: Scan, seen_from: Pose, pose: Pose) -> Free
     if scan.stamp_ns == ground.scan_ns:
         return FreeGround(moved.corner, moved.stamps_ns, ground.scan_ns)
     full = np.all([np.roll(looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
-    ranges_m = np.where(full, scan.ranges_m, np.float32(0.0))
+    ranges_m = np.where(looked, scan.ranges_m, np.float32(np.inf))
     stamps_ns = moved.stamps_ns.copy()
     place = seen_from.x_m, seen_from.y_m, seen_from.yaw_rad
-    _enter(stamps_ns, moved.corner, place, ranges_m, scan.stamp_ns)
+    _enter(stamps_ns, moved.corner, place, wrap(pose.yaw_rad - seen_from.yaw_rad), ranges_m, full, scan.stamp_ns)
     return FreeGround(moved.corner, stamps_ns, scan.stamp_ns)
 
 
@@ -97,25 +101,36 @@ def way_m(
     scan:  its blind sectors count, its ranges do not
     swept: the footprint with its margin. 0 without a memory, inf as far as the memory reaches
     """
-    points = unknown(ground, scan, pose, now_ns, free_ns, footprint)
-    return 0.0 if points is None else collision.travel_m(points, STRAIGHT, swept.grown(EDGE_M))
+    points, known = unknown(ground, scan, pose, now_ns, free_ns, footprint), swept.grown(EDGE_M)
+    if points is None:
+        return 0.0
+    return collision.travel_m(points[np.abs(points[:, 1]) <= known.reach_m], STRAIGHT, known)
 
 
-def told(scan: Scan, points: Points | None) -> Scan:
-    """Return the policy's scan: in blind bins the range to the nearest unknown ground; `seen` stays False there.
+def told(scan: Scan, around: Around) -> Scan:
+    """Return the policy's scan: in bins that no scan sees, the range to the nearest unknown ground.
 
-    Without a memory the scan stays as it is.
+    `seen` stays False there. Without a memory the scan stays as it is.
     """
+    points = around.unknown
     if points is None:
         return scan
     nearest_m, bins = np.full(BINS, REACH_M, np.float32), bins_of(points[:, 0], points[:, 1])
     centres_m = np.hypot(points[:, 0], points[:, 1])
     wide = (np.arcsin(np.minimum(HALF_DIAGONAL_M / centres_m, 1.0)) / BIN_RAD).astype(np.int64)
-    ranges_m = (centres_m - 0.5 * CELL_M).astype(np.float32)
+    ranges_m = (centres_m - EDGE_M).astype(np.float32)
     for beside in range(-int(wide.max(initial=0)), int(wide.max(initial=0)) + 1):
         within = np.abs(beside) <= wide
         np.minimum.at(nearest_m, (bins[within] + beside) % BINS, ranges_m[within])
-    return replace(scan, ranges_m=np.where(collision.looked(scan), scan.ranges_m, nearest_m))
+    blind = ~(collision.looked(scan) | collision.looked(around.scan))
+    return replace(scan, ranges_m=np.where(blind, nearest_m, scan.ranges_m))
+
+
+def warm_up() -> None:
+    """Compile the kernels, before the first tick."""
+    nothing = Scan(1, np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_))
+    here = Pose(0.0, 0.0, 0.0)
+    unknown(advance(FreeGround(), nothing, here, here), nothing, here, 1, 1, Footprint(0.25))
 
 
 def _moved(ground: FreeGround, corner: tuple[int, int]) -> FreeGround:
@@ -134,10 +149,14 @@ def _moved(ground: FreeGround, corner: tuple[int, int]) -> FreeGround:
 
 @kernel
 def _enter(
-    stamps_ns: Stamps, corner: tuple[int, int], place: tuple[float, float, float],
-    ranges_m: npt.NDArray[np.float32], stamp_ns: int,
+    stamps_ns: Stamps, corner: tuple[int, int], place: tuple[float, float, float], turned_rad: float,
+    ranges_m: npt.NDArray[np.float32], full: npt.NDArray[np.bool_], stamp_ns: int,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Stamp the cells that a scan from a place (x, y, yaw) sees free. ranges_m: 0 in bins without full view."""
+    """Stamp the cells that a scan sees free, and take the stamp from those in which it has a return.
+
+    place:      (x, y, yaw) at the scan's stamp; turned_rad: by which the robot has turned since
+    ranges_m:   inf in bins that no camera sees; full: bins in full view
+    """
     x_m, y_m, yaw_rad = place
     for i in range(SIDE):
         for j in range(SIDE):
@@ -147,15 +166,17 @@ def _enter(
                 continue
             half = math.asin(HALF_DIAGONAL_M / far_m)
             azimuth = math.atan2(dy, dx) - yaw_rad + math.pi
-            first, last = math.floor((azimuth - half) / BIN_RAD), math.floor((azimuth + half) / BIN_RAD)
-            free = True
-            for k in range(int(first), int(last) + 1):
+            first = math.floor((azimuth - half - max(turned_rad, 0.0)) / BIN_RAD)
+            last = math.floor((azimuth + half - min(turned_rad, 0.0)) / BIN_RAD)
+            free, met = True, False
+            for k in range(first, last + 1):
                 bin = k % BINS
-                if ranges_m[bin] < far_m + HALF_DIAGONAL_M:
-                    free = False
-                    break
+                free = free and full[bin] and ranges_m[bin] >= far_m + HALF_DIAGONAL_M
+                met = met or abs(ranges_m[bin] - far_m) < HALF_DIAGONAL_M
             if free:
                 stamps_ns[i, j] = stamp_ns
+            elif met:
+                stamps_ns[i, j] = NEVER_NS
 
 
 @kernel

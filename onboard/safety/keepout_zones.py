@@ -134,11 +134,11 @@ def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
 
 
 def fenced(scan: Scan, zone: Zone) -> Scan:
-    """Return the policy's scan with forbidden ground as obstacles, in bins that a camera sees."""
+    """Return the policy's scan with forbidden ground as obstacles, in bins that a camera sees or saw a moment ago."""
     if len(zone.edge_m) == 0:
         return scan
     bins = bins_of(zone.edge_m[:, 0], zone.edge_m[:, 1])
-    looked = collision.looked(scan)[bins]
+    looked = (collision.looked(scan) | np.isfinite(scan.ranges_m))[bins]
     ranges_m = scan.ranges_m.copy()
     np.minimum.at(ranges_m, bins[looked], np.hypot(*zone.edge_m[looked].T).astype(np.float32))
     return replace(scan, ranges_m=ranges_m)

@@ -18,9 +18,10 @@
          rings of equal width down to stop_margin_m; in the rings outside, the speed rises in equal steps to v_max_mps
     R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
     R12  blind: into a sector ahead that no camera sees the robot drives only over ground that a camera saw free in the
-         last seen_free_s (`onboard/perception/free_ground.py`), at most at the slow zone's speed: other ground there
-         stops it like an obstacle (R9). Without such ground only the turn of the command remains. An operator, who
-         watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
+         last seen_free_s, and not occupied since (`onboard/perception/free_ground.py`), at most at the slow zone's
+         speed: other ground there stops it like an obstacle (R9). Without such ground only the turn of the command
+         remains. An operator, who watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed
+         holds
     R13  zones stop neither a motion away from an obstacle, however near, nor a turn in place of a round footprint
     R14  zones scale v and w together, so that the arc stays; exceptions are R12, R20 and R23
     R15  free space: the output is exactly the wanted command
@@ -55,6 +56,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+
+import numpy as np
 
 from onboard.config.config import LimitsSection
 from onboard.config.footprint import Footprint
@@ -154,7 +157,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
         scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
         remember_ns=round(section.remember_s * NS_PER_S),
-        seen_free_ns=round(section.seen_free_s * NS_PER_S),
+        seen_free_ns=round(min(section.seen_free_s, section.remember_s) * NS_PER_S),
     )
 
 
@@ -431,8 +434,10 @@ def _known_mps(unknown: collision.Points | None, twist: Twist, bounds: Bounds) -
     """Return the highest speed into a blind sector ahead, over ground that was seen free (R12)."""
     if unknown is None or twist.v_mps < 0.0:
         return 0.0
-    way_m = collision.travel_m(unknown, twist, bounds.known)
-    return min(collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s), bounds.slow_mps)
+    brake = _braking_mps2(twist, bounds), bounds.reaction_s
+    near_m = bounds.known.reach_m + collision.braking_m(bounds.slow_mps, *brake)
+    way_m = collision.travel_m(unknown[np.hypot(unknown[:, 0], unknown[:, 1]) <= near_m], twist, bounds.known)
+    return min(collision.stoppable_mps(way_m, *brake), bounds.slow_mps)
 
 
 def _turn_caps(

@@ -12,7 +12,8 @@ K4   it ends when the robot faces its first heading again, within FACING_RAD
 K5   a look lasts at most LONGEST_S
 K6   the next look waits AGAIN_S, or until the robot has moved by STOOD_M or faces another heading by STOOD_RAD. So
      before ground that stays unknown the policy, the recovery or the mission's time decides
-K7   e-stop, operator, no drive, a lost engine and a recovery end a look at once; none begins within NEAR_M of the goal
+K7   e-stop, operator, no drive, a lost engine, a recovery, and a camera that looks ahead again end a look at once. None
+     begins within the goal's tolerance
 K8   time that goes backward ends a look
 K9   the override is exactly a turn in place during a look, and None otherwise
 
@@ -29,13 +30,12 @@ import numpy.typing as npt
 
 from onboard.perception import collision, free_ground
 from onboard.perception.free_ground import BIN_RAD, STRAIGHT, FreeGround
-from onboard.perception.obstacle_memory import FLANK_BINS
+from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS
 from onboard.safety.limits import Bounds
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, wrap
 from onboard.values.messages import BINS, Pose, Scan, Twist
 
-NEAR_M = 0.2
 STOOD_S, STOOD_M, STOOD_RAD = 0.4, 0.05, math.radians(25.0)
 """A robot that turns to and fro before unknown ground stands too."""
 BEGIN_M = 0.3
@@ -60,14 +60,14 @@ class Situation:
     """Input of the looking in this tick.
 
     active: a drive goes on, and the recovery does not back off
-    away_m: distance to the goal [m]
+    near:   the robot is within the goal's tolerance
     pose:   of the base, by the odometry
     scan:   the scan of the limits
     ground: what was seen free
     """
 
     active: bool
-    away_m: float
+    near: bool
     pose: Pose
     scan: Scan
     ground: FreeGround
@@ -126,7 +126,7 @@ def _standing(state: LookingState, pose: Pose, now_ns: int) -> LookingState:
 def _wanted_turn(state: LookingState, situation: Situation, bounds: Bounds, now_ns: int) -> float | None:
     """Return the turn of a new look, None where there is no reason for one (K1, K6)."""
     waits = state.ended_ns is not None and now_ns - state.ended_ns < AGAIN_S * NS_PER_S
-    if situation.away_m <= NEAR_M or now_ns - state.stood_ns < STOOD_S * NS_PER_S or waits:
+    if situation.near or now_ns - state.stood_ns < STOOD_S * NS_PER_S or waits:
         return None
     if collision.look(situation.scan, STRAIGHT, bounds.swept.reach_m) is not collision.Look.AHEAD_BLIND:
         return None
@@ -168,8 +168,9 @@ def _turned(
         seen = all(_known_m(situation, one, bounds, now_ns) >= ENOUGH_M for one in about)
         if seen or abs(off_rad) >= abs(look.turn_rad):
             look = replace(look, back=True)
-    if (look.back and abs(off_rad) <= FACING_RAD) or now_ns - look.began_ns > LONGEST_S * NS_PER_S:
-        return replace(state, look=None, ended_ns=now_ns), None
+    faces = look.back and abs(off_rad) <= FACING_RAD
+    if faces or collision.looked(situation.scan)[AHEAD].all() or now_ns - look.began_ns > LONGEST_S * NS_PER_S:
+        return replace(state, look=None, stood=situation.pose, stood_ns=now_ns, ended_ns=now_ns), None
     left_rad = -off_rad if look.back else look.turn_rad + math.copysign(FACING_RAD, look.turn_rad) - off_rad
     rate = min(max(SLOWER_PER_S * abs(left_rad), LEAST_RADPS), LOOK_RADPS)
     return replace(state, look=look), Twist(0.0, math.copysign(rate, left_rad))

@@ -421,9 +421,10 @@ class FastDrive:
     def _turn_to_look(self) -> Twist | None:
         """Return the turn that replaces the policy's command where no camera sees ahead, None without one."""
         robot, now_ns = self._robot, time_ns(self._robot.tick)
+        away_m = self._mission.away_m(robot.located(self._start).filtered.pose)
         situation = looking.Situation(
             active=self._mission.state is State.NAVIGATING and self._recovery.backing is None,
-            away_m=self._mission.away_m(robot.located(self._start).filtered.pose) or 0.0,
+            near=away_m is None or away_m <= self._config.goal.tolerance_m,
             pose=robot.wheels().pose,
             scan=self._eyes.limits_scan(),
             ground=self._ground,
@@ -459,7 +460,7 @@ class FastDrive:
         if not len(self._nearby.places_m) and not self._turns_to_look():
             return scan
         around = self._around()
-        return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around.unknown)
+        return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around)
 
     def _around(self) -> Around:
         """Return the scan, remembered obstacles and unknown ground for limits and recovery."""

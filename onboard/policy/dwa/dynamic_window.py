@@ -10,7 +10,7 @@ arguments share one frame.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from onboard.perception import collision
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
 from onboard.policy.dwa.distance_field import rim_of
+from onboard.policy.dwa.obstacle_points import seen_or_known
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
 from onboard.values.kernel import kernel
 from onboard.values.messages import Decision, Memory, Motion, Scan, Twist
@@ -141,7 +142,8 @@ class DynamicWindow:
 
     def allowed(self, scan: Scan) -> Flags:
         """Return (28,) bool, the actions without a blind sector ahead: the limits take the way from others (R12)."""
-        blind = [collision.look(scan, one, self.reach_m) is collision.Look.AHEAD_BLIND for one in ACTIONS]
+        known = replace(scan, seen=seen_or_known(scan, self.reach_m))
+        blind = [collision.look(known, one, self.reach_m) is collision.Look.AHEAD_BLIND for one in ACTIONS]
         seen: Flags = self._allowed & ~np.array(blind)
         return seen
 

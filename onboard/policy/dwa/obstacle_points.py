@@ -21,9 +21,18 @@ AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
 """The robot is blind ahead if all these bins are blind."""
 
 
-def blind_ahead(scan: Scan) -> bool:
+def seen_or_known(scan: Scan, radius_m: float) -> npt.NDArray[np.bool_]:
+    """Return (180,) bool, bins that a camera sees, or saw free a moment ago beyond the footprint.
+
+    radius_m: of the circle that holds the footprint
+    """
+    known = np.isfinite(scan.ranges_m) & (scan.ranges_m > radius_m + BLIND_M)
+    return np.asarray(scan.seen | known)
+
+
+def blind_ahead(scan: Scan, radius_m: float) -> bool:
     """Return whether no camera looks ahead, and none did a moment ago."""
-    return not (scan.seen | np.isfinite(scan.ranges_m))[AHEAD_BINS].any()
+    return not seen_or_known(scan, radius_m)[AHEAD_BINS].any()
 
 
 def obstacle_points(

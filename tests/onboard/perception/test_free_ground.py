@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from math import atan2, cos, degrees, hypot, inf, pi, sin
 
@@ -14,7 +15,7 @@ from onboard.config.footprint import Footprint, polygon
 from onboard.perception import collision
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.perception.free_ground import CELL_M, SIDE, FreeGround, advance, told, unknown, way_m
-from onboard.perception.obstacle_memory import FLANK_BINS, REACH_M
+from onboard.perception.obstacle_memory import FLANK_BINS, NOWHERE, REACH_M, Around
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
 from onboard.values.clock import NS_PER_S
@@ -61,6 +62,18 @@ def blind_ground(ground: FreeGround, pose: Pose = ORIGIN, now_ns: int = NOW_NS, 
     found = unknown(ground, scan_of(), pose, now_ns, free_ns, ROUND)
     assert found is not None
     return found
+
+
+def stamped(ground: FreeGround, place: tuple[float, float]) -> bool:
+    """Return whether the cell at a place of the odometry frame was seen free."""
+    a, b = (int(np.floor(place[axis] / CELL_M)) - ground.corner[axis] for axis in (0, 1))
+    return bool(ground.stamps_ns[a, b] != 0)
+
+
+def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
+    """Return the point at the centre of the bin of a bearing."""
+    bearing = BIN_CENTERS_RAD[int((degrees + 180.0) / 2.0) % BINS]
+    return range_m * cos(bearing), range_m * sin(bearing)
 
 
 def ahead_m(ground: FreeGround, pose: Pose) -> float:
@@ -164,9 +177,7 @@ def test_law_no_post_that_a_scan_shows_stands_on_free_ground(
     scan = scan_of(*((r * cos(a), r * sin(a)) for r, a in posts))
     ground = after((scan, pose))
     for near in collision.obstacles(scan):
-        at = apply(pose, (float(near[0]), float(near[1])))
-        a, b = (int(np.floor(at[axis] / CELL_M)) - ground.corner[axis] for axis in (0, 1))
-        assert ground.stamps_ns[a, b] == 0
+        assert not stamped(ground, apply(pose, (float(near[0]), float(near[1]))))
 
 
 @given(x=st.floats(-50.0, 50.0), y=st.floats(-50.0, 50.0), yaw=st.floats(-pi, pi))
@@ -181,13 +192,40 @@ def test_law_it_does_not_depend_on_where_the_frame_begins(x: float, y: float, ya
 def test_the_policy_is_told_where_known_ground_ends_in_blind_bins_only() -> None:
     scan = scan_of((0.0, 1.0))
     ground = turned_to_look((0.9, 0.0), (0.0, 1.0))
-    heard = told(scan, unknown(ground, scan, ORIGIN, NOW_NS, FREE_NS, ROUND))
+    heard = told(scan, Around(scan, NOWHERE, unknown(ground, scan, ORIGIN, NOW_NS, FREE_NS, ROUND)))
     blind = ~scan.seen
     assert np.array_equal(heard.seen, scan.seen)
     assert np.array_equal(heard.ranges_m[scan.seen], scan.ranges_m[scan.seen])
     assert 0.5 < heard.ranges_m[BINS // 2] < 0.9
     assert heard.ranges_m[blind].max() == np.float32(REACH_M)
-    assert told(scan, None) is scan
+    assert told(scan, Around(scan, NOWHERE)) is scan
+
+
+def test_what_the_limits_see_is_not_told_to_be_known() -> None:
+    """A lidar for the limits, and cameras of the policy that are lost: what the limits see is no known ground."""
+    ground, limits_see = turned_to_look(), scan_of((0.6, 0.0), lost=(60.0, 180.0))
+    policy_sees = scan_of(lost=(-180.0, 180.0))
+    heard = told(policy_sees, Around(limits_see, NOWHERE, unknown(ground, limits_see, ORIGIN, NOW_NS, FREE_NS, ROUND)))
+    assert not np.isfinite(heard.ranges_m[limits_see.seen]).any()
+
+
+def test_what_was_seen_free_and_then_occupied_is_unknown() -> None:
+    ground = turned_to_look()
+    somebody = on_bin(45.0, 0.8)
+    occupied = advance(ground, scan_of(somebody, stamp_ns=NOW_NS + 1), ORIGIN, ORIGIN)
+    turned = Pose(0.0, 0.0, math.radians(45.0))
+    assert ahead_m(ground, turned) == inf
+    assert 0.3 < ahead_m(occupied, turned) < 0.5
+
+
+def test_images_that_are_younger_than_the_stamp_of_a_turning_robot_prove_less() -> None:
+    """The post is seen at the bearing of a younger image: no cell of the post may count as free."""
+    post, now = (0.9 * cos(1.2), 0.9 * sin(1.2)), Pose(0.0, 0.0, 0.2)
+    then = ORIGIN
+    seen = scan_of(apply(inverse(now), post))
+    at_once, later = advance(FreeGround(), seen, then, then), advance(FreeGround(), seen, then, now)
+    assert stamped(at_once, post)
+    assert not stamped(later, post)
 
 
 def test_it_is_part_of_the_state_of_a_recording() -> None:

@@ -30,22 +30,26 @@ def scan_at(now_ns: int, lost: tuple[float, float] | None = FRONT_LOST) -> Scan:
 class Base:
     """A base that turns exactly as the override says, and a memory of the ground."""
 
-    def __init__(self, lost: tuple[float, float] | None = FRONT_LOST, bounds: object = BOUNDS) -> None:
+    def __init__(
+        self, lost: tuple[float, float] | None = FRONT_LOST, bounds: object = BOUNDS, rate: float = inf
+    ) -> None:
+        self.rate = rate
         self.lost, self.bounds = lost, bounds
         self.now_ns, self.pose = NOW_NS, HERE
         self.ground, self.state = FreeGround(), LookingState()
         self.posts: list[tuple[float, float]] = []
         self.turns: list[Twist | None] = []
 
-    def tick(self, *, active: bool = True, away_m: float = 5.0, frozen: bool = False) -> Twist | None:
+    def tick(self, *, active: bool = True, near: bool = False, frozen: bool = False) -> Twist | None:
         self.now_ns += TICK_NS
         posts = [apply(inverse(self.pose), post) for post in self.posts]
         scan = scan_of(*posts, stamp_ns=self.now_ns, blind=self.lost)
         self.ground = free_ground.advance(self.ground, scan, self.pose, self.pose)
-        situation = Situation(active, away_m, self.pose, scan, self.ground)
+        situation = Situation(active, near, self.pose, scan, self.ground)
         self.state, turn = looking.advance(self.state, situation, self.bounds, self.now_ns)  # type: ignore[arg-type]
         if turn is not None and not frozen:
-            self.pose = replace(self.pose, yaw_rad=self.pose.yaw_rad + turn.w_radps * TICK_NS / NS_PER_S)
+            turned = min(max(turn.w_radps, -self.rate), self.rate)
+            self.pose = replace(self.pose, yaw_rad=self.pose.yaw_rad + turned * TICK_NS / NS_PER_S)
         self.turns.append(turn)
         return turn
 
@@ -85,7 +89,7 @@ def test_k1_k4_it_turns_until_the_way_is_seen_and_back_to_its_heading() -> None:
         ("cameras see ahead", None, {}),
         ("only a flank is blind", (37.0, 107.0), {}),
         ("no drive", FRONT_LOST, {"active": False}),
-        ("at the goal", FRONT_LOST, {"away_m": 0.15}),
+        ("at the goal", FRONT_LOST, {"near": True}),
         ("no camera sees anything", (-180.0, 180.0), {}),
         ("only the rear camera sees", (-137.0, 137.0), {}),
     ],
@@ -193,6 +197,21 @@ def test_k7_k8_it_ends_at_once() -> None:
     base.now_ns -= NS_PER_S
     assert base.tick() is None
     assert base.state.look is None
+
+
+def test_k7_a_camera_that_looks_ahead_again_ends_it() -> None:
+    base = Base()
+    base.run(1.0)
+    base.lost = None
+    assert base.tick() is None
+    assert base.state.look is None
+
+
+def test_k5_k6_a_base_that_turns_too_slowly_does_not_look_again_at_once() -> None:
+    base = Base(rate=0.3)
+    turns = base.run(60.0)
+    assert looks(turns) <= 1 + 60.0 / (LONGEST_S + AGAIN_S) + 1
+    assert sum(turn is not None for turn in turns) < 0.6 * len(turns)
 
 
 def test_k9_the_override_is_a_bounded_turn_in_place() -> None:
