@@ -97,7 +97,7 @@ INPUTS: dict[str, Tensor] = {
         "float32",
         "range / scan maximum range, in (0, 1]",
         "fused scan, bin i from -180 + 2i deg; the manifest's inf value where nothing was seen, its blind value where "
-        "no camera looks",
+        "no camera looks; there too the range at which ground ends that was seen free a moment ago",
     ),
     "odom": _row((1, 5), "float32", "m, m, rad, m/s, rad/s", "x, y, theta, v, w of the wheels in the start frame"),
     "loc": _row(

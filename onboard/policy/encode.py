@@ -176,12 +176,16 @@ class ScanFeed(Feed):
         return tuple((min(pair), max(pair)) for pair in pairwise(edges))
 
     def values(self, observation: Observation, actions: Sequence[Twist]) -> Array:
-        """Return ranges, clipped to max_range_m. Raises InputError for a scan of another size."""
+        """Return ranges, clipped to max_range_m. Raises InputError for a scan of another size.
+
+        Where no camera looks, a finite range is the end of ground that was seen free a moment ago (`free_ground.told`).
+        """
         top = 1.0 if self.unit == "fraction" else self.max_range_m
         inf, blind = (top if value is None else value for value in (self.inf_value, self.blind_value))
         ranges_m, seen, sectors = observation.scan.ranges_m, observation.scan.seen, self.sectors_deg
         if ranges_m.shape != (BINS,) or seen.shape != (BINS,):
             raise InputError(f"scan has shape {ranges_m.shape}, the contract wants ({BINS},)")
+        seen = seen | np.isfinite(ranges_m)
         if sectors != PAPER_SECTORS:
             looked = _bins_of(sectors) & seen
             ranges_m = np.where(looked, ranges_m, np.float32(np.inf)).min(axis=1)

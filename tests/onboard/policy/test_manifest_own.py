@@ -95,10 +95,12 @@ def test_deviations_are_absent_without_a_covariance():
 def test_a_sector_is_blind_only_where_no_camera_looks_in_it():
     looks = np.zeros(BINS, np.bool_)
     looks[90:135] = True
-    far = np.where(np.arange(BINS) < 100, np.float32(np.inf), np.float32(2.0))
+    far = np.where(looks & (np.arange(BINS) >= 100), np.float32(2.0), np.float32(np.inf))
     found = {"feed": "scan", "shape": [1, 4], "unit": "m", "inf_value": 9.0, "blind_value": -1.0}
     assert fed(found, seen(scan=Scan(0, far, looks))) == [-1.0, -1.0, 2.0, -1.0]
     assert fed({"feed": "scan", "shape": [1, 4]}, seen(scan=Scan(0, far, looks))) == [1.0, 1.0, 0.2, 1.0]
+    far[10] = 0.7  # ground that was seen free a moment ago ends there
+    assert fed(found, seen(scan=Scan(0, far, looks))) == [0.7, -1.0, 2.0, -1.0]
 
 
 def test_the_last_action_of_an_own_table_is_its_row():
