@@ -94,7 +94,7 @@ class MapPlanner:
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
         field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
-        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan, window.reach_m))
+        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
         return decision, _pack(layer, course, gone)
 
     def close(self) -> None:

@@ -30,9 +30,9 @@ def seen_or_known(scan: Scan, radius_m: float) -> npt.NDArray[np.bool_]:
     return np.asarray(scan.seen | known)
 
 
-def blind_ahead(scan: Scan, radius_m: float) -> bool:
-    """Return whether no camera looks ahead, and none did a moment ago."""
-    return not seen_or_known(scan, radius_m)[AHEAD_BINS].any()
+def blind_ahead(scan: Scan) -> bool:
+    """Return whether no camera looks ahead, and the scan does not tell how far known ground reaches there."""
+    return not (scan.seen | np.isfinite(scan.ranges_m))[AHEAD_BINS].any()
 
 
 def obstacle_points(

@@ -80,7 +80,7 @@ class ReactivePolicy:
         allowed = None if self._is_round else window.allowed(scan)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
-        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan, window.reach_m))
+        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
         return decision, pack(known, course)
 
     def close(self) -> None:

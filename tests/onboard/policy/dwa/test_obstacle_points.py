@@ -84,4 +84,4 @@ AHEAD = [(0.0, True), (10.0, False), (180.0, False)]
 
 @pytest.mark.parametrize(("within_deg", "blind"), AHEAD)
 def test_blind_ahead_is_when_nothing_looks_there(within_deg, blind):
-    assert blind_ahead(scan_of({}, np.abs(BIN_CENTERS_RAD) < math.radians(within_deg)), RADIUS_M) is blind
+    assert blind_ahead(scan_of({}, np.abs(BIN_CENTERS_RAD) < math.radians(within_deg))) is blind
