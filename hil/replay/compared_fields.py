@@ -18,7 +18,7 @@ from onboard.recording.tick_message import tick_message
 from onboard.state import RobotState, TickRecord
 from onboard.values.messages import Decision, Scan
 
-MEMORY, KEYFRAME, ACTION, OWN = "pilot.memory", "keyframe", "action", "own"
+MEMORY, KEYFRAME, ACTION, OWN, MATCHING = "pilot.memory", "keyframe", "action", "own", "scan_odometry"
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("odometry", ("odometry",)),
     ("localization", ("map_from_odom", "filtered")),
@@ -113,7 +113,7 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
     """Yield the differences of a keyframe."""
     for path, a, b in _unequal("", recorded, again):
         memory = path.startswith(".pilot.memory")
-        field = MEMORY if memory else KEYFRAME
+        field = MEMORY if memory else MATCHING if path.startswith(f".{MATCHING}") else KEYFRAME
         yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _difference(a, b))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hil.recordings.recording import Session
-from hil.replay.compared_fields import ACTION, KEYFRAME, MEMORY, OWN, Difference
+from hil.replay.compared_fields import ACTION, KEYFRAME, MATCHING, MEMORY, OWN, Difference
 from onboard.assembly.policies import REACTIVE
 from onboard.config.config import PolicySection
 from onboard.recording import provenance
@@ -52,12 +52,14 @@ SUMS: Mapping[str, float] = {
     "command": BITS,
     MEMORY: SINGLE_BITS,
     KEYFRAME: BITS,
+    MATCHING: SINGLE_BITS,
 }
 """Tolerance by field for rounding on another machine; other fields must be equal."""
 
 TOLERANCES: Mapping[str, float] = {
     **SUMS,
     "ranges_m": 1e-3,
+    MATCHING: 1e-3,
     "logits": LOGITS,
     OWN: LOGITS,
     MEMORY: MEMORIES,

@@ -8,8 +8,9 @@ The ideal estimator gets the robot's inputs: wheel reports and fixes. It is idea
 that also predicts the wheels from the commands could be better. Its error is measured at the end of the drive. A second
 measurement follows at the next fix, for a robot that turns on the spot and waits.
 
-The runtime's filter (`onboard/navigation/ekf.py`) runs beside it. That filter does not know mean and scale of the
-drift, but learns them. Both estimators follow the same known drives: the planner's drives with perfect senses.
+The runtime's filter (`onboard/navigation/ekf.py`) runs beside it. It does not know mean and scale of the drift, but
+learns them. It has wheels and fixes alone too: with scan matching (`odometry.scan_matching`) a robot can be better than
+this bound. Both estimators follow the same known drives: the planner's drives with perfect senses.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_what_is_too_small_to_matter_elsewhere_is_found_where_it_was_recorded(
     file = written(whole, tmp_path, recorded)
     change(monkeypatch)
     found = replay(file)
-    assert set(found.fields) == {"ranges_m"}
+    assert set(found.fields) == {"ranges_m", "scan_odometry"}
     assert (found.outcome, found.within_tolerance) == (outcome, outcome != "differs")
     assert not found.identical
 

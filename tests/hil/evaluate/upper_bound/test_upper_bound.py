@@ -49,7 +49,7 @@ from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 
 WORLD = room(9.0, 6.0)
 EPISODE = Episode(Pose(1.0, 3.0, 0.4), (7.5, 3.0), 6.5)
-SETTING = Setting(WORLD, PLANT, Body(), MOUNTS, Config())
+SETTING = Setting(WORLD, PLANT, Body(), MOUNTS, Config(odometry={"scan_matching": False}))
 LEFT, RIGHT = ACTIONS.index(Twist(0.6, 1.0)), ACTIONS.index(Twist(0.6, -1.0))
 MAX_S = 8.0
 DRAWS = 60

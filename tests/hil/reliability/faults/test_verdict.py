@@ -198,7 +198,7 @@ def test_a_robot_that_never_moves_shows_nothing(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_robot_that_stands_without_the_fault_too_shows_nothing() -> None:
     """It drives when the fault begins, and comes to stand before a wall before it is over."""
-    near = replace(site(), episode=Episode(Pose(12.2, 2.0, 0.0), (1.5, 3.0), 10.0))
+    near = replace(site(), episode=Episode(Pose(12.6, 2.0, 0.0), (1.5, 3.0), 10.0))
     verdict = in_simulation(BY_NAME["time_step_hour"], near)
     assert (verdict.status, verdict.problems) == (Status.NOT_SHOWN, ())
     assert verdict.happened.startswith("without the fault it is the same: it does not ")
