@@ -14,6 +14,7 @@ from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.topics import domain_id, ros_topic
 from onboard.perception import collision
 from onboard.perception.scan_fusion import Rig
+from onboard.safety.looking import turn_to_see
 from onboard.values.messages import BINS, Scan, Twist
 
 
@@ -41,13 +42,25 @@ def in_effect_text(config: Config) -> str:
 
 
 def ahead_mps(config: Config) -> float:
-    """Return the highest speed straight ahead that the limits allow with these cameras (R12); 0 if they allow none."""
+    """Return the highest speed straight ahead that the limits allow with these cameras (R12); 0 if they allow none.
+
+    A robot that must turn to look is slower on the whole.
+    """
     policy_rig, own_rig = build_rigs(config, load_mounts(config.robot.mounts))
     rig, limits = own_rig or policy_rig, config.limits
     if rig.section.topic:
         return limits.v_max_mps
-    shares = {collision.Look.SEEN: 1.0, collision.Look.FLANK_BLIND: limits.slow_fraction}
-    return shares.get(_look_ahead(rig), 0.0) * limits.v_max_mps
+    view = _look_ahead(rig)
+    if view is collision.Look.SEEN:
+        return limits.v_max_mps
+    drives = view is collision.Look.FLANK_BLIND or _turns_to_look(rig, config)
+    return limits.slow_fraction * limits.v_max_mps if drives else 0.0
+
+
+def _turns_to_look(rig: Rig, config: Config) -> bool:
+    """Return whether a robot without a view ahead can turn to look there, and drive over what it saw."""
+    remembers = min(config.limits.seen_free_s, config.limits.remember_s) > 0.0
+    return remembers and turn_to_see(rig.looks) is not None
 
 
 def _look_ahead(rig: Rig) -> collision.Look:
@@ -65,12 +78,11 @@ def _blind(config: Config) -> str:
     slow_mps = limits.slow_fraction * limits.v_max_mps
     effects = []
     if view is not collision.Look.SEEN:
-        slow = view is collision.Look.FLANK_BLIND
-        speed, side = (
-            (f"at most {slow_mps:g} m/s", collision.FLANK_RAD) if slow else ("not at all", collision.AHEAD_RAD)
-        )
-        side_deg = math.degrees(side)
-        effects.append(f"ahead {speed}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
+        flank = view is collision.Look.FLANK_BLIND
+        speed = f"at most {slow_mps:g} m/s" if flank or _turns_to_look(rig, config) else "not at all"
+        where = "" if flank or speed == "not at all" else ", over ground that it turned to look at"
+        side_deg = math.degrees(collision.FLANK_RAD if flank else collision.AHEAD_RAD)
+        effects.append(f"ahead {speed}{where}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
         turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
         effects.append(

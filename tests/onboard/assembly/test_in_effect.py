@@ -31,6 +31,13 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
     ("scan", "cameras", ["rear"], "limits", "ahead not at all"),
+    (
+        "scan",
+        "cameras",
+        ["front_left", "front_right"],
+        "limits",
+        "ahead at most 0.3 m/s, over ground that it turned to",
+    ),
     ("scan", "cameras", ["front", "front_left"], "limits", "ahead at most 0.3 m/s"),
     (
         "robot",
@@ -75,6 +82,7 @@ AHEAD = [
     ({}, 1.0),
     ({"cameras": ["rear"]}, 0.0),
     ({"cameras": ["front", "front_left"]}, 0.3),
+    ({"cameras": ["front_left", "front_right"]}, 0.3),
     ({"topic": "lidar"}, 1.0),
 ]
 
