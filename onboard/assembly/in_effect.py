@@ -82,7 +82,7 @@ def _blind(config: Config) -> str:
         speed = f"at most {slow_mps:g} m/s" if flank or _turns_to_look(rig, config) else "not at all"
         where = "" if flank or speed == "not at all" else ", over ground that it turned to look at"
         side_deg = math.degrees(collision.FLANK_RAD if flank else collision.AHEAD_RAD)
-        effects.append(f"ahead {speed}{where}, as that needs {-side_deg:.0f} to {side_deg:.0f} deg")
+        effects.append(f"ahead {speed}{where}; a full view ahead needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
         turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
         effects.append(

@@ -183,7 +183,7 @@ def init(
         slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
     if slower > 1.0:
         stated.setdefault("goal", {}).setdefault(
-            "progress_timeout_s", round(slower * _default("goal.progress_timeout_s"))
+            "progress_timeout_s", round(min(slower * _default("goal.progress_timeout_s"), _default("goal.timeout_s")))
         )
     limit_s = round(max(slower, 1.0) * DRIVE_S)
     readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder, limit_s=limit_s)

@@ -235,7 +235,7 @@ class PolicySection(Section):
     engine:  what computes the network; tensorrt needs `onboard-engines build` on the robot first
     threads: threads of onnxruntime. Two threads have a lower median latency of the full network, but wait for each
              other on a busy machine. One thread has less jitter (`onboard-hil demo --policy` prints the latency)
-    memory_reset_s: period of memory resets, if the model's manifest states none [s]
+    memory_reset_s: period of memory resets of a model of contract version 1 whose manifest states none [s]
     engine_cache: folder of built TensorRT engines
     """
 

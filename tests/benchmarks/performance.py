@@ -235,7 +235,7 @@ with cameras, policy and recorder.
 
 ## Beside peers and budgets
 
-`onboard bench`: each figure beside the same by other means, in the same run.
+`onboard bench --config examples/former.toml`: each figure beside the same by other means, in the same run.
 
 {bench}
 ## Beside the limit of the machine

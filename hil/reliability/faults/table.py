@@ -77,8 +77,8 @@ FORGETFUL = {"limits": {"remember_s": 1.0}}
 SENSES: tuple[Fault, ...] = (
     # ---- cameras
     Fault(
-        "camera_gone", "the cameras ahead send nothing", BLIND,
-        "R12 of onboard/safety/limits.py: the robot does not drive into a blind sector",
+        "camera_gone", "the cameras ahead send nothing for 2 s", BLIND,
+        "R12 of onboard/safety/limits.py: the robot does not drive into a blind sector before it has looked",
         lambda scene: sensors.Gone(_front(scene)), IMAGES,
     ),
     Fault(

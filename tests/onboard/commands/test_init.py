@@ -89,6 +89,7 @@ PATIENCE = [
     (["--speed", "0.5"],                                240.0, 200),
     (["--speed", "2"],                                  120.0, 100),
     (["--set", "scan.cameras=['front', 'rear']"],       400.0, 333),
+    (["--speed", "0.6", "--set", "scan.cameras=['front', 'rear']"], 600.0, 556),
     (["--speed", "0.5", "--set", "goal.progress_timeout_s=70"], 70.0, 200),
 ]  # fmt: skip
 

@@ -1,6 +1,6 @@
 """The runtime's loop on real time, in a process of its own: `python loaded_loop.py runtime|asyncio SECONDS FOLDER`.
 
-`runtime`: the assembly's parts without a wire: four cameras of 848x480 and colour, the default policy in its thread,
+`runtime`: the assembly's parts without a wire: four cameras of 848x480 and colour, `onboard-v1` in its thread,
 the recorder. The goal is far away, and comes again when a drive ends. `asyncio`: a loop of asyncio.sleep at the same
 rate, which does nothing. Prints "ready" if it is the runtime, then JSON: the counters' summary, or the lateness [ms].
 """
@@ -21,7 +21,7 @@ import numpy as np
 from onboard.assembly.assembly import SWITCH_INTERVAL_S, lead_ns, warm_kernels
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, robot_of, session_of
-from onboard.config.config import Config, RecordSection
+from onboard.config.config import Config, PolicySection, RecordSection
 from onboard.config.mounts import Mount, Mounts, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.counters import Counters
@@ -101,7 +101,7 @@ def large(mounts: Mounts) -> Mounts:
 
 
 def runtime(seconds: float, folder: Path) -> dict[str, object]:
-    config = Config(record=RecordSection(directory=folder))
+    config = Config(record=RecordSection(directory=folder), policy=PolicySection(model="onboard-v1"))
     mounts, plant = large(load_mounts(config.robot.mounts)), load_plant(config.robot.plant)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     refused = realtime.run_first(40)  # as the unit
