@@ -70,7 +70,7 @@ def test_every_map_and_detour_has_a_row_and_each_episode_is_in_one_class(folder)
 def test_a_condition_has_its_difference_and_its_failures(folder):
     low, high = paired_rates(0, 2, 12)
     rows = rows_of(run(folder).stdout, "Robustness")
-    assert rows["`no_front`"][0].startswith("no front camera; ")
+    assert rows["`no_front`"][0].startswith("no front camera, ")
     assert rows["`no_front`"][3] == f"-16.7 ({100 * low:+.1f} to {100 * high:+.1f})"
     assert rows["`no_front`"][-2:] == ["3 (4.00 m)", "1 (2.00 m)"]
     assert "`paper`, whole runtime, rendered cameras" in rows
