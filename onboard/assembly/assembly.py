@@ -166,7 +166,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             warm_kernels(rig)
         if config.odometry.scan_matching:
             scan_matching.warm_up()
-        if config.limits.seen_free_s > 0.0:
+        if config.limits.ground_s > 0.0:
             free_ground.warm_up()
         policy = inference.start(POLICY_START_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer

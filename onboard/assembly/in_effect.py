@@ -59,8 +59,7 @@ def ahead_mps(config: Config) -> float:
 
 def _turns_to_look(rig: Rig, config: Config) -> bool:
     """Return whether a robot without a view ahead can turn to look there, and drive over what it saw."""
-    remembers = min(config.limits.seen_free_s, config.limits.remember_s) > 0.0
-    return remembers and turn_to_see(rig.looks) is not None
+    return config.limits.ground_s > 0.0 and turn_to_see(rig.looks) is not None
 
 
 def _look_ahead(rig: Rig) -> collision.Look:

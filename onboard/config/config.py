@@ -318,6 +318,11 @@ class LimitsSection(Section):
     seen_free_s: float = Field(5.0, ge=0.0, le=10.0)
     scan_stale_ms: float = Field(400.0, gt=0.0, le=1000.0)
 
+    @property
+    def ground_s(self) -> float:
+        """Return the time for which ground that was seen free counts [s]: no longer than obstacles are remembered."""
+        return min(self.seen_free_s, self.remember_s)
+
     @model_validator(mode="after")
     def _slow_beyond_stop(self) -> LimitsSection:
         if self.slow_margin_m < self.stop_margin_m:

@@ -69,7 +69,7 @@ def advance(ground: FreeGround, scan: Scan, seen_from: Pose, pose: Pose) -> Free
         return FreeGround() if len(ground.stamps_ns) else ground
     moved = _moved(ground, (math.floor(pose.x_m / CELL_M) - HALF, math.floor(pose.y_m / CELL_M) - HALF))
     if scan.stamp_ns == ground.scan_ns:
-        return FreeGround(moved.corner, moved.stamps_ns, ground.scan_ns)
+        return moved
     full = np.all([np.roll(looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
     ranges_m = np.where(looked, scan.ranges_m, np.float32(np.inf))
     stamps_ns = moved.stamps_ns.copy()

@@ -157,7 +157,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
         scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
         remember_ns=round(section.remember_s * NS_PER_S),
-        seen_free_ns=round(min(section.seen_free_s, section.remember_s) * NS_PER_S),
+        seen_free_ns=round(section.ground_s * NS_PER_S),
     )
 
 

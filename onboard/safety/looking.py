@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from onboard.perception import collision, free_ground
 from onboard.perception.free_ground import BIN_RAD, STRAIGHT, FreeGround
-from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS
+from onboard.perception.obstacle_memory import FLANK_BINS
 from onboard.safety.limits import Bounds
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, wrap
@@ -128,7 +128,7 @@ def _wanted_turn(state: LookingState, situation: Situation, bounds: Bounds, now_
     waits = state.ended_ns is not None and now_ns - state.ended_ns < AGAIN_S * NS_PER_S
     if situation.near or now_ns - state.stood_ns < STOOD_S * NS_PER_S or waits:
         return None
-    if collision.look(situation.scan, STRAIGHT, bounds.swept.reach_m) is not collision.Look.AHEAD_BLIND:
+    if not _blind_ahead(situation, bounds):
         return None
     if _known_m(situation, situation.pose.yaw_rad, bounds, now_ns) >= BEGIN_M:
         return None
@@ -169,11 +169,16 @@ def _turned(
         if seen or abs(off_rad) >= abs(look.turn_rad):
             look = replace(look, back=True)
     faces = look.back and abs(off_rad) <= FACING_RAD
-    if faces or collision.looked(situation.scan)[AHEAD].all() or now_ns - look.began_ns > LONGEST_S * NS_PER_S:
+    if faces or not _blind_ahead(situation, bounds) or now_ns - look.began_ns > LONGEST_S * NS_PER_S:
         return replace(state, look=None, stood=situation.pose, stood_ns=now_ns, ended_ns=now_ns), None
     left_rad = -off_rad if look.back else look.turn_rad + math.copysign(FACING_RAD, look.turn_rad) - off_rad
     rate = min(max(SLOWER_PER_S * abs(left_rad), LEAST_RADPS), LOOK_RADPS)
     return replace(state, look=look), Twist(0.0, math.copysign(rate, left_rad))
+
+
+def _blind_ahead(situation: Situation, bounds: Bounds) -> bool:
+    """Return whether no camera sees ahead of where the robot faces now, as in R12 of the limits."""
+    return collision.look(situation.scan, STRAIGHT, bounds.swept.reach_m) is collision.Look.AHEAD_BLIND
 
 
 def _known_m(situation: Situation, yaw_rad: float, bounds: Bounds, now_ns: int) -> float:

@@ -207,6 +207,13 @@ def test_k7_a_camera_that_looks_ahead_again_ends_it() -> None:
     assert base.state.look is None
 
 
+def test_k7_it_ends_too_if_only_the_camera_ahead_looks_again() -> None:
+    base = Base()
+    base.run(1.0)
+    base.lost = (37.0, 107.0)
+    assert base.tick() is None
+
+
 def test_k5_k6_a_base_that_turns_too_slowly_does_not_look_again_at_once() -> None:
     base = Base(rate=0.3)
     turns = base.run(60.0)
@@ -226,5 +233,5 @@ def test_a_look_passes_the_heading_of_pi() -> None:
     base.pose = Pose(0.0, 0.0, pi - 0.1)
     turns = base.run(4.0)
     assert looks(turns) == 1
-    assert base.ahead_m not in (0.0, -inf)
+    assert base.ahead_m > 1.0
     assert turns[-1] is None
