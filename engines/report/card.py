@@ -22,6 +22,7 @@ from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
 from hil.jobs.code_digest import file_digest
+from hil.maps.made_floor import is_made
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
@@ -172,11 +173,17 @@ def _shipped(sha256: object) -> Mapping[str, Any]:
     return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
 
 
+MADE_FLOORS = "floors drawn by a seed"
+
+
 def _trained(training: Mapping[str, Any]) -> list[str]:
-    """Return the buildings of a training and of its encoder's views; a user's map counts as a building."""
+    """Return the buildings of a training and of its encoder's views; a user's map counts as a building.
+
+    Made floors are nobody's building, so they count as one.
+    """
     config = training.get("config", {})
     maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
-    return [building_of(str(name)) or Path(str(name)).stem for name in maps]
+    return [MADE_FLOORS if is_made(str(name)) else building_of(str(name)) or Path(str(name)).stem for name in maps]
 
 
 def recipe_of(training: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.drive.episodes import DENSITY, DRAWS, ORDINARY_DRAW, EpisodeSet, load_episodes, make_set
 from hil.jobs.code_digest import file_digest
 from hil.maps.load import MESH_SUFFIXES, ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps.made_floor import is_made
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
@@ -195,7 +196,7 @@ def _source(
     if path.suffix == "":
         if set_name != COMMITTED_SET:
             raise InputError(f"--map {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
-        if path.name not in map_names():
+        if path.name not in map_names() and not is_made(path.name):
             raise InputError(f"--map {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
         return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density, draw=draw), body)
     path = path.resolve()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from hil.maps.made_floor import PREFIX, is_made, made_floor
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import CELL_M, World, world_of_walls
 from onboard.safety.map_image import FREE, OCCUPIED, RosMapTable, check_size, read_map_image
@@ -28,15 +29,17 @@ def map_names() -> list[str]:
 
 
 def load_map(name_or_path: str | Path) -> World:
-    """Return the world of a shipped map (by name) or of a map file (ROS .yaml, vector map .json, or mesh).
+    """Return the world of a shipped map or a made floor (by name), or of a map file (ROS .yaml, vector .json, mesh).
 
     Raises InputError with one line: file, field, limit.
     """
     path = Path(name_or_path)
+    if is_made(str(name_or_path)) and path.suffix == "":
+        return made_floor(str(name_or_path))
     if path.suffix == "":
         found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]
         if not found:
-            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
+            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}, and {PREFIX}SEED")
         path = found[0]
     if path.suffix in ROS_SUFFIXES:
         return load_ros_map(path)

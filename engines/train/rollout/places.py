@@ -14,12 +14,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engines.train.rollout.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.drive.fast.course import Course, make_course, varied
 from hil.drive.setting import Setting
 from hil.maps.load import load_map
+from hil.maps.made_floor import made_range
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, FreeSpace, free_space
@@ -46,7 +47,7 @@ CANDIDATES, STARTS = 4000, 50
 class PlacesSection(Section):
     """Where to drive.
 
-    maps:      names of shipped maps or files of one's own
+    maps:      names of shipped maps, files of one's own, or made floors: made-7, made-0-59 for sixty of them
     least_m, most_m: geodesic length of a drive
     detours:   share of drives whose path is longer than `detour_ratio` times the straight line (None: `DETOUR` times),
                if there are such starts
@@ -61,6 +62,11 @@ class PlacesSection(Section):
     detour_ratio: Annotated[float, Field(ge=1.0, le=MOST_RATIO)] | None = None
     sharing: int = Field(6, ge=1, le=MOST_SHARING)
     furniture: float = Field(1.0, ge=0.0, le=DENSEST)
+
+    @field_validator("maps")
+    @classmethod
+    def _each(cls, maps: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for place in maps for name in made_range(place))
 
     @model_validator(mode="after")
     def _has_lengths(self) -> PlacesSection:

@@ -45,7 +45,7 @@ FARTHEST_M = 1e5
 """Largest coordinate of a start. All maps are smaller."""
 
 MapOption = Annotated[
-    str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
+    str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, made-SEED, or a .yaml, .json or mesh file.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of start, goal and noise.")]
 EpisodeOption = Annotated[

@@ -1,0 +1,185 @@
+"""Made floors: buildings of rooms, corridors, dead ends and loops, drawn by a seed. They are nobody's real building.
+
+A rectangle is split by corridors, and what is left between them into rooms. Every space gets a door into a space that
+is connected already, some get more. So rooms lead into rooms, corridors end blind, and there is often a second way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.maps.cell_kernels import mark_segments
+from hil.maps.world_grid import CELL_M, World, world_of_walls
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
+
+PREFIX = "made-"
+MOST_SEED, MOST_AT_ONCE = 10**9, 1000
+STEP_M = 0.25
+"""Walls lie on a grid of this width."""
+WIDTH_M, DEPTH_M, CORRIDOR_M, ROOM_M, DOOR_M = (18.0, 34.0), (14.0, 28.0), (1.5, 2.5), (3.0, 6.5), (0.9, 1.2)
+BLOCK_M, DEEPEST = 8.0, 5
+"""A block longer than this is split by a corridor, at most so many times."""
+HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
+"""Probabilities: a block stays a hall; two neighbours get one more door; two corridors meet without a door; a corridor
+does not meet another that it reaches."""
+MARGIN_M = 2.0
+
+Labels = npt.NDArray[np.int32]
+
+
+class _Run(NamedTuple):
+    """A straight piece of wall between two spaces, along a row or a column of the grid, from `first` to `last`."""
+
+    upright: bool
+    at: int
+    first: int
+    last: int
+
+
+def is_made(name: str) -> bool:
+    """Return whether a map's name is that of a made floor."""
+    return name.startswith(PREFIX)
+
+
+def made_range(place: str) -> list[str]:
+    """Return the made floors of `made-FIRST-LAST`; any other place alone. Raises ValueError if there are too many."""
+    found = re.fullmatch(rf"{PREFIX}(\d+)-(\d+)", place)
+    if found is None:
+        return [place]
+    first, last = int(found[1]), int(found[2])
+    if not first <= last < first + MOST_AT_ONCE:
+        raise ValueError(f"{place}: must name 1 to {MOST_AT_ONCE} floors, the first seed first")
+    return [f"{PREFIX}{seed}" for seed in range(first, last + 1)]
+
+
+def made_floor(name: str) -> World:
+    """Return the world of `made-SEED`. Raises InputError for a name without a seed of 0 to `MOST_SEED`."""
+    found = re.fullmatch(rf"{PREFIX}(\d+)", name)
+    if found is None or int(found[1]) > MOST_SEED:
+        raise InputError(f"map {name}: must be {PREFIX}SEED with a seed of 0 to {MOST_SEED}")
+    segments = _walls(np.random.default_rng([0x6D616465, int(found[1])])) * STEP_M
+    corner = segments.reshape(-1, 2).min(axis=0) - MARGIN_M
+    size = np.ceil((segments.reshape(-1, 2).max(axis=0) + MARGIN_M - corner) / CELL_M).astype(int)
+    wall = np.zeros((size[1], size[0]), np.bool_)
+    mark_segments(wall, (segments - np.tile(corner, 2)) / CELL_M)
+    return world_of_walls(name, CELL_M, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True)
+
+
+def _cells(rng: np.random.Generator, lengths_m: tuple[float, float]) -> int:
+    return round(rng.uniform(*lengths_m) / STEP_M)
+
+
+def _walls(rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return (n, 4) x0, y0, x1, y1 of the walls, in cells."""
+    labels = np.zeros((_cells(rng, DEPTH_M) + 2, _cells(rng, WIDTH_M) + 2), np.int32)  # 0 is outside
+    corridors = _split(labels, rng)
+    runs = _runs(labels)
+    doors: dict[_Run, list[tuple[int, int]]] = {}
+    for pair in _joined(runs, corridors, rng):
+        run = max(runs[pair], key=lambda one: one.last - one.first)
+        doors.setdefault(run, []).append(_door(run, corridors.issuperset(pair), rng))
+    return np.array([part for rows in runs.values() for run in rows for part in _parts(run, doors.get(run, []))], float)
+
+
+def _split(labels: Labels, rng: np.random.Generator) -> set[int]:
+    """Number the spaces in place; return the numbers of corridors."""
+    corridors: set[int] = set()
+    blocks, count = [(1, 1, labels.shape[0] - 1, labels.shape[1] - 1, 0)], 0
+    while blocks:
+        top, left, bottom, right, depth = blocks.pop()
+        size, across, wide = (bottom - top, right - left), bottom - top > right - left, _cells(rng, CORRIDOR_M)
+        rooms = [2 * _cells(rng, ROOM_M) // 2 for _ in range(2)]
+        room = max(size) - wide - sum(rooms)
+        if max(size) * STEP_M > BLOCK_M and room > 0 and depth < DEEPEST and (depth < 1 or rng.random() > HALL):
+            at = rooms[0] + int(rng.integers(room + 1))
+            count += 1
+            corridors.add(count)
+            if across:
+                labels[top + at : top + at + wide, left:right] = count
+                blocks += [(top, left, top + at, right, depth + 1), (top + at + wide, left, bottom, right, depth + 1)]
+            else:
+                labels[top:bottom, left + at : left + at + wide] = count
+                blocks += [(top, left, bottom, left + at, depth + 1), (top, left + at + wide, bottom, right, depth + 1)]
+            continue
+        count = _fill(labels[top:bottom, left:right], count, rng)
+    return corridors
+
+
+def _fill(block: Labels, count: int, rng: np.random.Generator) -> int:
+    """Number the rooms of a block along its longer side in place; return the last number."""
+    long = block if block.shape[0] >= block.shape[1] else block.T
+    at = 0
+    while at < len(long):
+        deep = _cells(rng, ROOM_M)
+        if rng.random() < HALL or len(long) - at - deep < ROOM_M[0] / STEP_M:
+            deep = len(long) - at
+        count += 1
+        long[at : at + deep] = count
+        at += deep
+    return count
+
+
+def _runs(labels: Labels) -> dict[tuple[int, int], list[_Run]]:
+    """Return the walls between each two neighbours, the smaller number first."""
+    runs: dict[tuple[int, int], list[_Run]] = {}
+    for upright, table in ((True, labels.T), (False, labels)):
+        for at in range(1, len(table)):
+            low, high = np.minimum(table[at - 1], table[at]), np.maximum(table[at - 1], table[at])
+            changes = np.flatnonzero((np.diff(low) != 0) | (np.diff(high) != 0)) + 1
+            for first, last in zip([0, *changes], [*changes, len(low)], strict=True):
+                if low[first] != high[first]:
+                    pair = int(low[first]), int(high[first])
+                    runs.setdefault(pair, []).append(_Run(upright, at, int(first), int(last)))
+    return runs
+
+
+def _joined(
+    runs: dict[tuple[int, int], list[_Run]], corridors: set[int], rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Return the neighbours that get a door: all spaces are connected, corridors first, and some more."""
+    wide = DOOR_M[1] / STEP_M + 2
+    pairs = [pair for pair, rows in runs.items() if pair[0] > 0 and max(one.last - one.first for one in rows) >= wide]
+    group = {number: number for pair in pairs for number in pair}
+
+    def root(number: int) -> int:
+        while group[number] != number:
+            number = group[number]
+        return number
+
+    def rank(pair: tuple[int, int]) -> float:
+        both = corridors.issuperset(pair)
+        late = 0.0 if both and rng.random() > BLIND else 1.0 if corridors.intersection(pair) else 1.4
+        return late + float(rng.random())
+
+    joined = []
+    for pair in sorted(pairs, key=rank):
+        first, second = root(pair[0]), root(pair[1])
+        if first != second or rng.random() < MORE_DOORS:
+            joined.append(pair)
+            group[first] = second
+    return joined
+
+
+def _door(run: _Run, corridors: bool, rng: np.random.Generator) -> tuple[int, int]:
+    """Return the opening in a wall [cells]: the whole wall where corridors meet openly."""
+    if corridors and rng.random() < OPEN:
+        return run.first, run.last
+    wide = max(4, _cells(rng, DOOR_M))
+    first = run.first + 1 + int(rng.integers(max(1, run.last - run.first - wide - 1)))
+    return first, first + wide
+
+
+def _parts(run: _Run, doors: list[tuple[int, int]]) -> list[tuple[float, float, float, float]]:
+    """Return what is left of a wall as x0, y0, x1, y1."""
+    parts, first = [], run.first
+    for begin, end in [*sorted(doors), (run.last, run.last)]:
+        if begin > first:
+            across = (run.at, first, run.at, begin) if run.upright else (first, run.at, begin, run.at)
+            parts.append(across)
+        first = max(first, end)
+    return [tuple(float(value) for value in part) for part in parts]  # type: ignore[misc]
