@@ -17,7 +17,7 @@ from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
 from engines.network.network import COMPACT, PAPER, TINY, GoalFrom, Variant, Widths
 from engines.runs.input_files import file_content, from_folder, map_content, robot_content
-from engines.train.batched.config import UNTOLD, BatchedSection
+from engines.train.batched.config import UNTOLD, BatchedSection, TeacherSection
 from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
 from engines.train.rollout.collector import DrivingSection, Rules
 from engines.train.rollout.domain_randomization import DomainSection
@@ -188,7 +188,7 @@ BATCHED = ("seed", "robot", "places", "domain", "driving", "batched")
 """Tables that a stage depends on, and the batched world's training. Files of earlier stages have their own digests."""
 NEWER: tuple[tuple[str, Any], ...] = (
     ("precision", "float32"), ("buildings", None), ("within_s", None), ("detour_ratio", None),
-    ("critic_first", 0), ("bf16", False),
+    ("critic_first", 0), ("bf16", False), ("mirrored", False), ("teacher", TeacherSection().model_dump(mode="json")),
 )  # fmt: skip
 """Keys that came after the first trainings, each with the value that changes nothing."""
 

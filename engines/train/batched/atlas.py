@@ -28,9 +28,14 @@ import numpy.typing as npt
 
 from engines.train.rollout.places import Building, PlacesSection, draw_drives, make_building
 from hil.drive.setting import Setting
+from hil.evaluate.baselines.map_costmap import floor_of
 from hil.jobs.process_pool import interrupts_ignored
 from hil.maps.cell_kernels import chessboard_distance
 from hil.physics.contact import solid_between
+from hil.physics.free_space import PASSAGE_MARGIN_M
+from onboard.policy.dwa.cost_to_go import make_prices, solve
+from onboard.policy.dwa.costmap import CELL_M
+from onboard.policy.dwa.inflation import COARSE
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import ConfigError, InputError, OnboardError
 from onboard.values.geometry import apply
@@ -46,6 +51,9 @@ UNREACHABLE = 65535
 """Value of a distance field without a path."""
 STEP = 2
 """A value of a distance field is the mean of so many cells in both directions."""
+PRICED_M, PRICED_CELL_M, PRICED_MARGIN_M = 0.005, COARSE * CELL_M, 1.0
+"""Unit of the teacher's cost to go, its cells, and their margin around the distance field [m]."""
+NOTHING = np.zeros((0, 0), np.uint16)
 STARTS = 24
 """Starts of a goal."""
 AHEAD = 4
@@ -107,6 +115,9 @@ class GoalChunk(NamedTuple):
     field:  (rows, columns) uint16, geodesic distance, a mean of 2 x 2 cells [2 mm]; `UNREACHABLE` without a path. The
             value at x, y: [(floor(y / cell_m) - row) // 2, (floor(x / cell_m) - column) // 2]; unreachable outside
     starts: (starts, 3) float64; x, y and geodesic length [m]
+    priced: (n, m) uint16, the cost to go with the prices of nearness [`PRICED_M`], on cells of `PRICED_CELL_M` along x
+            and y; empty without a teacher
+    priced_xy_m: corner of its first cell [m]
     """
 
     floor: int
@@ -115,16 +126,22 @@ class GoalChunk(NamedTuple):
     column: int
     field: npt.NDArray[np.uint16]
     starts: npt.NDArray[np.float64]
+    priced: npt.NDArray[np.uint16] = NOTHING
+    priced_xy_m: tuple[float, float] = (0.0, 0.0)
 
 
 class Plan(NamedTuple):
-    """What the workers draw: the floors in order, and goals with `starts` starts each, by seed."""
+    """What the workers draw: the floors in order, and goals with `starts` starts each, by seed.
+
+    priced: whether goals have a cost to go for the teacher
+    """
 
     places: PlacesSection
     robot: Setting
     floors: tuple[FloorName, ...]
     seed: int
     starts: int
+    priced: bool
 
 
 # ---- Floors
@@ -219,7 +236,28 @@ def draw_goal(plan: Plan, building: Building, index: int, rng: np.random.Generat
         [(*apply(world.grid_from_map, (drive.start.x_m, drive.start.y_m)), drive.geodesic_m) for drive, _ in drives]
     )
     xy_m = apply(world.grid_from_map, goal.xy_m)
-    return GoalChunk(index, xy_m, goal.corner[0] + row, goal.corner[1] + column, field, starts)
+    chunk = GoalChunk(index, xy_m, goal.corner[0] + row, goal.corner[1] + column, field, starts)
+    return _priced(chunk, building) if plan.priced else chunk
+
+
+def _priced(goal: GoalChunk, building: Building) -> GoalChunk:
+    """Return a goal with the cost to go on the part of the floor that its distance field covers."""
+    world, prices = building.setting.world, make_prices(building.setting.body.inner_m + PASSAGE_MARGIN_M, CELL_M)
+    floor = floor_of(building.course.blocked.T, (0, 0), world.cell_m, prices)
+    # A coarse cell has the price of its best fine cell, which may lie in a gap that is too narrow.
+    at = [np.floor((np.arange(size) + 0.5) * world.cell_m / PRICED_CELL_M).astype(int) for size in world.gap.shape]
+    passable = np.zeros(floor.coarse.shape, np.bool_)
+    np.logical_or.at(passable, (at[1][None, :], at[0][:, None]), building.space.passable)
+    nearness = np.where(passable | (floor.coarse == prices.closed), floor.coarse, 0).astype(np.int16)
+    whole = solve(nearness, prices, floor.corner_xy_m, PRICED_CELL_M, goal.xy_m).cost
+    rows, columns = goal.field.shape
+    low = np.array([goal.column, goal.row]) * world.cell_m - PRICED_MARGIN_M
+    high = np.array([goal.column + STEP * columns, goal.row + STEP * rows]) * world.cell_m + PRICED_MARGIN_M
+    first = np.maximum(np.floor(low / PRICED_CELL_M).astype(int), 0)
+    last = np.ceil(high / PRICED_CELL_M).astype(int)
+    part = whole[first[0] : last[0], first[1] : last[1]]
+    units = np.minimum(np.rint(part / PRICED_M), UNREACHABLE).astype(np.uint16)
+    return goal._replace(priced=units, priced_xy_m=(first[0] * PRICED_CELL_M, first[1] * PRICED_CELL_M))
 
 
 def _field(field_m: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint16], int, int]:
@@ -246,6 +284,7 @@ def _placed(goal: GoalChunk, corner: npt.NDArray[np.int64], cell_m: float) -> Go
         row=goal.row + row,
         column=goal.column + column,
         starts=goal.starts + np.array([x_m, y_m, 0.0]),
+        priced_xy_m=(goal.priced_xy_m[0] + x_m, goal.priced_xy_m[1] + y_m),
     )
 
 
@@ -286,12 +325,14 @@ class Generation:
     """
 
     def __init__(
-        self, rules: Rules, floors: Sequence[FloorName], seed: int, processes: int, starts: int = STARTS
-    ) -> None:
+        self, rules: Rules, floors: Sequence[FloorName], seed: int, processes: int, starts: int = STARTS,
+        priced: bool = False,
+    ) -> None:  # fmt: skip
+        """priced: whether the goals have a cost to go for the teacher."""
         if not floors or starts < 1:
             raise ValueError("at least one floor and one start")
         _check_length(rules.places)
-        self._plan = Plan(rules.places, rules.robot, tuple(floors), seed, starts)
+        self._plan = Plan(rules.places, rules.robot, tuple(floors), seed, starts, priced)
         self._floors: dict[int, Floor] = {}
         self._corners: npt.NDArray[np.int64] | None = None
         self._workers: list[_Worker] = []

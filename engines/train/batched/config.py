@@ -25,6 +25,19 @@ class BatchedRewardSection(Section):
     wrong: NonNegative = 2.5
 
 
+class TeacherSection(Section):
+    """The teacher, which knows the map, beside the reward (`lane_teacher.py`).
+
+    weight:   of its loss at the beginning, linear to 0 at `until`; 0 for no teacher
+    until:    share of the training's time
+    warmth_s: an action that loses this much time is taught with 1/e of the best one's probability [s]
+    """
+
+    weight: NonNegative = 0.0
+    until: PositiveFraction = 1.0
+    warmth_s: Positive = 0.1
+
+
 class BatchedSection(Section):
     """Recurrent PPO in the batched world, in place of encoder, imitation and reinforcement; the network is fixed.
 
@@ -48,6 +61,7 @@ class BatchedSection(Section):
     sharpen:     factor on the logits of the policy that `--init` gives: above 1 the robot explores less at first
     critic_first: iterations in which only the critic learns: the model of `--init` brings none
     bf16:        matrix products in bfloat16, on a GPU those of the encoder alone; faster, and a little less exact
+    mirrored:    whether half of the lanes are shown as in a mirror (`mirror.py`)
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
     """
 
@@ -67,8 +81,10 @@ class BatchedSection(Section):
     sharpen: Positive = 1.0
     critic_first: int = Field(0, ge=0)
     bf16: bool = False
+    mirrored: bool = False
     graded: Fraction = 0.3
     reward: BatchedRewardSection = BatchedRewardSection()
+    teacher: TeacherSection = TeacherSection()
 
     @model_validator(mode="after")
     def _ordered(self) -> BatchedSection:

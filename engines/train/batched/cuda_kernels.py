@@ -10,6 +10,7 @@ import numpy as np
 
 from engines.train.batched import lane_kernels as kernels
 from engines.train.batched import lane_sight as sight
+from engines.train.batched import lane_teacher as teacher
 from engines.train.batched.lane_sight import FANS
 
 vars(np).setdefault("row_stack", np.vstack)  # numba-cuda up to 0.30 still names it
@@ -63,6 +64,13 @@ def look(scan: Any, lanes: Any, rules: Any, site: Any) -> None:
         scan[lane, bin] = sight.seen_value(bin, lane, lanes, rules, site)
 
 
+def label(count: Any, lanes: Any, rules: Any, site: Any, labels: Any) -> None:
+    """Write the teacher's times of each lane."""
+    lane = cuda.grid(1)
+    if lane < count:
+        teacher.label(lane, lanes, rules, site, labels[lane])
+
+
 class CudaKernels:
     """The launchable kernels."""
 
@@ -73,3 +81,4 @@ class CudaKernels:
         warnings.filterwarnings("ignore", "Grid size .* will likely result in GPU under-utilization")
         self.start, self.give, self.live = (cuda.jit(one) for one in (start, give, live))
         self.near, self.finish, self.look = (cuda.jit(one) for one in (near, finish, look))
+        self.label = cuda.jit(label)

@@ -15,6 +15,7 @@ from onboard.values.kernel import kernel
 from onboard.values.messages import Twist
 
 Floats = npt.NDArray[np.float64]
+Floats32 = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Gaps = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -144,6 +145,8 @@ class Site(NamedTuple):
     goals:   (goals, 2) x, y [m]; windows: (goals, 5) first row and column, rows, columns, first value in `fields`
     fields:  distance fields in half resolution, one after the other [`atlas.UNIT_M`]
     starts:  (goals, n, 3) x, y, path length [m]
+    costs:   costs to go, one after the other [`atlas.PRICED_M`]; cost_windows: (goals, 5) x, y of the corner [m], cells
+             along x and y, first value in `costs`; empty without a teacher
     twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.Ways`, zeros where nothing can bind
     ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
     seen:    (180,) bins in view
@@ -159,6 +162,8 @@ class Site(NamedTuple):
     windows: npt.NDArray[np.int64]
     fields: npt.NDArray[np.uint16]
     starts: Floats
+    costs: npt.NDArray[np.uint16]
+    cost_windows: Floats
     twists: Floats
     ways: Floats
     ring_m: Floats

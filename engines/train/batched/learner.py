@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss
 
 from engines.runs.resume import MEND, take_steps, take_weights, taken_count
+from engines.train.batched.lane_teacher import UNSAFE_S
 from engines.train.batched.policy import CRITIC_VALUES, MEMORY, STATE, SmallPolicy
+from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS
 
@@ -60,6 +62,9 @@ class World(Protocol):
     def step(self, actions: Tensor) -> Stepped:
         """Make one decision in each lane. actions: (N,) int64."""
 
+    def labels(self) -> Tensor:
+        """Return (N, 28) float32: the teacher's time to the goal of each action [s], `UNSAFE_S` if unsafe."""
+
     def stats(self) -> dict[str, float]:
         """Return counts since the last call."""
 
@@ -81,6 +86,8 @@ class Settings:
     value:       weight of the critic's loss; huber: error, in standard deviations of returns, from which it is linear
     slowness:    share of the old statistics of returns that an iteration keeps
     critic_first: iterations in which only the critic's own layers learn
+    teacher:     weight of the teacher's loss at progress 0; linear to 0 at the progress `taught`
+    warmth_s:    time lost at which an action is taught with 1/e of the best one's probability
     bf16:        on a GPU encode in bfloat16, GRU and heads stay in float32; on cores all matrix products
     """
 
@@ -100,7 +107,14 @@ class Settings:
     huber: float = 2.0
     slowness: float = 0.95
     critic_first: int = 0
+    teacher: float = 0.0
+    taught: float = 1.0
+    warmth_s: float = 0.1
     bf16: bool = False
+
+    def teacher_at(self, progress: float) -> float:
+        """Return the weight of the teacher's loss at a progress of 0 to 1."""
+        return self.teacher * max(0.0, 1.0 - progress / self.taught)
 
     def at(self, progress: float) -> tuple[float, float]:
         """Return learning rate and entropy bonus at a progress of 0 to 1."""
@@ -115,10 +129,11 @@ class Settings:
 class Rollout:
     """Decisions of one iteration: (horizon, N, ...) each, and the memory (1, N, 640) before the first.
 
-    Scans are stored in half precision; the policy acts on the rounded values too.
+    Scans are stored in half precision; the policy acts on the rounded values too. taught: whether the teacher's
+    probabilities of the actions are kept, in half precision.
     """
 
-    def __init__(self, horizon: int, lanes: int, device: torch.device) -> None:
+    def __init__(self, horizon: int, lanes: int, device: torch.device, *, taught: bool = False) -> None:
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(horizon, lanes, *shape, dtype=dtype, device=device)
 
@@ -128,6 +143,7 @@ class Rollout:
         self.logp, self.value, self.reward = empty(), empty(), empty()
         self.done, self.fresh = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self.advantage, self.returns = empty(), empty()
+        self.taught = empty(len(ACTIONS), dtype=torch.float16) if taught else None
         self.memory = torch.zeros(1, lanes, MEMORY, device=device)
 
     def estimate(self, last: Tensor, gamma: float, lam: float) -> None:
@@ -198,17 +214,38 @@ class ReturnScale:
 
 # ---- The loss
 
-TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient")
+TERMS = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "teacher_loss", "gradient")
 
 
 class Terms(NamedTuple):
-    """Means over a minibatch: clipped loss, critic's loss, entropy [nats], divergence [nats], share of clipped."""
+    """Means over a minibatch: clipped loss, critic's loss, entropy [nats], divergence [nats], share of clipped.
+
+    teacher: divergence of the policy from the teacher's probabilities [nats], 0 without a teacher
+    """
 
     policy: Tensor
     value: Tensor
     entropy: Tensor
     moved: Tensor
     clipped: Tensor
+    teacher: Tensor
+
+
+def probabilities(times_s: Tensor, warmth_s: float) -> Tensor:
+    """Return the teacher's probabilities (N, 28) for its times (N, 28); zeros where all actions are unsafe."""
+    best = times_s.min(dim=1, keepdim=True).values
+    safe = (times_s < UNSAFE_S).float()
+    odds = torch.exp((best - times_s) / warmth_s) * safe
+    return odds / odds.sum(dim=1, keepdim=True).clamp_min(1.0)
+
+
+def teacher_loss(log_probabilities: Tensor, taught: Tensor) -> Tensor:
+    """Return the mean divergence [nats] of the policy from the teacher, over the decisions that are taught.
+
+    log_probabilities, taught: (R, 28); rows of zeros are not taught
+    """
+    lost = torch.xlogy(taught, taught) - taught * log_probabilities
+    return lost.sum() / taught.sum().clamp_min(1.0)
 
 
 def sampled(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,9 +279,10 @@ class Learner:
         self.policy = policy.to(self.device).train()
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.rate, eps=1e-5)
         self.returns = ReturnScale(settings.slowness, self.device)
-        self.rollout = Rollout(settings.horizon, world.lanes, self.device)
+        self.rollout = Rollout(settings.horizon, world.lanes, self.device, taught=settings.teacher > 0.0)
         self.memory = torch.zeros(1, world.lanes, MEMORY, device=self.device)
         self.iteration, self.decisions = 0, 0
+        self._teacher = settings.teacher
         self._next: Observed | None = None
 
     def iterate(self, progress: float) -> dict[str, float]:
@@ -288,6 +326,8 @@ class Learner:
             states = self._remember(observed)
             action, logp = sampled(self.policy.actor(states))
             rollout.action[at], rollout.logp[at] = action, logp
+            if rollout.taught is not None:
+                rollout.taught[at] = probabilities(self.world.labels(), self.settings.warmth_s)
             rollout.value[at] = self.policy.value(states, observed.critic) * scale
             stepped = self.world.step(action)
             rollout.reward[at], rollout.done[at] = stepped.reward, stepped.done
@@ -331,6 +371,7 @@ class Learner:
     def learn(self, progress: float) -> dict[str, float]:
         """Make the updates of the rollout; return numbers. Raises OnboardError for numbers that are not finite."""
         rate, entropy = self.settings.at(progress)
+        self._teacher = self.settings.teacher_at(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self._rescale()
@@ -384,12 +425,19 @@ class Learner:
             entropy=-(now.exp() * now).sum(dim=1).mean(),
             moved=(ratio - 1.0 - change).mean(),
             clipped=((ratio - 1.0).abs() > clip).float().mean(),
+            teacher=self._teacher_loss(now, runs),
         )
+
+    def _teacher_loss(self, now: Tensor, runs: Runs) -> Tensor:
+        taught = self.rollout.taught
+        if taught is None or self._teacher == 0.0:
+            return now.new_zeros(())
+        return teacher_loss(now, taught.flatten(0, 1)[runs.rows].float())
 
     def _update(self, runs: Runs, gains: Tensor, entropy: float) -> Tensor:
         """Make one optimizer step; return the terms as in TERMS, on the device."""
         terms, alone = self.terms(runs, gains), self.iteration < self.settings.critic_first
-        policy = 0.0 if alone else terms.policy - entropy * terms.entropy
+        policy = 0.0 if alone else terms.policy - entropy * terms.entropy + self._teacher * terms.teacher
         self.optimizer.zero_grad(set_to_none=True)
         (policy + self.settings.value * terms.value).backward()
         if alone:

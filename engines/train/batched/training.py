@@ -18,8 +18,9 @@ from engines.runs.resume import MEND, taken_count
 from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
 from engines.train.batched.config import BatchedSection
 from engines.train.batched.learner import Learner, Settings
+from engines.train.batched.mirror import Mirrored, check_mirror
 from engines.train.batched.policy import SmallPolicy, policy_in, policy_of
-from engines.train.batched.world import BatchedWorld, empty_room
+from engines.train.batched.world import BatchedWorld, Room, empty_room
 from engines.train.rollout.collector import Rules
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import DriverError, InputError, MissingExtraError
@@ -96,12 +97,15 @@ class _Run:
     def run(self, kept: Mapping[str, Any] | None) -> None:
         """Prepare the world, learn until the time is over, and write the checkpoint."""
         section, rules = self._task.section, self._task.rules
+        if section.mirrored:
+            check_mirror(rules.robot)
         floors = plan_floors(rules.places.maps, section.variants, self._task.seed)
         # A resumed training draws other goals and drives, on the same floors.
         seed = self._task.seed
         seed += 0 if kept is None else taken_count(self._checkpoint, "iteration", kept.get("iteration"))
         self._report(self._all_s(), {"floors": 0.0})
-        with Generation(rules, floors, seed, section.processes, section.starts) as generation:
+        taught = section.teacher.weight > 0.0
+        with Generation(rules, floors, seed, section.processes, section.starts, priced=taught) as generation:
             if self._device.type == "cuda":
                 self._compile()
             atlas = generation.atlas()
@@ -114,7 +118,8 @@ class _Run:
             torch.manual_seed(seed)
             policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
             policy.sharpen(1.0 if self._task.init is None else section.sharpen)
-            learner = Learner(world, policy, settings_of(section), self._device)
+            shown = Mirrored(world, self._device) if section.mirrored else world
+            learner = Learner(shown, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)
             self._learn(learner, world, generation if section.processes else None)
@@ -155,14 +160,16 @@ def settings_of(section: BatchedSection) -> Settings:
     """Return the numbers of PPO."""
     return Settings(
         section.horizon, section.minibatches, section.epochs, section.rate, section.entropy,
-        critic_first=section.critic_first, bf16=section.bf16,
+        critic_first=section.critic_first, bf16=section.bf16, teacher=section.teacher.weight,
+        taught=section.teacher.until, warmth_s=section.teacher.warmth_s,
     )  # fmt: skip
 
 
-def room_for(section: BatchedSection, goals: list[GoalChunk]) -> tuple[int, int]:
-    """Return how many goals may follow the first ones, and values of their fields: as many as those of the first."""
+def room_for(section: BatchedSection, goals: list[GoalChunk]) -> Room:
+    """Return the room for the goals that follow the first ones: their fields are taken to be as large as the first."""
     more = max(0, section.most_goals - len(goals)) if section.processes else 0
-    return more, math.ceil(more * sum(goal.field.size for goal in goals) / len(goals))
+    sizes = (sum(goal.field.size for goal in goals), sum(goal.priced.size for goal in goals))
+    return Room(more, *(math.ceil(more * size / len(goals)) for size in sizes))
 
 
 def _spent_in(file: Path, content: Mapping[str, Any]) -> Spent:

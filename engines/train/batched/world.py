@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 
 from engines.train.batched import lane_kernels as kernels
 from engines.train.batched import lane_sight as sight
+from engines.train.batched import lane_teacher as teacher
 from engines.train.batched.atlas import Atlas, GoalChunk
 from engines.train.batched.config import BatchedSection
 from engines.train.batched.lane_sight import FANS
@@ -151,14 +152,25 @@ def _records(row: Any, count: int, align: bool) -> npt.NDArray[np.void]:
     return np.full(count, np.array(tuple(row), kind), kind)
 
 
+class Room(NamedTuple):
+    """Room for goals, for the values of their distance fields, and for those of their costs to go."""
+
+    goals: int
+    values: int
+    costs: int
+
+
+NO_ROOM = Room(0, 0, 0)
+
+
 class BatchedWorld:
     """Lanes of drives. Every goal must be there before the first `step`; later ones join with `add_goals`."""
 
     def __init__(
         self, rules: TrainRules, section: BatchedSection, atlas: Atlas, goals: Sequence[GoalChunk], lanes: int,
-        seed: int, device: torch.device, room: tuple[int, int] = (0, 0),
+        seed: int, device: torch.device, room: Room = NO_ROOM,
     ) -> None:  # fmt: skip
-        """lanes: number of drives; room: more goals, and more values of their fields, than `goals` has.
+        """lanes: number of drives; room: for more goals than `goals` has.
 
         Raises InputError for a robot that the lanes cannot simulate.
         """
@@ -166,7 +178,7 @@ class BatchedWorld:
         self._rules = rules_of(rules, section)._replace(cell_m=atlas.cell_m)
         self._looks = looks_of(rules)
         self._backend: Any = _Gpu(device) if device.type == "cuda" else _Cores()
-        self._count, self._filled = 0, 0
+        self._count, self._filled, self._priced = 0, 0, 0
         self._site = self._made_site(rules, atlas, goals, room)
         self.add_goals(goals)
         self._lanes = Lanes(*(self._backend.put(one) for one in self._lane_arrays(rules, atlas, seed)))
@@ -174,6 +186,7 @@ class BatchedWorld:
         self._tensors["state"] = torch.zeros((lanes, STATE), device=device)
         self._tensors["critic"] = torch.zeros((lanes, CRITIC_VALUES), device=device)
         self._scan = torch.zeros((lanes, BINS), device=device)
+        self._labels: torch.Tensor | None = None
         self._views = Views(*(self._backend.view(self._tensors[name]) for name in Views._fields))
         self._codes = torch.arange(1, len(ENDS) + 1, device=device, dtype=torch.float32)
         self._totals = torch.zeros(len(ENDS), device=device, dtype=torch.float64)
@@ -181,11 +194,15 @@ class BatchedWorld:
         self._backend.start(lanes, self._count, self._lanes, self._rules, self._site, self._views)
         self._look()
 
-    def _made_site(self, rules: TrainRules, atlas: Atlas, goals: Sequence[GoalChunk], room: tuple[int, int]) -> Site:
+    def _made_site(self, rules: TrainRules, atlas: Atlas, goals: Sequence[GoalChunk], room: Room) -> Site:
         setting, put, empty = rules.robot, self._backend.put, self._backend.empty
         twists = [*ACTIONS, Twist(-setting.config.recovery.backward_mps, 0.0)]
-        most = len(goals) + room[0]
-        self._room = most, sum(goal.field.size for goal in goals) + room[1]
+        most = len(goals) + room.goals
+        self._room = Room(
+            most,
+            sum(goal.field.size for goal in goals) + room.values,
+            sum(goal.priced.size for goal in goals) + room.costs,
+        )
         ways, ring_m, ring_mps = _ways_of(rules, twists)
         return Site(
             gap=put(atlas.gap),
@@ -195,8 +212,10 @@ class BatchedWorld:
             blocked_gap=put(atlas.blocked_gap),
             goals=empty((most, 2), np.float64),
             windows=empty((most, 5), np.int64),
-            fields=empty((self._room[1],), np.uint16),
+            fields=empty((self._room.values,), np.uint16),
             starts=empty((most, len(goals[0].starts), 3), np.float64),
+            costs=empty((max(1, self._room.costs),), np.uint16),
+            cost_windows=empty((most, 5), np.float64),
             twists=put(np.array([(one.v_mps, one.w_radps) for one in twists])),
             ways=put(ways),
             ring_m=put(ring_m),
@@ -225,15 +244,18 @@ class BatchedWorld:
         """Add goals for the next drives. Those beyond the room are left out."""
         site, put = self._site, self._backend.write
         for goal in goals:
-            size = goal.field.size
-            if self._count >= self._room[0] or self._filled + size > self._room[1]:
+            size, costs = goal.field.size, goal.priced.size
+            full = self._filled + size > self._room.values or self._priced + costs > self._room.costs
+            if full or self._count >= self._room.goals:
                 return
             window = np.array([[goal.row, goal.column, *goal.field.shape, self._filled]], np.int64)
             put(site.fields, self._filled, goal.field.reshape(-1))
             put(site.goals, self._count, np.array([goal.xy_m]))
             put(site.windows, self._count, window)
             put(site.starts, self._count, goal.starts[None])
-            self._count, self._filled = self._count + 1, self._filled + size
+            put(site.costs, self._priced, goal.priced.reshape(-1))
+            put(site.cost_windows, self._count, np.array([[*goal.priced_xy_m, *goal.priced.shape, self._priced]]))
+            self._count, self._filled, self._priced = self._count + 1, self._filled + size, self._priced + costs
 
     def observe(self) -> Observed:
         """Return what the policy sees now in each lane."""
@@ -261,6 +283,13 @@ class BatchedWorld:
         fast = at_goal * (tensors["length_m"] / tensors["spent_s"].clamp_min(0.1))
         self._paths += torch.stack([ratio.sum(), fast.sum(), at_goal.sum()])
         return Stepped(tensors["reward"], done)
+
+    def labels(self) -> torch.Tensor:
+        """Return (n, 28) float32: the time to the goal [s] of each action in each lane, as the teacher sees it."""
+        if self._labels is None:
+            self._labels = torch.zeros((self.lanes, len(ACTIONS)), device=self.device)
+        self._backend.label(self.lanes, self._lanes, self._rules, self._site, self._backend.view(self._labels))
+        return self._labels
 
     def stats(self) -> dict[str, float]:
         """Return counts since the last call: drives and their ends; spl; mps: path length over time where reached."""
@@ -326,6 +355,17 @@ def _look_all(scan: npt.NDArray[np.float32], lanes: Lanes, rules: Rules, site: S
             scan[lane, bin] = sight.seen_value(bin, lane, lanes, rules, site)
 
 
+@kernel
+def _label_lane(lane: int, lanes: Lanes, rules: Rules, site: Site, labels: npt.NDArray[np.float32]) -> None:
+    teacher.label(lane, lanes, rules, site, labels[lane])
+
+
+@kernel(parallel=True)
+def _label_all(count: int, lanes: Lanes, rules: Rules, site: Site, labels: npt.NDArray[np.float32]) -> None:
+    for lane in numba.prange(count):
+        _label_lane(lane, lanes, rules, site, labels)
+
+
 class _Cores:
     """The kernels on the cores, in numpy's memory."""
 
@@ -355,6 +395,9 @@ class _Cores:
 
     def finish(self, *arguments: Any) -> None:
         _finish_all(*arguments)
+
+    def label(self, *arguments: Any) -> None:
+        _label_all(*arguments)
 
     def look(self, scan: torch.Tensor, *arguments: Any) -> None:
         _look_all(scan.numpy(), *arguments)
@@ -397,6 +440,9 @@ class _Gpu:
 
     def finish(self, count: int, *arguments: Any) -> None:
         self._kernels.finish[self._blocks(count)](count, *arguments)
+
+    def label(self, count: int, *arguments: Any) -> None:
+        self._kernels.label[self._blocks(count)](count, *arguments)
 
     def look(self, scan: torch.Tensor, *arguments: Any) -> None:
         size = scan.numel()

@@ -159,10 +159,10 @@ def floor_about(
     last_column, last_row = np.minimum(np.ceil(high / world.cell_m), (columns, rows)).astype(int)
     part = np.s_[first_row:last_row, first_column:last_column]
     solid = ((world.low_m[part] <= z_m[1]) & (world.high_m[part] >= z_m[0])).any(axis=2)
-    return _floor_of(solid.T, (int(first_column), int(first_row)), world.cell_m, prices)
+    return floor_of(solid.T, (int(first_column), int(first_row)), world.cell_m, prices)
 
 
-def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:
+def floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:
     """Return the floor from solid cells (columns, rows) of width cell_m. A solid cell fills the cell at its centre.
 
     first: first solid cell (column, row) in the map's grid

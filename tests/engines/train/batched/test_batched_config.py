@@ -14,10 +14,11 @@ WRONG = [
     ({"batched__lanes": 0},             "batched.lanes: Input should be greater than or equal to 1 (is 0)"),
     ({"batched__lanes": 10**9},         "batched.lanes: Input should be less than or equal to 1000000 (is 1000000000)"),
     ({"batched__lanes": 1},             "batched: minibatches 2 must not be above lanes 1"),
-    ({"batched__first_goals": 30_000},  "batched: first_goals 30000 must not be above most_goals 20000"),
+    ({"batched__first_goals": 30_000},  "batched: first_goals 30000 must not be above most_goals 1500"),
     ({"batched__within_s": 0.0},        "batched.within_s: Input should be greater than 0 (is 0.0)"),
     ({"batched__rate": 2.0},            "batched.rate: Input should be less than or equal to 1 (is 2.0)"),
     ({"batched__reward": {"step": -1}}, "batched.reward.step: Input should be greater than or equal to 0 (is -1)"),
+    ({"batched__teacher": {"until": 0}}, "batched.teacher.until: Input should be greater than 0 (is 0)"),
     ({"batched__horizn": 3},            "unknown key batched.horizn; did you mean"),
     ({"network__size": "tiny"},         "[network] is not used with [batched]: leave it out"),
     ({"imitation__rounds": 3},          "[imitation] is not used with [batched]: leave it out"),
@@ -42,6 +43,8 @@ CHANGES = [
     ({"batched__saved_s": 9.0},     True),
     ({"batched__processes": 3},     True),
     ({"name": "another"},           True),
+    ({"batched__teacher": {"weight": 0.5}}, False),
+    ({"batched__mirrored": False},  False),
     ({"batched__lanes": 9},         False),
     ({"batched__reward": {"step": 0.5}}, False),
     ({"driving__stuck_s": 9.0},     False),
@@ -73,4 +76,4 @@ def test_the_recipe_that_ships_is_one():
 
 def test_its_keys_are_described():
     described_keys = BatchedSection.model_json_schema()["properties"]
-    assert [name for name, row in described_keys.items() if "description" not in row] == ["reward"]
+    assert [name for name, row in described_keys.items() if "description" not in row] == ["reward", "teacher"]

@@ -41,7 +41,7 @@ def out(tmp_path_factory):
 
 def test_it_makes_a_model_that_says_how_it_was_trained(out):
     told = load_manifest(out / "policy.onnx").extra["training"]
-    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 0, "cpu")
+    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 51, "cpu")
     assert told["digest"] == batched().digest("batched")
     assert told["decisions"] == 64
     assert told["seconds"] > 0.1
@@ -196,11 +196,11 @@ def test_a_gpu_that_fails_before_the_first_checkpoint_says_so(tmp_path, monkeypa
 def test_the_room_for_fields_follows_from_the_first_goals(monkeypatch):
     class Goal:
         def __init__(self, size):
-            self.field = torch.zeros(size).numpy()
+            self.field, self.priced = torch.zeros(size).numpy(), torch.zeros(size // 5).numpy()
 
     section = task().section
     goals = [Goal(10), Goal(20)]
-    assert room_for(section, goals) == (0, 0)
-    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 5}), goals) == (3, 45)
-    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 1}), goals) == (0, 0)
+    assert room_for(section, goals) == (0, 0, 0)
+    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 5}), goals) == (3, 45, 9)
+    assert room_for(section.model_copy(update={"processes": 2, "most_goals": 1}), goals) == (0, 0, 0)
     assert stages.MODEL == "policy.onnx"

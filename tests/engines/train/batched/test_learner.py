@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from engines.train.batched import learner as learning
-from engines.train.batched.learner import Learner, Observed, Rollout, Settings, Stepped, runs_of
+from engines.train.batched.lane_teacher import UNSAFE_S
+from engines.train.batched.learner import (
+    Learner,
+    Observed,
+    Rollout,
+    Settings,
+    Stepped,
+    probabilities,
+    runs_of,
+    teacher_loss,
+)
 from engines.train.batched.policy import CRITIC_VALUES, MEMORY, STATE, SmallPolicy
+from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS
 
@@ -44,8 +56,25 @@ class Recall:
             self._draw()
         return Stepped(reward, torch.full((self.lanes,), last))
 
+    def labels(self) -> Tensor:
+        times_s = torch.full((self.lanes, len(ACTIONS)), 9.0)
+        times_s[torch.arange(self.lanes), self._sign] = 8.0
+        return times_s
+
     def stats(self) -> dict[str, float]:
         return {}
+
+
+class Unpaid(Recall):
+    """The same without a reward. named: share of the lanes whose last sign was named."""
+
+    named = 0.0
+
+    def step(self, actions: Tensor) -> Stepped:
+        reward, done = super().step(actions)
+        if bool(done[0]):
+            self.named = float(reward.mean())
+        return Stepped(torch.zeros_like(reward), done)
 
 
 class Ragged(Recall):
@@ -103,6 +132,40 @@ def test_it_learns_a_task_that_needs_memory():
     learner = Learner(Recall(128), SmallPolicy(), settings, CPU)
     named = (LENGTH * learner.iterate(0.0)["reward"] for _ in range(40))
     assert any(share > 0.9 for share in named)  # without memory at most half of the signs are named
+
+
+def test_it_learns_from_a_teacher_without_a_reward():
+    torch.set_num_threads(1)
+    shares = []
+    for teacher in (0.0, 1.0):
+        torch.manual_seed(0)
+        settings = Settings(horizon=2 * LENGTH, minibatches=4, epochs=1, rate=1e-3, entropy=0.003, teacher=teacher)
+        world = Unpaid(128)
+        learner = Learner(world, SmallPolicy(), settings, CPU)
+        for _ in range(12):
+            learner.iterate(0.0)
+        shares.append(world.named)
+    assert shares[1] > 0.3  # it names one of the two signs
+    assert shares[0] < 0.15  # 1 of 28 actions is right by chance
+
+
+def test_the_teacher_says_what_an_action_loses():
+    times_s = torch.tensor([[3.0, 3.2, UNSAFE_S, *[9.0] * 25], [UNSAFE_S] * 28])
+    taught = probabilities(times_s, 0.2)
+    assert float(taught[0].sum()) == pytest.approx(1.0)
+    assert float(taught[0, 1] / taught[0, 0]) == pytest.approx(math.exp(-1.0), rel=1e-5)
+    assert float(taught[0, 2]) == 0.0
+    assert not taught[1].any()  # all unsafe: not taught
+    alike = torch.log(taught[:1].clamp_min(1e-30)).repeat(2, 1)
+    assert float(teacher_loss(alike, taught)) == pytest.approx(0.0, abs=1e-6)
+    even = torch.full((2, 28), -math.log(28.0))
+    divergence = float((taught[0] * (taught[0].clamp_min(1e-30).log() + math.log(28.0))).sum())
+    assert float(teacher_loss(even, taught)) == pytest.approx(divergence, rel=1e-5)
+
+
+def test_the_teacher_falls_silent():
+    settings = replace(SETTINGS, teacher=0.8, taught=0.5)
+    assert [settings.teacher_at(progress) for progress in (0.0, 0.25, 0.5, 1.0)] == [0.8, 0.4, 0.0, 0.0]
 
 
 #   progress   rate     bonus

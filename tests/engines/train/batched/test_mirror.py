@@ -1,0 +1,61 @@
+"""Mirrored lanes: left is right in all that the policy sees, does and is taught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engines.train.batched.mirror import OTHER_SIDE, Mirrored, check_mirror
+from engines.train.config import rules_of
+from onboard.policy.contract import ACTIONS
+from onboard.values.errors import InputError
+from onboard.values.messages import Twist
+from tests.engines.train.batched.test_lane_teacher import DECISIONS, LANES, world_with
+from tests.rigs.train_rig import batched
+
+CPU = torch.device("cpu")
+SIN_GOAL, W = 2, 8
+
+
+def test_half_of_the_lanes_are_as_in_a_mirror():
+    world = world_with()
+    mirrored, half = Mirrored(world, CPU), LANES // 2
+    seen, shown = world.observe(), mirrored.observe()
+    assert torch.equal(shown.scan[:half], seen.scan[:half])
+    assert torch.equal(shown.scan[half:, 0], seen.scan[half:, -1])
+    assert torch.equal(shown.state[half:, SIN_GOAL], -seen.state[half:, SIN_GOAL])
+    assert torch.equal(shown.critic, seen.critic)
+
+
+def test_a_turn_to_the_left_is_seen_as_one():
+    mirrored = Mirrored(world_with(), CPU)
+    left = torch.full((LANES,), ACTIONS.index(Twist(0.0, 1.0)))
+    for _ in range(3):
+        mirrored.step(left)
+    assert bool((mirrored.observe().state[:, W] > 0.5).all())
+
+
+def test_the_teacher_drives_as_well_in_a_mirror():
+    mirrored = Mirrored(world_with(), CPU)
+    mirrored.stats()
+    for _ in range(DECISIONS):
+        mirrored.step(mirrored.labels().argmin(dim=1))
+    stats = mirrored.stats()
+    assert stats["drives"] > LANES
+    assert stats["reached"] > 0.85
+
+
+def test_the_mirror_image_of_a_mirror_image_is_the_action():
+    assert [OTHER_SIDE[other] for other in OTHER_SIDE] == list(range(len(ACTIONS)))
+
+
+def test_cameras_that_look_to_one_side_are_refused():
+    robot = rules_of(batched()).robot
+    check_mirror(robot)
+    scan = robot.config.scan
+    left_blind = scan.model_copy(update={"cameras": [one for one in robot.mounts.depth if one != "front_left"]})
+    config = robot.config.model_copy(update={"scan": left_blind})
+    with pytest.raises(InputError, match="must look to both sides alike"):
+        check_mirror(replace(robot, config=config))
