@@ -88,7 +88,7 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
     driven = sorted({row.building for one in found.evaluations for row in one.rows})
-    paper = isinstance(manifest, Manifest)
+    told, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
     return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
@@ -99,6 +99,8 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
         differences=main_differences(found),
         weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
         steps=[(recipe_of(step), Path(str(step.get("init") or "")).name, step) for step in steps],
+        taught=any(one.get("batched", {}).get("teacher", {}).get("weight", 0.0) for one in told),
+        lost=any(one.get("domain", {}).get("no_localization", 0.0) for one in told),
         trained=trained,
         driven=driven,
         both=[one for one in driven if one in trained],

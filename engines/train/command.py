@@ -28,8 +28,8 @@ LOWER = (
 """Values to lower when memory runs out. As many processes render views as collect later."""
 OPTIONS = {"seed": "--seed", "places.maps": "--map", "robot.plant": "--plant"}
 """Options beside --set that change a value of the recipe."""
-SMALL_CONFIG = Path(__file__).parent / "onboard-s.toml"
-RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG, SMALL_CONFIG)
+SMALL_CONFIGS = (Path(__file__).parent / "onboard-s.toml", Path(__file__).parent / "batched" / "taught.toml")
+RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG, *SMALL_CONFIGS)
 """All recipes that ship."""
 
 

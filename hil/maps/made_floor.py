@@ -1,7 +1,8 @@
-"""Made floors: buildings of rooms, corridors, dead ends and loops, drawn by a seed. They are nobody's real building.
+"""Made floors: offices and flats with dead ends and loops, drawn by a seed. They are nobody's real building.
 
-A rectangle is split by corridors, and what is left between them into rooms. Every space gets a door into a space that
-is connected already, some get more. So rooms lead into rooms, corridors end blind, and there is often a second way.
+A rectangle is split by corridors, in a flat by walls alone, and what is left between them into rooms. Every space gets
+a door into a space that is connected already, some get more. So rooms lead into rooms, corridors end blind, and there
+is often a second way.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ MOST_SEED, MOST_AT_ONCE = 10**9, 1000
 STEP_M = 0.25
 """Walls lie on a grid of this width."""
 WIDTH_M, DEPTH_M, CORRIDOR_M, ROOM_M, DOOR_M = (18.0, 34.0), (14.0, 28.0), (1.5, 2.5), (3.0, 6.5), (0.9, 1.2)
+FLAT, FLAT_WIDTH_M, FLAT_DEPTH_M = 0.4, (11.0, 24.0), (8.0, 16.0)
+"""Share of the floors that have no corridors: a room leads into the next one."""
 BLOCK_M, DEEPEST = 8.0, 5
-"""A block longer than this is split by a corridor, at most so many times."""
+"""A block longer than this is split, at most so many times."""
 HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
 """Probabilities: a block stays a hall; two neighbours get one more door; two corridors meet without a door; a corridor
 does not meet another that it reaches."""
@@ -76,8 +79,10 @@ def _cells(rng: np.random.Generator, lengths_m: tuple[float, float]) -> int:
 
 def _walls(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """Return (n, 4) x0, y0, x1, y1 of the walls, in cells."""
-    labels = np.zeros((_cells(rng, DEPTH_M) + 2, _cells(rng, WIDTH_M) + 2), np.int32)  # 0 is outside
-    corridors = _split(labels, rng)
+    flat = rng.random() < FLAT
+    size_m = (FLAT_DEPTH_M, FLAT_WIDTH_M) if flat else (DEPTH_M, WIDTH_M)
+    labels = np.zeros([_cells(rng, one) + 2 for one in size_m], np.int32)  # 0 is outside
+    corridors = _split(labels, flat, rng)
     runs = _runs(labels)
     doors: dict[_Run, list[tuple[int, int]]] = {}
     for pair in _joined(runs, corridors, rng):
@@ -86,19 +91,21 @@ def _walls(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     return np.array([part for rows in runs.values() for run in rows for part in _parts(run, doors.get(run, []))], float)
 
 
-def _split(labels: Labels, rng: np.random.Generator) -> set[int]:
-    """Number the spaces in place; return the numbers of corridors."""
+def _split(labels: Labels, flat: bool, rng: np.random.Generator) -> set[int]:
+    """Number the spaces in place; return the numbers of corridors. A flat has none."""
     corridors: set[int] = set()
     blocks, count = [(1, 1, labels.shape[0] - 1, labels.shape[1] - 1, 0)], 0
     while blocks:
         top, left, bottom, right, depth = blocks.pop()
-        size, across, wide = (bottom - top, right - left), bottom - top > right - left, _cells(rng, CORRIDOR_M)
+        size, across = (bottom - top, right - left), bottom - top > right - left
+        wide = 0 if flat else _cells(rng, CORRIDOR_M)
         rooms = [2 * _cells(rng, ROOM_M) // 2 for _ in range(2)]
         room = max(size) - wide - sum(rooms)
         if max(size) * STEP_M > BLOCK_M and room > 0 and depth < DEEPEST and (depth < 1 or rng.random() > HALL):
             at = rooms[0] + int(rng.integers(room + 1))
-            count += 1
-            corridors.add(count)
+            if not flat:
+                count += 1
+                corridors.add(count)
             if across:
                 labels[top + at : top + at + wide, left:right] = count
                 blocks += [(top, left, top + at, right, depth + 1), (top + at + wide, left, bottom, right, depth + 1)]

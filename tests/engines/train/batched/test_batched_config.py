@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from engines.train.batched.config import BatchedSection
+from engines.train.command import SMALL_CONFIGS
 from engines.train.config import TrainConfig, described, load_train_config
 from onboard.values.errors import ConfigError
-from tests.rigs.train_rig import BATCHED_RECIPE, batched, small
+from tests.rigs.train_rig import batched, small
 
 #   change                              what is said of it
 WRONG = [
     ({"batched__lanes": 0},             "batched.lanes: Input should be greater than or equal to 1 (is 0)"),
     ({"batched__lanes": 10**9},         "batched.lanes: Input should be less than or equal to 1000000 (is 1000000000)"),
     ({"batched__lanes": 1},             "batched: minibatches 2 must not be above lanes 1"),
-    ({"batched__first_goals": 30_000},  "batched: first_goals 30000 must not be above most_goals 1500"),
+    ({"batched__first_goals": 30_000},  "batched: first_goals 30000 must not be above most_goals 20000"),
     ({"batched__within_s": 0.0},        "batched.within_s: Input should be greater than 0 (is 0.0)"),
     ({"batched__rate": 2.0},            "batched.rate: Input should be less than or equal to 1 (is 2.0)"),
     ({"batched__reward": {"step": -1}}, "batched.reward.step: Input should be greater than or equal to 0 (is -1)"),
@@ -44,7 +45,7 @@ CHANGES = [
     ({"batched__processes": 3},     True),
     ({"name": "another"},           True),
     ({"batched__teacher": {"weight": 0.5}}, False),
-    ({"batched__mirrored": False},  False),
+    ({"batched__mirrored": True},   False),
     ({"batched__lanes": 9},         False),
     ({"batched__reward": {"step": 0.5}}, False),
     ({"driving__stuck_s": 9.0},     False),
@@ -66,8 +67,9 @@ def test_a_policy_tells_only_what_its_training_used():
     assert "batched" not in described(small())["config"]
 
 
-def test_the_recipe_that_ships_is_one():
-    config = load_train_config(BATCHED_RECIPE)
+@pytest.mark.parametrize("recipe", SMALL_CONFIGS, ids=lambda file: file.stem)
+def test_a_recipe_that_ships_is_one(recipe):
+    config = load_train_config(recipe)
     assert config.batched is not None
     assert config.robot.config is not None
     assert config.robot.config.is_file()
