@@ -15,7 +15,7 @@ from typing import Any
 
 from engines.train.batched.atlas import PRICED_CELL_M, PRICED_M
 from engines.train.batched.lane_kernels import goal_offset
-from engines.train.batched.lane_values import Floats32, Lanes, Rules, Site
+from engines.train.batched.lane_values import Floats, Floats32, Lanes, Rules, Site
 from hil.drive.fast.tick_kernels import SIM_STEP_S, wrapped
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
@@ -23,6 +23,8 @@ from onboard.config.plant_model import step_axis
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.values.kernel import kernel
 
+State = tuple[float, float, float, float, float, float, float]
+"""x, y [m], yaw, v, w, and the rates of v and w."""
 COUNT = len(ACTIONS)
 UNSAFE_S = 1e6
 """The time of an unsafe action. If all actions have it, the decision is not learned from."""
@@ -110,6 +112,40 @@ def time_left(
 
 
 @kernel
+def after(
+    row: int, ticks: int, start: State, linear: Floats, angular: Floats, radius_m: float, rules: Rules, site: Site
+) -> tuple[State, bool]:
+    """Return the state after some ticks with a command of `Site.twists`, and whether robot and braking keep clear."""
+    x, y, yaw, v, w, dv, dw = start
+    safe, moves = True, site.twists[row, 0] > 0.0
+    for tick in range(ticks):
+        v, dv = step_axis(site.twists[row, 0], v, dv, linear, SIM_STEP_S)
+        w, dw = step_axis(site.twists[row, 1], w, dw, angular, SIM_STEP_S)
+        yaw += SIM_STEP_S * w
+        x, y = x + SIM_STEP_S * v * math.cos(yaw), y + SIM_STEP_S * v * math.sin(yaw)
+        if moves and tick % CHECK_TICKS == CHECK_TICKS - 1:
+            safe = safe and not overlaps(x, y, radius_m, rules, site)
+    if moves:
+        rest_m = braking_m(v, rules)
+        for part in (0.5, 1.0):
+            bent, way_m = yaw + 0.5 * w * part * rest_m / max(0.2, abs(v)), part * rest_m
+            safe = safe and not overlaps(x + way_m * math.cos(bent), y + way_m * math.sin(bent), radius_m, rules, site)
+    return (x, y, yaw, v, w, dv, dw), safe
+
+
+@kernel
+def present(s: Any, m: Any, linear: Floats, angular: Floats) -> State:
+    """Return the state in which the lane's next decision takes effect."""
+    x, y, yaw, v, w, dv, dw = s.x_m, s.y_m, s.yaw, s.v, s.w, s.dv, s.dw
+    for _ in range(int(m.delay)):
+        v, dv = step_axis(m.command_v, v, dv, linear, SIM_STEP_S)
+        w, dw = step_axis(m.command_w, w, dw, angular, SIM_STEP_S)
+        yaw += SIM_STEP_S * w
+        x, y = x + SIM_STEP_S * v * math.cos(yaw), y + SIM_STEP_S * v * math.sin(yaw)
+    return x, y, yaw, v, w, dv, dw
+
+
+@kernel
 def label(lane: int, lanes: Lanes, rules: Rules, site: Site, out: Floats32) -> None:
     """Write (28,) times to the goal [s] of the actions of a lane's next decision, `UNSAFE_S` for unsafe actions."""
     s, k, m = lanes.states[lane], lanes.tables[lane], lanes.more[lane]
@@ -117,43 +153,23 @@ def label(lane: int, lanes: Lanes, rules: Rules, site: Site, out: Floats32) -> N
         out[action] = UNSAFE_S
     if m.backing != NEVER:
         return
-    linear, angular = lanes.linear[lane], lanes.angular[lane]
-    v0, w0, dv0, dw0, x0, y0, yaw0 = s.v, s.w, s.dv, s.dw, s.x_m, s.y_m, s.yaw
-    for _ in range(int(m.delay)):
-        v0, dv0 = step_axis(m.command_v, v0, dv0, linear, SIM_STEP_S)
-        w0, dw0 = step_axis(m.command_w, w0, dw0, angular, SIM_STEP_S)
-        yaw0 += SIM_STEP_S * w0
-        x0, y0 = x0 + SIM_STEP_S * v0 * math.cos(yaw0), y0 + SIM_STEP_S * v0 * math.sin(yaw0)
     dx, dy, believed = goal_offset(s, k)
     c, n = math.cos(s.yaw - believed), math.sin(s.yaw - believed)
     goal_x, goal_y, goal = s.x_m + c * dx - n * dy, s.y_m + n * dx + c * dy, int(m.goal)
     lost_m = math.hypot(goal_x - site.goals[goal, 0], goal_y - site.goals[goal, 1])
     if lost_m > LOST_M and math.hypot(dx, dy) < FAR * lost_m:
         return
+    linear, angular = lanes.linear[lane], lanes.angular[lane]
     radius_m, comfort = k.radius_m + KEEP_M, min(1.0, math.hypot(dx, dy) / CALM_M)
+    start = present(s, m, linear, angular)
     best_m = best_s = math.inf
     for action in range(COUNT):
-        v, w, dv, dw, x, y, yaw = v0, w0, dv0, dw0, x0, y0, yaw0
-        safe = True
-        for tick in range(rules.every):
-            v, dv = step_axis(site.twists[action, 0], v, dv, linear, SIM_STEP_S)
-            w, dw = step_axis(site.twists[action, 1], w, dw, angular, SIM_STEP_S)
-            yaw += SIM_STEP_S * w
-            x, y = x + SIM_STEP_S * v * math.cos(yaw), y + SIM_STEP_S * v * math.sin(yaw)
-            if site.twists[action, 0] > 0.0 and tick % CHECK_TICKS == CHECK_TICKS - 1:
-                safe = safe and not overlaps(x, y, radius_m, rules, site)
-        rest_m = braking_m(v, rules)
-        if site.twists[action, 0] > 0.0:
-            for part in (0.5, 1.0):
-                bent = yaw + 0.5 * w * part * rest_m / max(0.2, abs(v))
-                safe = safe and not overlaps(
-                    x + part * rest_m * math.cos(bent), y + part * rest_m * math.sin(bent), radius_m, rules, site
-                )
+        end, safe = after(action, rules.every, start, linear, angular, radius_m, rules, site)
         if not safe:
             continue
-        away_m = math.hypot(x - goal_x, y - goal_y)
-        bent = yaw + 0.5 * LEAD_S * w
-        lead_m = min(LEAD_S * v, max(0.0, math.hypot(goal_x - x, goal_y - y)))
+        x, y, yaw, v, w = end[0], end[1], end[2], end[3], end[4]
+        away_m, rest_m, bent = math.hypot(x - goal_x, y - goal_y), braking_m(v, rules), yaw + 0.5 * LEAD_S * w
+        lead_m = min(LEAD_S * v, away_m)
         x, y = x + lead_m * math.cos(bent), y + lead_m * math.sin(bent)
         close = closeness(x, y, rules, site)
         spent_s = time_left(x, y, yaw + TURN_LEAD_S * w, rest_m - lead_m, goal_x, goal_y, goal, site)
@@ -164,8 +180,11 @@ def label(lane: int, lanes: Lanes, rules: Rules, site: Site, out: Floats32) -> N
             out[action] = spent_s
             if spent_s < best_s:
                 best_s, best_m = spent_s, away_m
-    stopping = x0 + braking_m(v0, rules) * math.cos(yaw0) - goal_x, y0 + braking_m(v0, rules) * math.sin(yaw0) - goal_y
-    _arrive(m, v0, math.hypot(stopping[0], stopping[1]), best_m, out)
+    rest_m = braking_m(start[3], rules)
+    stopping_m = math.hypot(
+        start[0] + rest_m * math.cos(start[2]) - goal_x, start[1] + rest_m * math.sin(start[2]) - goal_y
+    )
+    _arrive(m, start[3], stopping_m, best_m, out)
 
 
 @kernel
