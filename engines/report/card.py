@@ -87,7 +87,7 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
     training = manifest.extra.get("training", {})
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
-    driven = sorted({row.building for one in found.evaluations for row in one.rows})
+    driven = sorted({_building(row.building) for one in found.evaluations for row in one.rows})
     told, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
     return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
         model=model,
@@ -185,7 +185,11 @@ def _trained(training: Mapping[str, Any]) -> list[str]:
     """
     config = training.get("config", {})
     maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
-    return [MADE_FLOORS if is_made(str(name)) else building_of(str(name)) or Path(str(name)).stem for name in maps]
+    return [_building(building_of(str(name)) or Path(str(name)).stem) for name in maps]
+
+
+def _building(name: str) -> str:
+    return MADE_FLOORS if is_made(name) else name
 
 
 def recipe_of(training: Mapping[str, Any]) -> str:

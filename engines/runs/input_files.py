@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hil.maps.load import files_of
+from hil.maps.made_floor import GENERATOR, is_made
 from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.config.pretrained import model_path
 from onboard.policy.manifest import sha256_of
@@ -20,11 +21,13 @@ def from_folder(place: object, folder: Path) -> object:
 
 
 def map_content(place: str) -> str:
-    """Return the name of a shipped map, or a digest of a map's file and of the files that it names.
+    """Return a shipped map's name, a made floor's with its generator, or a digest of a map's file and what it names.
 
     Raises ConfigError for a file that cannot be read.
     """
     file = Path(place)
+    if is_made(place):
+        return f"{place}, generator {GENERATOR}"
     return _digest(*files_of(file)) if file.suffix else place
 
 

@@ -197,7 +197,8 @@ def _source(
         if set_name != COMMITTED_SET:
             raise InputError(f"--map {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
         if path.name not in map_names() and not is_made(path.name):
-            raise InputError(f"--map {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
+            known = ", ".join([*map_names(), "made-SEED"])
+            raise InputError(f"--map {place}: no such file or folder, and no map, which are {known}")
         return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density, draw=draw), body)
     path = path.resolve()
     digest, listed = _digest(path), _episodes_in(path)

@@ -19,17 +19,20 @@ from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
 PREFIX = "made-"
+GENERATOR = 2
+"""Raised with every change of the floors: a training states it (`engines/runs/input_files.py`)."""
 MOST_SEED, MOST_AT_ONCE = 10**9, 1000
 STEP_M = 0.25
 """Walls lie on a grid of this width."""
-WIDTH_M, DEPTH_M, CORRIDOR_M, ROOM_M, DOOR_M = (18.0, 34.0), (14.0, 28.0), (1.5, 2.5), (3.0, 6.5), (0.9, 1.2)
+WIDTH_M, DEPTH_M, CORRIDOR_M, ROOM_M, DOOR_CELLS = (18.0, 34.0), (14.0, 28.0), (1.5, 2.5), (3.0, 6.5), (4, 5)
+"""Lengths, drawn between two, and the widths of a door [cells]."""
 FLAT, FLAT_WIDTH_M, FLAT_DEPTH_M = 0.4, (11.0, 24.0), (8.0, 16.0)
 """Share of the floors that have no corridors: a room leads into the next one."""
 BLOCK_M, DEEPEST = 8.0, 5
 """A block longer than this is split, at most so many times."""
 HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
-"""Probabilities: a block stays a hall; two neighbours get one more door; two corridors meet without a door; a corridor
-does not meet another that it reaches."""
+"""Probabilities: a block, or the rest of its rooms, stays a hall; two connected neighbours get a door too; two
+corridors meet without a wall; they do so only after the rooms have doors, and then often not."""
 MARGIN_M = 2.0
 
 Labels = npt.NDArray[np.int32]
@@ -45,13 +48,13 @@ class _Run(NamedTuple):
 
 
 def is_made(name: str) -> bool:
-    """Return whether a map's name is that of a made floor."""
-    return name.startswith(PREFIX)
+    """Return whether a map's name is that of a made floor, or of none: no file has it."""
+    return re.fullmatch(rf"{PREFIX}[^./\\]*", name) is not None
 
 
 def made_range(place: str) -> list[str]:
     """Return the made floors of `made-FIRST-LAST`; any other place alone. Raises ValueError if there are too many."""
-    found = re.fullmatch(rf"{PREFIX}(\d+)-(\d+)", place)
+    found = re.fullmatch(rf"{PREFIX}([0-9]{{1,10}})-([0-9]{{1,10}})", place)
     if found is None:
         return [place]
     first, last = int(found[1]), int(found[2])
@@ -62,7 +65,7 @@ def made_range(place: str) -> list[str]:
 
 def made_floor(name: str) -> World:
     """Return the world of `made-SEED`. Raises InputError for a name without a seed of 0 to `MOST_SEED`."""
-    found = re.fullmatch(rf"{PREFIX}(\d+)", name)
+    found = re.fullmatch(rf"{PREFIX}([0-9]{{1,10}})", name)
     if found is None or int(found[1]) > MOST_SEED:
         raise InputError(f"map {name}: must be {PREFIX}SEED with a seed of 0 to {MOST_SEED}")
     segments = _walls(np.random.default_rng([0x6D616465, int(found[1])])) * STEP_M
@@ -84,11 +87,11 @@ def _walls(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     labels = np.zeros([_cells(rng, one) + 2 for one in size_m], np.int32)  # 0 is outside
     corridors = _split(labels, flat, rng)
     runs = _runs(labels)
-    doors: dict[_Run, list[tuple[int, int]]] = {}
+    doors: dict[_Run, tuple[int, int]] = {}
     for pair in _joined(runs, corridors, rng):
         run = max(runs[pair], key=lambda one: one.last - one.first)
-        doors.setdefault(run, []).append(_door(run, corridors.issuperset(pair), rng))
-    return np.array([part for rows in runs.values() for run in rows for part in _parts(run, doors.get(run, []))], float)
+        doors[run] = _door(run, corridors.issuperset(pair), rng)
+    return np.array([part for rows in runs.values() for run in rows for part in _parts(run, doors.get(run))], float)
 
 
 def _split(labels: Labels, flat: bool, rng: np.random.Generator) -> set[int]:
@@ -99,10 +102,10 @@ def _split(labels: Labels, flat: bool, rng: np.random.Generator) -> set[int]:
         top, left, bottom, right, depth = blocks.pop()
         size, across = (bottom - top, right - left), bottom - top > right - left
         wide = 0 if flat else _cells(rng, CORRIDOR_M)
-        rooms = [2 * _cells(rng, ROOM_M) // 2 for _ in range(2)]
-        room = max(size) - wide - sum(rooms)
-        if max(size) * STEP_M > BLOCK_M and room > 0 and depth < DEEPEST and (depth < 1 or rng.random() > HALL):
-            at = rooms[0] + int(rng.integers(room + 1))
+        rooms = [_cells(rng, ROOM_M) for _ in range(2)]
+        spare = max(size) - wide - sum(rooms)
+        if max(size) * STEP_M > BLOCK_M and spare > 0 and depth < DEEPEST and (depth < 1 or rng.random() > HALL):
+            at = rooms[0] + int(rng.integers(spare + 1))
             if not flat:
                 count += 1
                 corridors.add(count)
@@ -149,7 +152,7 @@ def _joined(
     runs: dict[tuple[int, int], list[_Run]], corridors: set[int], rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Return the neighbours that get a door: all spaces are connected, corridors first, and some more."""
-    wide = DOOR_M[1] / STEP_M + 2
+    wide = DOOR_CELLS[1] + 2
     pairs = [pair for pair, rows in runs.items() if pair[0] > 0 and max(one.last - one.first for one in rows) >= wide]
     group = {number: number for pair in pairs for number in pair}
 
@@ -176,17 +179,13 @@ def _door(run: _Run, corridors: bool, rng: np.random.Generator) -> tuple[int, in
     """Return the opening in a wall [cells]: the whole wall where corridors meet openly."""
     if corridors and rng.random() < OPEN:
         return run.first, run.last
-    wide = max(4, _cells(rng, DOOR_M))
+    wide = int(rng.integers(DOOR_CELLS[0], DOOR_CELLS[1] + 1))
     first = run.first + 1 + int(rng.integers(max(1, run.last - run.first - wide - 1)))
     return first, first + wide
 
 
-def _parts(run: _Run, doors: list[tuple[int, int]]) -> list[tuple[float, float, float, float]]:
-    """Return what is left of a wall as x0, y0, x1, y1."""
-    parts, first = [], run.first
-    for begin, end in [*sorted(doors), (run.last, run.last)]:
-        if begin > first:
-            across = (run.at, first, run.at, begin) if run.upright else (first, run.at, begin, run.at)
-            parts.append(across)
-        first = max(first, end)
-    return [tuple(float(value) for value in part) for part in parts]  # type: ignore[misc]
+def _parts(run: _Run, door: tuple[int, int] | None) -> list[tuple[int, int, int, int]]:
+    """Return what a door leaves of a wall as x0, y0, x1, y1 [cells]."""
+    begin, end = door or (run.last, run.last)
+    pieces = [(first, last) for first, last in ((run.first, begin), (end, run.last)) if last > first]
+    return [(run.at, a, run.at, b) if run.upright else (a, run.at, b, run.at) for a, b in pieces]

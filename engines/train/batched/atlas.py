@@ -33,7 +33,7 @@ from hil.jobs.process_pool import interrupts_ignored
 from hil.maps.cell_kernels import chessboard_distance
 from hil.physics.contact import solid_between
 from hil.physics.free_space import PASSAGE_MARGIN_M
-from onboard.policy.dwa.cost_to_go import make_prices, solve
+from onboard.policy.dwa.cost_to_go import LETHAL_M, UNREACHED_M, make_prices, price_of, solve
 from onboard.policy.dwa.costmap import CELL_M
 from onboard.policy.dwa.inflation import COARSE
 from onboard.system.threads import die_with_parent
@@ -53,6 +53,7 @@ STEP = 2
 """A value of a distance field is the mean of so many cells in both directions."""
 PRICED_M, PRICED_CELL_M, PRICED_MARGIN_M = 0.005, COARSE * CELL_M, 1.0
 """Unit of the teacher's cost to go, its cells, and their margin around the distance field [m]."""
+RINGS = 2
 NOTHING = np.zeros((0, 0), np.uint16)
 STARTS = 24
 """Starts of a goal."""
@@ -244,12 +245,13 @@ def _priced(goal: GoalChunk, building: Building) -> GoalChunk:
     """Return a goal with the cost to go on the part of the floor that its distance field covers."""
     world, prices = building.setting.world, make_prices(building.setting.body.inner_m + PASSAGE_MARGIN_M, CELL_M)
     floor = floor_of(building.course.blocked.T, (0, 0), world.cell_m, prices)
-    # A coarse cell has the price of its best fine cell, which may lie in a gap that is too narrow.
+    # Without closed cells a long detour would cost more than a way through the wall.
     at = [np.floor((np.arange(size) + 0.5) * world.cell_m / PRICED_CELL_M).astype(int) for size in world.gap.shape]
     passable = np.zeros(floor.coarse.shape, np.bool_)
     np.logical_or.at(passable, (at[1][None, :], at[0][:, None]), building.space.passable)
-    nearness = np.where(passable | (floor.coarse == prices.closed), floor.coarse, 0).astype(np.int16)
-    whole = solve(nearness, prices, floor.corner_xy_m, PRICED_CELL_M, goal.xy_m).cost
+    nearness = np.where(passable, floor.coarse, prices.closed).astype(np.int16)
+    cost = solve(nearness, prices, floor.corner_xy_m, PRICED_CELL_M, goal.xy_m).cost
+    whole = _spread(cost, price_of(LETHAL_M - 1.0) * PRICED_CELL_M)
     rows, columns = goal.field.shape
     low = np.array([goal.column, goal.row]) * world.cell_m - PRICED_MARGIN_M
     high = np.array([goal.column + STEP * columns, goal.row + STEP * rows]) * world.cell_m + PRICED_MARGIN_M
@@ -258,6 +260,15 @@ def _priced(goal: GoalChunk, building: Building) -> GoalChunk:
     part = whole[first[0] : last[0], first[1] : last[1]]
     units = np.minimum(np.rint(part / PRICED_M), UNREACHABLE).astype(np.uint16)
     return goal._replace(priced=units, priced_xy_m=(first[0] * PRICED_CELL_M, first[1] * PRICED_CELL_M))
+
+
+def _spread(cost: npt.NDArray[np.float32], step_m: float) -> npt.NDArray[np.float32]:
+    """Return a cost to go that goes on `RINGS` cells into closed ones, at `step_m` a cell: a robot may stand there."""
+    for _ in range(RINGS):
+        wide = np.pad(cost, 1, constant_values=UNREACHED_M)
+        beside = np.minimum.reduce([wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, :-2], wide[1:-1, 2:]])
+        cost = np.where(cost < UNREACHED_M, cost, np.minimum(beside + step_m, UNREACHED_M)).astype(np.float32)
+    return cost
 
 
 def _field(field_m: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint16], int, int]:

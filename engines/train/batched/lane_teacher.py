@@ -35,12 +35,12 @@ CHECK_TICKS = 3
 LEAD_S, TURN_LEAD_S = 0.35, 0.15
 """Time for which the robot is taken to go on as it does after the action."""
 SPEED_MPS, TURN_S_PER_RAD, COMFORT_M, COMFORT_S = 0.85, 0.4, 0.30, 0.3
-"""The time left: the path at a speed, the turn, and nearness to obstacles, as in `onboard/policy/dwa`."""
+"""The time left: the path at a speed, the turn towards it, and nearness to obstacles, within the third."""
 NEAR_M, TURN_FROM_M, CALM_M, OVERSHOOT_S_PER_M, STEER_S = 0.5, 0.4, 1.0, 6.0, 0.03
 """Within the first of the believed goal the way there is straight. Within the second the turn costs less and less,
-within the third nearness."""
+within the third nearness. The others: what it costs to overshoot the goal, and to turn by 1 rad/s on the way."""
 ARRIVE_M, SETTLE_M, LEAVE_M, NEARER_M, REST_MPS = 0.09, 0.14, 0.17, 0.03, 0.05
-"""The teacher stops as `dynamic_window.py` does."""
+"""The teacher stops by the same rule as `dynamic_window.py`, with numbers of its own."""
 LOST_M, FAR = 0.5, 3.0
 """A robot that believes in a goal farther than the first from the true one is not taught, unless it is far away."""
 LINGER_S, STAND_S, STOPPED_S = 0.15, 1.5, 5.0
@@ -73,7 +73,7 @@ def overlaps(x: float, y: float, radius_m: float, rules: Rules, site: Site) -> b
 
 @kernel
 def clear_m(x: float, y: float, rules: Rules, site: Site) -> float:
-    """Return a distance from a place up to which nothing is in the way [m]."""
+    """Return about how far nothing is in the way, by the chessboard distance of cells [m]."""
     row, column = floored(y / rules.cell_m), floored(x / rules.cell_m)
     inside = 0 <= row < site.blocked_gap.shape[0] and 0 <= column < site.blocked_gap.shape[1]
     return max(0.0, site.blocked_gap[row, column] - 0.5) * rules.cell_m if inside else 0.0
@@ -95,7 +95,7 @@ def braking_m(v: float, rules: Rules) -> float:
 def time_left(
     x: float, y: float, yaw: float, braking_m: float, goal_x: float, goal_y: float, goal: int, site: Site
 ) -> float:
-    """Return the time to the goal from a place in the atlas frame [s], inf without a path.
+    """Return the time to the goal from a place in the atlas frame [s], inf outside the cost to go.
 
     braking_m: way that the robot needs from here to stop; goal_x, goal_y: where it believes the goal to be
     """
@@ -115,7 +115,10 @@ def time_left(
 def after(
     row: int, ticks: int, start: State, linear: Floats, angular: Floats, radius_m: float, rules: Rules, site: Site
 ) -> tuple[State, bool]:
-    """Return the state after some ticks with a command of `Site.twists`, and whether robot and braking keep clear."""
+    """Return the state after some ticks with a command of `Site.twists`, and whether robot and braking keep clear.
+
+    The limits' slow zone is left out: `closeness` stands for it.
+    """
     x, y, yaw, v, w, dv, dw = start
     safe, moves = True, site.twists[row, 0] > 0.0
     for tick in range(ticks):

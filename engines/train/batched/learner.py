@@ -291,6 +291,8 @@ class Learner:
         Raises OnboardError for a loss or gradient that is not finite: the weights are lost then.
         """
         began = self._now()
+        alone = self.iteration < self.settings.critic_first
+        self._teacher = 0.0 if alone else self.settings.teacher_at(progress)
         self.drive()
         driven = self._now()
         numbers = self.learn(progress)
@@ -326,7 +328,7 @@ class Learner:
             states = self._remember(observed)
             action, logp = sampled(self.policy.actor(states))
             rollout.action[at], rollout.logp[at] = action, logp
-            if rollout.taught is not None:
+            if rollout.taught is not None and self._teacher > 0.0:
                 rollout.taught[at] = probabilities(self.world.labels(), self.settings.warmth_s)
             rollout.value[at] = self.policy.value(states, observed.critic) * scale
             stepped = self.world.step(action)
@@ -371,7 +373,6 @@ class Learner:
     def learn(self, progress: float) -> dict[str, float]:
         """Make the updates of the rollout; return numbers. Raises OnboardError for numbers that are not finite."""
         rate, entropy = self.settings.at(progress)
-        self._teacher = self.settings.teacher_at(progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self._rescale()

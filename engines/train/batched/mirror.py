@@ -27,7 +27,10 @@ def check_mirror(robot: Setting) -> None:
 
 
 class Mirrored:
-    """A world whose second half of lanes is mirrored at the robot's x axis."""
+    """A world whose second half of lanes is mirrored at the robot's x axis.
+
+    The turn of a held arrival (A5) goes to the left; a mirrored lane sees it go to the right.
+    """
 
     def __init__(self, world: World, device: torch.device) -> None:
         self.world, self.lanes, self._half = world, world.lanes, world.lanes // 2

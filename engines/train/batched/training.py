@@ -153,6 +153,8 @@ class _Run:
         room, goal = empty_room(CELL_M, section.starts)
         world = BatchedWorld(self._task.rules, section, room, [goal], WARM_LANES, 0, self._device)
         world.step(torch.zeros(WARM_LANES, dtype=torch.int64, device=self._device))
+        if section.teacher.weight > 0.0:
+            world.labels()
         torch.cuda.synchronize()
 
 

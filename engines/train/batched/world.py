@@ -424,7 +424,8 @@ class _Gpu:
         return self._kernels.cuda.as_cuda_array(tensor.detach(), sync=False)
 
     def write(self, array: Any, at: int, values: npt.NDArray[Any]) -> None:
-        array[at : at + len(values)].copy_to_device(np.ascontiguousarray(values))
+        if len(values):
+            array[at : at + len(values)].copy_to_device(np.ascontiguousarray(values))
 
     def start(self, count: int, *arguments: Any) -> None:
         self._kernels.start[self._blocks(count)](count, *arguments)
@@ -460,4 +461,5 @@ def empty_room(cell_m: float, starts: int) -> tuple[Atlas, GoalChunk]:
     gap, masks = chessboard_distance(walls), np.zeros((cells, cells // 64 + 2), np.uint64)
     atlas = Atlas(cell_m, gap, masks, masks.copy(), walls, gap.copy(), np.zeros((1, 2), np.int64))
     field = np.zeros((cells // 2, cells // 2), np.uint16)
-    return atlas, GoalChunk(0, (4.0, 4.0), 0, 0, field, np.tile([3.0, 3.0, 1.5], (starts, 1)))
+    costs = np.zeros((cells // 4, cells // 4), np.uint16)
+    return atlas, GoalChunk(0, (4.0, 4.0), 0, 0, field, np.tile([3.0, 3.0, 1.5], (starts, 1)), costs)

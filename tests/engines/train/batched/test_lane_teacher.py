@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from engines.train.batched.atlas import PRICED_CELL_M, UNIT_M, UNREACHABLE, Generation, plan_floors
-from engines.train.batched.lane_kernels import field_m
 from engines.train.batched.lane_teacher import KEEP_M, UNSAFE_S, way_on
 from engines.train.batched.world import BatchedWorld
 from engines.train.config import rules_of
@@ -43,7 +42,7 @@ def driven():
         labels = world.labels().clone()
         places = np.array([(one["x_m"], one["y_m"]) for one in world._lanes.states])
         backing = np.array([one["backing"] != NEVER for one in world._lanes.more])
-        rows.append((labels.numpy(), places, backing))
+        rows.append((labels.numpy(), places, backing, world.observe().state[:, 0].numpy().copy()))
         world.step(labels.argmin(dim=1))
     return world, rows, world.stats()
 
@@ -61,7 +60,7 @@ def test_an_action_is_unsafe_only_near_an_obstacle_and_turning_never_is(driven):
     site, cell_m = world._site, world._rules.cell_m
     turns = [index for index, twist in enumerate(ACTIONS) if twist.v_mps == 0.0]
     unsafe = 0
-    for labels, places, backing in rows:
+    for labels, places, backing, _ in rows:
         gaps_m = site.blocked_gap[(places[:, 1] / cell_m).astype(int), (places[:, 0] / cell_m).astype(int)] * cell_m
         bad = labels >= UNSAFE_S
         silent = bad.all(axis=1)  # backing off, or without a believable goal
@@ -92,10 +91,30 @@ def test_the_cost_to_go_is_at_least_the_path_and_falls_along_it():
 
 
 def test_it_stops_at_the_believed_goal_and_nowhere_else(driven):
-    world, _, _ = driven
-    labels = world.labels().numpy()
-    stops = labels.argmin(axis=1) == STOP_ACTION
-    for lane in np.flatnonzero(stops & (labels[:, STOP_ACTION] == 0.0)):
-        state = world.observe().state[lane]
-        assert float(state[0]) < 0.6  # it brakes until it is there
-    assert field_m(world._lanes.states[0], world._lanes.more[0], world._rules, world._site) >= 0.0
+    _, rows, _ = driven
+    stops = 0
+    for labels, _, _, away_m in rows:
+        taught = ~(labels >= UNSAFE_S).all(axis=1)
+        wants = taught & (labels.argmin(axis=1) == STOP_ACTION)
+        assert (away_m[wants] < 0.6).all()  # it brakes until it is there
+        stops += int(wants.sum())
+    assert stops > LANES
+
+
+def test_a_long_way_round_a_wall_does_not_lead_through_it():
+    config = batched(places__maps=["made-4", "made-6"], places__furniture=1.0, places__most_m=30.0, places__detours=1.0,
+                     places__least_m=24.0, places__detour_ratio=5.0, batched__teacher={"weight": 1.0})  # fmt: skip
+    rules = rules_of(config)
+    with Generation(rules, plan_floors(rules.places.maps, 1, 0), 0, 0, 8, priced=True) as generation:
+        atlas, goals = generation.atlas(), generation.goals(at_least=8)
+    section = config.batched
+    assert section is not None
+    world = BatchedWorld(rules, section, atlas, goals, 8, 1, CPU)
+    site, far = world._site, 0
+    for goal in range(world.goals):
+        for x, y, path_m in site.starts[goal]:
+            cost_m, _ = way_on(x, y, goal, site)
+            assert 0.93 * path_m - PRICED_CELL_M < cost_m < 2.5 * path_m
+            x_m, y_m = site.goals[goal]
+            far += path_m > 5.0 * math.hypot(x - x_m, y - y_m)
+    assert far > 8
