@@ -34,7 +34,7 @@ def load_map(name_or_path: str | Path) -> World:
     Raises InputError with one line: file, field, limit.
     """
     path = Path(name_or_path)
-    if is_made(str(name_or_path)) and path.suffix == "":
+    if is_made(str(name_or_path)):
         return made_floor(str(name_or_path))
     if path.suffix == "":
         found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]

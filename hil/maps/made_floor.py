@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps.cell_kernels import mark_segments
-from hil.maps.world_grid import CELL_M, World, world_of_walls
+from hil.maps.vector_map import world_of_segments
+from hil.maps.world_grid import World
 from onboard.values.errors import InputError
-from onboard.values.messages import Pose
 
 PREFIX = "made-"
 GENERATOR = 2
@@ -33,7 +32,8 @@ BLOCK_M, DEEPEST = 8.0, 5
 HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
 """Probabilities: a block, or the rest of its rooms, stays a hall; two connected neighbours get a door too; two
 corridors meet without a wall; they do so only after the rooms have doors, and then often not."""
-MARGIN_M = 2.0
+STREAM = 0x6D616465
+"""Keeps these random numbers apart from those of other seeds."""
 
 Labels = npt.NDArray[np.int32]
 
@@ -48,7 +48,7 @@ class _Run(NamedTuple):
 
 
 def is_made(name: str) -> bool:
-    """Return whether a map's name is that of a made floor, or of none: no file has it."""
+    """Return whether a place is named like a made floor. A file's name has a suffix."""
     return re.fullmatch(rf"{PREFIX}[^./\\]*", name) is not None
 
 
@@ -68,12 +68,7 @@ def made_floor(name: str) -> World:
     found = re.fullmatch(rf"{PREFIX}([0-9]{{1,10}})", name)
     if found is None or int(found[1]) > MOST_SEED:
         raise InputError(f"map {name}: must be {PREFIX}SEED with a seed of 0 to {MOST_SEED}")
-    segments = _walls(np.random.default_rng([0x6D616465, int(found[1])])) * STEP_M
-    corner = segments.reshape(-1, 2).min(axis=0) - MARGIN_M
-    size = np.ceil((segments.reshape(-1, 2).max(axis=0) + MARGIN_M - corner) / CELL_M).astype(int)
-    wall = np.zeros((size[1], size[0]), np.bool_)
-    mark_segments(wall, (segments - np.tile(corner, 2)) / CELL_M)
-    return world_of_walls(name, CELL_M, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True)
+    return world_of_segments(name, _walls(np.random.default_rng([STREAM, int(found[1])])) * STEP_M)
 
 
 def _cells(rng: np.random.Generator, lengths_m: tuple[float, float]) -> int:

@@ -31,15 +31,25 @@ def load_vector_map(path: Path) -> World:
     Every cell that a segment crosses is wall, so no ray passes through a wall. Raises InputError.
     """
     segments = _read_segments(path)
-    points = segments.reshape(-1, 2)
-    corner = points.min(axis=0) - MARGIN_M
-    extent = (points.max(axis=0) + MARGIN_M - corner) / CELL_M
+    _, extent = _frame(segments)
     check_size(path, float(extent[1]), float(extent[0]))
+    return world_of_segments(path.name.split(".")[0], segments)
+
+
+def world_of_segments(name: str, segments: npt.NDArray[np.float64]) -> World:
+    """Return the world of wall segments (n, 4) x0, y0, x1, y1 [m], with open ground around."""
+    corner, extent = _frame(segments)
     size = np.ceil(extent).astype(int)
     wall = np.zeros((size[1], size[0]), np.bool_)
     mark_segments(wall, (segments - np.tile(corner, 2)) / CELL_M)
-    name = path.name.split(".")[0]
     return world_of_walls(name, CELL_M, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True)
+
+
+def _frame(segments: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the corner x, y of a map [m], and its size along x and y [cells], not rounded."""
+    points = segments.reshape(-1, 2)
+    corner = points.min(axis=0) - MARGIN_M
+    return corner, (points.max(axis=0) + MARGIN_M - corner) / CELL_M
 
 
 def shorten(source: Path, file: Path) -> None:

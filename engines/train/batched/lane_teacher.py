@@ -93,11 +93,11 @@ def braking_m(v: float, rules: Rules) -> float:
 
 @kernel
 def time_left(
-    x: float, y: float, yaw: float, braking_m: float, goal_x: float, goal_y: float, goal: int, site: Site
+    x: float, y: float, yaw: float, rest_m: float, goal_x: float, goal_y: float, goal: int, site: Site
 ) -> float:
     """Return the time to the goal from a place in the atlas frame [s], inf outside the cost to go.
 
-    braking_m: way that the robot needs from here to stop; goal_x, goal_y: where it believes the goal to be
+    rest_m: way that the robot needs from here to stop; goal_x, goal_y: where it believes the goal to be
     """
     ahead_x, ahead_y = goal_x - x, goal_y - y
     goal_m = math.hypot(ahead_x, ahead_y)
@@ -107,7 +107,7 @@ def time_left(
         way_m, angle = way_on(x, y, goal, site)
     near = min(1.0, way_m / TURN_FROM_M)
     turn = abs(wrapped(angle - yaw))
-    over_m = max(0.0, braking_m - way_m)
+    over_m = max(0.0, rest_m - way_m)
     return float(way_m / SPEED_MPS + TURN_S_PER_RAD * turn * near + OVERSHOOT_S_PER_M * over_m)
 
 

@@ -291,8 +291,7 @@ class Learner:
         Raises OnboardError for a loss or gradient that is not finite: the weights are lost then.
         """
         began = self._now()
-        alone = self.iteration < self.settings.critic_first
-        self._teacher = 0.0 if alone else self.settings.teacher_at(progress)
+        self._teacher = 0.0 if self._alone else self.settings.teacher_at(progress)
         self.drive()
         driven = self._now()
         numbers = self.learn(progress)
@@ -307,6 +306,11 @@ class Learner:
             "decisions": float(self.decisions),
         }
         return {**times, **numbers, **self.world.stats()}
+
+    @property
+    def _alone(self) -> bool:
+        """Return whether only the critic learns in this iteration."""
+        return self.iteration < self.settings.critic_first
 
     def _now(self) -> float:
         """Return the time [s] once the device has done its work."""
@@ -437,7 +441,7 @@ class Learner:
 
     def _update(self, runs: Runs, gains: Tensor, entropy: float) -> Tensor:
         """Make one optimizer step; return the terms as in TERMS, on the device."""
-        terms, alone = self.terms(runs, gains), self.iteration < self.settings.critic_first
+        terms, alone = self.terms(runs, gains), self._alone
         policy = 0.0 if alone else terms.policy - entropy * terms.entropy + self._teacher * terms.teacher
         self.optimizer.zero_grad(set_to_none=True)
         (policy + self.settings.value * terms.value).backward()
