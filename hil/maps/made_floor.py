@@ -1,12 +1,14 @@
-"""Made floors: offices and flats with dead ends and loops, drawn by a seed. They are nobody's real building.
+"""Made floors: offices, flats and halls with dead ends and loops, drawn by a seed. They are nobody's real building.
 
 A rectangle is split by corridors, in a flat by walls alone, and what is left between them into rooms. Every space gets
 a door into a space that is connected already, some get more. So rooms lead into rooms, corridors end blind, and there
-is often a second way.
+is often a second way. Between two halls there are rows of rooms behind long walls: a goal behind such a wall is near,
+but the way there is long.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from hil.maps.world_grid import World
 from onboard.values.errors import InputError
 
 PREFIX = "made-"
-GENERATOR = 2
+GENERATOR = 3
 """Raised with every change of the floors: a training states it (`engines/runs/input_files.py`)."""
 MOST_SEED, MOST_AT_ONCE = 10**9, 1000
 STEP_M = 0.25
@@ -26,7 +28,11 @@ STEP_M = 0.25
 WIDTH_M, DEPTH_M, CORRIDOR_M, ROOM_M, DOOR_CELLS = (18.0, 34.0), (14.0, 28.0), (1.5, 2.5), (3.0, 6.5), (4, 5)
 """Lengths, drawn between two, and the widths of a door [cells]."""
 FLAT, FLAT_WIDTH_M, FLAT_DEPTH_M = 0.4, (11.0, 24.0), (8.0, 16.0)
-"""Share of the floors that have no corridors: a room leads into the next one."""
+"""Share of the other floors that have no corridors: a room leads into the next one."""
+HALLS, HALLS_WIDTH_M, HALLS_DEPTH_M, HALL_PART, ROW_M = 0.6, (20.0, 40.0), (9.0, 20.0), (0.1, 0.3), (2.0, 5.0)
+"""Share of the floors that have two halls with rows between them; a hall's part of the width; the depth of a row."""
+WHOLE_ROW, ROW_DOOR = 0.5, 0.06
+"""Probabilities: a row is one space; two neighbours in different rows may get a door."""
 BLOCK_M, DEEPEST = 8.0, 5
 """A block longer than this is split, at most so many times."""
 HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
@@ -77,16 +83,46 @@ def _cells(rng: np.random.Generator, lengths_m: tuple[float, float]) -> int:
 
 def _walls(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """Return (n, 4) x0, y0, x1, y1 of the walls, in cells."""
-    flat = rng.random() < FLAT
+    halls, flat = rng.random() < HALLS, rng.random() < FLAT
     size_m = (FLAT_DEPTH_M, FLAT_WIDTH_M) if flat else (DEPTH_M, WIDTH_M)
+    size_m = (HALLS_DEPTH_M, HALLS_WIDTH_M) if halls else size_m
     labels = np.zeros([_cells(rng, one) + 2 for one in size_m], np.int32)  # 0 is outside
-    corridors = _split(labels, flat, rng)
+    corridors, closed = _rows(labels, rng) if halls else (_split(labels, flat, rng), set())
     runs = _runs(labels)
     doors: dict[_Run, tuple[int, int]] = {}
-    for pair in _joined(runs, corridors, rng):
+    for pair in _joined({pair: rows for pair, rows in runs.items() if pair not in closed}, corridors, rng):
         run = max(runs[pair], key=lambda one: one.last - one.first)
         doors[run] = _door(run, corridors.issuperset(pair), rng)
     return np.array([part for rows in runs.values() for run in rows for part in _parts(run, doors.get(run))], float)
+
+
+def _rows(labels: Labels, rng: np.random.Generator) -> tuple[set[int], set[tuple[int, int]]]:
+    """Number two halls and the rows between them in place; return those open to a hall, and pairs that get no door."""
+    bottom, right = labels.shape[0] - 1, labels.shape[1] - 1
+    begin, end = (round(rng.uniform(*HALL_PART) * right) for _ in range(2))
+    labels[1:bottom, 1:begin], labels[1:bottom, right - end : right] = 1, 2
+    halls, rows, top, count = {1, 2}, [], 1, 2
+    while top < bottom:
+        deep = _cells(rng, ROW_M)
+        if bottom - top - deep < ROW_M[0] / STEP_M:
+            deep = bottom - top
+        row, first = labels[top : top + deep, begin : right - end], count
+        if rng.random() < WHOLE_ROW:
+            count += 1
+            row[:] = count
+            halls.add(count)
+        else:
+            count = _fill(row, count, rng)
+        rows.append(range(first + 1, count + 1))
+        top += deep
+    closed = {
+        (one, other)
+        for low, high in itertools.pairwise(rows)
+        for one in low
+        for other in high
+        if rng.random() > ROW_DOOR
+    }
+    return halls, closed
 
 
 def _split(labels: Labels, flat: bool, rng: np.random.Generator) -> set[int]:

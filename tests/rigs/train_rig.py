@@ -52,6 +52,11 @@ BATCHED: dict[str, Any] = {
     "batched.saved_s": 0.0,
     "batched.horizon": 8,
     "batched.minibatches": 2,
+    "batched.critic_first": 0,
+    "batched.bf16": False,
+    "batched.mirrored": False,
+    "batched.graded": 0.3,
+    "batched.teacher.weight": 0.0,
 }
 
 

@@ -59,7 +59,7 @@ class BatchedSection(Section):
     rate:        learning rate, with a linear decay to a tenth
     entropy:     weight of the policy's entropy, with a linear decay to a tenth
     sharpen:     factor on the logits of the policy that `--init` gives: above 1 the robot explores less at first
-    critic_first: iterations in which only the critic learns: the model of `--init` brings none
+    critic_first: iterations in which only the critic learns: for a model of `--init` without its checkpoint beside it
     bf16:        matrix products in bfloat16, on a GPU those of the encoder alone; faster, and a little less exact
     mirrored:    whether half of the lanes are shown as in a mirror (`mirror.py`)
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps

@@ -77,8 +77,8 @@ class CudaKernels:
     cuda = cuda
 
     def __init__(self) -> None:
-        # the empty room in which they are compiled has few lanes
-        warnings.filterwarnings("ignore", "Grid size .* will likely result in GPU under-utilization")
+        # few lanes are in the empty room in which they are compiled; the text begins with a colour
+        warnings.filterwarnings("ignore", ".*Grid size .* will likely result in GPU under-utilization")
         self.start, self.give, self.live = (cuda.jit(one) for one in (start, give, live))
         self.near, self.finish, self.look = (cuda.jit(one) for one in (near, finish, look))
         self.label = cuda.jit(label)

@@ -19,7 +19,7 @@ from torch.nn.functional import huber_loss
 
 from engines.runs.resume import MEND, take_steps, take_weights, taken_count
 from engines.train.batched.lane_teacher import UNSAFE_S
-from engines.train.batched.policy import CRITIC_VALUES, MEMORY, STATE, SmallPolicy
+from engines.train.batched.policy import CRITIC, CRITIC_VALUES, MEMORY, STATE, SmallPolicy
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS
@@ -484,9 +484,26 @@ class Learner:
         """
         take_weights(file, "policy", self.policy, self.policy.state_dict(), content.get("policy"))
         take_steps(file, "optimizer", self.optimizer, content.get("optimizer"))
+        self._take_returns(file, content)
+        self.iteration = taken_count(file, "iteration", content.get("iteration"))
+        self.decisions = taken_count(file, "decisions", content.get("decisions"))
+
+    def take_critic(self, file: Path, content: Mapping[str, Any]) -> bool:
+        """Take the critic of a checkpoint; return whether its policy is this one, else nothing is taken.
+
+        Raises InputError for a damaged one.
+        """
+        found = SmallPolicy()
+        take_weights(file, "policy", found, found.state_dict(), content.get("policy"))
+        mine, theirs = self.policy.state_dict(), found.to(self.device).state_dict()
+        if not all(torch.allclose(mine[name], theirs[name]) for name in mine if not name.startswith(CRITIC)):
+            return False
+        self._take_returns(file, content)
+        self.policy.load_state_dict(theirs)
+        return True
+
+    def _take_returns(self, file: Path, content: Mapping[str, Any]) -> None:
         moments = content.get("returns")
         if not isinstance(moments, Tensor) or moments.shape != (3,) or not bool(torch.isfinite(moments).all()):
             raise InputError(f"{file}: returns: expected 3 finite numbers; {MEND}")
         self.returns.moments = moments.to(self.device, torch.float64)
-        self.iteration = taken_count(file, "iteration", content.get("iteration"))
-        self.decisions = taken_count(file, "decisions", content.get("decisions"))

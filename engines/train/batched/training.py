@@ -15,6 +15,7 @@ import torch
 from engines.cli_options import is_out_of_memory
 from engines.network.policy_checkpoint import load_training, save_training
 from engines.runs.resume import MEND, taken_count
+from engines.runs.torch_file import read_torch
 from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
 from engines.train.batched.config import BatchedSection
 from engines.train.batched.learner import Learner, Settings
@@ -39,7 +40,8 @@ class Task(NamedTuple):
     """What is trained.
 
     digest: of all that the checkpoint depends on
-    init:   model with whose policy the training begins, None for random weights
+    init:   model with whose policy the training begins, None for random weights; the critic of the checkpoint beside
+            it joins, if it has the same policy
     """
 
     section: BatchedSection
@@ -117,11 +119,15 @@ class _Run:
             )
             torch.manual_seed(seed)
             policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
-            policy.sharpen(1.0 if self._task.init is None else section.sharpen)
             shown = Mirrored(world, self._device) if section.mirrored else world
             learner = Learner(shown, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)
+            elif self._task.init is not None:
+                beside = self._task.init.with_name(self._checkpoint.name)
+                if beside.exists():
+                    learner.take_critic(beside, read_torch(beside))
+                policy.sharpen(section.sharpen)
             self._learn(learner, world, generation if section.processes else None)
 
     def _learn(self, learner: Learner, world: BatchedWorld, generation: Generation | None) -> None:

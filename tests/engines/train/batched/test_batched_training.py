@@ -41,7 +41,7 @@ def out(tmp_path_factory):
 
 def test_it_makes_a_model_that_says_how_it_was_trained(out):
     told = load_manifest(out / "policy.onnx").extra["training"]
-    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 0, "cpu")
+    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 71, "cpu")
     assert told["digest"] == batched().digest("batched")
     assert told["decisions"] == 64
     assert told["seconds"] > 0.1
@@ -67,6 +67,19 @@ def test_it_begins_with_a_model(out, tmp_path):
     told = load_manifest(tmp_path / "policy.onnx").extra["training"]
     assert told["init"] == str(out / "policy.onnx")
     assert told["began"]["decisions"] == 64
+
+
+def test_the_critic_of_the_checkpoint_beside_a_model_joins(out, tmp_path, monkeypatch):
+    taken = []
+
+    def take(learner, file, content):
+        taken.append((file, learn(learner, file, content)))
+
+    learn = Learner.take_critic
+    monkeypatch.setattr(Learner, "take_critic", take)
+    arguments = ("--out", str(tmp_path), "--init", str(out / "policy.onnx"))
+    assert run(*arguments, "--set", "batched.within_s=0.1", "--set", "batched.sharpen=2.0").exit_code == 0
+    assert taken == [(out / "batched.ckpt", True)]
 
 
 def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -193,6 +194,26 @@ def test_a_checkpoint_is_gone_on_with(tmp_path):
     for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(one, other)
         assert torch.equal(first.optimizer.state[one]["exp_avg_sq"], second.optimizer.state[other]["exp_avg_sq"])
+
+
+def test_the_critic_of_the_same_policy_is_taken_and_no_other():
+    trained = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    trained.iterate(0.0)
+    found = trained.content()
+    torch.manual_seed(1)
+    fresh = SmallPolicy()
+    actor = {name: value for name, value in found["policy"].items() if not name.startswith("critic_")}
+    fresh.load_state_dict(actor, strict=False)
+    learner = Learner(Recall(6), fresh, SETTINGS, CPU)
+    assert not torch.equal(fresh.critic_in.weight, trained.policy.critic_in.weight)
+    assert learner.take_critic(Path("a.ckpt"), found)
+    assert torch.equal(fresh.critic_in.weight, trained.policy.critic_in.weight)
+    assert torch.equal(learner.returns.moments, trained.returns.moments)
+    other = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
+    before = other.policy.critic_in.weight.clone()
+    assert not other.take_critic(Path("a.ckpt"), found)
+    assert torch.equal(other.policy.critic_in.weight, before)
+    assert float(other.returns.moments.sum()) == 0.0
 
 
 #   entry         what is there           what is said of it
