@@ -191,8 +191,8 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
         left = [job for job in jobs if job.key not in driven]
 
         def keep(one: Driven) -> None:
+            driven[one.key] = one  # first: a signal between the two must not lose a row that the file holds
             partial.append(one)
-            driven[one.key] = one
 
         with CampaignProgress(title or plan.run.policy, plan.drives) as progress:
             exit_code = _drive_all(plan, drive, left, list(driven.values()), keep, progress)
