@@ -20,6 +20,7 @@ from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
 from onboard.navigation.start_frame import Start
 from onboard.policy.encode import ColorFeed, parts_of
+from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import between, inverse
@@ -101,6 +102,7 @@ class ColorPolicy(Protocol):
 
 def wants_color(policy: Policy) -> bool:
     """Return whether a policy uses the colour image: the policy declares it, or its network's manifest lists it."""
+    policy = first_of(policy)
     if isinstance(policy, ColorPolicy):
         return policy.wants_color
     return isinstance(policy, NetworkPolicy) and any(

@@ -14,7 +14,7 @@ from hil.drive.episodes import EpisodeSet, straight_m
 from hil.drive.fast.drive import drive_fast
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
-from hil.evaluate.baselines.registry import POLICIES, check_policy, check_rates, make_policy, model_of
+from hil.evaluate.baselines.registry import POLICIES, check_policy, check_rates, make_policy, resolved
 from hil.evaluate.campaign import Driven, Job, noise_seed
 from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set, rearranged
 from hil.evaluate.metrics import door_of
@@ -31,9 +31,11 @@ from hil.sensors.direct_scan import ScanKind
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import Plant, load_plant
+from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError
+from onboard.values.interfaces import Policy
 
 # ---- Pedestrians and a door in the robot's way
 
@@ -166,22 +168,23 @@ class EpisodeDriver:
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
         self._run = run
         # An absolute path, since a worker may have another working folder.
-        self._policy = run.policy if run.policy in POLICIES else str(model_of(run.policy).resolve())
+        self._policy = run.policy if run.policy in POLICIES else resolved(run.policy)
         self._robot = robot
         self._condition = load_conditions()[run.condition]
         self._sources = dict(sources)
         self._place: _Place | None = None
-        self._network: NetworkPolicy | None = None
+        self._loaded: Policy | None = None
 
     def __call__(self, job: Job) -> Driven:
         """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
-        policy = self._network or make_policy(self._policy, setting, episode, place.planned_in)
-        if isinstance(policy, NetworkPolicy) and self._network is None:
-            policy.memory_reset_s = self._condition.resets_every_s(policy.memory_reset_s)
-            self._network = policy
+        policy = self._loaded or make_policy(self._policy, setting, episode, place.planned_in)
+        network = first_of(policy)
+        if isinstance(network, NetworkPolicy) and self._loaded is None:
+            network.memory_reset_s = self._condition.resets_every_s(network.memory_reset_s)
+            self._loaded = policy
         with unlogged():
             if self._run.loop == "fast":
                 outcome = drive_fast(setting, episode, policy, job.seed, max_s=place.source.limit_s)

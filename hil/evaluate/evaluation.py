@@ -85,7 +85,7 @@ class Plan:
         config = self.robot.config
         stated = {key: getattr(getattr(config, table), key) for key, (table, _) in STATED.items()}
         robot = {
-            "config": config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
+            "config": config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}, "policy": {"fallback"}}),
             "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(config.robot.mounts),
         }

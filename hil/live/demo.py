@@ -48,8 +48,9 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
                  the check for unchanged images is off
     All paths in the result are absolute. A relative path is resolved against the working directory.
     """
-    chosen = given.policy.model if model is None else model
-    policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
+    policy = given.policy if model is None else given.policy.driven_by(model)
+    if not is_name(policy.model):
+        policy = policy.model_copy(update={"model": str(Path(policy.model).resolve())})
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
     cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}}
     cameras |= {} if given.cameras.color == "none" else {"color": "dds"}
@@ -59,7 +60,7 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
             "robot": given.robot.model_copy(update=robot),
             "cameras": given.cameras.model_copy(update=cameras),
             "odometry": given.odometry.model_copy(update={"input": "dds"}),
-            "policy": given.policy.model_copy(update=policy),
+            "policy": policy,
             "record": given.record.model_copy(update={"directory": given.record.directory.resolve()}),
         }
     )

@@ -51,6 +51,7 @@ TWIN_PREFIX = "twin/"
 THEN = (
     ("scan", "drop_m", 0.0),
     ("policy", "model", "reactive"),
+    ("policy", "fallback", "none"),
     ("odometry", "scan_matching", False),
     ("limits", "slow_steps", 1),
     ("limits", "seen_free_s", 0.0),

@@ -56,7 +56,9 @@ class Policies:
             return self._given
         key = self._key(session, model)
         if key not in self._held:
-            self._held[key] = _made(session.config, model, plant)
+            section = session.config.policy.driven_by(model)
+            config = session.config.model_copy(update={"policy": section})
+            self._held[key] = _made(config, section.model, plant)
         return self._held[key]
 
     def tidy(self) -> None:

@@ -107,7 +107,7 @@ def record_of(timeline: Timeline) -> list[tuple[str, str]]:
         ("robot", session.get("robot", "") or config.robot.name),
         ("version", f"onboard {session.get('onboard_version', 'unknown')}"),
         ("format of the recording", session.get("format", "unknown")),
-        ("policy", config.policy.model + (f", sha256 {model[:HASH_DIGITS]}" if model else "")),
+        ("policy", config.policy.name + (f", sha256 {model[:HASH_DIGITS]}" if model else "")),
         ("configuration", f"sha256 {hashed}"),
         ("rates", f"{config.rates.control_hz:g} ticks/s, a decision every {config.rates.ticks_per_decision}, "
                   f"in force {config.rates.delay_ticks} ticks after its sensing"),

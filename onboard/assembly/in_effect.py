@@ -25,7 +25,7 @@ def in_effect(config: Config) -> dict[str, str]:
     hz = rates.control_hz / rates.ticks_per_decision
     late_ms = 1e3 * rates.delay_ticks / rates.control_hz
     return {
-        "policy": f"{policy.model}{engine}, {hz:g} decisions/s, each acts after {late_ms:.0f} ms",
+        "policy": f"{policy.name}{engine}, {hz:g} decisions/s, each acts after {late_ms:.0f} ms",
         "cameras": _cameras(config),
         "wire": _wire(config),
         "limits": f"{limits.v_min_mps:g} to {limits.v_max_mps:g} m/s, {limits.w_max_radps:g} rad/s, "

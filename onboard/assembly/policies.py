@@ -11,6 +11,7 @@ from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.fallback import WithFallback
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
 from onboard.values.errors import ConfigError
@@ -22,11 +23,23 @@ REACTIVE = "reactive"
 def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
     """Return a function that builds the policy in the inference thread. Raises ConfigError at once."""
     if config.policy.model == REACTIVE:
-        return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
+        return functools.partial(_reactive, config, plant)
     model = model_path(config.policy.model)
     check_timing(config, load_manifest(model))
     engine = functools.partial(engine_of, config)
-    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s, config.limits)
+    network = functools.partial(load_policy, model, engine, config.policy.memory_reset_s, config.limits)
+    return lambda: beside_fallback(network(), config, plant)
+
+
+def beside_fallback(network: Policy, config: Config, plant: Plant) -> Policy:
+    """Return a network's policy with the configured fallback, or alone."""
+    if config.policy.fallback == "none":
+        return network
+    return WithFallback(network, _reactive(config, plant), config.rates)
+
+
+def _reactive(config: Config, plant: Plant) -> ReactivePolicy:
+    return ReactivePolicy(plant, config.robot, config.rates, config.goal)
 
 
 def require_engine(config: Config) -> None:

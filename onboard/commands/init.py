@@ -22,7 +22,7 @@ from onboard.commands.mounts import placed_camera, read_joints
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
 from onboard.config.plant_model import Plant
-from onboard.config.pretrained import is_name, pretrained_names
+from onboard.config.pretrained import is_name, pretrained_names, with_fallback
 from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
 from onboard.config.toml_text import template
 from onboard.values.errors import InputError, OnboardError
@@ -104,7 +104,7 @@ QUESTIONS = {
     "speed": "Highest speed in m/s",
     "cameras": "Depth cameras: dds, realsense or none",
     "base": "Base: dds (ROS topics) or serial (Kobuki)",
-    "policy": "Policy: {policies}, or an .onnx file",
+    "policy": "Policy: {policies}, or an .onnx file; +reactive adds a fallback",
     "namespace": "Namespace of the topics, empty for none",
     "stamped": "Commands as TwistStamped: true or false",
 }
@@ -143,7 +143,7 @@ def init(
     color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
     scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
     base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, a shipped policy, or an .onnx file.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, or a model, also with +reactive behind it.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
     stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")] = None,
     topic: Annotated[
@@ -243,8 +243,10 @@ def _stated(given: Mapping[str, Any], topics: Sequence[str], others: Sequence[st
     if given["footprint"] is not None:
         stated["robot"] |= _footprint(given["footprint"])
     keys = {KEYS[name]: value for name, value in given.items() if name in KEYS and value is not None}
-    if (model := keys.get("policy.model")) is not None and not is_name(str(model)):
-        keys["policy.model"] = os.path.relpath(model, folder)
+    if (policy := keys.pop("policy.model", None)) is not None:
+        model, fallback = with_fallback(str(policy))
+        keys["policy.model"] = model if is_name(model) else os.path.relpath(model, folder)
+        keys |= {} if fallback == "none" else {"policy.fallback": fallback}
     if topics:
         keys["dds.remap"] = dict(_pair("--topic", one) for one in topics)
     keys |= {key: toml_or_text(value) for key, value in (_pair("--set", one) for one in others)}

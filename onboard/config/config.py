@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from onboard.config.footprint import Corners, Footprint, polygon
-from onboard.config.pretrained import is_name
+from onboard.config.pretrained import is_name, with_fallback
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 
@@ -232,6 +232,7 @@ class PolicySection(Section):
     """The policy and its inference engine.
 
     model:   "reactive", the name of a shipped policy, or the path of an .onnx file with its manifest beside it
+    fallback: "reactive" drives where the model gets nowhere or senses too little (`onboard/policy/fallback.py`)
     engine:  what computes the network; tensorrt needs `onboard-engines build` on the robot first
     threads: threads of onnxruntime. Two threads have a lower median latency of the full network, but wait for each
              other on a busy machine. One thread has less jitter (`onboard-hil demo --policy` prints the latency)
@@ -240,12 +241,32 @@ class PolicySection(Section):
     """
 
     model: str = "reactive"
+    fallback: Literal["none", "reactive"] = "none"
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0
     engine_cache: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         Path.home() / ENGINE_CACHE, json_schema_extra={"default": f"~/{ENGINE_CACHE}"}
     )
+
+    @field_validator("model")
+    @classmethod
+    def _alone(cls, model: str) -> str:
+        """Refuse the name that the commands take."""
+        first, fallback = with_fallback(model)
+        if fallback != "none":
+            raise ValueError(f'state model = "{first}" and fallback = "{fallback}"')
+        return model
+
+    @property
+    def name(self) -> str:
+        """Return the policy as a command takes it: a model, or a model and `+reactive`."""
+        return self.model if self.fallback == "none" or self.model == "reactive" else f"{self.model}+{self.fallback}"
+
+    def driven_by(self, policy: str) -> PolicySection:
+        """Return the section for another policy, given as `name` returns it."""
+        model, fallback = with_fallback(policy)
+        return self.model_copy(update={"model": model, "fallback": fallback})
 
 
 class RecoverySection(Section):

@@ -28,6 +28,12 @@ def is_name(model: str) -> bool:
     return Path(model).name == model and Path(model).suffix == ""
 
 
+def with_fallback(policy: str) -> tuple[str, str]:
+    """Return model and fallback of a policy as a command takes it: "onboard-s+reactive", or without a fallback."""
+    model = policy.removesuffix("+reactive")
+    return (policy, "none") if model in ("", "reactive", policy) else (model, "reactive")
+
+
 def model_path(model: str) -> Path:
     """Return the model file of a policy's name or path. Raises InputError for an unknown name."""
     return pretrained(model) if is_name(model) else Path(model)

@@ -129,7 +129,7 @@ def demo(
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, a shipped policy, or an .onnx with its manifest. Without it: as configured."),
+        typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured."),
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,

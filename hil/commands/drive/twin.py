@@ -148,7 +148,7 @@ def twin_demo(
     episode: EpisodeOption = 3,
     pedestrians: PeopleOption = 4,
     policy: Annotated[
-        str | None, typer.Option(help="reactive, or an .onnx file with its manifest. Without it: as configured.")
+        str | None, typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured.")
     ] = None,
     limit: Annotated[float, typer.Option(min=1.0, help="Timeout of the drive, in s.", callback=finite)] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),

@@ -110,7 +110,7 @@ def evaluate_command(
         str | None,
         typer.Option(
             "--policy",
-            help="planner, reactive, forgetful, blind, one that ships, or an .onnx; else the configuration's.",
+            help="planner, reactive, forgetful, blind, or a model, also with +reactive behind it; else as configured.",
         ),
     ] = None,
     maps: MapsOption = None,
@@ -170,7 +170,7 @@ def evaluate_command(
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
     check_workers(jobs, ray)
-    given = load_config(config).policy.model if policy is None else policy
+    given = load_config(config).policy.name if policy is None else policy
     run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None:

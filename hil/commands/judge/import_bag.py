@@ -35,7 +35,7 @@ def import_command(
     localization: Annotated[str | None, _topic("--localization", "Poses in the map")] = None,
     goals: Annotated[str | None, _topic("--goals", "Goals, geometry_msgs/PoseStamped")] = None,
     goal: Annotated[str | None, typer.Option(help="x,y in the odometry frame, in m, for a bag without goals.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, a shipped policy, or an .onnx.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, or a model, also with +reactive.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recording.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,

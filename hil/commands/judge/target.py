@@ -44,7 +44,7 @@ def target(
     seed: Annotated[int, typer.Option(min=0, help="Seed of furniture, goals and noise.")] = 1,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, a shipped policy, or an .onnx with its manifest. Without it: as configured."),
+        typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured."),
     ] = None,
     config: ConfigOption = None,
     json_file: JsonOption = None,

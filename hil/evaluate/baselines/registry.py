@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode
-from onboard.assembly.policies import check_timing
+from onboard.assembly.policies import beside_fallback, check_timing
 from onboard.config.config import Config
-from onboard.config.pretrained import MODEL_SUFFIX, pretrained, pretrained_names
+from onboard.config.pretrained import MODEL_SUFFIX, pretrained, pretrained_names, with_fallback
 from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError
@@ -30,13 +30,15 @@ Maker = Callable[["Setting", Episode, "World | None"], Policy]
 def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
     """Return the policy of a drive.
 
-    name:      a name in `POLICIES`, the name of a pretrained policy, or the path of an .onnx file with its manifest
+    name:      a name in `POLICIES`, the name of a pretrained policy, or the path of an .onnx file with its manifest;
+               the last two may end in `+reactive`, their fallback (`onboard/policy/fallback.py`)
     known_map: the map of the `planner`; None for the setting's true, furnished world
     Raises InputError for an unknown name, and the errors of `onboard.policy.network_policy.load_policy` for a model.
     """
     if name in POLICIES:
         return POLICIES[name](setting, episode, known_map)
-    return _network(model_of(name), setting)
+    config = setting.config.model_copy(update={"policy": setting.config.policy.driven_by(name)})
+    return beside_fallback(_network(model_of(name), setting), config, setting.plant)
 
 
 def check_policy(name: str) -> None:
@@ -61,20 +63,31 @@ def check_rates(name: str, config: Config) -> None:
         return
     manifest = load_manifest(model_of(name))
     if manifest.contract_version == OWN_VERSION:
-        check_timing(config.model_copy(update={"policy": config.policy.model_copy(update={"model": name})}), manifest)
+        check_timing(config.model_copy(update={"policy": config.policy.driven_by(name)}), manifest)
 
 
 def model_of(name: str) -> Path:
-    """Return the model file of a policy outside `POLICIES`: a pretrained policy by name, or the path of an .onnx file.
+    """Return the model file of a policy outside `POLICIES`, with or without a fallback.
+
+    The policy is a pretrained one by name, or the path of an .onnx file.
 
     Raises InputError for other names, with a line that lists all names.
     """
-    if name in pretrained_names():
-        return pretrained(name)
-    if Path(name).suffix == MODEL_SUFFIX:
-        return Path(name)
+    model, _ = with_fallback(name)
+    if model in pretrained_names():
+        return pretrained(model)
+    if Path(model).suffix == MODEL_SUFFIX:
+        return Path(model)
     known = ", ".join([*POLICIES, *pretrained_names()])
-    raise InputError(f"policy {name}: must be one of {known}, or the path of an {MODEL_SUFFIX} file")
+    raise InputError(
+        f"policy {name}: must be one of {known}, or the path of an {MODEL_SUFFIX} file; +reactive may follow a model"
+    )
+
+
+def resolved(name: str) -> str:
+    """Return a policy outside `POLICIES` with its model's absolute path."""
+    model, (_, fallback) = model_of(name).resolve(), with_fallback(name)
+    return str(model) if fallback == "none" else f"{model}+{fallback}"
 
 
 def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Policy:

@@ -164,8 +164,8 @@ def _configured(config: Config, cameras: Cameras, laser: bool, options: ImportOp
         "goal": config.goal.model_copy(update={"progress_timeout_s": NEVER_S, "timeout_s": NEVER_S}),
         "recovery": config.recovery.model_copy(update={"blocked_s": NEVER_S}),
     }
-    policy = {"engine": "onnxruntime"} | ({"model": options.policy} if options.policy else {})
-    changes["policy"] = config.policy.model_copy(update=policy)
+    policy = config.policy.driven_by(options.policy) if options.policy else config.policy
+    changes["policy"] = policy.model_copy(update={"engine": "onnxruntime"})
     if laser:
         changes["scan"] = config.scan.model_copy(update={"topic": config.scan.topic or LASER})
         changes["limits_scan"] = None

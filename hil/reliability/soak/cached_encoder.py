@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onboard.assembly.policies import REACTIVE, check_timing, policy_maker
+from onboard.assembly.policies import REACTIVE, beside_fallback, check_timing, policy_maker
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
@@ -44,7 +44,8 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
         engine = OnnxEngine(shortened, threads=1)
     engine.warm_up()
     rest = tuple(entry for entry in manifest.inputs if entry.name != RGB)
-    return NetworkPolicy(engine, Manifest(**{**dict(manifest), "inputs": rest}), config.policy.memory_reset_s)
+    network = NetworkPolicy(engine, Manifest(**{**dict(manifest), "inputs": rest}), config.policy.memory_reset_s)
+    return beside_fallback(network, config, plant)
 
 
 def _without_rgb(model: Path, manifest: Manifest) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,9 @@ def test_only_a_rearranged_map_differs_from_the_true_one(loops: Loops) -> None:
 
 def test_a_model_is_found_from_any_folder(loops: Loops) -> None:
     EpisodeDriver(Run("some.onnx"), ROBOT, SOURCES)(JOBS[0])
-    assert loops.policies[0][0].startswith("/")
+    EpisodeDriver(Run("some.onnx+reactive"), ROBOT, SOURCES)(JOBS[0])
+    found = [name for name, *_ in loops.policies]
+    assert found == [str(Path("some.onnx").resolve()), f"{Path('some.onnx').resolve()}+reactive"]
 
 
 def test_runs_that_cannot_be() -> None:

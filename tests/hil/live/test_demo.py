@@ -168,6 +168,10 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert demo_config(config, None, depth_noise=False).cameras.unchanged_m == 0.0
     assert demo_config(config, None).policy.model == "reactive"
     assert demo_config(config, "onboard-v1").policy.model == "onboard-v1"
+    beside = demo_config(config, "some.onnx+reactive").policy
+    assert (beside.model, beside.fallback) == (str(tmp_path / "some.onnx"), "reactive")
+    assert demo_config(config.model_copy(update={"policy": beside}), None).policy == beside
+    assert demo_config(config.model_copy(update={"policy": beside}), "onboard-s").policy.name == "onboard-s"
 
 
 def test_a_network_without_its_library_is_told_before_anything_starts(

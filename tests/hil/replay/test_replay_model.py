@@ -57,6 +57,20 @@ def test_a_model_that_is_elsewhere_is_asked_for(places: tuple[Path, Path, Path])
     assert done.stderr.endswith("; name its place with --model\n")
 
 
+def test_a_drive_with_a_fallback_replays_bit_for_bit(tmp_path: Path) -> None:
+    section = PolicySection(model=str(small_policy_files(tmp_path)), fallback="reactive")
+    policy = policy_maker(Config(policy=section), PLANT)()
+    (drive,), _ = recorded(tmp_path / "drives", policy=policy, policy_section=section)
+    policy.close()
+    done = run(drive)
+    assert done.exit_code == 0, done.output
+    assert ", judged bit for bit, " in done.stdout
+    alone = run(drive, "--policy", section.model)
+    beside = run(drive, "--policy", section.name)
+    assert (alone.exit_code, beside.exit_code) == (0, 0), alone.output + beside.output
+    assert alone.stdout != beside.stdout
+
+
 @pytest.mark.parametrize("levels", [0, 1, 2])
 def test_its_file_or_a_folder_with_it_replays_the_drive_whole(places: tuple[Path, Path, Path], levels: int) -> None:
     drive, here, _ = places

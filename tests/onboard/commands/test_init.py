@@ -24,6 +24,7 @@ from onboard.config.plant_model import load_plant
 from onboard.config.toml_file import read_toml, tomllib
 from onboard.config.toml_text import template
 from onboard.values.errors import InputError
+from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.machine.processes import ROOT, environment
 
 RUNNER = CliRunner()
@@ -66,6 +67,15 @@ CHOICES: list[tuple[list[str], str, str, Any]] = [
     (["--set", "limits.remember_s=30"], "limits", "remember_s", 30.0),
     (["--set", "scan.cameras=['front', 'rear']"], "scan", "cameras", ["front", "rear"]),
 ]  # fmt: skip
+
+
+def test_a_policy_with_a_fallback_is_two_keys(tmp_path: Path) -> None:
+    section = made(tmp_path / "robot", "--policy", "onboard-s+reactive").policy
+    assert (section.model, section.fallback) == ("onboard-s", "reactive")
+    made(tmp_path / "own", "--policy", str(small_policy_files(tmp_path)) + "+reactive")
+    text = (tmp_path / "own" / "onboard.toml").read_text()
+    assert '\nmodel = "../small.onnx"' in text
+    assert '\nfallback = "reactive"' in text
 
 
 @pytest.mark.parametrize(("options", "table", "key", "value"), CHOICES)

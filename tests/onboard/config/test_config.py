@@ -67,6 +67,12 @@ MISTAKES = [
     ("never", "[limits]\nreaction_s = inf\n", "limits.reaction_s"),
     ("a fast creep", "[limits]\ncreep_mps = 1.0\n", "limits.creep_mps: Input should be less than or equal to 0.3"),
     ("backing for ever", "[recovery]\nbackward_s = 1e6\n", "recovery.backward_s: Input should be less than or equal"),
+    (
+        "a policy as a command takes it",
+        '[policy]\nmodel = "onboard-s+reactive"\n',
+        'policy.model: state model = "onboard-s" and fallback = "reactive"',
+    ),
+    ("another fallback", '[policy]\nfallback = "planner"\n', "policy.fallback: Input should be 'none' or 'reactive'"),
     ("not TOML", "[rates\n", "not valid TOML"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.dwa.cost_to_go import sample
+from onboard.policy.fallback import WithFallback
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Pose
@@ -89,8 +91,22 @@ def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
     policy = make_policy("small", EMPTY, ACROSS)
     assert policy.name == "small"
     policy.close()
+    beside = make_policy("small+reactive", EMPTY, ACROSS)
+    assert isinstance(beside, WithFallback)
+    assert (beside.name, beside.first.name) == ("small+reactive", "small")
+    beside.close()
     with pytest.raises(InputError, match="one of planner, reactive, forgetful, blind, small, or the path"):
         make_policy("smal", EMPTY, ACROSS)
+
+
+@pytest.mark.parametrize("name", ["reactive+reactive", "blind+reactive", "small+planner", "+reactive", "small+"])
+def test_other_fallbacks_are_refused(tmp_path, monkeypatch, name):
+    small_policy_files(tmp_path)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
+    with pytest.raises(
+        InputError, match=rf"^policy {re.escape(name)}: must be one of .*; \+reactive may follow a model$"
+    ):
+        make_policy(name, EMPTY, ACROSS)
 
 
 def test_a_model_with_its_manifest_is_a_policy(tmp_path):

@@ -1,0 +1,159 @@
+"""A policy with another beside it: the fallback drives where the first gets nowhere, or senses less than usual.
+
+Both decide from every observation, and each keeps its own memory, so a change between them needs no preparation. Each
+is told the action in force as its previous action, whoever chose it. The fallback drives
+
+* while there was no fix of a localisation for `LOST_S`,
+* while more than `BLIND_BINS` bearings of the front half are blind, as without one of the front cameras,
+* and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the
+  sequence: it goes in circles, or out of a dead end.
+
+`onboard-s` was trained with fixes and all cameras (docs/evaluation.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import structlog
+
+from onboard.config.config import RatesSection
+from onboard.values.clock import NS_PER_S
+from onboard.values.interfaces import Policy
+from onboard.values.messages import BINS, Decision, Memory, Observation, Scan
+
+Places = npt.NDArray[np.float32]
+
+PLACE_M = 1.0
+"""Side of a place: a cell of a grid in the start frame."""
+AGAIN_S = 30.0
+"""Of 15, 22, 30 and 40 s, chosen on the open sets `hard` and `habitat` (docs/results/onboard-s/README.md)."""
+CAPACITY = 400
+"""Capacity in places; the one that was left first is dropped first."""
+LOST_S = 10.0
+BLIND_BINS = 20
+"""Of 2 deg, in the front half. The default robot has none, and 27 or more without one of its front cameras."""
+FRONT = slice(BINS // 4, BINS - BINS // 4)
+
+NO_FIX, BLIND, CIRCLES = "no fix of a localisation", "blind ahead", "came back to a place"
+REASONS = ("", NO_FIX, BLIND, CIRCLES)
+"""Why the fallback drives; the first: it does not."""
+
+EMPTY: Places = np.empty((0, 3), np.float32)
+
+log = structlog.get_logger("policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the change between the policies goes by, between two decisions.
+
+    decisions: since the start of the sequence
+    reset_at:  number of the decision before which the first policy's memory was last new
+    circling:  whether the robot has come back to a place, in this sequence
+    reason:    why the fallback drives: an index in `REASONS`
+    places:    (k, 3) float32: cell (a, b) of a place, and the number of the last decision in it; the newest at the end
+    """
+
+    decisions: int = 0
+    reset_at: int = 1
+    circling: bool = False
+    reason: int = 0
+    places: Places = field(default_factory=lambda: EMPTY)
+
+    def pack(self) -> Memory:
+        """Return (HEADER + 3 * CAPACITY,) float32."""
+        memory = np.zeros(HEADER + 3 * CAPACITY, np.float32)
+        memory[:HEADER] = self.decisions, self.reset_at, self.circling, self.reason, len(self.places)
+        memory[HEADER : HEADER + self.places.size] = self.places.ravel()
+        return memory
+
+
+HEADER = 5
+COURSE = HEADER + 3 * CAPACITY
+
+
+def unpack(memory: Memory) -> Course:
+    """Return what `Course.pack` packed."""
+    decisions, reset_at, circling, reason, count = (int(value) for value in memory[:HEADER])
+    places = memory[HEADER : HEADER + 3 * count].reshape(count, 3)
+    return Course(decisions, reset_at, bool(circling), reason, places)
+
+
+def after(course: Course, observation: Observation, period_s: float) -> Course:
+    """Return the course after one more decision."""
+    now, pose = course.decisions + 1, observation.filtered.pose
+    a, b = math.floor(pose.x_m / PLACE_M), math.floor(pose.y_m / PLACE_M)
+    here = (course.places[:, 0] == a) & (course.places[:, 1] == b)
+    away_s = (now - course.places[here, 2]) * period_s
+    places = np.concatenate([course.places[~here][-CAPACITY + 1 :], np.asarray([[a, b, now]], np.float32)])
+    circling = course.circling or bool((away_s > AGAIN_S).any())
+    return Course(now, course.reset_at, circling, REASONS.index(_reason(observation, circling)), places)
+
+
+def _reason(observation: Observation, circling: bool) -> str:
+    age_ns = observation.localization_age_ns
+    if age_ns is None or age_ns > LOST_S * NS_PER_S:
+        return NO_FIX
+    if is_blind(observation.scan):
+        return BLIND
+    return CIRCLES if circling else ""
+
+
+def is_blind(scan: Scan) -> bool:
+    """Return whether more of the front half is blind than gaps between working cameras."""
+    return int(np.count_nonzero(~scan.seen[FRONT])) > BLIND_BINS
+
+
+class WithFallback:
+    """Implements `interfaces.Policy` with two others.
+
+    memory_reset_s: None: the first policy's own period is kept here, as the fallback's memory needs no reset
+    """
+
+    memory_reset_s: float | None = None
+
+    def __init__(self, first: Policy, fallback: Policy, rates: RatesSection) -> None:
+        self.name = f"{first.name}+{fallback.name}"
+        self.first, self._fallback = first, fallback
+        self._period_s = rates.ticks_per_decision / rates.control_hz
+
+    def initial_memory(self) -> Memory:
+        """Return the three memories in a row: the course, the first policy's and the fallback's."""
+        return _joined(Course(), self.first.initial_memory(), self._fallback.initial_memory())
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the decision of the policy whose turn it is, and the new memories. Raises EngineError."""
+        before = unpack(memory)
+        course = after(before, observation, self._period_s)
+        fresh = self.first.initial_memory()
+        mine, theirs = memory[COURSE : COURSE + fresh.size].reshape(fresh.shape), memory[COURSE + fresh.size :]
+        reset_s = self.first.memory_reset_s
+        if reset_s is not None and course.decisions - course.reset_at >= round(reset_s / self._period_s):
+            mine, course = fresh, replace(course, reset_at=course.decisions)
+        decided, mine = self.first.decide(observation, mine)
+        instead, theirs = self._fallback.decide(observation, theirs)
+        if course.reason != before.reason:
+            log.info(
+                "policy_changed",
+                drives=self._fallback.name if course.reason else self.first.name,
+                why=REASONS[course.reason] or "as usual",
+            )
+        return instead if course.reason else decided, _joined(course, mine, theirs)
+
+    def close(self) -> None:
+        """Close both."""
+        self.first.close()
+        self._fallback.close()
+
+
+def _joined(course: Course, mine: Memory, theirs: Memory) -> Memory:
+    return np.concatenate([course.pack(), mine.ravel(), theirs.ravel()])
+
+
+def first_of(policy: Policy) -> Policy:
+    """Return the policy without its fallback."""
+    return policy.first if isinstance(policy, WithFallback) else policy

@@ -1,0 +1,145 @@
+"""The fallback: which of two policies drives, and what each remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onboard.config.config import RatesSection
+from onboard.policy.fallback import AGAIN_S, BLIND_BINS, CAPACITY, FRONT, LOST_S, REASONS, Course, WithFallback, unpack
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
+from tests.rigs.devices.small_model import observation
+
+RATES = RatesSection()
+PERIOD_S = RATES.ticks_per_decision / RATES.control_hz
+AGAIN = round(AGAIN_S / PERIOD_S)
+FIRST, FALLBACK = 3, 5
+
+
+class Counting:
+    """Always chooses one action; its memory is the number of its decisions."""
+
+    def __init__(self, name: str, action: int, shape: tuple[int, ...], memory_reset_s: float | None = None) -> None:
+        self.name, self.memory_reset_s = name, memory_reset_s
+        self.action, self.shape, self.closed = action, shape, False
+
+    def initial_memory(self) -> Memory:
+        """Return zeros."""
+        return np.zeros(self.shape, np.float32)
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the action, and the memory one higher."""
+        assert memory.shape == self.shape
+        return Decision(self.action, np.zeros(28, np.float32)), memory + 1
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+def pair(memory_reset_s: float | None = None) -> WithFallback:
+    return WithFallback(Counting("first", FIRST, (2, 3), memory_reset_s), Counting("other", FALLBACK, (4,)), RATES)
+
+
+def seen(x_m: float = 0.0, y_m: float = 0.0, *, blind: int = 0, age_s: float | None = 0.5) -> Observation:
+    """Return what the robot senses at a place: `blind` bins of the front are blind, the last fix is `age_s` old."""
+    looked = np.ones(BINS, np.bool_)
+    looked[FRONT][:blind] = False
+    rest = observation()
+    fix = None if age_s is None else Motion(Pose(x_m, y_m, 0.0), rest.filtered.twist)
+    return replace(
+        rest,
+        scan=Scan(0, np.full(BINS, 4.0, np.float32), looked),
+        filtered=Motion(Pose(x_m, y_m, 0.0), rest.filtered.twist),
+        localization=fix,
+        localization_age_ns=None if age_s is None else round(age_s * NS_PER_S),
+    )
+
+
+def drive(policy: WithFallback, *course: Observation, memory: Memory | None = None) -> tuple[list[int], Memory]:
+    """Return the actions along a course, and the last memory."""
+    actions = []
+    memory = policy.initial_memory() if memory is None else memory
+    for one in course:
+        decision, memory = policy.decide(one, memory)
+        actions.append(decision.action)
+    return actions, memory
+
+
+#    observation                          which drives
+USUAL = [
+    (seen(), FIRST),
+    (seen(blind=BLIND_BINS), FIRST),
+    (seen(blind=BLIND_BINS + 1), FALLBACK),
+    (seen(age_s=LOST_S), FIRST),
+    (seen(age_s=LOST_S + 0.1), FALLBACK),
+    (seen(age_s=None), FALLBACK),
+]
+
+
+@pytest.mark.parametrize(("sensed", "action"), USUAL)
+def test_it_drives_while_the_robot_senses_too_little(sensed: Observation, action: int) -> None:
+    actions, _ = drive(pair(), seen(), sensed, seen())
+    assert actions == [FIRST, action, FIRST]
+
+
+def test_a_blind_rear_is_as_usual() -> None:
+    looked = np.zeros(BINS, np.bool_)
+    looked[FRONT] = True
+    actions, _ = drive(pair(), replace(seen(), scan=Scan(0, np.full(BINS, 4.0, np.float32), looked)))
+    assert actions == [FIRST]
+
+
+def test_it_drives_on_from_where_the_robot_came_back() -> None:
+    out = [seen(1.5 + 0.1 * number) for number in range(AGAIN)]
+    actions, memory = drive(pair(), seen(0.5), *out, seen(0.5), seen(40.0))
+    assert actions == [FIRST] * (AGAIN + 1) + [FALLBACK, FALLBACK]
+    assert REASONS[unpack(memory).reason] == "came back to a place"
+
+
+def test_one_decision_earlier_is_not_back() -> None:
+    out = [seen(1.5 + 0.1 * number) for number in range(AGAIN - 1)]
+    actions, _ = drive(pair(), seen(0.5), *out, seen(0.5), seen(40.0))
+    assert set(actions) == {FIRST}
+
+
+def test_standing_still_is_not_coming_back() -> None:
+    actions, _ = drive(pair(), *[seen(0.5)] * (3 * AGAIN))
+    assert set(actions) == {FIRST}
+
+
+def test_places_are_bounded_and_the_newest_stay() -> None:
+    _, memory = drive(pair(), *[seen(number + 0.5) for number in range(CAPACITY + 5)])
+    places = unpack(memory).places
+    assert len(places) == CAPACITY
+    assert places[[0, -1], 0].tolist() == [5.0, CAPACITY + 4.0]
+    assert memory.shape == pair().initial_memory().shape
+
+
+def test_both_remember_whoever_drives() -> None:
+    _, memory = drive(pair(), seen(), seen(age_s=None), seen())
+    assert memory[-10:].tolist() == [3.0] * 10
+
+
+def test_the_period_of_the_first_resets_its_memory_alone() -> None:
+    policy = pair(memory_reset_s=4 * PERIOD_S)
+    assert policy.memory_reset_s is None
+    _, memory = drive(policy, *[seen()] * 6)
+    assert (memory[-10:-4].tolist(), memory[-4:].tolist()) == ([2.0] * 6, [6.0] * 4)
+
+
+def test_a_course_survives_packing() -> None:
+    course = Course(7, 4, True, 3, np.asarray([[-2, 3, 6], [-1, 3, 7]], np.float32))
+    packed = unpack(course.pack())
+    assert (packed.decisions, packed.reset_at, packed.circling, packed.reason) == (7, 4, True, 3)
+    assert np.array_equal(packed.places, course.places)
+
+
+def test_its_name_says_both_and_it_closes_both() -> None:
+    policy = pair()
+    policy.close()
+    assert policy.name == "first+other"
+    assert policy.first.closed
