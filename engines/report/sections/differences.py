@@ -59,9 +59,9 @@ def paired_differences(found: Gathered) -> Part:
 
 
 def main_differences(found: Gathered) -> str:
-    """Return the model card's table: the policy minus baselines, and without colour images; "" without rows."""
+    """Return the model card's table: the policy minus baselines, with a fallback, and without colour; "" if none."""
     pairs = [*_beside(found, [(one.driver, one) for one in found.others if one.is_headline]), *_blind(found)]
-    pairs += _on_other_sets(found)
+    pairs += [*_on_other_sets(found), *_of_other_agents(found)]
     rows = [_row(one, other, pairs_of(one[1], other[1])) for one, other in pairs if one[1].is_driven_as(other[1])]
     return table(HEADINGS, rows) if rows else ""
 
@@ -141,6 +141,14 @@ def _on_other_sets(found: Gathered) -> Iterator[tuple[Named, Named]]:
     for one, other in itertools.product(ours, found.others):
         if one.sets == other.sets:
             yield (f"{OURS}, set `{', '.join(one.sets)}`,", one), (other.driver, other)
+
+
+def _of_other_agents(found: Gathered) -> Iterator[tuple[Named, Named]]:
+    """Yield the policy with another beside it, and each baseline, in the paper's condition on the same sets."""
+    plain = [one for one in found.others if one.condition == REFERENCE and one.is_plain]
+    for one, other in itertools.product(plain, plain):
+        if is_same_policy(one, found.headline) and not is_same_policy(other, one) and one.sets == other.sets:
+            yield (f"{one.driver}, set `{', '.join(one.sets)}`,", one), (other.driver, other)
 
 
 def _blind(found: Gathered) -> list[tuple[Named, Named]]:

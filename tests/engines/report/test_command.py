@@ -14,7 +14,7 @@ from engines.report import plots
 from engines.report.results.markdown import hours, summary_of_json, table
 from engines.report.results.result_files import gather
 from engines.report.sections.ablations import ablation_table, descriptions
-from engines.report.sections.differences import pairs_of
+from engines.report.sections.differences import main_differences, pairs_of
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.metrics import paired_rates, summarise
 from hil.evaluate.ways_picture import ARRIVED, GOAL, LOST
@@ -100,6 +100,18 @@ def test_policies_are_compared_on_the_same_episodes(folder):
         "seed1 minus reactive": "+25.0",
         "this policy without colour images minus with them †": "+8.3",
         "after minus before": "+25.0",
+    }
+
+
+def test_the_policy_with_a_fallback_is_compared_with_the_others(folder):
+    put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
+    put(folder / "others" / "beside.json", evaluated(1, policy="small+reactive"))
+    rows = [line.split(" | ") for line in main_differences(gather(folder)).splitlines() if "minus" in line]
+    found = {cells[0].removeprefix("| "): cells[2].split()[0] for cells in rows}
+    assert found == {
+        "this policy minus small+reactive": "-8.3",
+        "this policy minus reactive": "+16.7",
+        "small+reactive, set `unseen`, minus reactive": "+25.0",
     }
 
 
