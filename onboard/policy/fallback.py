@@ -4,7 +4,8 @@ Both decide from every observation, and each keeps its own memory, so a change b
 is told the action in force as its previous action, whoever chose it. The fallback drives
 
 * while there was no fix of a localisation for `LOST_S`,
-* while more than `BLIND_BINS` bearings of the front half are blind, as without one of the front cameras,
+* while more than `BLIND_BINS` bearings of the front half are blind, as without one of the front cameras, and `BLIND_S`
+  longer, since a remembered obstacle counts as seen,
 * and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the
   sequence: it goes in circles, or out of a dead end.
 
@@ -34,8 +35,9 @@ AGAIN_S = 30.0
 CAPACITY = 400
 """Capacity in places; the one that was left first is dropped first."""
 LOST_S = 10.0
-BLIND_BINS = 20
+BLIND_BINS = 10
 """Of 2 deg, in the front half. The default robot has none, and 27 or more without one of its front cameras."""
+BLIND_S = 10.0
 FRONT = slice(BINS // 4, BINS - BINS // 4)
 
 NO_FIX, BLIND, CIRCLES = "no fix of a localisation", "blind ahead", "came back to a place"
@@ -53,6 +55,7 @@ class Course:
 
     decisions: since the start of the sequence
     reset_at:  number of the decision before which the first policy's memory was last new
+    blind_at:  number of the last decision when too much was blind; 0: none
     circling:  whether the robot has come back to a place, in this sequence
     reason:    why the fallback drives: an index in `REASONS`
     places:    (k, 3) float32: cell (a, b) of a place, and the number of the last decision in it; the newest at the end
@@ -60,6 +63,7 @@ class Course:
 
     decisions: int = 0
     reset_at: int = 1
+    blind_at: int = 0
     circling: bool = False
     reason: int = 0
     places: Places = field(default_factory=lambda: EMPTY)
@@ -67,20 +71,20 @@ class Course:
     def pack(self) -> Memory:
         """Return (HEADER + 3 * CAPACITY,) float32."""
         memory = np.zeros(HEADER + 3 * CAPACITY, np.float32)
-        memory[:HEADER] = self.decisions, self.reset_at, self.circling, self.reason, len(self.places)
+        memory[:HEADER] = self.decisions, self.reset_at, self.blind_at, self.circling, self.reason, len(self.places)
         memory[HEADER : HEADER + self.places.size] = self.places.ravel()
         return memory
 
 
-HEADER = 5
+HEADER = 6
 COURSE = HEADER + 3 * CAPACITY
 
 
 def unpack(memory: Memory) -> Course:
     """Return what `Course.pack` packed."""
-    decisions, reset_at, circling, reason, count = (int(value) for value in memory[:HEADER])
+    decisions, reset_at, blind_at, circling, reason, count = (int(value) for value in memory[:HEADER])
     places = memory[HEADER : HEADER + 3 * count].reshape(count, 3)
-    return Course(decisions, reset_at, bool(circling), reason, places)
+    return Course(decisions, reset_at, blind_at, bool(circling), reason, places)
 
 
 def after(course: Course, observation: Observation, period_s: float) -> Course:
@@ -91,16 +95,16 @@ def after(course: Course, observation: Observation, period_s: float) -> Course:
     away_s = (now - course.places[here, 2]) * period_s
     places = np.concatenate([course.places[~here][-CAPACITY + 1 :], np.asarray([[a, b, now]], np.float32)])
     circling = course.circling or bool((away_s > AGAIN_S).any())
-    return Course(now, course.reset_at, circling, REASONS.index(_reason(observation, circling)), places)
+    blind_at = now if is_blind(observation.scan) else course.blind_at
+    blind = blind_at > 0 and (now - blind_at) * period_s <= BLIND_S
+    reason = NO_FIX if is_lost(observation) else BLIND if blind else CIRCLES if circling else ""
+    return Course(now, course.reset_at, blind_at, circling, REASONS.index(reason), places)
 
 
-def _reason(observation: Observation, circling: bool) -> str:
+def is_lost(observation: Observation) -> bool:
+    """Return whether there was no fix for `LOST_S`."""
     age_ns = observation.localization_age_ns
-    if age_ns is None or age_ns > LOST_S * NS_PER_S:
-        return NO_FIX
-    if is_blind(observation.scan):
-        return BLIND
-    return CIRCLES if circling else ""
+    return age_ns is None or age_ns > LOST_S * NS_PER_S
 
 
 def is_blind(scan: Scan) -> bool:

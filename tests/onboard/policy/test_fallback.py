@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from onboard.config.config import RatesSection
-from onboard.policy.fallback import AGAIN_S, BLIND_BINS, CAPACITY, FRONT, LOST_S, REASONS, Course, WithFallback, unpack
+from onboard.policy.fallback import (
+    AGAIN_S,
+    BLIND_BINS,
+    BLIND_S,
+    CAPACITY,
+    FRONT,
+    LOST_S,
+    REASONS,
+    Course,
+    WithFallback,
+    unpack,
+)
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 from tests.rigs.devices.small_model import observation
@@ -73,7 +84,6 @@ def drive(policy: WithFallback, *course: Observation, memory: Memory | None = No
 USUAL = [
     (seen(), FIRST),
     (seen(blind=BLIND_BINS), FIRST),
-    (seen(blind=BLIND_BINS + 1), FALLBACK),
     (seen(age_s=LOST_S), FIRST),
     (seen(age_s=LOST_S + 0.1), FALLBACK),
     (seen(age_s=None), FALLBACK),
@@ -84,6 +94,13 @@ USUAL = [
 def test_it_drives_while_the_robot_senses_too_little(sensed: Observation, action: int) -> None:
     actions, _ = drive(pair(), seen(), sensed, seen())
     assert actions == [FIRST, action, FIRST]
+
+
+def test_a_camera_is_lost_until_all_have_looked_for_a_while() -> None:
+    """A remembered obstacle counts as seen, so that few bins are blind now and then."""
+    again = round(BLIND_S / PERIOD_S)
+    actions, _ = drive(pair(), seen(), seen(blind=BLIND_BINS + 1), *[seen()] * again, seen(), seen())
+    assert actions == [FIRST, *[FALLBACK] * (again + 1), FIRST, FIRST]
 
 
 def test_a_blind_rear_is_as_usual() -> None:
@@ -132,9 +149,9 @@ def test_the_period_of_the_first_resets_its_memory_alone() -> None:
 
 
 def test_a_course_survives_packing() -> None:
-    course = Course(7, 4, True, 3, np.asarray([[-2, 3, 6], [-1, 3, 7]], np.float32))
+    course = Course(7, 4, 5, True, 3, np.asarray([[-2, 3, 6], [-1, 3, 7]], np.float32))
     packed = unpack(course.pack())
-    assert (packed.decisions, packed.reset_at, packed.circling, packed.reason) == (7, 4, True, 3)
+    assert (packed.decisions, packed.reset_at, packed.blind_at, packed.circling, packed.reason) == (7, 4, 5, True, 3)
     assert np.array_equal(packed.places, course.places)
 
 
