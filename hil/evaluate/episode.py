@@ -14,7 +14,7 @@ from hil.drive.episodes import EpisodeSet, straight_m
 from hil.drive.fast.drive import drive_fast
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
-from hil.evaluate.baselines.registry import POLICIES, check_policy, check_rates, make_policy, resolved
+from hil.evaluate.baselines.registry import POLICIES, check_looks, check_policy, check_rates, make_policy, resolved
 from hil.evaluate.campaign import Driven, Job, noise_seed
 from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set, rearranged
 from hil.evaluate.metrics import door_of
@@ -142,6 +142,8 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
         raise InputError(f"--condition {name}: with --runtime the limits cannot be left out")
     if robot is not None:
         check_rates(run.policy, robot.config)
+        if run.scan == "fused":
+            check_looks(run.policy, robot.config, robot.mounts)
         try:
             condition.check(robot.mounts, robot.config)
         except InputError as error:

@@ -16,7 +16,7 @@ import structlog
 
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
-from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
+from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
@@ -92,7 +92,8 @@ def _check_wire(config: Config) -> None:
 
 def _check_mounts(config: Config) -> None:
     mounts = load_mounts(config.robot.mounts)
-    build_rigs(config, mounts)
+    rig, _ = build_rigs(config, mounts)
+    check_fallback(config, rig.looks)
     _check_sources(mounts, config.cameras)
     for name in mounts.depth:
         if config.cameras.source_of(name) == "dds":
@@ -153,14 +154,14 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
         check_cameras(mounts, config.cameras)
-        notifier.send(f"STATUS=preparing {config.policy.model}")
+        notifier.send(f"STATUS=preparing {config.policy.name}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         for name, text in in_effect(config).items():
             log.info("in_effect", **{name: text})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
-        log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
+        log.info("preparing", policy=config.policy.name, note="the first time on a machine, kernels are compiled")
         inference.begin()
         for rig in filter(None, rigs):
             warm_kernels(rig)

@@ -7,17 +7,22 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.policy.dwa.policy import ReactivePolicy
-from onboard.policy.fallback import WithFallback
+from onboard.policy.fallback import BLIND_BINS, WithFallback, blind_bins
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
 from onboard.values.errors import ConfigError
 from onboard.values.interfaces import Policy
+from onboard.values.messages import BINS
 
 REACTIVE = "reactive"
+BIN_DEG = 360 // BINS
 
 
 def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
@@ -40,6 +45,19 @@ def beside_fallback(network: Policy, config: Config, plant: Plant) -> Policy:
 
 def _reactive(config: Config, plant: Plant) -> ReactivePolicy:
     return ReactivePolicy(plant, config.robot, config.rates, config.goal)
+
+
+def check_fallback(config: Config, looks: npt.NDArray[np.bool_]) -> None:
+    """Raise ConfigError if so much of the front is blind that the fallback would always drive.
+
+    looks: (180,) bool, bins that the cameras of the policy's scan cover
+    """
+    policy, blind = config.policy, blind_bins(looks)
+    if policy.name != policy.model and not config.scan.topic and blind > BLIND_BINS:
+        raise ConfigError(
+            f"policy.fallback: the cameras leave {BIN_DEG * blind} of the front 180 deg blind, more than "
+            f"{BIN_DEG * BLIND_BINS}: {policy.fallback} would always drive"
+        )
 
 
 def require_engine(config: Config) -> None:

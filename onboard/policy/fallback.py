@@ -1,13 +1,13 @@
 """A policy with another beside it: the fallback drives where the first gets nowhere, or senses less than usual.
 
-Both decide from every observation, and each keeps its own memory, so a change between them needs no preparation. Each
-is told the action in force as its previous action, whoever chose it. The fallback drives
+Both decide from every observation, and each keeps its own memory. Each is told the action in force as its previous
+action, whoever chose it. The fallback drives
 
-* while there was no fix of a localisation for `LOST_S`,
+* while there is no fix of a localisation (`odometry.localization_max_age_s`),
 * while more than `BLIND_BINS` bearings of the front half are blind, as without one of the front cameras, and `BLIND_S`
   longer, since a remembered obstacle counts as seen,
 * and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the
-  sequence: it goes in circles, or out of a dead end.
+  sequence: it goes in circles, or out of a dead end. A recovery begins a new sequence, as for every policy's memory.
 
 `onboard-s` was trained with fixes and all cameras (docs/evaluation.md).
 """
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import structlog
 
 from onboard.config.config import RatesSection
-from onboard.values.clock import NS_PER_S
+from onboard.values.errors import EngineError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import BINS, Decision, Memory, Observation, Scan
 
@@ -34,7 +34,6 @@ AGAIN_S = 30.0
 """Of 15, 22, 30 and 40 s, chosen on the open sets `hard` and `habitat` (docs/results/onboard-s/README.md)."""
 CAPACITY = 400
 """Capacity in places; the one that was left first is dropped first."""
-LOST_S = 10.0
 BLIND_BINS = 10
 """Of 2 deg, in the front half. The default robot has none, and 27 or more without one of its front cameras."""
 BLIND_S = 10.0
@@ -97,19 +96,18 @@ def after(course: Course, observation: Observation, period_s: float) -> Course:
     circling = course.circling or bool((away_s > AGAIN_S).any())
     blind_at = now if is_blind(observation.scan) else course.blind_at
     blind = blind_at > 0 and (now - blind_at) * period_s <= BLIND_S
-    reason = NO_FIX if is_lost(observation) else BLIND if blind else CIRCLES if circling else ""
+    reason = NO_FIX if observation.localization is None else BLIND if blind else CIRCLES if circling else ""
     return Course(now, course.reset_at, blind_at, circling, REASONS.index(reason), places)
-
-
-def is_lost(observation: Observation) -> bool:
-    """Return whether there was no fix for `LOST_S`."""
-    age_ns = observation.localization_age_ns
-    return age_ns is None or age_ns > LOST_S * NS_PER_S
 
 
 def is_blind(scan: Scan) -> bool:
     """Return whether more of the front half is blind than gaps between working cameras."""
-    return int(np.count_nonzero(~scan.seen[FRONT])) > BLIND_BINS
+    return blind_bins(scan.seen) > BLIND_BINS
+
+
+def blind_bins(seen: npt.NDArray[np.bool_]) -> int:
+    """Return the number of bins of the front half that are not seen. seen: (180,) bool."""
+    return int(np.count_nonzero(~seen[FRONT]))
 
 
 class WithFallback:
@@ -123,6 +121,8 @@ class WithFallback:
     def __init__(self, first: Policy, fallback: Policy, rates: RatesSection) -> None:
         self.name = f"{first.name}+{fallback.name}"
         self.first, self._fallback = first, fallback
+        self._size = self.initial_memory().size
+        self._told = 0  # index in `REASONS`, for the log alone
         self._period_s = rates.ticks_per_decision / rates.control_hz
 
     def initial_memory(self) -> Memory:
@@ -131,8 +131,9 @@ class WithFallback:
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the decision of the policy whose turn it is, and the new memories. Raises EngineError."""
-        before = unpack(memory)
-        course = after(before, observation, self._period_s)
+        if memory.shape != (self._size,):
+            raise EngineError(f"{self.name}: memory has shape {memory.shape}, not ({self._size},)")
+        course = after(unpack(memory), observation, self._period_s)
         fresh = self.first.initial_memory()
         mine, theirs = memory[COURSE : COURSE + fresh.size].reshape(fresh.shape), memory[COURSE + fresh.size :]
         reset_s = self.first.memory_reset_s
@@ -140,7 +141,8 @@ class WithFallback:
             mine, course = fresh, replace(course, reset_at=course.decisions)
         decided, mine = self.first.decide(observation, mine)
         instead, theirs = self._fallback.decide(observation, theirs)
-        if course.reason != before.reason:
+        if course.reason != self._told and observation.stamp_ns > 0:  # 0: the observation that warms a policy
+            self._told = course.reason
             log.info(
                 "policy_changed",
                 drives=self._fallback.name if course.reason else self.first.name,

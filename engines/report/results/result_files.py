@@ -32,6 +32,7 @@ from engines.report.results.training_history import ROWS, training_of
 from hil.evaluate.evaluation import STATED
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
+from onboard.config.pretrained import with_fallback
 from onboard.values.errors import InputError
 
 EVALUATE, SEEDS, VALIDATION, FINE, OTHERS = "evaluate", "seeds", "validation", "finetune", "others"
@@ -106,6 +107,11 @@ class Evaluated:
     def driver(self) -> str:
         """Return the name of the policy that drove, without folder."""
         return Path(str(self.configuration.get("policy", self.name))).name
+
+    @property
+    def fallback(self) -> str:
+        """Return the policy's fallback, "none" without one."""
+        return with_fallback(self.driver)[1]
 
     @property
     def is_plain(self) -> bool:
@@ -204,6 +210,11 @@ def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
                 raise InputError(
                     f"{one.file}: is of another {name} than {stating[0].file}: {EVALUATE}/ is of one policy"
                 )
+    for one in evaluations[1:]:
+        if one.fallback != evaluations[0].fallback:
+            raise InputError(
+                f"{one.file}: has another fallback than {evaluations[0].file}: {EVALUATE}/ is of one policy"
+            )
 
 
 def _require_same_rules(evaluations: tuple[Evaluated, ...]) -> None:

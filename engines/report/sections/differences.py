@@ -93,9 +93,13 @@ def code_mark(one: Evaluated, other: Evaluated) -> str:
 
 
 def is_same_policy(one: Evaluated, other: Evaluated | None) -> bool:
+    """Return whether both have the same model, by its digests, and the same fallback."""
+    return other is not None and is_same_model(one, other) and one.fallback == other.fallback
+
+
+def is_same_model(one: Evaluated, other: Evaluated) -> bool:
     """Return whether both have the same model, by its digests."""
-    names = ("model", "manifest")
-    return other is not None and all(one.configuration.get(name) == other.configuration.get(name) for name in names)
+    return all(one.configuration.get(name) == other.configuration.get(name) for name in ("model", "manifest"))
 
 
 Named = tuple[str, Evaluated]
@@ -146,8 +150,9 @@ def _on_other_sets(found: Gathered) -> Iterator[tuple[Named, Named]]:
 def _of_other_agents(found: Gathered) -> Iterator[tuple[Named, Named]]:
     """Yield the policy with another beside it, and each baseline, in the paper's condition on the same sets."""
     plain = [one for one in found.others if one.condition == REFERENCE and one.is_plain]
-    for one, other in itertools.product(plain, plain):
-        if is_same_policy(one, found.headline) and not is_same_policy(other, one) and one.sets == other.sets:
+    ours = [one for one in plain if found.headline is not None and is_same_model(one, found.headline)]
+    for one, other in itertools.product(ours, plain):
+        if not is_same_policy(other, one) and one.sets == other.sets:
             yield (f"{one.driver}, set `{', '.join(one.sets)}`,", one), (other.driver, other)
 
 

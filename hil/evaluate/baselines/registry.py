@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode
-from onboard.assembly.policies import beside_fallback, check_timing
+from onboard.assembly.policies import beside_fallback, check_fallback, check_timing
+from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
+from onboard.config.mounts import Mounts
 from onboard.config.pretrained import MODEL_SUFFIX, pretrained, pretrained_names, with_fallback
 from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
@@ -64,6 +66,12 @@ def check_rates(name: str, config: Config) -> None:
     manifest = load_manifest(model_of(name))
     if manifest.contract_version == OWN_VERSION:
         check_timing(config.model_copy(update={"policy": config.policy.driven_by(name)}), manifest)
+
+
+def check_looks(name: str, config: Config, mounts: Mounts) -> None:
+    """Raise ConfigError if the cameras see so little that a policy's fallback would always drive."""
+    rig, _ = build_rigs(config, mounts)
+    check_fallback(config.model_copy(update={"policy": config.policy.driven_by(name)}), rig.looks)
 
 
 def model_of(name: str) -> Path:

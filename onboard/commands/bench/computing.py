@@ -149,7 +149,7 @@ def decisions(config: Config) -> Iterator[Row]:
             loaded = [_after_a_rest(decide) for _ in range(DECISIONS)]
     finally:
         policy.close()
-    budget_ms, note = config.rates.budget_ms, f"{config.policy.model}, images of {len(views)} cameras to an action"
+    budget_ms, note = config.rates.budget_ms, f"{config.policy.name}, images of {len(views)} cameras to an action"
     yield from quantiles("decision", times, None, note, budget_ms)
     yield from quantiles("decision, a core busy", loaded, times, "peer: without the busy process", budget_ms)
 

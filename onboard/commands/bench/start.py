@@ -35,7 +35,7 @@ def starts(config: Config) -> Iterator[Row]:
         file.write_text(as_toml(without_devices(config, Path(folder)), ""), encoding="utf-8")
         first_s, _ = _start(file)
         second_s, peak_mb = _start(file)
-    note = f"{config.policy.model}, no devices"
+    note = f"{config.policy.name}, no devices"
     yield row("start to READY, first", first_s, "s", note=f"{note}; compiles kernels if they never were")
     yield row("start to READY", second_s, "s", first_s, f"{note}; peer: the first start")
     yield row("memory", peak_mb, "MB", note=f"{note}; largest up to READY")

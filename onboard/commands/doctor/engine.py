@@ -71,6 +71,7 @@ def policy(config: Config, *, driving: bool) -> Finding:
     except OnboardError as error:
         return red("policy", str(error), COPY_AGAIN, model=config.policy.model)
     named = f"{manifest.policy}, sha256 {manifest.sha256[:DIGITS]} as its manifest says"
+    named += "" if config.policy.fallback == "none" else f"; {config.policy.fallback} as its fallback"
     values = {"model": str(model), "sha256": manifest.sha256, "engine": config.policy.engine}
     rates = config.rates
     problem = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)

@@ -115,6 +115,12 @@ def test_the_policy_with_a_fallback_is_compared_with_the_others(folder):
     }
 
 
+def test_one_folder_is_of_one_fallback(folder):
+    put(folder / "evaluate" / "beside.json", evaluated(1, policy="small+reactive"))
+    with pytest.raises(InputError, match=r"has another fallback than .*: evaluate/ is of one policy"):
+        gather(folder)
+
+
 @pytest.mark.parametrize(
     "other",
     [{"sets": SETS[:1]}, {"condition_values": {"drift_scale": 2.0}}, {"loop": "runtime"}, {"robot": "s"}, {"seed": 2},

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from onboard.assembly.assembly import check_files
 from onboard.assembly.robot import check_reach
-from onboard.config.config import DEFAULT_ROBOT, Config, ZonesSection
+from onboard.config.config import DEFAULT_ROBOT, Config, PolicySection, ScanSection, ZonesSection
 from onboard.config.plant_model import load_plant
 from onboard.perception import cliff, obstacle_memory
 from onboard.safety import keepout_zones
@@ -48,6 +49,18 @@ def test_a_robot_must_stop_within_what_it_knows(robot: Config, words: str | None
     with pytest.raises(ConfigError, match=words) as caught:
         check_reach(robot, PLANT)
     assert str(caught.value).startswith(f"limits.v_max_mps {robot.limits.v_max_mps:g}: stopping takes ")
+
+
+@pytest.mark.parametrize(("cameras", "blind_deg"), [(("front", "rear"), 108), (("front", "front_left", "rear"), 54)])
+def test_a_fallback_beside_few_cameras_is_refused(cameras: tuple[str, ...], blind_deg: int) -> None:
+    section = PolicySection(model="onboard-s", fallback="reactive")
+    few = Config(policy=section, scan=ScanSection(cameras=list(cameras)))
+    said = f"^policy.fallback: the cameras leave {blind_deg} of the front 180 deg blind, more than 20: reactive would "
+    with pytest.raises(ConfigError, match=said):
+        check_files(few)
+    check_files(few.model_copy(update={"policy": section.model_copy(update={"fallback": "none"})}))
+    check_files(Config(policy=section, scan=ScanSection(cameras=["front_left", "front", "front_right"])))
+    check_files(Config(policy=section, scan=ScanSection(topic="lidar"), limits_scan=ScanSection()))
 
 
 def test_the_speed_that_is_named_is_taken() -> None:

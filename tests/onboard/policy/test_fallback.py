@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import structlog
 
 from onboard.config.config import RatesSection
 from onboard.policy.fallback import (
@@ -14,13 +15,14 @@ from onboard.policy.fallback import (
     BLIND_S,
     CAPACITY,
     FRONT,
-    LOST_S,
     REASONS,
     Course,
     WithFallback,
     unpack,
 )
+from onboard.policy.inference import blank_observation
 from onboard.values.clock import NS_PER_S
+from onboard.values.errors import EngineError
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 from tests.rigs.devices.small_model import observation
 
@@ -59,7 +61,7 @@ def seen(x_m: float = 0.0, y_m: float = 0.0, *, blind: int = 0, age_s: float | N
     """Return what the robot senses at a place: `blind` bins of the front are blind, the last fix is `age_s` old."""
     looked = np.ones(BINS, np.bool_)
     looked[FRONT][:blind] = False
-    rest = observation()
+    rest = replace(observation(), stamp_ns=NS_PER_S)
     fix = None if age_s is None else Motion(Pose(x_m, y_m, 0.0), rest.filtered.twist)
     return replace(
         rest,
@@ -84,8 +86,6 @@ def drive(policy: WithFallback, *course: Observation, memory: Memory | None = No
 USUAL = [
     (seen(), FIRST),
     (seen(blind=BLIND_BINS), FIRST),
-    (seen(age_s=LOST_S), FIRST),
-    (seen(age_s=LOST_S + 0.1), FALLBACK),
     (seen(age_s=None), FALLBACK),
 ]
 
@@ -146,6 +146,25 @@ def test_the_period_of_the_first_resets_its_memory_alone() -> None:
     assert policy.memory_reset_s is None
     _, memory = drive(policy, *[seen()] * 6)
     assert (memory[-10:-4].tolist(), memory[-4:].tolist()) == ([2.0] * 6, [6.0] * 4)
+
+
+def test_the_log_says_who_drives_at_each_change_and_not_at_the_warm_up() -> None:
+    policy = pair()
+    with structlog.testing.capture_logs() as said:
+        policy.decide(blank_observation(), policy.initial_memory())
+        drive(policy, seen(), seen(age_s=None), seen(age_s=None), seen())
+        drive(policy, seen(age_s=None))
+    told = [(line["event"], line["drives"], line["why"]) for line in said]
+    lost = ("policy_changed", "other", "no fix of a localisation")
+    assert told == [lost, ("policy_changed", "first", "as usual"), lost]
+
+
+@pytest.mark.parametrize("size", [-1, 1])
+def test_a_memory_of_another_policy_is_refused(size: int) -> None:
+    policy = pair()
+    memory = np.zeros(policy.initial_memory().size + size, np.float32)
+    with pytest.raises(EngineError, match=r"^first\+other: memory has shape "):
+        policy.decide(seen(), memory)
 
 
 def test_a_course_survives_packing() -> None:
