@@ -14,7 +14,7 @@ import jinja2
 from engines.report.results.checks import shaped
 from engines.report.results.markdown import hours, table
 from engines.report.results.result_files import Gathered
-from engines.report.sections.differences import main_differences
+from engines.report.sections.differences import is_same_model, main_differences
 from engines.report.sections.evaluations import HEADINGS, main_rows
 from engines.report.sections.realtime import require_demos_of
 from engines.report.sections.robustness import weak_conditions
@@ -97,6 +97,7 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
         inputs=table(("input", "shape", "meaning"), _inputs(manifest), words=3),
         results=table(HEADINGS, main_rows(found), words=2) if found.headline else "",
         differences=main_differences(found),
+        beside=_beside(found),
         weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
         steps=[(recipe_of(step), Path(str(step.get("init") or "")).name, step) for step in steps],
         taught=any(one.get("batched", {}).get("teacher", {}).get("weight", 0.0) for one in told),
@@ -129,6 +130,13 @@ def _inputs(manifest: ModelManifest) -> list[list[str]]:
         return [_input(one.name, one.shape, _meaning(one.name)) for one in manifest.inputs]
     rows = [_input(one.name, one.shape, "; ".join(map(_told, parts_of(one)))) for one in manifest.feeds]
     return rows + [_input(one.input, one.shape, _meaning(one.input)) for one in manifest.memory]
+
+
+def _beside(found: Gathered) -> str:
+    """Return the name of the policy with a fallback, if its results are among the others; else ""."""
+    beside = [one for one in found.others if one.fallback != "none"]
+    own = found.evaluations[:1]
+    return next((one.driver for one in beside if own and is_same_model(one, own[0])), "")
 
 
 def _input(name: str, shape: Iterable[int], meaning: str) -> list[str]:

@@ -71,7 +71,7 @@ class NamedSet:
 
     draw:   name of the rule in `episodes.DRAWS`
     part:   half of the drawn episodes that the files hold; None for all
-    sealed: driven once, for a release
+    sealed: driven for a release alone
     digest: of the files of a benchmark; "" for other sets
     """
 
@@ -154,7 +154,7 @@ SETS: dict[str, NamedSet] = {
 }
 """`unseen` judges a policy in buildings outside the training; at least a third of its episodes are detours.
 `validation` chooses between checkpoints: training buildings, other furniture. `habitat` and `hard` are the benchmark;
-their sealed halves are driven once, for a release. No drive had a part in drawing any set."""
+their sealed halves are driven for a release alone. No drive had a part in drawing any set."""
 
 
 def make(name: str) -> None:

@@ -177,7 +177,9 @@ def _check_benchmark(set_name: str, places: Sequence[str], release: bool) -> Non
     """Raise InputError if a set is sealed, a benchmark's files changed, or a place is no map of the benchmark."""
     chosen = SETS[set_name]
     if chosen.sealed and not release:
-        raise InputError(f"--set {set_name}: sealed: driven once, with --release, and docs/evaluation.md says when")
+        raise InputError(
+            f"--set {set_name}: sealed: driven for a release alone, with --release; docs/evaluation.md says when"
+        )
     chosen.check(set_name)
     strangers = [place for place in places if chosen.digest and place not in chosen.maps]
     if strangers:

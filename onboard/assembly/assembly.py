@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ def _check_wire(config: Config) -> None:
 def _check_mounts(config: Config) -> None:
     mounts = load_mounts(config.robot.mounts)
     rig, _ = build_rigs(config, mounts)
-    check_fallback(config, rig.looks)
+    running = {name: view for name, view in rig.views.items() if config.cameras.source_of(name) != "none"}
+    check_fallback(config, replace(rig, views=running).looks)
     _check_sources(mounts, config.cameras)
     for name in mounts.depth:
         if config.cameras.source_of(name) == "dds":

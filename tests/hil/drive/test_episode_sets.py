@@ -127,7 +127,7 @@ def test_a_benchmark_drawn_anew_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_sealed_half_is_driven_for_a_release_only() -> None:
-    with pytest.raises(InputError, match="--set hard-sealed: sealed: driven once, with --release"):
+    with pytest.raises(InputError, match="--set hard-sealed: sealed: driven for a release alone, with --release"):
         find_sets([], None, 1, BODY, "hard-sealed")
     assert len(find_sets([], None, 1, BODY, "hard-sealed", release=True)) == len(TEST)
 

@@ -9,7 +9,7 @@ import pytest
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.robot import check_reach
-from onboard.config.config import DEFAULT_ROBOT, Config, PolicySection, ScanSection, ZonesSection
+from onboard.config.config import DEFAULT_ROBOT, CamerasSection, Config, PolicySection, ScanSection, ZonesSection
 from onboard.config.plant_model import load_plant
 from onboard.perception import cliff, obstacle_memory
 from onboard.safety import keepout_zones
@@ -60,6 +60,8 @@ def test_a_fallback_beside_few_cameras_is_refused(cameras: tuple[str, ...], blin
         check_files(few)
     check_files(few.model_copy(update={"policy": section.model_copy(update={"fallback": "none"})}))
     check_files(Config(policy=section, scan=ScanSection(cameras=["front_left", "front", "front_right"])))
+    with pytest.raises(ConfigError, match="leave 180 of the front"):
+        check_files(Config(policy=section, cameras=CamerasSection(source="none", color="none")))
     check_files(Config(policy=section, scan=ScanSection(topic="lidar"), limits_scan=ScanSection()))
 
 
