@@ -22,7 +22,7 @@ from hil.evaluate.episode_selection import Source, find_sets, load_set
 from hil.evaluate.ways_picture import ARRIVED, FONT_PX, PAD_PX, Way, save_png, save_ways
 from hil.jobs.code_digest import file_digest
 from hil.jobs.work import in_this_process
-from onboard.config.pretrained import is_name, with_fallback
+from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.policy.contract import ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
 
@@ -94,7 +94,7 @@ def require_drives_of(headline: Evaluated | None, driver: Mapping[str, Any], whe
     else:  # the name of a file is not the name of its policy
         named = [str(one) for one in (name, driver["policy"]) if one is not None and is_name(str(one))]
         alike = len({*named}) < 2
-    if not alike or with_fallback(str(driver["policy"]))[1] != headline.fallback:
+    if not alike or model_and_fallback(str(driver["policy"]))[1] != headline.fallback:
         of_ours = _named(headline.driver, ours.get("model"))
         raise InputError(f"{where}: by {_named(driver['policy'], driver.get('model'))}, the report is about {of_ours}")
 

@@ -22,7 +22,7 @@ from onboard.commands.mounts import placed_camera, read_joints
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
 from onboard.config.plant_model import Plant
-from onboard.config.pretrained import is_name, pretrained_names, with_fallback
+from onboard.config.pretrained import is_name, model_and_fallback, pretrained_names
 from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
 from onboard.config.toml_text import template
 from onboard.values.errors import InputError, OnboardError
@@ -244,7 +244,7 @@ def _stated(given: Mapping[str, Any], topics: Sequence[str], others: Sequence[st
         stated["robot"] |= _footprint(given["footprint"])
     keys = {KEYS[name]: value for name, value in given.items() if name in KEYS and value is not None}
     if (policy := keys.pop("policy.model", None)) is not None:
-        model, fallback = with_fallback(str(policy))
+        model, fallback = model_and_fallback(str(policy))
         keys["policy.model"] = model if is_name(model) else os.path.relpath(model, folder)
         keys |= {} if fallback == "none" else {"policy.fallback": fallback}
     if topics:

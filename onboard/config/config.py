@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from onboard.config.footprint import Corners, Footprint, polygon
-from onboard.config.pretrained import is_name, with_fallback
+from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 
@@ -253,7 +253,7 @@ class PolicySection(Section):
     @classmethod
     def _alone(cls, model: str) -> str:
         """Refuse the name that the commands take."""
-        first, fallback = with_fallback(model)
+        first, fallback = model_and_fallback(model)
         if fallback != "none":
             raise ValueError(f'state model = "{first}" and fallback = "{fallback}"')
         return model
@@ -265,7 +265,7 @@ class PolicySection(Section):
 
     def driven_by(self, policy: str) -> PolicySection:
         """Return the section for another policy, given as `name` returns it."""
-        model, fallback = with_fallback(policy)
+        model, fallback = model_and_fallback(policy)
         return self.model_copy(update={"model": model, "fallback": fallback})
 
 

@@ -28,7 +28,7 @@ def is_name(model: str) -> bool:
     return Path(model).name == model and Path(model).suffix == ""
 
 
-def with_fallback(policy: str) -> tuple[str, str]:
+def model_and_fallback(policy: str) -> tuple[str, str]:
     """Return model and fallback of a policy as a command takes it: "onboard-s+reactive", or without a fallback."""
     model = policy.removesuffix("+reactive")
     return (policy, "none") if model in ("", "reactive", policy) else (model, "reactive")

@@ -39,24 +39,19 @@ BLIND_BINS = 10
 BLIND_S = 10.0
 FRONT = slice(BINS // 4, BINS - BINS // 4)
 
-NO_FIX, BLIND, CIRCLES = "no fix of a localisation", "blind ahead", "came back to a place"
-REASONS = ("", NO_FIX, BLIND, CIRCLES)
-"""Why the fallback drives; the first: it does not."""
-
 EMPTY: Places = np.empty((0, 3), np.float32)
 
 log = structlog.get_logger("policy")
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Trail:
     """What the change between the policies goes by, between two decisions.
 
     decisions: since the start of the sequence
     reset_at:  number of the decision before which the first policy's memory was last new
     blind_at:  number of the last decision when too much was blind; 0: none
     circling:  whether the robot has come back to a place, in this sequence
-    reason:    why the fallback drives: an index in `REASONS`
     places:    (k, 3) float32: cell (a, b) of a place, and the number of the last decision in it; the newest at the end
     """
 
@@ -64,40 +59,46 @@ class Course:
     reset_at: int = 1
     blind_at: int = 0
     circling: bool = False
-    reason: int = 0
     places: Places = field(default_factory=lambda: EMPTY)
 
     def pack(self) -> Memory:
         """Return (HEADER + 3 * CAPACITY,) float32."""
         memory = np.zeros(HEADER + 3 * CAPACITY, np.float32)
-        memory[:HEADER] = self.decisions, self.reset_at, self.blind_at, self.circling, self.reason, len(self.places)
+        memory[:HEADER] = self.decisions, self.reset_at, self.blind_at, self.circling, len(self.places)
         memory[HEADER : HEADER + self.places.size] = self.places.ravel()
         return memory
 
 
-HEADER = 6
-COURSE = HEADER + 3 * CAPACITY
+HEADER = 5
+TRAIL = HEADER + 3 * CAPACITY
 
 
-def unpack(memory: Memory) -> Course:
-    """Return what `Course.pack` packed."""
-    decisions, reset_at, blind_at, circling, reason, count = (int(value) for value in memory[:HEADER])
+def unpack(memory: Memory) -> Trail:
+    """Return what `Trail.pack` packed."""
+    decisions, reset_at, blind_at, circling, count = (int(value) for value in memory[:HEADER])
     places = memory[HEADER : HEADER + 3 * count].reshape(count, 3)
-    return Course(decisions, reset_at, blind_at, bool(circling), reason, places)
+    return Trail(decisions, reset_at, blind_at, bool(circling), places)
 
 
-def after(course: Course, observation: Observation, period_s: float) -> Course:
-    """Return the course after one more decision."""
-    now, pose = course.decisions + 1, observation.filtered.pose
+def after(trail: Trail, observation: Observation, period_s: float) -> Trail:
+    """Return the trail after one more decision."""
+    now, pose = trail.decisions + 1, observation.filtered.pose
     a, b = math.floor(pose.x_m / PLACE_M), math.floor(pose.y_m / PLACE_M)
-    here = (course.places[:, 0] == a) & (course.places[:, 1] == b)
-    away_s = (now - course.places[here, 2]) * period_s
-    places = np.concatenate([course.places[~here][-CAPACITY + 1 :], np.asarray([[a, b, now]], np.float32)])
-    circling = course.circling or bool((away_s > AGAIN_S).any())
-    blind_at = now if is_blind(observation.scan) else course.blind_at
-    blind = blind_at > 0 and (now - blind_at) * period_s <= BLIND_S
-    reason = NO_FIX if observation.localization is None else BLIND if blind else CIRCLES if circling else ""
-    return Course(now, course.reset_at, blind_at, circling, REASONS.index(reason), places)
+    here = (trail.places[:, 0] == a) & (trail.places[:, 1] == b)
+    away_s = (now - trail.places[here, 2]) * period_s
+    places = np.concatenate([trail.places[~here][-CAPACITY + 1 :], np.asarray([[a, b, now]], np.float32)])
+    circling = trail.circling or bool((away_s > AGAIN_S).any())
+    blind_at = now if is_blind(observation.scan) else trail.blind_at
+    return Trail(now, trail.reset_at, blind_at, circling, places)
+
+
+def reason(trail: Trail, observation: Observation, period_s: float) -> str:
+    """Return why the fallback drives after this observation, or ""."""
+    if observation.localization is None:
+        return "no fix of a localisation"
+    if trail.blind_at > 0 and (trail.decisions - trail.blind_at) * period_s <= BLIND_S:
+        return "blind ahead"
+    return "came back to a place" if trail.circling else ""
 
 
 def is_blind(scan: Scan) -> bool:
@@ -122,33 +123,31 @@ class WithFallback:
         self.name = f"{first.name}+{fallback.name}"
         self.first, self._fallback = first, fallback
         self._size = self.initial_memory().size
-        self._told = 0  # index in `REASONS`, for the log alone
+        self._told = ""  # the last reason in the log
         self._period_s = rates.ticks_per_decision / rates.control_hz
 
     def initial_memory(self) -> Memory:
-        """Return the three memories in a row: the course, the first policy's and the fallback's."""
-        return _joined(Course(), self.first.initial_memory(), self._fallback.initial_memory())
+        """Return the three memories in a row: the trail, the first policy's and the fallback's."""
+        return _joined(Trail(), self.first.initial_memory(), self._fallback.initial_memory())
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the decision of the policy whose turn it is, and the new memories. Raises EngineError."""
         if memory.shape != (self._size,):
             raise EngineError(f"{self.name}: memory has shape {memory.shape}, not ({self._size},)")
-        course = after(unpack(memory), observation, self._period_s)
+        trail = after(unpack(memory), observation, self._period_s)
         fresh = self.first.initial_memory()
-        mine, theirs = memory[COURSE : COURSE + fresh.size].reshape(fresh.shape), memory[COURSE + fresh.size :]
+        mine, theirs = memory[TRAIL : TRAIL + fresh.size].reshape(fresh.shape), memory[TRAIL + fresh.size :]
         reset_s = self.first.memory_reset_s
-        if reset_s is not None and course.decisions - course.reset_at >= round(reset_s / self._period_s):
-            mine, course = fresh, replace(course, reset_at=course.decisions)
+        if reset_s is not None and trail.decisions - trail.reset_at >= round(reset_s / self._period_s):
+            mine, trail = fresh, replace(trail, reset_at=trail.decisions)
         decided, mine = self.first.decide(observation, mine)
         instead, theirs = self._fallback.decide(observation, theirs)
-        if course.reason != self._told and observation.stamp_ns > 0:  # 0: the observation that warms a policy
-            self._told = course.reason
-            log.info(
-                "policy_changed",
-                drives=self._fallback.name if course.reason else self.first.name,
-                why=REASONS[course.reason] or "as usual",
-            )
-        return instead if course.reason else decided, _joined(course, mine, theirs)
+        why = reason(trail, observation, self._period_s)
+        if why != self._told and observation.stamp_ns > 0:  # 0: the observation that warms a policy
+            self._told = why
+            drives = self._fallback if why else self.first
+            log.info("policy_changed", drives=drives.name, why=why or "as usual")
+        return instead if why else decided, _joined(trail, mine, theirs)
 
     def close(self) -> None:
         """Close both."""
@@ -156,8 +155,8 @@ class WithFallback:
         self._fallback.close()
 
 
-def _joined(course: Course, mine: Memory, theirs: Memory) -> Memory:
-    return np.concatenate([course.pack(), mine.ravel(), theirs.ravel()])
+def _joined(trail: Trail, mine: Memory, theirs: Memory) -> Memory:
+    return np.concatenate([trail.pack(), mine.ravel(), theirs.ravel()])
 
 
 def first_of(policy: Policy) -> Policy:

@@ -32,7 +32,7 @@ from engines.report.results.training_history import ROWS, training_of
 from hil.evaluate.evaluation import STATED
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
-from onboard.config.pretrained import with_fallback
+from onboard.config.pretrained import model_and_fallback
 from onboard.values.errors import InputError
 
 EVALUATE, SEEDS, VALIDATION, FINE, OTHERS = "evaluate", "seeds", "validation", "finetune", "others"
@@ -111,7 +111,7 @@ class Evaluated:
     @property
     def fallback(self) -> str:
         """Return the policy's fallback, "none" without one."""
-        return with_fallback(self.driver)[1]
+        return model_and_fallback(self.driver)[1]
 
     @property
     def is_plain(self) -> bool:

@@ -12,7 +12,7 @@ from onboard.assembly.policies import beside_fallback, check_fallback, check_tim
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
-from onboard.config.pretrained import MODEL_SUFFIX, pretrained, pretrained_names, with_fallback
+from onboard.config.pretrained import MODEL_SUFFIX, model_and_fallback, pretrained, pretrained_names
 from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError
@@ -81,7 +81,7 @@ def model_of(name: str) -> Path:
 
     Raises InputError for other names, with a line that lists all names.
     """
-    model, _ = with_fallback(name)
+    model, _ = model_and_fallback(name)
     if model in pretrained_names():
         return pretrained(model)
     if Path(model).suffix == MODEL_SUFFIX:
@@ -94,7 +94,7 @@ def model_of(name: str) -> Path:
 
 def resolved(name: str) -> str:
     """Return a policy outside `POLICIES` with its model's absolute path."""
-    model, (_, fallback) = model_of(name).resolve(), with_fallback(name)
+    model, (_, fallback) = model_of(name).resolve(), model_and_fallback(name)
     return str(model) if fallback == "none" else f"{model}+{fallback}"
 
 

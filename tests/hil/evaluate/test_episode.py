@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,18 @@ import pytest
 import structlog
 
 from hil.commands.judge.evaluate import load_robot
-from hil.drive.setting import MAX_S, Outcome, Setting
+from hil.drive.setting import MAX_S, Outcome, Setting, wants_color
 from hil.evaluate import episode as episode_driver
+from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.campaign import Job, jobs_of
 from hil.evaluate.episode import EpisodeDriver, Run, check_run
 from hil.evaluate.episode_selection import Source
 from hil.physics.odometry_noise import TRAINING_FIX_PERIOD_S
 from onboard.policy.contract import ACTIONS
+from onboard.policy.fallback import WithFallback
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.errors import InputError
+from tests.rigs.devices.small_model import small_policy_files
 
 SOURCES = {name: Source(name, name, 5) for name in ("depot", "apartment")}
 ROBOT = load_robot(None)
@@ -128,6 +132,30 @@ def test_a_network_is_loaded_once_and_keeps_its_memory_as_the_condition_says(
     for job in JOBS[:3]:
         drive(job)
     assert [policy.memory_reset_s for policy in made] == [10.0]
+
+
+def test_with_a_fallback_the_condition_resets_the_networks_memory_alone(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[WithFallback] = []
+
+    def load(name: str, setting: Setting, *others: Any) -> WithFallback:
+        made.append(make_policy(name, setting, *others))
+        return made[-1]
+
+    monkeypatch.setattr(episode_driver, "make_policy", load)
+    name = f"{small_policy_files(tmp_path, memory_reset_s=4.0)}+reactive"
+    drive = EpisodeDriver(Run(name, condition="blocked"), ROBOT, SOURCES)
+    for job in JOBS[:2]:
+        drive(job)
+    assert [(one.first.memory_reset_s, one.memory_reset_s) for one in made] == [(10.0, None)]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_policy_with_a_fallback_gets_the_colour_that_it_wants(wanted: bool) -> None:
+    beside = WithFallback.__new__(WithFallback)
+    beside.first = SimpleNamespace(wants_color=wanted)  # type: ignore[assignment]
+    assert wants_color(beside) is wanted
 
 
 def test_conditions_are_checked_before_anything_drives() -> None:

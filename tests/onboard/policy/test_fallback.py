@@ -15,8 +15,7 @@ from onboard.policy.fallback import (
     BLIND_S,
     CAPACITY,
     FRONT,
-    REASONS,
-    Course,
+    Trail,
     WithFallback,
     unpack,
 )
@@ -112,9 +111,11 @@ def test_a_blind_rear_is_as_usual() -> None:
 
 def test_it_drives_on_from_where_the_robot_came_back() -> None:
     out = [seen(1.5 + 0.1 * number) for number in range(AGAIN)]
-    actions, memory = drive(pair(), seen(0.5), *out, seen(0.5), seen(40.0))
+    with structlog.testing.capture_logs() as said:
+        actions, memory = drive(pair(), seen(0.5), *out, seen(0.5), seen(40.0))
     assert actions == [FIRST] * (AGAIN + 1) + [FALLBACK, FALLBACK]
-    assert REASONS[unpack(memory).reason] == "came back to a place"
+    assert unpack(memory).circling
+    assert [line["why"] for line in said] == ["came back to a place"]
 
 
 def test_one_decision_earlier_is_not_back() -> None:
@@ -167,11 +168,11 @@ def test_a_memory_of_another_policy_is_refused(size: int) -> None:
         policy.decide(seen(), memory)
 
 
-def test_a_course_survives_packing() -> None:
-    course = Course(7, 4, 5, True, 3, np.asarray([[-2, 3, 6], [-1, 3, 7]], np.float32))
-    packed = unpack(course.pack())
-    assert (packed.decisions, packed.reset_at, packed.blind_at, packed.circling, packed.reason) == (7, 4, 5, True, 3)
-    assert np.array_equal(packed.places, course.places)
+def test_a_trail_survives_packing() -> None:
+    trail = Trail(7, 4, 5, True, np.asarray([[-2, 3, 6], [-1, 3, 7]], np.float32))
+    packed = unpack(trail.pack())
+    assert (packed.decisions, packed.reset_at, packed.blind_at, packed.circling) == (7, 4, 5, True)
+    assert np.array_equal(packed.places, trail.places)
 
 
 def test_its_name_says_both_and_it_closes_both() -> None:
