@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import structlog
 
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.kernels import prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
 from onboard.config.config import CamerasSection, Config, RatesSection
@@ -35,8 +35,7 @@ from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.health.monitor import Monitor
-from onboard.perception import free_ground, scan_fusion, scan_matching
-from onboard.perception.scan_fusion import Rig, reach_m
+from onboard.perception.scan_fusion import reach_m
 from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
 from onboard.recording.recorder import Recorder
@@ -53,9 +52,7 @@ from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
-from onboard.values.geometry import IDENTITY
 from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive
-from onboard.values.messages import DepthFrame
 
 log = structlog.get_logger()
 
@@ -165,12 +162,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name, note="the first time on a machine, kernels are compiled")
         inference.begin()
-        for rig in filter(None, rigs):
-            warm_kernels(rig)
-        if config.odometry.scan_matching:
-            scan_matching.warm_up()
-        if config.limits.ground_s > 0.0:
-            free_ground.warm_up()
+        prepare_kernels(config, rigs, signals)
         policy = inference.start(POLICY_START_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
@@ -289,15 +281,6 @@ def _check_sources(mounts: Mounts, section: CamerasSection) -> None:
     unknown = [name for name in section.sources if name not in mounts.depth]
     if unknown:
         raise ConfigError(f"cameras.sources: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
-
-
-def warm_kernels(rig: Rig) -> None:
-    """Compile the kernels of the scan before the first tick."""
-    frames = {
-        name: DepthFrame(name, 0, 1, np.zeros((view.mount.height, view.mount.width), np.uint16))
-        for name, view in rig.views.items()
-    }
-    scan_fusion.fuse(frames, 1, IDENTITY, scan_fusion.ScanMemory(), rig)
 
 
 def _open_base(config: Config, wire: Wire) -> tuple[KobukiBase | None, Drive]:

@@ -6,8 +6,9 @@ SIGHUP is one of them, because a closed terminal must not end a drive without a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ class Signals:
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None
         self._number: int | None = None
+        self._deferred = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -42,8 +44,21 @@ class Signals:
         self.check()
         self._stop = stop
 
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Only note a signal that comes within; `check`, called within and at the end, raises for it."""
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
+        self.check()
+
     def check(self) -> None:
-        """Raise again for an earlier signal: Python drops an exception that rises in a finalizer or a C callback."""
+        """Raise for an earlier signal: one that was deferred, or whose exception was lost.
+
+        Python drops an exception that rises in a finalizer or a C callback.
+        """
         if self._number is not None:
             self._end(self._number)
 
@@ -52,7 +67,8 @@ class Signals:
             self._stop()
         else:
             self._number = number
-            self._end(number)
+            if not self._deferred:
+                self._end(number)
 
     @staticmethod
     def _end(number: int) -> NoReturn:

@@ -44,6 +44,27 @@ def test_a_signal_in_a_finalizer_is_not_lost() -> None:
             signals.stop_with(lambda: None)
 
 
+def test_a_deferred_signal_ends_a_start_where_it_is_asked_for() -> None:
+    reached = []
+
+    def start() -> None:
+        with Signals() as signals, signals.deferred():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("a place where nothing may be cut off")
+            signals.check()
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert reached == ["a place where nothing may be cut off"]
+
+
+def test_a_deferred_signal_is_not_lost_when_nobody_asks() -> None:
+    signals = Signals()
+    with pytest.raises(SystemExit), signals, signals.deferred():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def test_the_handlers_before_come_back_whatever_happens() -> None:
     before = [signal.getsignal(number) for number in ENDING]
     with pytest.raises(ValueError), Signals():

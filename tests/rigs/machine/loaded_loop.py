@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onboard.assembly.assembly import SWITCH_INTERVAL_S, lead_ns, warm_kernels
+from onboard.assembly.assembly import SWITCH_INTERVAL_S, lead_ns
+from onboard.assembly.kernels import warm_kernels
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, robot_of, session_of
 from onboard.config.config import Config, PolicySection, RecordSection

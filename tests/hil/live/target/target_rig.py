@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from threading import Thread
 
-from onboard.assembly.assembly import warm_kernels
 from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.kernels import warm_kernels
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config, DdsSection
 from onboard.counters import Counters

@@ -1,0 +1,59 @@
+"""Compiles the kernels of a tick before the first one. A signal can end it, between two passes of the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numba.core.event import Event, Listener, install_listener
+
+from onboard.config.config import Config
+from onboard.perception import free_ground, scan_fusion, scan_matching
+from onboard.perception.scan_fusion import Rig
+from onboard.system.signals import Signals
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import DepthFrame
+
+
+def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals) -> None:
+    """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
+    with _between_passes(signals):
+        for rig in filter(None, rigs):
+            warm_kernels(rig)
+        if config.odometry.scan_matching:
+            scan_matching.warm_up()
+        if config.limits.ground_s > 0.0:
+            free_ground.warm_up()
+
+
+def warm_kernels(rig: Rig) -> None:
+    """Compile the kernels of the scan."""
+    frames = {
+        name: DepthFrame(name, 0, 1, np.zeros((view.mount.height, view.mount.width), np.uint16))
+        for name, view in rig.views.items()
+    }
+    scan_fusion.fuse(frames, 1, IDENTITY, scan_fusion.ScanMemory(), rig)
+
+
+@contextlib.contextmanager
+def _between_passes(signals: Signals) -> Iterator[None]:
+    """Let a signal end this block between two passes of numba's compiler.
+
+    In the middle of one, Python would print and drop what the signal raises, or half-made objects would be left.
+    """
+    with signals.deferred(), install_listener("numba:run_pass", _Check(signals)):
+        yield
+
+
+class _Check(Listener):
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def on_start(self, event: Event) -> None:  # numba's signature
+        if threading.current_thread() is threading.main_thread():  # the policy's kernels compile in another
+            self._signals.check()
+
+    def on_end(self, event: Event) -> None:
+        pass
