@@ -36,6 +36,7 @@ from onboard.drivers.realsense.cameras import camera_sources, check_cameras, ope
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.health.monitor import Monitor
 from onboard.perception.scan_fusion import reach_m
+from onboard.policy.fallback import WithFallback
 from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
 from onboard.recording.recorder import Recorder
@@ -184,7 +185,9 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
-        others = guard.diagnostic, monitor.diagnostic, punctual.diagnostic
+        others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
+        if isinstance(policy, WithFallback):
+            others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))

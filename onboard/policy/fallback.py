@@ -23,7 +23,7 @@ import structlog
 
 from onboard.config.config import RatesSection
 from onboard.values.errors import EngineError
-from onboard.values.interfaces import Policy
+from onboard.values.interfaces import Diagnostic, Policy
 from onboard.values.messages import BINS, Decision, Memory, Observation, Scan
 
 Places = npt.NDArray[np.float32]
@@ -148,6 +148,13 @@ class WithFallback:
             drives = self._fallback if why else self.first
             log.info("policy_changed", drives=drives.name, why=why or "as usual")
         return instead if why else decided, _joined(trail, mine, theirs)
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row of `/diagnostics`: who made the last decision; a warning if it was the fallback."""
+        why, values = self._told, {"policy": self.first.name, "fallback": self._fallback.name}
+        if why:
+            return ("fallback", 1, f"{self._fallback.name} drives: {why}", values)
+        return ("fallback", 0, f"{self.first.name} drives", values)
 
     def close(self) -> None:
         """Close both."""

@@ -160,6 +160,14 @@ def test_the_log_says_who_drives_at_each_change_and_not_at_the_warm_up() -> None
     assert told == [lost, ("policy_changed", "first", "as usual"), lost]
 
 
+def test_the_diagnostics_say_who_drives_and_why() -> None:
+    policy, values = pair(), {"policy": "first", "fallback": "other"}
+    drive(policy, seen())
+    assert policy.diagnostic() == ("fallback", 0, "first drives", values)
+    drive(policy, seen(age_s=None))
+    assert policy.diagnostic() == ("fallback", 1, "other drives: no fix of a localisation", values)
+
+
 @pytest.mark.parametrize("size", [-1, 1])
 def test_a_memory_of_another_policy_is_refused(size: int) -> None:
     policy = pair()
