@@ -119,9 +119,8 @@ def _compared(found: Gathered) -> Iterator[tuple[Named, Named, Pairs]]:
 
 
 def _candidates(found: Gathered) -> Iterator[tuple[Named, Named]]:
-    seeds = [(one.name, one) for one in found.seeds if one.is_headline]
-    others = [(one.driver, one) for one in found.others if one.is_headline]
-    yield from _beside(found, [*others, *seeds])
+    seeds, others = [(one.name, one) for one in found.seeds], [(one.driver, one) for one in found.others]
+    yield from _beside(found, [named for named in (*others, *seeds) if named[1].is_headline])
     yield from itertools.product(seeds, others)
     yield from _blind(found)
     for one, other in itertools.permutations(found.validation, 2):

@@ -103,6 +103,16 @@ def test_policies_are_compared_on_the_same_episodes(folder):
     }
 
 
+def test_a_seed_is_compared_with_the_others_on_every_set(folder):
+    hard = [[*place[:4], "hard"] for place in SETS]
+    put(folder / "others" / "reactive-hard.json", evaluated(4, model=None, policy="reactive", sets=hard))
+    put(folder / "seeds" / "seed2-hard.json", evaluated(3, model="n", sets=hard))
+    rows = rows_of(run(folder).stdout, "Paired differences")
+    assert {name: cells[1].split()[0] for name, cells in rows.items() if "reactive" in name} == {
+        "seed2-hard minus reactive": "+8.3"
+    }
+
+
 def test_the_policy_with_a_fallback_is_compared_with_the_others(folder):
     put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
     put(folder / "others" / "beside.json", evaluated(1, policy="small+reactive"))
