@@ -16,10 +16,14 @@ from engines.network.policy_checkpoint import PolicyFile
 from engines.runs.input_files import encoder_file
 from engines.train.config import TrainConfig
 from hil.evaluate.episode_selection import given_maps
+from onboard.config.pretrained import MODEL_SUFFIX, model_path
+from onboard.policy.contract import CONTRACT_VERSION
+from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
+SMALL_FINE_CONFIG = Path(__file__).parent / "batched" / "finetune.toml"
 LOWER = (
     "driving.lanes or driving.decisions; in the encoder's stage encoder.batch; in the imitation imitation.batch, "
     "imitation.rounds or imitation.collectors; in the reinforcement reinforce.batch, reinforce.decisions or "
@@ -28,7 +32,11 @@ LOWER = (
 """Values to lower when memory runs out. As many processes render views as collect later."""
 OPTIONS = {"seed": "--seed", "places.maps": "--map", "robot.plant": "--plant"}
 """Options beside --set that change a value of the recipe."""
-SMALL_CONFIGS = (Path(__file__).parent / "onboard-s.toml", Path(__file__).parent / "batched" / "taught.toml")
+SMALL_CONFIGS = (
+    Path(__file__).parent / "onboard-s.toml",
+    Path(__file__).parent / "batched" / "taught.toml",
+    SMALL_FINE_CONFIG,
+)
 RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG, *SMALL_CONFIGS)
 """All recipes that ship."""
 
@@ -36,7 +44,9 @@ RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG, *
 def train(
     config: Annotated[
         Path | None,
-        typer.Option(help="The recipe. Without it: engines/train/default.toml, or finetune.toml with --init."),
+        typer.Option(
+            help="The recipe. Without it: engines/train/default.toml; with --init its network's finetune.toml."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of this training; the same call resumes.")] = Path("training"),
     seed: Annotated[int | None, typer.Option(help=f"Seed that replaces the recipe's; 0 to {MOST_SEED}.")] = None,
@@ -77,7 +87,7 @@ def train(
         require_range("--threads", threads, 1)
         changes, given = _changes(change or []), _given(seed, given_maps(maps, more_maps), plant)
         options = {key: f"--set {key}" for key in changes} | {key: OPTIONS[key] for key in given}
-        recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
+        recipe = config or (DEFAULT_CONFIG if init is None else fine_config(init))
         file = _train(recipe, {**changes, **given}, options, out, init, encoder, until, device, threads)
     typer.echo(str(file))
 
@@ -108,6 +118,14 @@ def _train(
     if init is None:
         return stages.train(loaded, out, chosen, until, encoder=given)
     return stages.train(loaded, out, chosen, until, lambda wanted: initial_policy(init, wanted), init, given)
+
+
+def fine_config(init: str) -> Path:
+    """Return the recipe that fine-tunes a policy. Raises ConfigError for a manifest that cannot be read."""
+    model = model_path(init)
+    if model.suffix != MODEL_SUFFIX or load_manifest(model).contract_version == CONTRACT_VERSION:
+        return FINE_CONFIG
+    return SMALL_FINE_CONFIG
 
 
 def _changes(texts: list[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class BatchedSection(Section):
     """Recurrent PPO in the batched world, in place of encoder, imitation and reinforcement; the network is fixed.
 
     Of `[driving]` it takes max_s and stuck_s. The limits always have the last word. There are no people, late fixes or
-    missing cameras.
+    missing cameras, and the pose is as without `odometry.scan_matching`.
 
     lanes:       drives side by side
     variants:    furnished floors of each map

@@ -58,8 +58,6 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
     bounds = bounds_of(config.limits, setting.plant, config.robot.footprint, config.odometry.stale_ms)
     if not config.robot.footprint.is_round or bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
         raise InputError("the batched world simulates round robots without a ramp in the limits")
-    if config.odometry.scan_matching:
-        raise InputError("the batched world matches no scans: leave odometry.scan_matching off, and lower the drift")
     way_m = recovery.backward_mps * recovery.backward_s
     return Rules(
         cell_m=setting.world.cell_m,

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from engines.export.export import export
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import load_policy_file, save_policy
-from engines.train.command import DEFAULT_CONFIG, FINE_CONFIG, initial_policy
+from engines.train.command import DEFAULT_CONFIG, FINE_CONFIG, fine_config, initial_policy
 from engines.train.config import load_train_config
 from onboard.policy.manifest import manifest_path, sha256_of
 from onboard.values.errors import InputError
@@ -28,6 +28,13 @@ def test_a_file_of_the_trainer(tmp_path):
     found = initial_policy(tmp_path / "a.pt", load_train_config(FINE_CONFIG, BLIND)).network
     assert (found.widths, found.variant) == (TINY, VARIANT)
     assert all(torch.equal(found.state_dict()[name], value) for name, value in network.state_dict().items())
+
+
+def test_the_network_of_a_policy_chooses_the_recipe_that_fine_tunes_it(tmp_path):
+    save_policy(tmp_path / "a.pt", untrained(3, TINY, VARIANT), {})
+    assert fine_config("onboard-v1") == fine_config(str(tmp_path / "a.pt")) == FINE_CONFIG
+    assert load_train_config(FINE_CONFIG).batched is None
+    assert load_train_config(fine_config("onboard-s")).batched is not None
 
 
 def test_an_exported_model_whose_auxiliary_head_is_learned_or_not(tmp_path):

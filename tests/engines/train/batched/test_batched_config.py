@@ -71,8 +71,6 @@ def test_a_policy_tells_only_what_its_training_used():
 def test_a_recipe_that_ships_is_one(recipe):
     config = load_train_config(recipe)
     assert config.batched is not None
-    assert config.robot.config is not None
-    assert config.robot.config.is_file()
     assert TrainConfig().batched is None
 
 
