@@ -18,7 +18,7 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.kernels import prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
-from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
+from onboard.assembly.robot import build_rigs, check_reach, lasers_of, robot_of, scan_topics, session_of, zones_of
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
@@ -87,6 +87,7 @@ def _check_wire(config: Config) -> None:
     domain_id(config.dds)
     for table, name in scan_topics(config).items():
         check_scan_source(config.dds, table, name)
+    lasers_of(config)
 
 
 def _check_mounts(config: Config) -> None:
@@ -172,7 +173,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
         guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
@@ -241,7 +242,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
         if base is not None:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m))
         )

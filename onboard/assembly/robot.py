@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 
 from onboard.assembly.policies import REACTIVE
 from onboard.config.config import Config, ScanSection
@@ -42,6 +46,26 @@ def scan_topics(config: Config) -> dict[str, str]:
     """Return the topics of ready-made scans, by their table in the configuration."""
     tables = {"scan": config.scan, "limits_scan": config.limits_scan}
     return {name: section.topic for name, section in tables.items() if section is not None and section.topic}
+
+
+def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
+    """Return base_from_laser, (4, 4), of each topic of ready-made scans; None: its scans are in the base frame.
+
+    Raises ConfigError for two poses of one topic.
+    """
+    found: dict[str, tuple[float, float, float] | None] = {}
+    for name, topic in scan_topics(config).items():
+        laser = getattr(config, name).laser
+        if found.setdefault(topic, laser) != laser:
+            raise ConfigError(f"limits_scan.laser: {laser} and scan.laser {found[topic]} are two poses of {topic}")
+    return {topic: None if laser is None else _matrix(*laser) for topic, laser in found.items()}
+
+
+def _matrix(x_m: float, y_m: float, yaw_deg: float) -> npt.NDArray[np.float64]:
+    c, s = math.cos(math.radians(yaw_deg)), math.sin(math.radians(yaw_deg))
+    whole = np.eye(4)
+    whole[:2] = (c, -s, 0.0, x_m), (s, c, 0.0, y_m)
+    return whole
 
 
 def zones_of(config: Config) -> MapZones | None:

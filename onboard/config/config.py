@@ -156,7 +156,9 @@ class CamerasSection(Section):
 class ScanSection(Section):
     """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C).
 
-    topic:   topic of a ready-made LaserScan; the runtime then uses no other key of this table. "": fuse depth images
+    topic:   topic of a ready-made LaserScan; of this table the runtime then uses only `laser`. "": fuse depth images
+    laser:   pose of the laser of `topic` in the base frame: x, y [m], yaw [deg]; its scans may be in any frame. Without
+             this key scans must be in the base frame: the runtime reads no TF
     z_min_m: lowest obstacle above the floor [m]
     z_max_m: highest obstacle above the floor [m]
     drop_m:  a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are
@@ -169,6 +171,7 @@ class ScanSection(Section):
     """
 
     topic: str = ""
+    laser: tuple[Finite, Finite, Finite] | None = None
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
     drop_m: NonNegative = 0.08

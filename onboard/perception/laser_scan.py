@@ -15,6 +15,8 @@ BIN_RAD = 2.0 * math.pi / BINS
 MOST_RAYS = 100_000
 TURN_SLACK_RAYS = 1.5
 """A full turn may repeat its first ray, and `angle_max` may lie one ray beyond the last."""
+FARTHEST_M = 1000.0
+"""Stands for a laser's reach that is infinite."""
 TOO_CLOSE_M = 0.01
 """Range of an obstacle below range_min, for a laser whose range_min is 0."""
 
@@ -34,25 +36,44 @@ class Rays:
     ranges_m: npt.NDArray[np.float32]
 
 
-def scan_of_rays(rays: Rays, stamp_ns: int) -> Scan:
+def scan_of_rays(rays: Rays, stamp_ns: int, base_from_laser: npt.NDArray[np.float64] | None = None) -> Scan:
     """Return the nearest range in each bin; a bin is seen when at least one of its rays is valid.
 
     Rays through the bins' centres, as in our own scans, map one to one. By REP 117 a range outside range_min..range_max
     is invalid. So is 0, which many lasers send for no return. Raises InputError that names the invalid field.
+
+    base_from_laser: (4, 4) pose of a laser that is not at the base frame's origin. A ray without a hit then marks the
+        bin at the laser's reach as seen
     """
     _check(rays)
     ranges = rays.ranges_m
-    azimuth = rays.angle_min_rad + np.arange(len(ranges)) * rays.increment_rad
-    bins = np.floor((azimuth + math.pi) / BIN_RAD).astype(np.int64) % BINS
+    azimuth: npt.NDArray[np.floating] = rays.angle_min_rad + np.arange(len(ranges)) * rays.increment_rad
     ranges = np.where(np.isneginf(ranges), np.float32(max(rays.range_min_m, TOO_CLOSE_M)), ranges)
     with np.errstate(invalid="ignore"):
         measured = (ranges > 0.0) & (ranges >= rays.range_min_m) & (ranges <= rays.range_max_m)
     valid = np.isposinf(ranges) | measured
+    if base_from_laser is not None:
+        azimuth, ranges = _moved(azimuth, ranges, np.where(measured, ranges, rays.range_max_m), base_from_laser)
+    bins = np.floor((azimuth + math.pi) / BIN_RAD).astype(np.int64) % BINS
     nearest = np.full(BINS, np.inf, dtype=np.float32)
     np.minimum.at(nearest, bins[valid], ranges[valid])
     seen = np.zeros(BINS, dtype=np.bool_)
     seen[bins[valid]] = True
     return Scan(stamp_ns, nearest, seen)
+
+
+def _moved(
+    azimuth: npt.NDArray[np.floating],
+    ranges: npt.NDArray[np.float32],
+    ends_m: npt.NDArray[np.float32],
+    base_from_laser: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float32]]:
+    """Return azimuth and range of each ray's end about the base's z axis; an infinite range stays infinite."""
+    lengths = np.minimum(ends_m.astype(np.float64), FARTHEST_M)
+    ends = np.stack([lengths * np.cos(azimuth), lengths * np.sin(azimuth), np.zeros(len(azimuth))])
+    x, y, _ = base_from_laser[:3, :3] @ ends + base_from_laser[:3, 3:]
+    moved = np.where(np.isfinite(ranges), np.hypot(x, y), ranges)
+    return np.arctan2(y, x), moved.astype(np.float32)
 
 
 def _check(rays: Rays) -> None:

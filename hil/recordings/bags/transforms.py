@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -11,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.ros_convert import rays_from_ros, ros_scan
-from onboard.perception.laser_scan import BIN_RAD, MOST_RAYS, TOO_CLOSE_M
-from onboard.values.errors import InputError
+from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros, ros_scan
+from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.geometry import rotation_from_quaternion
-from onboard.values.messages import BINS, Scan
 
 Transform = npt.NDArray[np.float64]
 SHORTEST_QUATERNION = 1e-6
@@ -76,23 +73,5 @@ def seen_from_base(sample: ros.LaserScan, base_from_laser: Transform, base_frame
     header = ros.Header(sample.header.stamp, base_frame)
     if np.array_equal(base_from_laser, np.eye(4)):
         return replace(sample, header=header)
-    rays = rays_from_ros(sample)
-    count, reach_m = len(rays.ranges_m), rays.range_max_m
-    if not (0 < count <= MOST_RAYS and math.isfinite(reach_m) and math.isfinite(rays.increment_rad)):
-        raise InputError(f"invalid laser scan: {count} rays, every {rays.increment_rad} rad, up to {reach_m} m")
-    too_close = max(rays.range_min_m, TOO_CLOSE_M)
-    ranges = np.where(np.isneginf(rays.ranges_m), too_close, rays.ranges_m).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        hits = (ranges >= rays.range_min_m) & (ranges <= reach_m)
-    nothing = np.isposinf(ranges)
-    azimuth = rays.angle_min_rad + np.arange(count) * rays.increment_rad
-    lengths = np.where(hits, ranges, reach_m)
-    ends = np.stack([lengths * np.cos(azimuth), lengths * np.sin(azimuth), np.zeros(count)])
-    x, y, _ = base_from_laser[:3, :3] @ ends + base_from_laser[:3, 3:]
-    bins = np.floor((np.arctan2(y, x) + math.pi) / BIN_RAD).astype(np.int64) % BINS
-    nearest = np.full(BINS, np.inf, np.float32)
-    np.minimum.at(nearest, bins[hits], np.hypot(x, y)[hits].astype(np.float32))
-    seen = np.zeros(BINS, np.bool_)
-    seen[bins[hits | nothing]] = True
-    stamp_ns = sample.header.stamp.sec * 1_000_000_000 + sample.header.stamp.nanosec
-    return ros_scan(stamp_ns, base_frame, Scan(stamp_ns, nearest, seen), reach_m)
+    rays, stamp_ns = rays_from_ros(sample), ns_from_time(sample.header.stamp)
+    return ros_scan(stamp_ns, base_frame, scan_of_rays(rays, stamp_ns, base_from_laser), rays.range_max_m)

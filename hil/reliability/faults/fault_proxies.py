@@ -71,7 +71,7 @@ class FaultyInbox:
         wire, section, self._topics = Feeds(config.dds), config.cameras, sorted(set(scan_topics(config).values()))
         self._depth = {name: DdsDepthCamera(wire, mount, section) for name, mount in mounts.depth.items()}
         self._color = DdsColorCamera(wire, section)
-        self._scans = DdsScans(wire, self._topics)
+        self._scans = DdsScans(wire, dict.fromkeys(self._topics))
         self._feeds = {name: wire.reader(f"{name}/depth/image") for name in mounts.depth}
         self._feeds |= {COLOR: wire.reader("color/image")}
         self._feeds |= {topic: wire.reader(scan_source(topic)) for topic in self._topics}

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+import numpy as np
+import numpy.typing as npt
 import structlog
 
 from onboard.config.config import DdsSection, LimitsSection, RatesSection
@@ -91,11 +94,12 @@ class DdsInputs:
     def __init__(
         self,
         wire: InputWire[WriterMessages],
-        scan_topics: Collection[str] = (),
+        scan_topics: Mapping[str, npt.NDArray[np.float64] | None] = MappingProxyType({}),
         limits: LimitsSection = DEFAULT_LIMITS,
     ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
 
+        scan_topics: base_from_laser of each, (4, 4); None: its scans are in the base frame
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         """
         self._map_frame = wire.section.map_frame

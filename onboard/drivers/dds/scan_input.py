@@ -11,9 +11,11 @@ back the third scan in a row is accepted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import structlog
 
 from onboard.drivers.dds.participant import InputWire, Messages
@@ -34,9 +36,12 @@ LATE_NS = 300_000_000
 class DdsScans:
     """The newest scan of each configured topic. After a refused scan the last accepted scan becomes stale."""
 
-    def __init__(self, wire: InputWire[Messages], topics: Collection[str]) -> None:
-        """Open the readers. Raises ConfigError, DriverError."""
-        self._section = wire.section
+    def __init__(self, wire: InputWire[Messages], topics: Mapping[str, npt.NDArray[np.float64] | None]) -> None:
+        """Open the readers. Raises ConfigError, DriverError.
+
+        topics: base_from_laser of each topic, (4, 4); None: its scans are in the base frame
+        """
+        self._section, self._topics = wire.section, topics
         self._readers = {name: wire.reader(scan_source(name)) for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
@@ -60,13 +65,14 @@ class DdsScans:
         return sum(reader.undecodable for reader in self._readers.values())
 
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
-        """Keep a valid scan in the base frame; count any other, and log the first."""
+        """Keep a valid scan, seen from the base; count any other, and log the first."""
+        base_from_laser = self._topics[name]
         frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
         stamp_ns, clock = ns_from_time(sample.header.stamp), self._clocks[name]
         try:
-            if frame != base:
-                raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
-            scan = scan_of_rays(rays_from_ros(sample), now_ns)
+            if base_from_laser is None and frame != base:
+                raise InputError(f"it is in frame {frame!r}, not {base!r}: write the pose of its laser (scan.laser)")
+            scan = scan_of_rays(rays_from_ros(sample), now_ns, base_from_laser)
             late_ns = clock.take(stamp_ns, now_ns)
             if late_ns is None:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")

@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from onboard.assembly.robot import lasers_of
+from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import ros_scan
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.topics import scan_source
 from onboard.values.clock import NS_PER_S
+from onboard.values.errors import ConfigError
 from onboard.values.messages import BINS, Scan
 from tests.rigs.network.loopback import SECTION, Sender
 
@@ -39,7 +42,7 @@ def message(range_m: float, frame: str = "base_link", after_s: float = 0.0) -> L
 
 
 def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_took_it(wires):
-    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    inputs, sender = DdsInputs(wires[0], {TOPIC: None}), Sender(*wires)
     assert inputs.take(1).scans == {}
     sender.send(scan_source(TOPIC), message(2.0), message(3.0, after_s=0.1))
     taken = inputs.take(2).scans[TOPIC]
@@ -47,6 +50,27 @@ def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_to
     assert np.array_equal(taken.seen, scan(3.0).seen)
     assert set(taken.ranges_m[taken.seen]) == {3.0}
     assert inputs.take(3).scans[TOPIC] is taken
+
+
+def test_the_scan_of_a_laser_whose_pose_is_known_may_be_in_any_frame(wires):
+    """The laser sits 0.2 m ahead of the base's centre and looks back."""
+    lasers = lasers_of(Config(scan={"topic": TOPIC, "laser": (0.2, 0.0, 180.0)}))
+    inputs, sender = DdsInputs(wires[0], lasers), Sender(*wires)
+    ahead_of_laser = np.full(BINS, np.inf, np.float32)
+    ahead_of_laser[BINS // 2] = 2.0
+    laser = Scan(0, ahead_of_laser, np.ones(BINS, np.bool_))
+    sender.send(scan_source(TOPIC), ros_scan(STAMP_NS, "laser", laser, 10.0))
+    taken = inputs.take(2).scans[TOPIC]
+    (near,) = np.flatnonzero(np.isfinite(taken.ranges_m))
+    assert near in (0, BINS - 1)
+    assert taken.ranges_m[near] == pytest.approx(1.8, abs=0.01)
+    assert np.count_nonzero(taken.seen) > 0.9 * BINS
+
+
+def test_two_poses_of_one_laser_are_refused():
+    scan_of = {"topic": TOPIC, "laser": (0.2, 0.0, 180.0)}
+    with pytest.raises(ConfigError, match=r"limits_scan\.laser: None and scan\.laser .* are two poses of twin/scan"):
+        lasers_of(Config(scan=scan_of, limits_scan={"topic": TOPIC}))
 
 
 #   what             message                                                    refused
@@ -62,7 +86,7 @@ BAD = [
 
 @pytest.mark.parametrize(("what", "bad", "named"), BAD, ids=[row[0] for row in BAD])
 def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad, named):
-    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    inputs, sender = DdsInputs(wires[0], {TOPIC: None}), Sender(*wires)
     sender.send(scan_source(TOPIC), message(2.0))
     inputs.take(1)
     sender.send(scan_source(TOPIC), bad)
@@ -73,7 +97,7 @@ def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad
 
 
 def test_a_sender_whose_clock_was_set_back_is_heard_again(wires):
-    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    inputs, sender = DdsInputs(wires[0], {TOPIC: None}), Sender(*wires)
     for tick, (after_s, taken) in enumerate([(0.0, 0), (-10.1, 1), (-10.1, 1), (-10.0, 3)]):
         sender.send(scan_source(TOPIC), message(2.0, after_s=after_s))
         assert inputs.take(tick).scans[TOPIC].stamp_ns == taken
@@ -88,7 +112,7 @@ UNDER_WAY = [(0.0, 1.0, 1.0), (0.5, 2.0, 2.0), (1.5, 2.5, 3.0)]
 def test_a_scan_that_comes_late_at_an_even_pace_is_older_by_that(wires, judge_late, ages_ms):
     """As through a network that has filled its queues: by its arrival it would be new."""
     receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
-    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    inputs, sender, found = DdsInputs(receiver, {TOPIC: None}), Sender(receiver, wires[1]), []
     for number, late_ms in enumerate((20, 20, 120, 320, 300, 20)):
         sender.send(scan_source(TOPIC), message(2.0, after_s=number / 10))
         now_ns = (number * 100 + late_ms) * MS
@@ -102,7 +126,7 @@ def test_a_scan_that_comes_late_at_an_even_pace_is_older_by_that(wires, judge_la
 @pytest.mark.parametrize(("judge_late", "believed"), [(True, [1.0, 1.0, 3.0]), (False, [1.0, 2.0, 3.0])])
 def test_a_scan_that_was_long_under_way_is_refused_where_clocks_are_judged(wires, judge_late, believed):
     receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
-    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    inputs, sender, found = DdsInputs(receiver, {TOPIC: None}), Sender(receiver, wires[1]), []
     for stamp_s, now_s, range_m in UNDER_WAY:
         sender.send(scan_source(TOPIC), message(range_m, after_s=stamp_s))
         found.append(float(inputs.take(round(now_s * NS_PER_S)).scans[TOPIC].ranges_m.min()))
