@@ -108,6 +108,8 @@ QUESTIONS = {
     "namespace": "Namespace of the topics, empty for none",
     "stamped": "Commands as TwistStamped: true or false",
 }
+COLOR = "color"
+"""The colour camera in --serial."""
 KEYS = {
     "speed": "limits.v_max_mps",
     "cameras": "cameras.source",
@@ -138,7 +140,8 @@ def init(
     ] = None,
     from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
     serial: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable; color=NUMBER for colour."),
     ] = None,
     color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
     scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
@@ -171,13 +174,17 @@ def init(
         if given["cameras"] == "realsense" and not serial:
             serial = _prompt_serials(camera or [])
     stated = _stated(given, topic or [], set_key or [], folder)
-    if color is None and stated.get("cameras", {}).get("source") == "none":
+    source = stated.get("cameras", {}).get("source")
+    numbers = dict(_pair("--serial", one) for one in serial or [])
+    if (color_serial := numbers.pop(COLOR, None)) is not None:
+        stated.setdefault("cameras", {}).update({"color": color or "realsense", "color_serial": color_serial})
+    elif color is None and source in ("none", "realsense"):
         stated["cameras"]["color"] = "none"
     try:
         Config.model_validate(stated)
     except ValidationError as error:
         raise InputError(validation_lines(paths[0], error)) from error
-    mounts = _mounts(camera or [], from_urdf, serial or [], stated.get("dds", {}).get("base_frame", "base_link"))
+    mounts = _mounts(camera or [], from_urdf, numbers, stated.get("dds", {}).get("base_frame", "base_link"))
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: read_toml(DEFAULT_ROBOT / "plant.toml")}
     with _trial(folder, values) as (config, _):
         slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
@@ -192,11 +199,12 @@ def init(
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
-        if camera:
+        if camera or source == "realsense":
             one = next(iter(mounts["cameras"].values()))
             sys.stdout.write(
                 f"assumed  images of {one['width']}x{one['height']} with the default robot's lens: "
-                "state width, height, fx, fy, cx and cy of your cameras in mounts.toml\n"
+                "state width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
+                "the topic camera_info)\n"
             )
         sys.stdout.write(
             f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} says what is next\n"
@@ -282,7 +290,7 @@ def _footprint(text: str) -> dict[str, Any]:
     raise InputError(f"--footprint {text}: expected a radius, LENGTHxWIDTH or [[x, y], ...]")
 
 
-def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Sequence[str], base: str) -> dict[str, Any]:
+def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Mapping[str, str], base: str) -> dict[str, Any]:
     """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated. Raises InputError."""
     mounts = read_toml(DEFAULT_ROBOT / "mounts.toml")
     if urdf is not None and not cameras:
@@ -299,7 +307,9 @@ def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Sequence[str], b
         mounts["cameras"] = {
             name: {**like, **_placed(name, place, urdf, joints, base)} for name, place in named.items()
         }
-    for name, number in (_pair("--serial", one) for one in serials):
+    for one in mounts["cameras"].values():
+        one.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones
+    for name, number in serials.items():
         if name not in mounts["cameras"]:
             raise InputError(f"--serial {name}={number}: the cameras are {', '.join(mounts['cameras'])}")
         mounts["cameras"][name]["serial"] = number

@@ -171,7 +171,7 @@ class ScanSection(Section):
     """
 
     topic: str = ""
-    laser: tuple[Finite, Finite, Finite] | None = None
+    laser: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.1, 0.0, 180.0)])
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
     drop_m: NonNegative = 0.08
