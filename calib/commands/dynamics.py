@@ -15,6 +15,7 @@ from calib.dynamics.motion_log import read_logs
 from calib.dynamics.plant_file import check_target, plant_text
 from calib.dynamics.response_model import KEYS
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, write_json
+from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError
 
 ERRORS = {"v": "m/s", "w": "rad/s", "position_m_per_10s": "m", "yaw_rad_per_10s": "rad"}
@@ -34,6 +35,7 @@ def dynamics(
     check_json_target(json_file)
     if out is not None:
         check_target(out)
+    old = load_plant(out) if out is not None and out.exists() else None
     read = read_logs(logs)
     if every is not None:
         if out is not None:
@@ -45,8 +47,12 @@ def dynamics(
     text = _table(result)
     if out is not None:
         date = datetime.datetime.now(datetime.timezone.utc)
-        kept = replace_file(out, plant_text(found, read.logs, read.sha256, date))
+        kept = replace_file(out, plant_text(found, read.logs, read.sha256, date, old))
         text += f"{out}: written{f'; the old one is kept as {kept}' if kept else ''}\n"
+        if old is not None:
+            text += f"command_timeout_s {old.base.command_timeout_s:g} is kept, as it is not measured\n"
+        if old is not None and old.motion is not None:
+            text += f"[motion] {old.motion.model} of the old file is left out: it was learned with the old axes\n"
     if json_file is not None:
         write_json(json_file, result)
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(text)

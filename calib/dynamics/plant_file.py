@@ -9,13 +9,24 @@ from pathlib import Path
 
 from calib.dynamics.identification import Identified
 from calib.dynamics.motion_log import MotionLog
+from onboard.config.plant_model import Plant
 from onboard.config.toml_text import as_toml
 from onboard.values.errors import InputError
 
 
-def plant_text(found: Identified, logs: Sequence[MotionLog], sha256: str, date: datetime.datetime) -> str:
-    """Return the text of plant.toml: how it was identified as comments, then the tables."""
-    rmse = found.rmse
+def plant_text(
+    found: Identified, logs: Sequence[MotionLog], sha256: str, date: datetime.datetime, old: Plant | None
+) -> str:
+    """Return the text of plant.toml: how it was identified as comments, then the tables.
+
+    old: the plant that it replaces, whose command timeout stays
+    """
+    rmse, plant = found.rmse, found.plant
+    kept = "docs/base.md tells how to test it."
+    if old is not None:
+        timeout_s = old.base.command_timeout_s
+        plant = plant.model_copy(update={"base": plant.base.model_copy(update={"command_timeout_s": timeout_s})})
+        kept = f"{timeout_s:g} s is kept from the file before."
     lines = [
         f"Identified by `onboard-calib dynamics` on {date.isoformat(timespec='seconds')}.",
         f"Data: {len(logs)} logs, {sum(log.seconds for log in logs):.0f} s, sha256 {sha256}.",
@@ -29,9 +40,9 @@ def plant_text(found: Identified, logs: Sequence[MotionLog], sha256: str, date: 
             for name, fit in found.refined.items()
         ),
         "The values below hold for the simulated base: a step of 1/30 s, and one delay for both axes.",
-        "command_timeout_s is not measured; docs/base.md tells how to.",
+        f"command_timeout_s is not measured: {kept}",
     ]
-    return as_toml(found.plant, "".join(f"# {line}\n" for line in lines))
+    return as_toml(plant, "".join(f"# {line}\n" for line in lines))
 
 
 def check_target(file: Path) -> None:

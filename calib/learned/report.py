@@ -115,7 +115,9 @@ def section(
             error_table(found["hidden"]["models"], "model"),
             f"![Error of the models by length of the roll-out]({charts['learned']})",
             markdown_table(("what is to be shown", "shown", "figure"), held, words=2),
-            "The linear model by the frame in which it sees and predicts poses:",
+            "The linear model by the frame in which it sees and predicts poses. `egocentric`: it sees no pose, and "
+            "predicts the motion in the frame of the pose before. `translational`: it sees its yaw, and predicts in "
+            "the frame of the world. `none`: it sees x, y and yaw there.",
             error_table(found["hidden"]["transforms"], "transform"),
             "**Recorded steps of a Husky**, 20 steps a second:",
             error_table(found["husky"]["models"], "model"),

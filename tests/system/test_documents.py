@@ -117,5 +117,5 @@ def test_the_defaults_in_the_table_of_keys_are_those_of_the_configuration() -> N
             section, name = key.split(".")
             default = getattr(getattr(Config(), section), name)
             first = default[0] if isinstance(default, list) else default
-            shown = str(first).lower() if isinstance(first, bool) else str(first) or "empty"
+            shown = str(first).lower() if first is None or isinstance(first, bool) else str(first) or "empty"
             assert stated == shown, key

@@ -31,7 +31,7 @@ def install_command(
     source: Annotated[
         Path | None, typer.Argument(help="Wheel or source folder. Without it: the folder of this command.")
     ] = None,
-    extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
+    extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson cpu,jetson,serial.")] = EXTRAS,
     lock: Annotated[
         Path | None,
         typer.Option(help="Lock file: versions with hashes. Without it: the wheel's own."),

@@ -20,6 +20,7 @@ from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
+from onboard.config.toml_text import as_toml
 from onboard.values.errors import InputError
 from tests.rigs.recordings.bag_rig import CAMERA_TOPICS, SPEED_MPS, drive, write_ros2
 from tests.rigs.recordings.motion_logs import driven_plant, plant, simulated
@@ -101,7 +102,10 @@ def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):
         rows = np.column_stack([log.t_s, log.v_cmd, log.w_cmd, log.v, log.w])
         files.append(str(write(tmp_path / f"{log.name}.csv", rows)))
     out = tmp_path / "plant.toml"
-    out.write_text("the old one")
+    plant = load_plant(DEFAULT_ROBOT / "plant.toml")
+    slower = plant.base.model_copy(update={"command_timeout_s": 0.8})
+    before = as_toml(plant.model_copy(update={"base": slower}), "")
+    out.write_text(before)
     done = CliRunner().invoke(app, ["dynamics", *files, "-o", str(out), "--json", str(tmp_path / "fit.json")])
     assert done.exit_code == 0, done.output
     result = json.loads((tmp_path / "fit.json").read_text())
@@ -111,8 +115,10 @@ def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):
         assert set(result["fits"]["paper"][name]) == set(result["fits"]["adjusted"][name]) == set(KEYS)
     assert set(result["rollout_rmse"]) == {"v", "w", "position_m_per_10s", "yaw_rad_per_10s"}
     assert load_plant(out).base.command_delay_s == pytest.approx(0.2, rel=0.06)
+    assert load_plant(out).base.command_timeout_s == 0.8  # not measured
+    assert "command_timeout_s 0.8 is kept" in done.output
     (kept,) = tmp_path.glob("plant.2*.toml")
-    assert kept.read_text() == "the old one"
+    assert kept.read_text() == before
 
 
 def test_logs_of_one_file_are_told_apart_by_their_column(tmp_path):
