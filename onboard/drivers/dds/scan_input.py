@@ -66,10 +66,10 @@ class DdsScans:
 
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
         """Keep a valid scan, seen from the base; count any other, and log the first."""
-        base_from_laser = self._topics[name]
         frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
         stamp_ns, clock = ns_from_time(sample.header.stamp), self._clocks[name]
         try:
+            base_from_laser = None if frame == base else self._topics[name]
             if base_from_laser is None and frame != base:
                 raise InputError(f"it is in frame {frame!r}, not {base!r}: write the pose of its laser (scan.laser)")
             scan = scan_of_rays(rays_from_ros(sample), now_ns, base_from_laser)

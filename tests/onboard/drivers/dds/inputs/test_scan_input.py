@@ -65,6 +65,8 @@ def test_the_scan_of_a_laser_whose_pose_is_known_may_be_in_any_frame(wires):
     assert near in (0, BINS - 1)
     assert taken.ranges_m[near] == pytest.approx(1.8, abs=0.01)
     assert np.count_nonzero(taken.seen) > 0.9 * BINS
+    sender.send(scan_source(TOPIC), message(3.0, after_s=0.1))  # in the base frame
+    assert set(inputs.take(3).scans[TOPIC].ranges_m) == {3.0, np.inf}
 
 
 def test_two_poses_of_one_laser_are_refused():
