@@ -465,7 +465,8 @@ class RecordSection(Section):
 
     See `onboard/recording/retention.py`.
     enabled:      record every tick
-    directory:    folder of the recordings
+    directory:    folder of the recordings, from the folder of this file on; without this key `recordings`, from the
+                  working folder on
     max_file_mb:  size of a file after which the next one begins [MB]
     max_files:    maximum number of unmarked files of this robot
     max_total_mb: maximum size of all files of this robot, marked files too; a new file counts with its full size

@@ -129,14 +129,23 @@ def _limits_of(rules: TrainRules, steps: int) -> FastLimits:
 
 
 def _ways_of(rules: TrainRules, twists: Sequence[Twist]) -> tuple[npt.NDArray[np.float64], ...]:
-    """Return `Site.ways`, `ring_m` and `ring_mps`. Raises InputError for a robot that does not see where it drives."""
+    """Return `Site.ways`, `ring_m` and `ring_mps`.
+
+    Raises InputError for a robot that does not see where it drives, or may not drive as fast as the actions.
+    """
     ways = np.zeros((2, len(twists), 9))
     ring_m, ring_mps = np.zeros((2, GRADED_STEPS)), np.zeros((2, GRADED_STEPS))
     for row, steps in enumerate((rules.robot.config.limits.slow_steps, GRADED_STEPS)):
         limits = _limits_of(rules, steps)
         for column, twist in enumerate(twists):
             if limits.reach_m(twist) is None:
-                raise InputError(f"the batched world needs a view along ({twist.v_mps:g}, {twist.w_radps:g})")
+                action, most = f"the action of {twist.v_mps:g} m/s and {twist.w_radps:g} rad/s", limits.bounds
+                if not most.v_min_mps <= twist.v_mps <= most.v_max_mps or abs(twist.w_radps) > most.w_max_radps:
+                    raise InputError(
+                        f"the batched world needs limits as wide as the actions: {action} is beyond the robot's, "
+                        f"{most.v_min_mps:g} to {most.v_max_mps:g} m/s and {most.w_max_radps:g} rad/s"
+                    )
+                raise InputError(f"the batched world needs cameras that see where {action} leads")
             found = limits.ways(twist)
             ways[row, column, : len(found)] = found
         for index, ring in enumerate(limits.bounds.slow):

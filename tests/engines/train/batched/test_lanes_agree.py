@@ -269,11 +269,22 @@ def test_goals_beyond_the_room_are_left_out():
     assert world.goals == len(goals)
 
 
-def test_a_robot_that_lanes_cannot_simulate_is_refused():
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("acceleration_mps2", 1.0, "the batched world simulates round robots without a ramp in the limits"),
+        (
+            "v_max_mps",
+            0.6,
+            r"the action of 1 m/s and -3 rad/s is beyond the robot's, -0\.3 to 0\.6 m/s and 3 rad/s",
+        ),
+    ],
+)
+def test_a_robot_that_lanes_cannot_simulate_is_refused(key, value, words):
     rules, _, atlas, goals = site()
-    ramped = rules.robot.config.limits.model_copy(update={"acceleration_mps2": 1.0})
-    config = rules.robot.config.model_copy(update={"limits": ramped})
+    limits = rules.robot.config.limits.model_copy(update={key: value})
+    config = rules.robot.config.model_copy(update={"limits": limits})
     section = batched().batched
     assert section is not None
-    with pytest.raises(InputError, match="the batched world simulates round robots without a ramp in the limits"):
+    with pytest.raises(InputError, match=words):
         BatchedWorld(replace(rules, robot=replace(rules.robot, config=config)), section, atlas, goals, 1, 0, CPU)
