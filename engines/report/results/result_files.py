@@ -4,7 +4,7 @@
     seeds/NAME.json       the same of trainings by other seeds
     validation/NAME.json  the same of both on the set `validation`
     finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json with
-                          the same rest of the name are a pair
+                          the same rest of the name are a pair; reactive-home.json is compared with after-home.json
     others/NAME.json      the same of baselines
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
     ceiling.json          `onboard-hil upper-bound --set unseen --json`

@@ -127,10 +127,16 @@ def _candidates(found: Gathered) -> Iterator[tuple[Named, Named]]:
         if is_same_policy(one, found.headline) and not is_same_policy(other, found.headline):
             yield (f"{OURS}, set `{VALIDATION}`,", one), (other.name, other)
     for one, other in itertools.permutations(found.fine, 2):
-        if other.name.replace(BEFORE, AFTER, 1) == one.name != other.name:
+        if other.name.replace(BEFORE, AFTER, 1) == one.name != other.name or _is_beside_after(other.name, one.name):
             yield (one.name, one), (other.name, other)
         elif other.color and not one.color and is_same_policy(one, other):
             yield (one.name, one), (other.name, _without_images(other))
+
+
+def _is_beside_after(name: str, after: str) -> bool:
+    """Return whether `name` is of another policy on the building of `after`: reactive-home beside after-home."""
+    kind, _, place = name.partition("-")
+    return bool(place) and kind not in (BEFORE, AFTER) and after == f"{AFTER}-{place}"
 
 
 def _beside(found: Gathered, others: Sequence[Named]) -> Iterator[tuple[Named, Named]]:

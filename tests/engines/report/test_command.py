@@ -91,7 +91,7 @@ def test_behind_doors_the_figures_are_of_the_episodes_behind_doors(folder):
 def test_policies_are_compared_on_the_same_episodes(folder):
     put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
     put(folder / "evaluate" / "blind.json", evaluated(1, color=False, code="newer"))
-    for name, lost in (("before", 4), ("after", 1)):
+    for name, lost in (("before", 4), ("after", 1), ("after-home", 1), ("reactive-home", 3)):
         put(folder / "finetune" / f"{name}.json", evaluated(lost, model=name))
     rows = rows_of(run(folder).stdout, "Paired differences")
     assert {name: cells[1].split()[0] for name, cells in rows.items() if "minus" in name} == {
@@ -100,6 +100,7 @@ def test_policies_are_compared_on_the_same_episodes(folder):
         "seed1 minus reactive": "+25.0",
         "this policy without colour images minus with them †": "+8.3",
         "after minus before": "+25.0",
+        "after-home minus reactive-home": "+16.7",
     }
 
 
