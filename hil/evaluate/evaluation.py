@@ -84,8 +84,10 @@ class Plan:
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
         config = self.robot.config
         stated = {key: getattr(getattr(config, table), key) for key, (table, _) in STATED.items()}
+        files, elsewhere, unused = {"mounts", "plant"}, {"fallback"}, {"laser"}  # simulated scans are in the base frame
+        left_out = {"robot": files, "policy": elsewhere, "scan": unused, "limits_scan": unused}
         robot = {
-            "config": config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}, "policy": {"fallback"}}),
+            "config": config.model_dump(mode="json", exclude=left_out),
             "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(config.robot.mounts),
         }
