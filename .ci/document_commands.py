@@ -31,7 +31,7 @@ COMMANDS = (
     ("README.md",          f"onboard cameras --config {MY_ROBOT}",                        "",           0, ""),
     ("README.md",          "onboard-hil replay $run",                                     "",           0, ""),
     ("README.md",          "onboard-hil report $run --out run.html",                      "",           0, ""),
-    ("README.md",          "onboard-hil replay $run --policy reactive",                   "",           0, ""),
+    ("README.md",          "onboard-hil replay $run --policy onboard-s",                  "",           0, ""),
     ("docs/robot.md",      "onboard scan --mounts my_robot/mounts.toml --camera front=depth.png",
      "--plot scan.png", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
