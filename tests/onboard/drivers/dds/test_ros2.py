@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
 from functools import partial
 
 import numpy as np
@@ -20,8 +21,8 @@ from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.values.messages import BINS, Inputs, Pose, Scan, Twist
 from tests.onboard.drivers.dds.test_ros_types import SAMPLES, fields, label
-from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION
-from tests.rigs.network.ros2_peer import ROS_PYTHON, Peer
+from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, free_domain
+from tests.rigs.network.ros2_peer import ROS_PYTHON, Peer, ros_environment
 
 pytestmark = pytest.mark.skipif(
     ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros; or set ONBOARD_ROS_PYTHON"
@@ -330,3 +331,29 @@ def test_a_node_on_another_domain_hears_nothing(peer, wire, monkeypatch):
     assert stranger.hear("/onboard/state", "latched")["fields"] == {"data": "there"}
     moved.close()
     stranger.close()
+
+
+NODES = """
+import rclpy, sys, time
+rclpy.init()
+nodes = []
+for number in range(8):
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    nodes.append(rclpy.create_node(f"n{number}", context=context))
+end = time.monotonic() + 20.0
+while time.monotonic() < end:
+    heard = [sum(name.startswith("n") for name in node.get_node_names()) for node in nodes]
+    if min(heard) == len(nodes):
+        break
+    time.sleep(0.2)
+print(heard)
+"""
+
+
+def test_eight_nodes_hear_each_other_on_the_loopback() -> None:
+    """As base, cameras, localisation and tools do beside the runtime; by itself Fast DDS tries four of a machine."""
+    found = subprocess.run(
+        [str(ROS_PYTHON), "-c", NODES], env=ros_environment(free_domain()), capture_output=True, text=True, timeout=90
+    )
+    assert found.stdout.strip() == str([8] * 8), found.stderr
