@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
 from onboard.config.config import Config
@@ -16,16 +17,21 @@ from onboard.system.signals import Signals
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import DepthFrame
 
+POLL_S = 0.1
+
 
 def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals) -> None:
     """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
     with _between_passes(signals):
         for rig in filter(None, rigs):
-            warm_kernels(rig)
+            with _compiler(signals):
+                warm_kernels(rig)
         if config.odometry.scan_matching:
-            scan_matching.warm_up()
+            with _compiler(signals):
+                scan_matching.warm_up()
         if config.limits.ground_s > 0.0:
-            free_ground.warm_up()
+            with _compiler(signals):
+                free_ground.warm_up()
 
 
 def warm_kernels(rig: Rig) -> None:
@@ -35,6 +41,17 @@ def warm_kernels(rig: Rig) -> None:
         for name, view in rig.views.items()
     }
     scan_fusion.fuse(frames, 1, IDENTITY, scan_fusion.ScanMemory(), rig)
+
+
+@contextlib.contextmanager
+def _compiler(signals: Signals) -> Iterator[None]:
+    """Hold numba's compiler. The thread of the policy may hold it for seconds; no signal ends numba's own wait."""
+    while not global_compiler_lock._lock.acquire(timeout=POLL_S):  # numba has no wait with a limit
+        signals.check()
+    try:
+        yield
+    finally:
+        global_compiler_lock._lock.release()
 
 
 @contextlib.contextmanager

@@ -51,13 +51,20 @@ def scan_topics(config: Config) -> dict[str, str]:
 def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     """Return base_from_laser, (4, 4), of each topic of ready-made scans; None: its scans are in the base frame.
 
-    Raises ConfigError for two poses of one topic.
+    A pose that one table states holds for the same topic in the other. Raises ConfigError for two poses of one topic,
+    and for a pose without a topic.
     """
+    topics = scan_topics(config)
     found: dict[str, tuple[float, float, float] | None] = {}
-    for name, topic in scan_topics(config).items():
-        laser = getattr(config, name).laser
-        if found.setdefault(topic, laser) != laser:
-            raise ConfigError(f"limits_scan.laser: {laser} and scan.laser {found[topic]} are two poses of {topic}")
+    for name, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
+        if section is None or (name not in topics and section.laser is None):
+            continue
+        if name not in topics:
+            raise ConfigError(f"{name}.laser: {section.laser} is the pose of no laser: state {name}.topic too")
+        laser, other = section.laser, found.get(section.topic)
+        if laser is not None and other is not None and laser != other:
+            raise ConfigError(f"limits_scan.laser: {laser} and scan.laser {other} are two poses of {section.topic}")
+        found[section.topic] = other if laser is None else laser
     return {topic: None if laser is None else _matrix(*laser) for topic, laser in found.items()}
 
 

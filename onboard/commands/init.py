@@ -177,9 +177,12 @@ def init(
     source = stated.get("cameras", {}).get("source")
     numbers = dict(_pair("--serial", one) for one in serial or [])
     if (color_serial := numbers.pop(COLOR, None)) is not None:
-        stated.setdefault("cameras", {}).update({"color": color or "realsense", "color_serial": color_serial})
-    elif color is None and source in ("none", "realsense"):
-        stated["cameras"]["color"] = "none"
+        chosen = stated.setdefault("cameras", {}).setdefault("color", "realsense")
+        if chosen != "realsense":
+            raise InputError(f"--serial color={color_serial}: the source of colour is {chosen}")
+        stated["cameras"]["color_serial"] = color_serial
+    elif source in ("none", "realsense"):
+        stated["cameras"].setdefault("color", "none")
     try:
         Config.model_validate(stated)
     except ValidationError as error:

@@ -158,7 +158,8 @@ class ScanSection(Section):
 
     topic:   topic of a ready-made LaserScan; of this table the runtime then uses only `laser`. "": fuse depth images
     laser:   pose of the laser of `topic` in the base frame: x, y [m], yaw [deg]; its scans may be in any frame, and one
-             in the base frame is taken as it is. Without this key no other is taken: the runtime reads no TF
+             in the base frame is taken as it is. Without this key no other is taken: the runtime reads no TF. The laser
+             is level and upright; the driver of one that hangs upside down must invert its scan
     z_min_m: lowest obstacle above the floor [m]
     z_max_m: highest obstacle above the floor [m]
     drop_m:  a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are

@@ -15,6 +15,8 @@ BIN_RAD = 2.0 * math.pi / BINS
 MOST_RAYS = 100_000
 TURN_SLACK_RAYS = 1.5
 """A full turn may repeat its first ray, and `angle_max` may lie one ray beyond the last."""
+NEAR_M = np.arange(0.3, 2.05, 0.1)
+"""Distances from the base at which a laser that is not at its origin must look."""
 FARTHEST_M = 1000.0
 """Stands for a laser's reach that is infinite."""
 TOO_CLOSE_M = 0.01
@@ -43,7 +45,7 @@ def scan_of_rays(rays: Rays, stamp_ns: int, base_from_laser: npt.NDArray[np.floa
     is invalid. So is 0, which many lasers send for no return. Raises InputError that names the invalid field.
 
     base_from_laser: (4, 4) pose of a laser that is not at the base frame's origin. A ray without a hit then marks the
-        bin at the laser's reach as seen
+        bin at the laser's reach as seen. A bin is not seen if a place near the base in it is beside the laser's view
     """
     _check(rays)
     ranges = rays.ranges_m
@@ -59,6 +61,8 @@ def scan_of_rays(rays: Rays, stamp_ns: int, base_from_laser: npt.NDArray[np.floa
     np.minimum.at(nearest, bins[valid], ranges[valid])
     seen = np.zeros(BINS, dtype=np.bool_)
     seen[bins[valid]] = True
+    if base_from_laser is not None:
+        seen &= ~_beside_view(rays, base_from_laser) | np.isfinite(nearest)
     return Scan(stamp_ns, nearest, seen)
 
 
@@ -74,6 +78,20 @@ def _moved(
     x, y, _ = base_from_laser[:3, :3] @ ends + base_from_laser[:3, 3:]
     moved = np.where(np.isfinite(ranges), np.hypot(x, y), ranges)
     return np.arctan2(y, x), moved.astype(np.float32)
+
+
+def _beside_view(rays: Rays, base_from_laser: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return (180,) whether a place of the bin, up to `NEAR_M` away, is outside the angles of the laser."""
+    step = abs(rays.increment_rad)
+    turn = (len(rays.ranges_m) - 1) * step
+    bearings = (np.arange(BINS) + 0.5)[:, np.newaxis] * BIN_RAD - math.pi
+    away_m = np.full(NEAR_M.shape, base_from_laser[2, 3])
+    places = np.stack(np.broadcast_arrays(NEAR_M * np.cos(bearings), NEAR_M * np.sin(bearings), away_m))
+    x, y, _ = np.tensordot(base_from_laser[:3, :3].T, places - base_from_laser[:3, 3][:, np.newaxis, np.newaxis], 1)
+    first = rays.angle_min_rad if rays.increment_rad > 0.0 else rays.angle_min_rad - turn
+    beyond = (np.arctan2(y, x) - first) % (2.0 * math.pi)
+    outside: npt.NDArray[np.bool_] = ((beyond > turn + step) & (beyond < 2.0 * math.pi - step)).any(axis=1)
+    return outside
 
 
 def _check(rays: Rays) -> None:

@@ -73,7 +73,7 @@ CHOICES: list[tuple[list[str], str, str, Any]] = [
     (["--cameras", "realsense", *NUMBERS], "cameras", "color", "none"),
     (["--cameras", "realsense", *NUMBERS, "--serial", "color=9"], "cameras", "color", "realsense"),
     (["--cameras", "realsense", *NUMBERS, "--serial", "color=9"], "cameras", "color_serial", "9"),
-    (["--serial", "color=9", "--color", "none"], "cameras", "color", "none"),
+    (["--cameras", "none", "--set", "cameras.color=dds"], "cameras", "color", "dds"),
     (["--set", "limits.remember_s=30"], "limits", "remember_s", 30.0),
     (["--set", "scan.cameras=['front', 'rear']"], "scan", "cameras", ["front", "rear"]),
 ]  # fmt: skip
@@ -149,6 +149,7 @@ REFUSED = [
     (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name once, found a, a"]),
     (["--camera", "fr ont=0,0,1,0,0,0"], ["camera 'fr ont' cannot be part of a ROS topic"]),
     (["--namespace", "1 x", "--policy", "v9"], ["dds.namespace: '1 x'", "policy v9: no policy of that name"]),
+    (["--serial", "color=9", "--color", "none"], ["--serial color=9: the source of colour is none"]),
     (["--serial", "top=1"], ["--serial top=1: the cameras are front_left"]),
     (["--cameras", "realsense"], ["robot/mounts.toml: camera front_left: no serial"]),
     (["--policy", "no.onnx"], ["no.onnx.manifest.json"]),

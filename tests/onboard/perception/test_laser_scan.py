@@ -121,3 +121,30 @@ def test_no_bin_is_farther_than_any_of_its_rays_nor_seen_without_one(
     widths = azimuth / (2 * pi / BINS)
     on_edge = int((np.abs(widths - np.round(widths)) < ON_EDGE).sum())  # such a ray may fall either way
     assert sum(bins.get(i) != expected.get(i) for i in range(BINS)) <= 2 * on_edge
+
+
+def test_places_near_the_base_that_a_laser_ahead_cannot_see_are_not_seen() -> None:
+    """The laser is 0.25 m ahead and sees 135 deg to each side: not the place 120 deg to the left, 0.4 m from the base."""
+    ahead = np.eye(4)
+    ahead[0, 3] = 0.25
+    laser = rays(-135.0, 0.5, *[inf] * 541)
+    seen = scan_of_rays(laser, STAMP_NS, ahead).seen
+    assert seen[90 - 45 : 90 + 45].all()
+    assert not seen[90 + 60]
+    assert not seen[90 - 61]
+    post = [inf] * 541
+    post[541 - 20] = 3.0  # at 125 deg of the laser
+    found_post = scan_of_rays(rays(-135.0, 0.5, *post), STAMP_NS, ahead)
+    (bin_of_post,) = np.flatnonzero(np.isfinite(found_post.ranges_m))
+    assert found_post.seen[bin_of_post]
+
+
+@pytest.mark.parametrize("turn_deg", [0.0, 90.0, 180.0])
+def test_a_laser_that_looks_all_around_sees_all_around_wherever_it_sits(turn_deg: float) -> None:
+    pose = np.eye(4)
+    pose[:2, :2] = [
+        [np.cos(radians(turn_deg)), -np.sin(radians(turn_deg))],
+        [np.sin(radians(turn_deg)), np.cos(radians(turn_deg))],
+    ]
+    pose[:2, 3] = 0.2, -0.1
+    assert scan_of_rays(rays(-180.0, 0.5, *[inf] * 720), STAMP_NS, pose).seen.all()

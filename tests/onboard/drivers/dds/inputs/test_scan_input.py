@@ -69,10 +69,14 @@ def test_the_scan_of_a_laser_whose_pose_is_known_may_be_in_any_frame(wires):
     assert set(inputs.take(3).scans[TOPIC].ranges_m) == {3.0, np.inf}
 
 
-def test_two_poses_of_one_laser_are_refused():
-    scan_of = {"topic": TOPIC, "laser": (0.2, 0.0, 180.0)}
-    with pytest.raises(ConfigError, match=r"limits_scan\.laser: None and scan\.laser .* are two poses of twin/scan"):
-        lasers_of(Config(scan=scan_of, limits_scan={"topic": TOPIC}))
+def test_a_laser_has_one_pose_and_a_topic():
+    scan_of, other = {"topic": TOPIC, "laser": (0.2, 0.0, 180.0)}, {"topic": TOPIC, "laser": (0.3, 0.0, 180.0)}
+    assert lasers_of(Config(scan=scan_of, limits_scan={"topic": TOPIC})).keys() == {TOPIC}
+    assert lasers_of(Config(scan=scan_of, limits_scan={"topic": TOPIC}))[TOPIC] is not None
+    with pytest.raises(ConfigError, match=r"limits_scan\.laser: .* and scan\.laser .* are two poses of twin/scan"):
+        lasers_of(Config(scan=scan_of, limits_scan=other))
+    with pytest.raises(ConfigError, match=r"scan\.laser: .* is the pose of no laser: state scan\.topic too"):
+        lasers_of(Config(scan={"laser": (0.2, 0.0, 180.0)}))
 
 
 #   what             message                                                    refused
