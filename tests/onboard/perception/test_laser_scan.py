@@ -124,7 +124,7 @@ def test_no_bin_is_farther_than_any_of_its_rays_nor_seen_without_one(
 
 
 def test_places_near_the_base_that_a_laser_ahead_cannot_see_are_not_seen() -> None:
-    """The laser is 0.25 m ahead and sees 135 deg to each side: not the place 120 deg to the left, 0.4 m from the base."""
+    """The laser is 0.25 m ahead, sees 135 deg to each side, and not the place 120 deg to the left, 0.4 m away."""
     ahead = np.eye(4)
     ahead[0, 3] = 0.25
     laser = rays(-135.0, 0.5, *[inf] * 541)
