@@ -39,6 +39,10 @@ STATED: Mapping[str, tuple[str, float]] = {
 }
 """Rules that all policies of a table must share: key -> (its table in the configuration, its value in older results,
 which do not state it)."""
+OF_NO_EFFECT = {
+    "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser"}, "limits_scan": {"laser"}
+}  # fmt: skip
+"""Keys that the robot's digest leaves out: told elsewhere, or without effect (simulated scans are in the base frame)."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
@@ -84,10 +88,8 @@ class Plan:
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
         config = self.robot.config
         stated = {key: getattr(getattr(config, table), key) for key, (table, _) in STATED.items()}
-        files, elsewhere, unused = {"mounts", "plant"}, {"fallback"}, {"laser"}  # simulated scans are in the base frame
-        left_out = {"robot": files, "policy": elsewhere, "scan": unused, "limits_scan": unused}
         robot = {
-            "config": config.model_dump(mode="json", exclude=left_out),
+            "config": config.model_dump(mode="json", exclude=OF_NO_EFFECT),
             "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(config.robot.mounts),
         }

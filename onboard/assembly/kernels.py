@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
@@ -18,20 +19,19 @@ from onboard.values.geometry import IDENTITY
 from onboard.values.messages import DepthFrame
 
 POLL_S = 0.1
+"""Longest time until a signal ends the wait for the compiler."""
 
 
 def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals) -> None:
     """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
-    with _between_passes(signals):
-        for rig in filter(None, rigs):
-            with _compiler(signals):
-                warm_kernels(rig)
-        if config.odometry.scan_matching:
-            with _compiler(signals):
-                scan_matching.warm_up()
-        if config.limits.ground_s > 0.0:
-            with _compiler(signals):
-                free_ground.warm_up()
+    steps: list[Callable[[], None]] = [partial(warm_kernels, rig) for rig in filter(None, rigs)]
+    if config.odometry.scan_matching:
+        steps.append(scan_matching.warm_up)
+    if config.limits.ground_s > 0.0:
+        steps.append(free_ground.warm_up)
+    for step in steps:
+        with _between_passes(signals), _compiler(signals):
+            step()
 
 
 def warm_kernels(rig: Rig) -> None:

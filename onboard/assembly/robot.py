@@ -54,18 +54,16 @@ def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     A pose that one table states holds for the same topic in the other. Raises ConfigError for two poses of one topic,
     and for a pose without a topic.
     """
-    topics = scan_topics(config)
-    found: dict[str, tuple[float, float, float] | None] = {}
+    poses: dict[str, tuple[float, float, float]] = {}
     for name, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
-        if section is None or (name not in topics and section.laser is None):
+        if section is None or section.laser is None:
             continue
-        if name not in topics:
+        if not section.topic:
             raise ConfigError(f"{name}.laser: {section.laser} is the pose of no laser: state {name}.topic too")
-        laser, other = section.laser, found.get(section.topic)
-        if laser is not None and other is not None and laser != other:
-            raise ConfigError(f"limits_scan.laser: {laser} and scan.laser {other} are two poses of {section.topic}")
-        found[section.topic] = other if laser is None else laser
-    return {topic: None if laser is None else _matrix(*laser) for topic, laser in found.items()}
+        first = poses.setdefault(section.topic, section.laser)
+        if first != section.laser:
+            raise ConfigError(f"{name}.laser: {section.laser} and scan.laser {first} are two poses of {section.topic}")
+    return {topic: _matrix(*poses[topic]) if topic in poses else None for topic in scan_topics(config).values()}
 
 
 def _matrix(x_m: float, y_m: float, yaw_deg: float) -> npt.NDArray[np.float64]:

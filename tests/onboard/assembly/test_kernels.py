@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 import numba
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 from onboard.assembly import kernels
 from onboard.config.config import Config
@@ -51,3 +54,31 @@ def test_a_signal_in_the_midst_of_the_compiler_ends_the_start_without_a_word(
     assert reached[0] == CALLBACK
     assert "3.0" not in reached
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_ends_the_wait_for_the_compiler_that_another_thread_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the policy's thread does at a first start; it lets go only after the signal has ended the start."""
+    held, ended, reached = threading.Event(), threading.Event(), []
+
+    def hold() -> None:
+        with global_compiler_lock:
+            held.set()
+            ended.wait()
+
+    def start() -> None:
+        with Signals() as signals:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            kernels.prepare_kernels(Config(), [], signals)
+
+    monkeypatch.setattr(scan_matching, "warm_up", lambda: reached.append("compiled"))
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        ended.set()
+        holder.join()
+    assert not reached
