@@ -42,7 +42,7 @@ which do not state it)."""
 OF_NO_EFFECT = {
     "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser"}, "limits_scan": {"laser"}
 }  # fmt: skip
-"""Keys that the robot's digest leaves out: told elsewhere, or without effect (simulated scans are in the base frame)."""
+"""Keys that the robot's digest leaves out: told elsewhere or without effect, as simulated scans are in base_link."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
