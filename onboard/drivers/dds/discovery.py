@@ -33,6 +33,9 @@ ROS_PREFIX = "rt/"
 ROS_TYPE = re.compile(r"(\w+)::(msg|srv|action)::dds_::(\w+)_")
 VENDORS = {"0101": "RTI Connext", "010f": "Fast DDS", "0110": "Cyclone DDS"}
 """By the first four digits of a participant's key (vendor number of the DDSI standard). Zenoh's bridge is a Cyclone."""
+FAST_DDS_PID = "fastdds.physical_data.process"
+LOOPBACK = "/127."
+"""Part of an address of a participant of this machine."""
 NAME_LENGTH = 120
 DURABILITIES = ("Volatile", "TransientLocal", "Transient", "Persistent")
 LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
@@ -138,7 +141,8 @@ def member_of(sample: Any) -> Member:
     key, qos = str(sample.key), cast(Qos, sample.qos)
     properties = {policy.key: printable(policy.value) for policy in qos if isinstance(policy, Policy.Property)}
     host, process, pid = (properties.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
-    if host == socket.gethostname():
+    pid, address = pid or properties.get(FAST_DDS_PID, ""), properties.get("__NetworkAddresses", "")
+    if host == socket.gethostname() or LOOPBACK in address:
         host, process = "", _command(pid) or process
     return Member(
         key=key,
@@ -146,7 +150,7 @@ def member_of(sample: Any) -> Member:
         host=host,
         process=process,
         pid=pid,
-        address=properties.get("__NetworkAddresses", ""),
+        address=address,
     )
 
 

@@ -22,6 +22,7 @@ from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.sender_clock import SenderClock
+from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.errors import InputError
@@ -42,27 +43,27 @@ class DdsScans:
         topics: base_from_laser of each topic, (4, 4); None: its scans are in the base frame
         """
         self._section, self._topics = wire.section, topics
-        self._readers = {name: wire.reader(scan_source(name)) for name in topics}
+        self.readers = {name: SoleReader(wire, scan_source(name), "scan") for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()
 
     def take(self, now_ns: int) -> Mapping[str, Scan]:
         """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
-        for name, reader in self._readers.items():
-            messages = reader.take()
+        for name, reader in self.readers.items():
+            messages = reader.take(now_ns)
             if messages:
                 self._judge(name, messages[-1].sample, now_ns)
         return dict(self._newest)
 
     def refused(self) -> Mapping[str, int]:
         """Return how many scans so far were refused, by topic, for diagnostics."""
-        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self._readers}
+        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self.readers}
 
     @property
     def undecodable(self) -> int:
         """Undecodable messages so far."""
-        return sum(reader.undecodable for reader in self._readers.values())
+        return sum(reader.undecodable for reader in self.readers.values())
 
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
         """Keep a valid scan, seen from the base; count any other, and log the first."""
