@@ -32,7 +32,7 @@ from onboard.drivers.dds.publisher_names import PublisherNames
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
 from onboard.drivers.dds.sole_writer import PublisherWatch
-from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, topic
+from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
@@ -46,6 +46,7 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
+from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
@@ -189,15 +190,17 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
+        stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
+        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults])]
         others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
-        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, [watch.faults])
+        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, publisher, line, monitor, service)
+        listeners = (*used, stamps, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()

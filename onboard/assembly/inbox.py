@@ -10,7 +10,7 @@ from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
-from onboard.values.messages import CameraHealth, Inputs, Scan
+from onboard.values.messages import CameraHealth, Fix, Inputs, Scan
 
 
 class DeviceInbox:
@@ -21,6 +21,8 @@ class DeviceInbox:
 
     While any input has a second publisher (`watch`), images and new scans are withheld too, so that the robot stands
     whatever input it is, and goals are refused. Other odometry goes on: the pose stays right while the robot stops.
+
+    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once.
     """
 
     def __init__(
@@ -40,10 +42,11 @@ class DeviceInbox:
         self._unchanged_scans = UnchangedScans(unchanged_m)
         self._watch = watch
         self._scans: Mapping[str, Scan] = {}
+        self._early: tuple[Fix, ...] | None = ()
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without frames of blind cameras."""
-        inputs = self._with_base(self._wire.take(now_ns), now_ns)
+        inputs = self._after_odometry(self._with_base(self._wire.take(now_ns), now_ns))
         newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
         return self._of_sole_publishers(
@@ -68,6 +71,16 @@ class DeviceInbox:
                 parts.callback(self._color.close)
             for camera in self._depth:
                 parts.callback(camera.close)
+
+    def _after_odometry(self, inputs: Inputs) -> Inputs:
+        """Return the inputs; before the first odometry without fixes, and with it the newest of these."""
+        if self._early is None:
+            return inputs
+        self._early = (inputs.fixes or self._early)[-1:]
+        if not inputs.odometry:
+            return replace(inputs, fixes=())
+        fixes, self._early = self._early, None
+        return replace(inputs, fixes=fixes)
 
     def _of_sole_publishers(self, inputs: Inputs) -> Inputs:
         """Return the inputs; without images, new scans and goals while any input has a second publisher."""

@@ -22,10 +22,10 @@ from cyclonedds.core import DDSException, InstanceState, Policy, Qos
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
 from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic
+from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic, type_of
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic, Inbox
+from onboard.values.interfaces import Diagnostic, Inbox, InputFault
 from onboard.values.messages import Inputs
 
 BATCH = 4096
@@ -101,6 +101,15 @@ def qos_mismatch(writer: Offer, reader: Offer) -> str:
     if reader.liveliness > writer.liveliness or reader.lease_ns < writer.lease_ns:
         return "its reader wants another liveliness than its writer promises"
     return ""
+
+
+def other_type(who: str, theirs: str, ours: str, *, writes: bool) -> tuple[str, str]:
+    """Return what is wrong with an end of a topic whose type is not ours, and what to do."""
+    found = f"{who} {'publishes' if writes else 'expects'} {theirs}, ours is {ours}"
+    if "Twist" not in ours:
+        return found, f"use {ours}"
+    stamped = str("Stamped" in theirs).lower()
+    return found, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
 
 
 def look_around(section: DdsSection, seconds: float) -> Graph:
@@ -224,7 +233,10 @@ class Peers:
         self._own = participant.guid
         self._watched = {dds_topic(wire.section, name): ros_topic(wire.section, name) for name in OURS}
         self._rivals: dict[Any, Rival] = {}
+        self._command, self._kind = dds_topic(wire.section, "cmd_vel"), type_of(wire.section, "cmd_vel")
+        self._listeners: dict[Any, tuple[str, str]] = {}
         try:
+            self._readers = BuiltinDataReader(participant, BuiltinTopicDcpsSubscription)
             self._writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
             self._members = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
         except DDSException as error:
@@ -235,9 +247,24 @@ class Peers:
         try:
             for endpoint in self._writers.take(PEER_BATCH):
                 self._note(endpoint)
+            for endpoint in self._readers.take(PEER_BATCH):
+                self._note_listener(endpoint)
         except DDSException as error:
             raise DriverError(f"dds: who else writes cannot be seen: {error}") from error
         return tuple(self._rivals.values())
+
+    def faults(self) -> list[InputFault]:
+        """Return the fault of each listener to our command, as of the last `look`, that expects another type."""
+        others = dict.fromkeys(one for one in self._listeners.values() if one[1] != self._kind)
+        texts = [": ".join(other_type(who, kind, self._kind, writes=False)) for who, kind in others]
+        fits = any(kind == self._kind for _, kind in self._listeners.values())
+        return [InputFault("command", f"{self._watched[self._command]}: {text}", standing=not fits) for text in texts]
+
+    def _note_listener(self, endpoint: Any) -> None:
+        if endpoint.sample_info.instance_state != InstanceState.Alive:
+            self._listeners.pop(endpoint.key, None)
+        elif endpoint.participant_key != self._own and endpoint.topic_name == self._command:
+            self._listeners[endpoint.key] = self._name(endpoint.participant_key), _endpoint(endpoint, False).kind
 
     def _note(self, endpoint: Any) -> None:
         if endpoint.sample_info.instance_state != InstanceState.Alive:
@@ -270,6 +297,10 @@ class GuardedInbox:
     def close(self) -> None:
         """Release what it holds. Safe to call twice."""
         self._inner.close()
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of the link to the base."""
+        return self._peers.faults()
 
     def diagnostic(self) -> Diagnostic:
         """Return the row of `/diagnostics` about other drivers."""

@@ -36,7 +36,7 @@ from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import promised_commands, ros_topic
 from onboard.values.clock import wall_ns
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic
+from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import STOP, Inputs, Pose, Scan, Twist
 
 log = structlog.get_logger()
@@ -146,6 +146,10 @@ class DdsInputs:
     def sole_readers(self) -> list[SoleReader]:
         """Return the readers of the inputs that must have one publisher."""
         return [self._odometry, self._fixes, *self._scans.readers.values()]
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of the inputs' messages, without second publishers."""
+        return self._scans.faults()
 
     def dropped(self) -> Mapping[str, int]:
         """Return the counts of dropped messages by reason, for diagnostics."""
