@@ -7,7 +7,7 @@ import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import structlog
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
@@ -96,6 +96,7 @@ class PublisherNames:
         self._graph: DataReader[Any] | None = None
         reliable, queue = Policy.Reliability.Reliable(0), Policy.History.KeepLast(GRAPH_DEPTH)
         try:
+            cast(Any, NodeGraph).__idl__.fill_type_data = lambda: None  # by name alone, as its layouts differ
             topic = Topic(self._participant, GRAPH_TOPIC, NodeGraph)
             self._graph = DataReader(self._participant, topic, Qos(reliable, Policy.Durability.TransientLocal, queue))
         except DDSException as error:
@@ -130,22 +131,24 @@ class PublisherNames:
             else "a publisher that DDS no longer lists"
             for writer in writers
         }
-        names = list(named.values())
         return {
-            writer: name if names.count(name) == 1 else f"{name}, writer {_end(keys, writer)}"
+            writer: name if list(named.values()).count(name) == 1 else f"{name}, {_apart(writer, name, named, keys)}"
             for writer, name in named.items()
         }
 
     def _name(self, key: uuid.UUID, member: Member | None) -> str:
         node = next((nodes[key.bytes] for nodes in self._processes.values() if key.bytes in nodes), "")
         if member is None:
-            return node or f"participant {str(key)[:-9]}"
+            return node or f"participant {key.hex[16:24]}"
         if not node:
             return str(member)
         details = [f"pid {member.pid}" if member.pid else "", f"on {member.host}" if member.host else ""]
         return f"{node} ({' '.join(filter(None, details))})" if any(details) else node
 
 
-def _end(keys: Mapping[int, Any], writer: int) -> str:
-    """Return the last digits of a writer's GUID, or of its handle if DDS no longer lists it."""
-    return str(keys[writer].key)[-8:] if writer in keys else f"{writer:x}"[-8:]
+def _apart(writer: int, name: str, named: Mapping[int, str], keys: Mapping[int, Any]) -> str:
+    """Return what tells a writer from others of the same name: its participant, else itself, by its GUID."""
+    if writer not in keys:
+        return f"{writer:x}"[-8:]
+    same = {keys[one].participant_key for one, other in named.items() if other == name and one in keys}
+    return f"participant {keys[writer].key.hex[16:24]}" if len(same) > 1 else f"writer {keys[writer].key.hex[24:]}"

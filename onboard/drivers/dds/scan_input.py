@@ -64,7 +64,7 @@ class DdsScans:
         return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self.readers}
 
     def faults(self) -> list[InputFault]:
-        """Return why there is no scan now though messages are received, a fault a topic."""
+        """Return why there is no scan though messages are received: the first refusal since the last scan, by topic."""
         return [
             InputFault("scan", f"scan refused: {reason}: topic {ros_topic(self._section, scan_source(name))}")
             for name, reason in self._unusable.items()
@@ -99,6 +99,6 @@ class DdsScans:
             self._refused[name] += 1
             newest = self._newest.get(name)
             if newest is None or now_ns - newest.stamp_ns > LATE_NS:
-                self._unusable[name] = str(error)
+                self._unusable.setdefault(name, str(error))
             if self._refused[name] == 1:
                 log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))

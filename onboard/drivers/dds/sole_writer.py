@@ -121,7 +121,7 @@ def whose(rivals: Sequence[Source], names: Mapping[int, str]) -> str:
     if len(writers) == 1:
         return f"frame_id {_and(frames)} from {names[writers[0]]}: give each its own topic"
     differing = f", frame_id {_and(frames)}" if len(frames) > 1 else ""
-    return f"{_and([names[one] for one in writers])}{differing}: stop one of them, or remap it"
+    return f"{_and(sorted(names[one] for one in writers))}{differing}: stop one of them, or remap it"
 
 
 def _and(words: Sequence[str]) -> str:

@@ -10,7 +10,19 @@ import pytest
 
 from onboard.assembly.inbox import DeviceInbox
 from onboard.values.errors import DriverError
-from onboard.values.messages import BINS, CameraHealth, ColorFrame, DepthFrame, Inputs, OdometryMessage, Scan, Twist
+from onboard.values.messages import (
+    BINS,
+    CameraHealth,
+    ColorFrame,
+    DepthFrame,
+    Fix,
+    GoalRequest,
+    Inputs,
+    OdometryMessage,
+    Pose,
+    Scan,
+    Twist,
+)
 
 NOW_NS = 7
 WHEELS = (OdometryMessage(1, NOW_NS, None, Twist(0.1, 0.0)),)
@@ -93,6 +105,57 @@ def test_without_a_colour_camera_there_is_no_colour() -> None:
 def test_a_base_on_its_own_cable_is_the_source_of_odometry() -> None:
     assert inbox(Wire(), base=Base(Report())).take(NOW_NS).odometry == OWN
     assert inbox(Wire(), base=Base(Report(odometry=()))).take(NOW_NS).odometry == ()
+
+
+class Watch:
+    """Stands for `PublisherWatch`: says whether an input has a second publisher."""
+
+    def __init__(self) -> None:
+        self.second = False
+        self.refused: list[GoalRequest] = []
+
+    def look(self, now_ns: int) -> bool:
+        return self.second
+
+    def refuse(self, goals: Iterable[GoalRequest], now_ns: int) -> None:
+        self.refused += goals
+
+
+GOAL = GoalRequest(1, NOW_NS, "odom", Pose(3.0, 0.0, 0.0))
+
+
+def scan_of(range_m: float) -> Scan:
+    return Scan(NOW_NS, np.full(BINS, range_m, np.float32), np.ones(BINS, np.bool_))
+
+
+def test_with_a_second_publisher_of_any_input_images_and_new_scans_and_goals_are_withheld() -> None:
+    """The odometry goes on, so that the pose is right where the robot stops; a cancel passes."""
+    wire, watch = Wire(scans={"laser": scan_of(1.0)}), Watch()
+    devices = DeviceInbox(wire, [Camera("front")], None, watch=watch)  # type: ignore[arg-type]
+    free = devices.take(NOW_NS)
+    assert set(free.depth) == {"front"}
+    wire.inputs = replace(wire.inputs, scans={"laser": scan_of(2.0)}, goals=(GOAL,), cancel=True)
+    watch.second = True
+    held = devices.take(NOW_NS)
+    assert (held.depth, held.goals, held.odometry, held.cancel) == ({}, (), WHEELS, True)
+    assert held.scans["laser"] is free.scans["laser"]
+    assert watch.refused == [GOAL]
+    watch.second = False
+    again = devices.take(NOW_NS)
+    assert (set(again.depth), again.goals) == ({"front"}, (GOAL,))
+    assert again.scans["laser"].ranges_m[0] == 2.0
+    assert watch.refused == [GOAL]
+
+
+def test_a_fix_waits_for_the_first_odometry() -> None:
+    """A localisation at rest sent its pose once, perhaps before the base's driver runs."""
+    wire = Wire()
+    devices, fixes = inbox(wire), [Fix(n, NOW_NS, Pose(float(n), 0.0, 0.0)) for n in range(3)]
+    came = []
+    for odometry, now in (((), fixes[:2]), ((), ()), (WHEELS, ()), (WHEELS, ()), ((), fixes[2:])):
+        wire.inputs = replace(wire.inputs, odometry=odometry, fixes=tuple(now))
+        came.append(devices.take(NOW_NS).fixes)
+    assert came == [(), (), (fixes[1],), (), (fixes[2],)]
 
 
 #   wire    base    together

@@ -19,7 +19,7 @@ from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.recording.recorder import RecorderStats
 from onboard.service import publisher
 from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, rows, status_line
-from onboard.values.interfaces import Diagnostic
+from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, CameraHealth, Pose, Scan
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
 
@@ -77,10 +77,11 @@ class PublisherBench:
     def __init__(self) -> None:
         self.outputs = RecordedOutputs()
         self.asked = 0
+        self.faults: list[InputFault] = []
         self._publisher = Publisher(self.outputs)
 
     def tick(self, record: Any, counters: Counters) -> None:
-        self._publisher.publish(record, counters, self._cameras, recorder())
+        self._publisher.publish(record, counters, self._cameras, recorder(), faults=self.faults)
 
     def _cameras(self) -> list[CameraHealth]:
         self.asked += 1
@@ -127,6 +128,44 @@ def test_a_new_state_goes_out_in_its_tick() -> None:
     bench.e_stop = True
     bench.tick()
     assert listener.outputs.states[-1] == "stopped: e_stop"
+
+
+#   faults                                                          state, rows by name: level and message
+FAULTY = [
+    ([InputFault("odometry", "bad /odom")], "idle; bad /odom", {"odometry": (ERROR, "bad /odom")}),
+    ([InputFault("odometry", "slow", standing=False)], "idle", {"odometry": (WARNING, "slow")}),
+    ([InputFault("scan", "two"), InputFault("scan", "late")], "idle; two; late", {"scan": (ERROR, "two; late")}),
+    (
+        [InputFault("odometry", "same"), InputFault("camera front", "same")],
+        "idle; same",
+        {"odometry": (ERROR, "same"), "camera front": (ERROR, "same")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("faults", "state", "wanted"), FAULTY)
+def test_a_fault_of_an_input_is_in_the_state_and_in_its_row(
+    faults: list[InputFault], state: str, wanted: dict[str, tuple[int, str]]
+) -> None:
+    """The recorded state stays as it is, so that a replay compares the same."""
+    listener = PublisherBench()
+    bench = Bench(listeners=[listener])
+    bench.ticks(2)
+    before = {row[0]: row for row in listener.outputs.newest}
+    listener.faults = faults
+    bench.seconds(1.0)
+    assert listener.outputs.states[-1] == state
+    assert bench.runtime.state.mission.text() == "idle"
+    after = {row[0]: row for row in listener.outputs.newest}
+    assert {name: after[name][1:3] for name in wanted} == wanted
+    assert {name: row[1:3] for name, row in after.items() if name not in wanted} == {
+        name: row[1:3] for name, row in before.items() if name not in wanted
+    }
+    assert after["odometry"][3].keys() == before["odometry"][3].keys()
+    assert len(after) == len(listener.outputs.newest)
+    listener.faults = []
+    bench.seconds(1.0)
+    assert listener.outputs.states[-1] == "idle"
 
 
 def test_the_maps_transform_is_absent_until_localised() -> None:

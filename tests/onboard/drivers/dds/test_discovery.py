@@ -100,3 +100,34 @@ def test_closing_closes_what_is_within(wires):
     inner = Nothing()
     GuardedInbox(inner, Peers(wires[0]), refuse=True).close()
     assert inner.closed == 1
+
+
+#   our type          listeners' types                      faults, and whether the robot cannot drive for them
+TYPES = [
+    (False, [False], []),
+    (False, [], []),
+    (False, [True], [("set dds.stamped_cmd_vel = true", True)]),
+    (True, [False], [("set dds.stamped_cmd_vel = false", True)]),
+    (False, [True, False], [("set dds.stamped_cmd_vel = true", False)]),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "wanted"), TYPES)
+def test_a_base_that_expects_another_type_of_command_is_named(ours, theirs, wanted):
+    wire = Wire(SECTION.model_copy(update={"stamped_cmd_vel": ours}))
+    others = [Wire(SECTION.model_copy(update={"stamped_cmd_vel": stamped})) for stamped in theirs]
+    guard = GuardedInbox(Nothing(), Peers(wire), refuse=False)
+    for other in others:
+        other.reader("cmd_vel")
+    wait_until(lambda: (guard.take(1), len(guard.faults()) == len(wanted))[1], PATIENCE_S)
+    wait_until(lambda: (guard.take(1), [one.standing for one in guard.faults()] == [it[1] for it in wanted])[1], 2.0)
+    found = guard.faults()
+    assert [(fault.row, fault.standing) for fault in found] == [("command", standing) for _, standing in wanted]
+    for fault, (remedy, _) in zip(found, wanted, strict=True):
+        assert fault.reason.startswith("/cmd_vel: ")
+        assert f"pid {os.getpid()} expects geometry_msgs/msg/Twist" in fault.reason
+        assert remedy in fault.reason
+    for other in others:
+        other.close()
+    assert wait_until(lambda: (guard.take(1), not guard.faults())[1], PATIENCE_S)
+    wire.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_odometry, ros_twist
 from onboard.drivers.dds.ros_types import Bool, Empty
+from onboard.drivers.dds.topics import EVENT, LATCHED, topic
 from onboard.values.errors import DriverError
 from onboard.values.messages import BINS, STOP, Inputs, Pose, Scan, Twist
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, Sender, hear
@@ -58,6 +60,33 @@ def test_a_fix_in_another_frame_is_left_out_and_counted(wires):
     sender.send("amcl_pose", ros_fix(STAMP_NS, "odom", Pose(0.0, 0.0, 0.0), (0.1, 0.1, 0.1)))
     assert inputs.take(RECEIVED_NS).fixes == ()
     assert inputs.dropped() == {"undecodable": 0, "amcl_pose not in frame map": 1, "too many goals": 0}
+
+
+LATCHED_FIX = replace(topic("amcl_pose"), quality=LATCHED)
+VOLATILE_FIX = replace(topic("amcl_pose"), quality=EVENT)
+
+
+@pytest.mark.parametrize(("row", "stamps"), [(LATCHED_FIX, [1, 2, 3]), (VOLATILE_FIX, [2, 3])])
+def test_a_latched_fix_from_before_the_start_is_heard_and_every_fix_once(wires, row, stamps):
+    """AMCL sends its pose once while the robot stands. Writers without history are heard from then on."""
+    ours, theirs = wires
+    writer = theirs.writer(row)
+    writer.write(ros_fix(1, "map", Pose(1.0, 2.0, 0.5), (0.1, 0.1, 0.1)))
+    inputs, heard = DdsInputs(ours), []
+    assert wait_until(lambda: writer.readers() >= 2, PATIENCE_S)  # of several QoS, as far as they match
+    Sender(ours, theirs).send("odom", ros_odometry(1, "odom", "base_link", Pose(0.0, 0.0, 0.0), STOP))
+    for stamp_ns in (2, 3):
+        writer.write(ros_fix(stamp_ns, "map", Pose(1.0, 2.0, 0.5), (0.1, 0.1, 0.1)))
+        assert wait_until(lambda wanted=stamp_ns: took(inputs, heard) == wanted, PATIENCE_S)
+    assert heard == stamps
+    assert took(inputs, heard) == 3
+    assert heard == stamps
+
+
+def took(inputs: DdsInputs, heard: list[int]) -> int:
+    """Take a tick's fixes, add their stamps, and return the newest stamp so far."""
+    heard.extend(fix.stamp_ns for fix in inputs.take(RECEIVED_NS).fixes)
+    return heard[-1] if heard else 0
 
 
 @pytest.mark.parametrize("stamped", [False, True])

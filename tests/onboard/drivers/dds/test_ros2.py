@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import signal
@@ -17,8 +18,10 @@ from onboard.config.mounts import load_mounts
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.publisher_names import PublisherNames
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.drivers.dds.sole_writer import HEARD_NS, NAMED_NS, PublisherWatch
 from onboard.values.messages import BINS, Inputs, Pose, Scan, Twist
 from tests.onboard.drivers.dds.test_ros_types import SAMPLES, fields, label
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, free_domain
@@ -93,7 +96,7 @@ def test_bytes_equal_rclpys(peer, sample):
 SAY_AGAIN_S = 0.25
 
 
-def said(inputs: DdsInputs, wanted, say) -> Inputs:
+def said(inputs: DdsInputs, wanted, say, times_ns=itertools.repeat(1)) -> Inputs:  # noqa: B008 - never ends
     """Return the first tick's inputs for which `wanted` holds, while the node says it again and again.
 
     It does not help to say it once as soon as a listener is known: the listener may not know the speaker yet.
@@ -102,7 +105,7 @@ def said(inputs: DdsInputs, wanted, say) -> Inputs:
 
     def arrived() -> bool:
         nonlocal seen
-        seen = inputs.take(1)
+        seen = inputs.take(next(times_ns))
         return bool(wanted(seen))
 
     for _ in range(round(PATIENCE_S / SAY_AGAIN_S)):
@@ -284,14 +287,51 @@ def test_a_late_ros_node_gets_the_latest_state(wire):
 
 
 def test_a_node_that_goes_and_comes_back_is_heard_again(wire):
-    inputs = DdsInputs(wire)
+    inputs, times_ns = DdsInputs(wire), itertools.count(1, HEARD_NS)  # a killed node counts for HEARD_NS
     for end in (Peer.close, lambda node: (node.process.kill(), node.close())):
         for speed in (0.1, 0.2):
             node = Peer(DOMAIN)
             content = {"twist": {"twist": {"linear": {"x": speed}}}}
             odometry = partial(node.publish, "/odom", "nav_msgs/msg/Odometry", content)
-            assert said(inputs, lambda seen: seen.odometry, odometry).odometry[-1].twist.v_mps == speed
+            assert said(inputs, lambda seen: seen.odometry, odometry, times_ns).odometry[-1].twist.v_mps == speed
             end(node)
+
+
+def test_two_nodes_on_one_input_are_named_and_a_killed_one_counts_for_two_seconds(wire):
+    """A node that is killed keeps its lease for 20 s."""
+    inputs, nodes = DdsInputs(wire), [Peer(DOMAIN), Peer(DOMAIN)]
+    watch = PublisherWatch(inputs.sole_readers(), PublisherNames(wire))
+    content = {"header": {"stamp": STAMP, "frame_id": "odom"}, "child_frame_id": "base_link"}
+    steps = [partial(node.publish, "/odom", "nav_msgs/msg/Odometry", content) for node in nodes]
+    said(inputs, lambda seen: seen.odometry, steps[0])
+    steps[1]()
+    assert wait_until(lambda: (inputs.take(2), watch.look(2))[1], PATIENCE_S)
+    names = sorted(f"peer (pid {node.process.pid})" for node in nodes)
+
+    def reason() -> str:
+        watch.look((1 + named.__next__()) * NAMED_NS)  # anew in each period
+        return watch.faults()[0].reason
+
+    named = itertools.count()
+    assert wait_until(lambda: reason().startswith(f"second publisher on /odom: {' and '.join(names)}: "), PATIENCE_S)
+    nodes[1].process.kill()
+    steps[0]()
+    assert not wait_until(lambda: bool(inputs.take(HEARD_NS).odometry), 0.5)
+    steps[0]()
+    assert wait_until(lambda: bool(inputs.take(3 * HEARD_NS).odometry), PATIENCE_S)
+    assert not watch.look(3 * HEARD_NS)
+    for node in nodes:
+        node.close()
+
+
+def test_a_latched_fix_of_a_node_from_before_the_start_is_heard(peer):
+    order = {"topic": "/amcl_pose", "type": "geometry_msgs/msg/PoseWithCovarianceStamped", "qos": "latched"}
+    peer.order("published", op="publish", fields={"header": HEADER, "pose": {"pose": POSE}}, **order)
+    wire = Wire(SECTION)
+    inputs, heard = DdsInputs(wire), []
+    assert wait_until(lambda: bool(heard.extend(inputs.take(1).fixes) or heard), PATIENCE_S)
+    assert [(fix.stamp_ns, fix.pose.x_m) for fix in heard] == [(STAMP_NS, 1.5)]
+    wire.close()
 
 
 def test_a_frozen_listener_holds_nobody_up(wire):
