@@ -19,6 +19,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from onboard.drivers.dds.discovery import BATCH, Member, member_of, printable
+from onboard.drivers.dds.domain import ignores_descriptions
 from onboard.drivers.dds.participant import HANDLES, Wire
 
 log = structlog.get_logger()
@@ -96,7 +97,8 @@ class PublisherNames:
         self._graph: DataReader[Any] | None = None
         reliable, queue = Policy.Reliability.Reliable(0), Policy.History.KeepLast(GRAPH_DEPTH)
         try:
-            cast(Any, NodeGraph).__idl__.fill_type_data = lambda: None  # by name alone, as its layouts differ
+            if not ignores_descriptions():  # as in `Wire`
+                cast(Any, NodeGraph).__idl__.fill_type_data = lambda: None
             topic = Topic(self._participant, GRAPH_TOPIC, NodeGraph)
             self._graph = DataReader(self._participant, topic, Qos(reliable, Policy.Durability.TransientLocal, queue))
         except DDSException as error:
