@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -37,7 +38,7 @@ from onboard.drivers.dds.topics import promised_commands, ros_topic
 from onboard.values.clock import wall_ns
 from onboard.values.errors import DriverError
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import STOP, Inputs, Pose, Scan, Twist
+from onboard.values.messages import STOP, Fix, Inputs, Pose, Scan, Twist
 
 log = structlog.get_logger()
 
@@ -131,9 +132,7 @@ class DdsInputs:
         return Inputs(
             now_ns=now_ns,
             odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns)),
-            fixes=tuple(
-                fix_from_ros(message.sample, now_ns) for message in self._fixes.take(now_ns) if self._in_map(message)
-            ),
+            fixes=tuple(_fix(message, now_ns) for message in self._fixes.take(now_ns) if self._in_map(message)),
             goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
             obstacle=self._obstacle.take(now_ns),
@@ -170,6 +169,13 @@ class DdsInputs:
         ours = bool(message.sample.header.frame_id.lstrip("/") == self._map_frame)
         self._foreign_fixes += not ours
         return ours
+
+
+def _fix(message: Received, now_ns: int) -> Fix:
+    """Return a fix; one without a stamp has the time at which its sender wrote it, or all but the first would count as
+    repeats."""
+    fix = fix_from_ros(message.sample, now_ns)
+    return fix if fix.stamp_ns else replace(fix, stamp_ns=message.written_ns)
 
 
 class DdsDrive:

@@ -83,6 +83,18 @@ def test_a_latched_fix_from_before_the_start_is_heard_and_every_fix_once(wires, 
     assert heard == stamps
 
 
+def test_fixes_without_a_stamp_are_stamped_by_their_sender(wires):
+    """With the stamp 0 of all, each but the first would be a repeat: the map's pose would stay where it was."""
+    inputs, writer = DdsInputs(wires[0]), wires[1].writer("amcl_pose")
+    heard: list[int] = []
+    assert wait_until(lambda: writer.readers() >= 2, PATIENCE_S)
+    Sender(*wires).send("odom", ros_odometry(1, "odom", "base_link", Pose(0.0, 0.0, 0.0), STOP))
+    for count in (1, 2):
+        writer.write(ros_fix(0, "map", Pose(1.0, 2.0, 0.5), (0.1, 0.1, 0.1)), STAMP_NS + count)
+        assert wait_until(lambda wanted=STAMP_NS + count: took(inputs, heard) == wanted, PATIENCE_S)
+    assert heard == [STAMP_NS + 1, STAMP_NS + 2]
+
+
 def took(inputs: DdsInputs, heard: list[int]) -> int:
     """Take a tick's fixes, add their stamps, and return the newest stamp so far."""
     heard.extend(fix.stamp_ns for fix in inputs.take(RECEIVED_NS).fixes)
