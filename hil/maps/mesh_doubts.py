@@ -50,8 +50,8 @@ def check_gltf(path: Path) -> None:
     found = sorted(unknown) + [name for name, there in means.items() if there]
     if found:
         raise InputError(
-            f"{path}: uses {', '.join(found)}, which is not read, so walls would be missing or elsewhere; export it with "
-            "plain triangles, without compression and instancing"
+            f"{path}: uses {', '.join(found)}, which is not read, so walls would be missing or elsewhere; export it "
+            "with plain triangles, without compression and instancing"
         )
 
 
@@ -108,8 +108,8 @@ def check_extents(
     other = (-float(highest_m[1]), -float(lowest_m[1])) if y_up else (float(lowest_m[1]), float(highest_m[1]))
     storey = abs(other[0]) < FLOOR_OFF_M and STOREY_M[0] < deep < STOREY_M[1]
     if storey and tall > deep and (low < -BELOW * tall or (deep < NARROW_M < tall)):
-        name = "z" if y_up else "y"
+        axis, reach = "z" if y_up else "y", f"{other[0]:.2f} to {other[1]:.2f} m"
         raise InputError(
-            f"{path}: is {extents}, from z = {low:.2f} to {high:.2f} m: it seems to lie on its side. {stated} With {name} "
-            f"up it would reach from {other[0]:.2f} to {other[1]:.2f} m: change the axis in the file, or export it again"
+            f"{path}: is {extents}, from z = {low:.2f} to {high:.2f} m: it seems to lie on its side. {stated} With "
+            f"{axis} up it would reach from {reach}: change the axis in the file, or export it again"
         )

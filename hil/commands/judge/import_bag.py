@@ -15,6 +15,8 @@ from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
+BLIND = 1
+
 
 def _topic(flag: str, what: str) -> Any:
     return typer.Option(flag, metavar="TOPIC", help=f"{what}. Without it: found by its type; '' for none.")
@@ -42,7 +44,7 @@ def import_command(
 ) -> None:
     """Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.
 
-    `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each.
+    `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each. Exit 1: no valid scan.
     """
     check_json_target(json_file)
     roles = {
@@ -54,6 +56,10 @@ def import_command(
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(imported))
+    if imported.scans == 0:
+        why = "; ".join([*(f"{name}: {reason}" for name, reason in imported.blind.items()), *imported.missing])
+        sys.stderr.write(f"error: {imported.file}: no tick has a valid scan, so the robot stands still: {why}\n")
+        raise typer.Exit(BLIND)
 
 
 def place(text: str) -> tuple[float, float]:

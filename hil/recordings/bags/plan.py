@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.recordings.bags.bag import Arrived, Bag
+from hil.recordings.bags.bag import TRANSFORMS, Arrived, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
-from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras, named_color
+from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, Transform
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Picture
 
-from hil.recordings.bags.bag import IMAGE, BagTopic, CompressedImage, plain
+from hil.recordings.bags.bag import IMAGE, BagTopic
 from hil.recordings.bags.cameras import cameras_of, quaternion_of
+from hil.recordings.bags.compressed import CompressedImage, plain
 from hil.recordings.bags.drive import Agreement
 from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, matrix, seen_from_base
