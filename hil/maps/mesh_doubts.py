@@ -102,7 +102,7 @@ def check_extents(
     """
     low, high = float(lowest_m[2]), float(highest_m[2])
     wide, deep, tall = (float(one) for one in highest_m - lowest_m)
-    extents = f"{wide:.4g} x {deep:.4g} m wide and {tall:.4g} m high"
+    extents = f"{wide:.2f} x {deep:.2f} m wide and {tall:.2f} m high"
     if max(wide, deep) < LEAST_WIDE_M or tall > MOST_HIGH_M:
         raise InputError(f"{path}: is {extents}; is its unit right? {stated}")
     other = (-float(highest_m[1]), -float(lowest_m[1])) if y_up else (float(lowest_m[1]), float(highest_m[1]))

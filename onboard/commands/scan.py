@@ -162,12 +162,12 @@ def read_depth_image(path: Path) -> npt.NDArray[np.uint16]:
     width, height, most = (int(one) for one in head.groups()) if head else (0, 0, 0)
     if head is None or not 255 < most <= np.iinfo(np.uint16).max:
         raise InputError(f"{path}: PGM has values up to {most}, a depth image must be 16-bit greyscale")
-    if not 0 < max(width, height) <= MAX_SIDE_PX:
+    if not 0 < min(width, height) <= max(width, height) <= MAX_SIDE_PX:
         raise InputError(f"{path}: PGM is {width}x{height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
-    pixels = np.frombuffer(data[head.end() : head.end() + 2 * (len(data[head.end() :]) // 2)], ">u2")
-    if len(pixels) != width * height or not len(pixels):
-        raise InputError(f"{path}: PGM has {len(pixels)} pixels of {width}x{height}: it is cut, or holds more")
-    return pixels.reshape(height, width).astype(np.uint16)
+    pixels = data[head.end() :]
+    if len(pixels) != 2 * width * height:
+        raise InputError(f"{path}: PGM has {len(pixels)} bytes for {width}x{height} pixels of 2: it is damaged")
+    return np.frombuffer(pixels, ">u2").reshape(height, width).astype(np.uint16)
 
 
 def _files(cameras: Sequence[str], rig: Rig, mounts: Path) -> dict[str, Path]:
