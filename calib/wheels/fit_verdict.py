@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from calib.dynamics.plausibility import FASTEST_MPS, FASTEST_RADPS
 from calib.wheels.fit import Fitted, Reference, between, chained, driven, fit
 from calib.wheels.runs import Floats, Run, yaw_of
 from onboard.values.errors import InputError
@@ -73,6 +74,7 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
     for one in drives:
         _check_gaps(one)
         _check_signs(one)
+        _check_speeds(one.run)
     try:
         fitted = fit(drives)
     except ValueError as error:
@@ -161,7 +163,9 @@ def _judged(
         elif sd > most:
             reasons.append(f"{name} not measured: {scatter}")
         elif name != "turn_per_m" and not FACTOR_WITHIN[0] <= value <= FACTOR_WITHIN[1]:
-            unit = "" if 0.1 < value < 10.0 else ": v and the reference are of different units; must be m/s and m"
+            unit = (
+                "" if 0.1 < value < 10.0 else ": t_s, v and the reference are of different units; must be s, m/s and m"
+            )
             reasons.append(f"{name} is {value:.3f}, outside {FACTOR_WITHIN[0]:g} to {FACTOR_WITHIN[1]:g}{unit}")
         elif sd > good:
             doubts.append(f"the standard deviation of {name} is {sd:.4f}, {good:g} is good: drive more loops")
@@ -186,6 +190,15 @@ def _check_gaps(drive: Reference) -> None:
         raise InputError(
             f"{drive.run.silences[0]}; only localisation or a gyroscope bridges it: give a drive without a gap"
         )
+
+
+def _check_speeds(run: Run) -> None:
+    """Raise InputError for speeds that only another unit explains."""
+    dt_s = np.diff(run.t_s, prepend=run.t_s[0] - 1.0)
+    for name, moved, most, unit in (("v", run.way_m, FASTEST_MPS, "m/s"), ("w", run.turn_rad, FASTEST_RADPS, "rad/s")):
+        fast = float(np.percentile(np.abs(moved / dt_s), 99))
+        if fast > most:
+            raise InputError(f"{run.name}: {name} reaches {fast:.4g}: this seems to be another unit; must be {unit}")
 
 
 def _check_signs(drive: Reference) -> None:

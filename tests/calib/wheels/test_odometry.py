@@ -294,7 +294,8 @@ def test_bad_tables_are_named(tmp_path: Path) -> None:
         "no column v": [{key: value for key, value in row.items() if key != "v"} for row in good],
         "line 2: v = 'fast' is not a number": [{**good[0], "v": "fast"}, *good[1:]],
         "needed are 2": good[:1],
-        "v and the reference are of different units": [{**row, "v": 1000.0 * float(str(row["v"]))} for row in good],
+        "v reaches 400: this seems to be another unit": [{**row, "v": 1000.0 * float(str(row["v"]))} for row in good],
+        "t_s, v and the reference are of different units": [{**row, "v": 20.0 * float(str(row["v"]))} for row in good],
     }
     for fitted, table in wrong.items():
         code, text = asked(str(write_csv(tmp_path / "bad.csv", table)))

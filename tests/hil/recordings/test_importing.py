@@ -147,6 +147,14 @@ def test_a_bag_without_a_valid_scan_ends_with_1_and_says_why(model, tmp_path):
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: {out}: no tick has a valid scan, so the robot stands still: ")
     assert f"{DEPTH_TOPIC}: images of 'yuv422' are not read" in line
+    scans = drive(0.7, CAMERA_TOPICS)
+    for topic, _, sample in scans:
+        if topic == "/robot/scan":
+            sample.angle_increment = 0.0
+    lidar = write_ros2(tmp_path / "lidar", scans)
+    done = CliRunner().invoke(app, ["import", str(lidar), "--out", str(tmp_path / "c.mcap"), "--policy", model])
+    assert done.exit_code == 1
+    assert "/robot/scan: its first scan is refused: " in done.stderr
     for _, _, sample in messages:
         if isinstance(sample, Image) and sample.encoding == "yuv422":
             sample.encoding, sample.data = "16UC1", sample.data[:-7]
