@@ -42,6 +42,9 @@ def check_gltf(path: Path) -> None:
     used = [one for number, one in enumerate(_listed(table, "accessors")) if number in positions]
     means = {
         "KHR_mesh_quantization with normalized positions": any(_has(one, "normalized") for one in used),
+        "positions without data (of an extension)": any(
+            isinstance(one, dict) and "bufferView" not in one for one in used
+        ),
         "sparse accessors": any(_has(one, "sparse") for one in _listed(table, "accessors")),
         "triangle fans": any(_has(one, "mode", TRIANGLE_FAN) for one in primitives),
         "skins": any("skin" in node for node in nodes if isinstance(node, dict)),

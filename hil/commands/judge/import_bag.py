@@ -13,6 +13,7 @@ import typer
 from hil.recordings.bags.drive import Imported, import_bag
 from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.drivers.dds.camera_input import NOTHING_YET
 from onboard.values.errors import InputError
 
 BLIND = 1
@@ -57,7 +58,8 @@ def import_command(
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(imported))
     if imported.scans == 0:
-        why = "; ".join([*(f"{name}: {reason}" for name, reason in imported.blind.items()), *imported.missing])
+        cameras = [f"{name}: {reason}" for name, reason in imported.blind.items() if reason != NOTHING_YET]
+        why = "; ".join([*cameras, *(line for line in imported.missing if line.startswith(("/", "depth")))])
         sys.stderr.write(f"error: {imported.file}: no tick has a valid scan, so the robot stands still: {why}\n")
         raise typer.Exit(BLIND)
 

@@ -276,6 +276,9 @@ HEADERS = {
     "meshopt": (requires("EXT_meshopt_compression"), "EXT_meshopt_compression"),
     "an extension of tomorrow": (requires("KHR_brick_walls"), "KHR_brick_walls"),
     "normalized positions": (quantised, "KHR_mesh_quantization with normalized positions"),
+    "positions of an extension that is not required": (
+        lambda table: [one.pop("bufferView", None) for one in table["accessors"]],
+        "positions without data (of an extension)"),
     "sparse accessors": (lambda table: table["accessors"][0].update(sparse={"count": 1}), "sparse accessors"),
     "triangle fans": (of_a_primitive("mode", 6), "triangle fans"),
     "skins": (of_a_node("skin", 0), "skins"),
