@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from onboard.commands.scan import MAX_SIDE_PX, PNG_ERRORS
+from onboard.commands.scan import MAX_SIDE_PX, PNG_ERRORS, image_fault
 from onboard.config.mounts import Mount
 from onboard.values.errors import InputError, MissingExtraError
 
@@ -121,19 +121,30 @@ def read_grey(path: Path, mount: Mount) -> npt.NDArray[np.uint8]:
     except FileNotFoundError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except PNG_ERRORS as error:
-        raise InputError(f"{path}: image cannot be decoded: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: image cannot be decoded: {image_fault(error)}") from error
 
 
 def find_board(image: npt.NDArray[np.uint8], board: Board, mount: Mount, view: int, path: Path) -> Sighting:
-    """Return where a camera sees the board. Raises InputError if it does not, if it is another board, or its tilt is
-    open; MissingExtraError without OpenCV."""
+    """Return where a camera sees the board, also one of the pattern before OpenCV 4.6 (even rows begin with white).
+
+    Raises InputError if it does not see it, if it is another board, or its tilt is open; MissingExtraError without
+    OpenCV.
+    """
     cv2, layout = _charuco(board)
     finer = FINER if max(image.shape) <= FINER_UP_TO_PX else 1
     large = cv2.resize(image, None, fx=finer, fy=finer, interpolation=cv2.INTER_CUBIC)
     corners, ids, markers, marker_ids = cv2.aruco.CharucoDetector(layout).detectBoard(large)
     if marker_ids is None or len(marker_ids) == 0:
         raise InputError(f"{path}: camera {mount.name} sees no marker of the board")
-    _check_layout(cv2, layout, board, markers, marker_ids.ravel(), path)
+    try:
+        _check_layout(cv2, layout, board, markers, marker_ids.ravel(), path)
+    except InputError as error:
+        layout.setLegacyPattern(True)
+        try:
+            _check_layout(cv2, layout, board, markers, marker_ids.ravel(), path)
+        except InputError:
+            raise error from None
+        corners, ids, _, _ = cv2.aruco.CharucoDetector(layout).detectBoard(large)
     count = 0 if ids is None else len(ids)
     points = np.asarray(layout.getChessboardCorners(), np.float64)
     if count < LEAST_CORNERS or np.linalg.matrix_rank(np.diff(points[ids.ravel()], axis=0)) < 2:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hil.recordings.csv_table import read_csv
 from hil.recordings.recording import IMPORTED_COMMANDS, TICK, Recording, open_recording
 from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.values.clock import NS_PER_S
@@ -90,38 +90,20 @@ def read_logs(paths: Sequence[Path]) -> MotionLogs:
 
 
 def _from_csv(path: Path) -> list[MotionLog]:
-    try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            names = [name.strip() for name in reader.fieldnames or ()]
-            missing = [name for name in COLUMNS if name not in names]
-            if missing:
-                raise InputError(f"{path}: line 1: no column {missing[0]}; needed are {', '.join(COLUMNS)}")
-            reader.fieldnames = names
-            rows = list(reader)
-            if not rows:
-                raise InputError(f"{path}: 0 rows, must be at least {LEAST_ROWS}")
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a CSV file: {error}") from error
-    wanted = (*COLUMNS, *(POSE_COLUMNS if set(POSE_COLUMNS) <= set(names) else ()))
-    table = np.empty((len(rows), len(wanted)))
-    for number, row in enumerate(rows):
-        for column, name in enumerate(wanted):
-            try:
-                table[number, column] = float(row[name])
-            except (TypeError, ValueError):
-                raise InputError(f"{path}: line {number + 2}: {name} = {row[name]!r} is not a number") from None
-    bad = np.argwhere(~np.isfinite(table))
-    if bad.size:
-        line, column = int(bad[0, 0]), int(bad[0, 1])
-        raise InputError(f"{path}: line {line + 2}: {wanted[column]} = {table[line, column]} is not finite")
-    labels = [row[LOG_COLUMN] or "" for row in rows] if LOG_COLUMN in names else [""] * len(rows)
-    starts = [at for at in range(len(rows)) if at == 0 or labels[at] != labels[at - 1]]
+    table = read_csv(path, COLUMNS)
+    if not table.lines:
+        raise InputError(f"{path}: 0 rows, must be at least {LEAST_ROWS}")
+    wanted = (*COLUMNS, *(POSE_COLUMNS if set(POSE_COLUMNS) <= set(table.columns) else ()))
+    numbers = np.column_stack([table.numbers(name) for name in wanted])
+    labels = table.columns.get(LOG_COLUMN, [""] * len(table.lines))
+    starts = [at for at in range(len(labels)) if at == 0 or labels[at] != labels[at - 1]]
     return [
         _checked(
-            _log_of(f"{path}: log {labels[first]}" if labels[first] else str(path), table[first:last]), path, first
+            _log_of(f"{path}: log {labels[first]}" if labels[first] else str(path), numbers[first:last]),
+            path,
+            table.lines[first:last],
         )
-        for first, last in zip(starts or [0], [*starts[1:], len(rows)], strict=True)
+        for first, last in zip(starts, [*starts[1:], len(labels)], strict=True)
     ]
 
 
@@ -132,15 +114,18 @@ def _log_of(name: str, table: Floats) -> MotionLog:
     return MotionLog(name, t_s, v_cmd, w_cmd, v, w, pose)
 
 
-def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
-    """Return the log with its time from 0. Raises InputError for too few rows and for time that does not fit."""
+def _checked(log: MotionLog, path: Path, lines: Sequence[int] = ()) -> MotionLog:
+    """Return the log with its time from 0. Raises InputError for too few rows and for time that does not fit.
+
+    lines: the line of each row in a CSV file
+    """
     if len(log.t_s) < LEAST_ROWS:
         raise InputError(f"{log.name}: {len(log.t_s)} rows, must be at least {LEAST_ROWS}")
     back = np.flatnonzero(np.diff(log.t_s) <= 0.0)
     if back.size:
         at = int(back[0])
         raise InputError(
-            f"{path}: line {first + at + 3}: t_s = {log.t_s[at + 1]:g} is not after {log.t_s[at]:g} of the row before"
+            f"{_where(path, lines, at + 1)}: t_s = {log.t_s[at + 1]:g} is not after {log.t_s[at]:g} of the row before"
         )
     step_s = float(np.median(np.diff(log.t_s)))
     if step_s > LONGEST_STEP_S:
@@ -152,10 +137,14 @@ def _checked(log: MotionLog, path: Path, first: int = 0) -> MotionLog:
     if path.suffix != RECORDING_SUFFIX and float(jumps_s.max()) > LONGEST_GAP_S:
         at = int(np.argmax(jumps_s))
         raise InputError(
-            f"{path}: line {first + at + 3}: t_s jumps by {jumps_s[at]:.3g} s, must be at most {LONGEST_GAP_S:g} s; a "
+            f"{_where(path, lines, at + 1)}: t_s jumps by {jumps_s[at]:.3g} s, must be at most {LONGEST_GAP_S:g} s; a "
             f"column `{LOG_COLUMN}` separates two logs"
         )
     return replace(log, t_s=log.t_s - log.t_s[0])
+
+
+def _where(path: Path, lines: Sequence[int], row: int) -> str:
+    return f"{path}: line {lines[row]}" if lines else f"{path}: row {row + 1}"
 
 
 # ---- Our recordings

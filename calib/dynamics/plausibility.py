@@ -25,6 +25,13 @@ DEGREE_RATIO = 20.0
 """A ratio of w and w_cmd beyond this is taken for a mix of degrees and radians (57.3)."""
 FASTEST_RADPS = 4.0 * math.pi
 """Two turns a second: a faster base is taken for one that states degrees."""
+SPEED_UNITS = {1000.0: "mm/s", 100.0: "cm/s", 3.6: "km/h"}
+FASTEST_MPS = 15.0
+"""A faster base is taken for one that states another unit."""
+MOST_GAIN, LEAST_GAIN = 3.0, 0.05
+"""A ratio of v and v_cmd beyond these is taken for a mix of units. A base may stay far below a command, not above."""
+LEAST_PATH_M, PATH_RATIO = 1.0, 20.0
+"""Path and speed are compared from the first on; beyond the second they are of different units."""
 LEVEL_S, SETTLED_S = 1.5, 0.4
 """A command held for longer than the first shows a steady answer in its last part."""
 DEAD_SHARE = 0.3
@@ -59,10 +66,12 @@ def check_units(logs: Sequence[MotionLog]) -> tuple[Floats, Floats]:
     """
     names = named(logs)
     commands, measured = _averaged(logs)
+    _check_speed_unit(names, commands, measured, np.concatenate([log.v for log in logs]))
     _check_units(names, commands, measured, np.concatenate([log.w for log in logs]))
     for log in logs:
         if log.pose is not None:
             _check_yaw(log)
+            _check_distance(log)
     return commands, measured
 
 
@@ -123,6 +132,34 @@ def _check_axes(names: str, commands: Floats, measured: Floats) -> None:
                 f"{names}: {speed} does not answer {command} ({100 * own[axis]:.1f} % of its variance): "
                 f"check the columns"
             )
+
+
+def _check_speed_unit(names: str, commands: Floats, measured: Floats, v: Floats) -> None:
+    if _explained(commands[0], measured[0]) > CLEAR:
+        gain = abs(_slope(commands[0], measured[0]))
+        if not LEAST_GAIN < gain < MOST_GAIN:
+            column, ratio = ("v", gain) if gain > 1.0 else ("v_cmd", 1.0 / max(gain, 1e-9))
+            unit = min(SPEED_UNITS, key=lambda one: abs(math.log(one / ratio)))
+            raise InputError(
+                f"{names}: {column} is {ratio:.4g} times {'v_cmd' if column == 'v' else 'v'}: {column} seems to be in "
+                f"{SPEED_UNITS[unit]}; both must be m/s"
+            )
+    fast = float(np.percentile(np.abs(v), 99))
+    if fast > FASTEST_MPS:
+        raise InputError(f"{names}: v reaches {fast:.4g}: this seems to be mm/s or cm/s; must be m/s")
+
+
+def _check_distance(log: MotionLog) -> None:
+    """Compare v with the recorded path, over steps of a second."""
+    assert log.pose is not None
+    at = np.unique(np.searchsorted(log.t_s, np.arange(0.0, log.seconds, 1.0)))
+    path_m = float(np.hypot(*np.diff(log.pose[at, :2], axis=0).T).sum())
+    driven_m = float(np.abs(np.diff(np.concatenate([[0.0], np.cumsum(log.v[:-1] * np.diff(log.t_s))])[at])).sum())
+    if driven_m > LEAST_PATH_M and not 1.0 / PATH_RATIO < path_m / driven_m < PATH_RATIO:
+        raise InputError(
+            f"{log.name}: the path by x_m and y_m is {path_m / driven_m:.4g} times the integral of v: "
+            "one is not in metres"
+        )
 
 
 def _check_units(names: str, commands: Floats, measured: Floats, w: Floats) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +12,16 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from calib.dynamics.identification import identify
-from calib.dynamics.motion_log import MotionLog, read_logs
+from calib.dynamics.motion_log import POSE_COLUMNS, MotionLog, read_logs
 from calib.learned.collect import Collected, Collector, Rectangle, empty_room
 from calib.learned.compiled_rollouts import Ints
 from calib.learned.series import Series, series_of
 from hil.physics.collision_world import Body
 from hil.physics.motion.hidden_effects import load_hidden_effects
+from hil.recordings.csv_table import read_csv
 from onboard.config.plant_model import HIDDEN_EFFECTS, MotionTable, Plant
 from onboard.config.toml_file import Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError
 
 EXPERIMENT_FILE = Path(__file__).parent / "experiment.toml"
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
@@ -142,12 +142,8 @@ def husky_data(table: ExperimentTable, folder: Path) -> Data:
 
 
 def _poses(file: Path) -> np.ndarray:
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = [(float(r["x_m"]), float(r["y_m"]), float(r["yaw_rad"])) for r in csv.DictReader(stream)]
-    except (OSError, KeyError, ValueError) as error:
-        raise InputError(f"{file}: not the poses of the Husky's steps: {error}") from error
-    return np.array(rows)
+    table = read_csv(file, POSE_COLUMNS)
+    return np.column_stack([table.numbers(name) for name in POSE_COLUMNS])
 
 
 def identified(data: Data) -> Plant:

@@ -34,6 +34,8 @@ WAY_SD, TURN_SD, TURN_BY_WAY_SD = 0.01, 0.02, 0.01
 IMU_SD = 0.002
 """Random error of a gyroscope, per root of a second [rad]."""
 LEAST_SD = 1e-4
+UNTIED = 1e6
+"""Factor on the random error of the wheels where a gap hides their motion: they tie no nodes there."""
 HUBER = 3.0
 """Residuals beyond so many standard deviations weigh less: a wrong fix, a slip."""
 ROUNDS, STEPS = 4, 25
@@ -306,7 +308,8 @@ def _wheels_sd(run: Run, t_s: Floats) -> Floats:
     yaw = np.sqrt(TURN_SD**2 * turn + TURN_BY_WAY_SD**2 * way)
     along = WAY_SD * np.sqrt(way)
     sd: Floats = np.column_stack([along, np.hypot(along, yaw * way / np.sqrt(3.0)), yaw])
-    return np.maximum(sd, LEAST_SD)
+    sd[run.has_gap(t_s)] *= UNTIED
+    return np.maximum(sd, LEAST_SD * np.where(run.has_gap(t_s), UNTIED, 1.0)[:, None])
 
 
 def _solver(jacobian: csr_matrix) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from calib.dynamics.plausibility import FASTEST_MPS, FASTEST_RADPS
 from calib.wheels.fit import Fitted, Reference, between, chained, driven, fit
 from calib.wheels.runs import Floats, Run, yaw_of
 from onboard.values.errors import InputError
@@ -71,7 +72,9 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
     Raises InputError for data that cannot be of one robot: a swapped sign, degrees, another drive's reference.
     """
     for one in drives:
+        _check_gaps(one)
         _check_signs(one)
+        _check_speeds(one.run)
     try:
         fitted = fit(drives)
     except ValueError as error:
@@ -79,7 +82,9 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
     _check_direction(drives, fitted)
     way_m = sum(float(np.abs(one.run.way_m).sum()) for one in drives)
     left, right = (sum(sides) for sides in zip(*(_turned(one.run) for one in drives), strict=True))
-    return Wheels(fitted, way_m, left, right, *_judged(fitted, way_m, left, right), _umbmark(drives, fitted, track_m))
+    reasons, doubts, notes = _judged(fitted, way_m, left, right)
+    left_out = tuple(f"{line}; it is left out" for one in drives for line in one.run.silences)
+    return Wheels(fitted, way_m, left, right, reasons, doubts, (*left_out, *notes), _umbmark(drives, fitted, track_m))
 
 
 def result(wheels: Wheels, track_m: float | None = None) -> dict[str, Any]:
@@ -158,7 +163,10 @@ def _judged(
         elif sd > most:
             reasons.append(f"{name} not measured: {scatter}")
         elif name != "turn_per_m" and not FACTOR_WITHIN[0] <= value <= FACTOR_WITHIN[1]:
-            reasons.append(f"{name} is {value:.3f}, outside {FACTOR_WITHIN[0]:g} to {FACTOR_WITHIN[1]:g}")
+            unit = (
+                "" if 0.1 < value < 10.0 else ": t_s, v and the reference are of different units; must be s, m/s and m"
+            )
+            reasons.append(f"{name} is {value:.3f}, outside {FACTOR_WITHIN[0]:g} to {FACTOR_WITHIN[1]:g}{unit}")
         elif sd > good:
             doubts.append(f"the standard deviation of {name} is {sd:.4f}, {good:g} is good: drive more loops")
     return tuple(reasons), tuple(doubts), tuple(notes)
@@ -175,6 +183,24 @@ SAME_SIZE = 0.2
 DEGREE = math.pi / 180.0
 
 
+def _check_gaps(drive: Reference) -> None:
+    """Raise InputError for a gap in the odometry that the reference does not bridge."""
+    located = len(drive.fixes.t_s) == len(drive.t_s) > 2
+    if drive.run.gaps.any() and not located and (drive.links or drive.run.imu_rad is None):
+        raise InputError(
+            f"{drive.run.silences[0]}; only localisation or a gyroscope bridges it: give a drive without a gap"
+        )
+
+
+def _check_speeds(run: Run) -> None:
+    """Raise InputError for speeds that only another unit explains."""
+    dt_s = np.diff(run.t_s, prepend=run.t_s[0] - 1.0)
+    for name, moved, most, unit in (("v", run.way_m, FASTEST_MPS, "m/s"), ("w", run.turn_rad, FASTEST_RADPS, "rad/s")):
+        fast = float(np.percentile(np.abs(moved / dt_s), 99))
+        if fast > most:
+            raise InputError(f"{run.name}: {name} reaches {fast:.4g}: this seems to be another unit; must be {unit}")
+
+
 def _check_signs(drive: Reference) -> None:
     """Raise InputError if w has the wrong sign or unit against the reference, or against the commands."""
     run = drive.run
@@ -182,13 +208,15 @@ def _check_signs(drive: Reference) -> None:
     if run.commanded_radps is not None:
         dt_s = np.diff(run.t_s, prepend=run.t_s[0] - 1.0)
         pairs.append(("the commands", run.commanded_radps, run.turn_rad / dt_s, run.way_m / dt_s))
-    steps = driven(run, drive.t_s, NEUTRAL)
+    tied = ~run.has_gap(drive.t_s)
+    steps = driven(run, drive.t_s, NEUTRAL)[tied]
     raw, ahead = steps[:, 2], steps[:, 0]
     if run.imu_rad is not None:
-        turned = np.diff(np.interp(drive.t_s, run.t_s, np.cumsum(run.imu_rad)))
+        turned = np.diff(np.interp(drive.t_s, run.t_s, np.cumsum(run.imu_rad)))[tied]
         pairs.append(("the gyroscope", turned - np.median(turned), raw, ahead))
     if len(drive.fixes.t_s) == len(drive.t_s) > 10:
-        pairs.append(("the localisation", between(drive.fixes.poses[:-1], drive.fixes.poses[1:])[:, 2], raw, ahead))
+        seen = between(drive.fixes.poses[:-1], drive.fixes.poses[1:])[tied]
+        pairs.append(("the localisation", seen[:, 2], raw, ahead))
     for source, theirs, ours, way in pairs:
         if len(ours) < 10 or np.std(theirs) == 0.0 or np.std(ours) == 0.0:
             continue
@@ -245,7 +273,7 @@ def _umbmark(drives: Sequence[Reference], fitted: Fitted, track_m: float | None)
     for one, poses in zip(drives, fitted.poses, strict=True):
         steps = driven(one.run, one.t_s, NEUTRAL)
         turn = float(steps[:, 2].sum())
-        if LOOP[0] <= abs(turn) / (2 * math.pi) <= LOOP[1]:
+        if LOOP[0] <= abs(turn) / (2 * math.pi) <= LOOP[1] and not one.run.gaps.any():
             actual, believed = between(poses[:1], poses[-1:])[0], chained(np.zeros(3), steps)[-1]
             error = actual - believed
             errors[1 if turn > 0 else -1].append(np.array([*error[:2], yaw_of(error[2:])[0]]))

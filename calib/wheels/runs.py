@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hil.recordings.bags.bag import IMU, open_bag
 from hil.recordings.bags.topics import ROLES, choose
+from hil.recordings.csv_table import read_csv
 from hil.recordings.locate import completed
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
@@ -26,14 +25,17 @@ from onboard.values.geometry import between, wrap
 from onboard.values.messages import Fix, OdometryMessage, Pose, Scan
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 MOST_GAP_S = 0.5
-"""A longer silence of the wheels hides motion, so the drive ends there."""
+USUAL_GAP = 3.0
+"""A silence of the wheels longer than this, and than so many usual steps, is a gap: it hides the motion in it."""
 FIX_SD = OdometrySection().localization_sd
 """Of poses that state none; only their ratio matters, because the fit finds the size."""
 GRAVITY_MPS2 = 9.81
 COLUMNS = ("t_s", "v", "w")
-MORE_COLUMNS = ("v_cmd", "w_cmd", "x", "y", "yaw", "imu_w")
+POSE = ("x", "y", "yaw")
+MORE_COLUMNS = ("v_cmd", "w_cmd", *POSE, "imu_w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Run:
     imu_rad:  (n,) turn since the message before by a gyroscope, with its bias; None without one
     scans:    (time [s], fused scan) in time order
     commanded_radps: (n,) commanded turn; None where no command is known
+    gaps:     (n,) whether the motion since the message before is hidden; its way_m and turn_rad are 0
     """
 
     name: str
@@ -69,6 +72,25 @@ class Run:
     imu_rad: Floats | None = None
     scans: tuple[tuple[float, Scan], ...] = field(default=())
     commanded_radps: Floats | None = None
+    gaps: Bools = field(default_factory=lambda: np.zeros(1, np.bool_))
+
+    @property
+    def silences(self) -> tuple[str, ...]:
+        """Name the gaps, a line each."""
+        t_s = self.t_s - self.t_s[0]
+        return tuple(
+            f"{self.name}: no odometry from {t_s[at - 1]:.2f} to {t_s[at]:.2f} s, a gap of {t_s[at] - t_s[at - 1]:.1f} "
+            "s while the robot moved"
+            for at in np.flatnonzero(self.gaps)
+        )
+
+    def has_gap(self, t_s: Floats) -> Bools:
+        """Return (n - 1,) whether a gap lies between each of n times and the next."""
+        if not self.gaps.any():
+            return np.zeros(max(len(t_s) - 1, 0), np.bool_)
+        at = np.flatnonzero(self.gaps)
+        begin, end = self.t_s[at - 1], self.t_s[at]
+        return np.asarray(((t_s[:-1, None] < end) & (t_s[1:, None] > begin)).any(axis=1))
 
 
 def read_run(path: Path, *, scans: bool = False) -> Run:
@@ -103,7 +125,7 @@ def _from_recording(path: Path, scans: bool) -> Run:
     sent_s, wanted = np.array([at_ns for at_ns, _ in commands]) / NS_PER_S, np.array([w for _, w in commands])
     given = np.interp(arrival_s, sent_s, wanted) if np.any(wanted != 0.0) else None
     kept = tuple((float(t_s), scan) for t_s, (_, scan) in zip(stamps_s, seen, strict=True))
-    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, None, kept, given)
+    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, None, kept, given, run.gaps)
 
 
 def _from_bag(path: Path) -> Run:
@@ -130,7 +152,7 @@ def _from_bag(path: Path) -> Run:
         return run
     table = np.array(gyro)
     w_radps = about_vertical(table[:, 1:4], table[:, 4:])
-    return Run(run.name, run.t_s, run.way_m, run.turn_rad, run.fixes, _turned(path, table[:, 0], w_radps, run.t_s))
+    return replace(run, imu_rad=_turned(path, table[:, 0], w_radps, run.t_s))
 
 
 def about_vertical(rates_radps: Floats, forces_mps2: Floats) -> Floats:
@@ -146,40 +168,31 @@ def about_vertical(rates_radps: Floats, forces_mps2: Floats) -> Floats:
 
 def _from_csv(path: Path) -> Run:
     """Return the drive of a table with the columns t_s, v, w; further x, y, yaw of a reference, imu_w, w_cmd."""
-    try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    names = list(rows[0]) if rows else []
-    missing = [name for name in COLUMNS if name not in names]
-    if missing:
-        raise InputError(f"{path}: no column {missing[0]}; needed are {', '.join(COLUMNS)}")
-    table = {name: _column(path, rows, name) for name in (*COLUMNS, *MORE_COLUMNS) if name in names}
+    read = read_csv(path, COLUMNS)
+    names = [name for name in (*COLUMNS, *MORE_COLUMNS) if name in read.columns]
+    table = {name: read.numbers(name, may_be_empty=name in POSE) for name in names}
     t_s = table["t_s"]
     _check_times(path, t_s)
-    dt_s = np.diff(t_s, prepend=t_s[0])
+    gaps, dt_s = _gaps(t_s, np.column_stack([table["v"], table["w"]]))
     fixes = NO_FIXES
-    if {"x", "y", "yaw"} <= set(table):
-        poses = np.column_stack([table["x"], table["y"], table["yaw"]])
+    if set(POSE) <= set(table):
+        poses = np.column_stack([table[name] for name in POSE])
         known = np.isfinite(poses).all(axis=1) & np.any(np.diff(poses, axis=0, prepend=np.inf) != 0.0, axis=1)
         fixes = Fixes(t_s[known], poses[known], np.tile(FIX_SD, (int(known.sum()), 1)))
     imu = table["imu_w"] * dt_s if "imu_w" in table else None
-    return Run(str(path), t_s, table["v"] * dt_s, table["w"] * dt_s, fixes, imu, (), table.get("w_cmd"))
+    return Run(str(path), t_s, table["v"] * dt_s, table["w"] * dt_s, fixes, imu, (), table.get("w_cmd"), gaps)
 
 
-def _column(path: Path, rows: Sequence[dict[str, Any]], name: str) -> Floats:
-    """Return a column; only x, y and yaw may be empty in some rows, as NaN."""
-    found = np.empty(len(rows))
-    for number, row in enumerate(rows):
-        text = row[name] or ""
-        try:
-            found[number] = float(text) if text.strip() or name not in ("x", "y", "yaw") else math.nan
-        except ValueError as error:
-            raise InputError(f"{path}: line {number + 2}: {name} is {text!r}, must be a number") from error
-        if name not in ("x", "y", "yaw") and not math.isfinite(found[number]):
-            raise InputError(f"{path}: line {number + 2}: {name} is {text}, must be finite")
-    return found
+def _gaps(t_s: Floats, twists: Floats) -> tuple[Bools, Floats]:
+    """Return (n,) whether a silence before a message hides motion, and (n,) its time since the one before [s].
+
+    At such a gap the time is 0: nothing is known of the motion there.
+    """
+    dt_s = np.diff(t_s, prepend=t_s[0])
+    usual_s = float(np.median(dt_s[1:]))
+    moving = np.any(twists != 0.0, axis=1)
+    gaps = (dt_s > max(MOST_GAP_S, USUAL_GAP * usual_s)) & (moving | np.roll(moving, 1))
+    return gaps, np.where(gaps, 0.0, dt_s)
 
 
 def _usable(messages: Sequence[OdometryMessage]) -> list[OdometryMessage]:
@@ -195,15 +208,16 @@ def _run(
         raise InputError(f"{path}: {len(messages)} odometry messages, needed are 2")
     t_s = np.array([one.stamp_ns for one in messages]) / NS_PER_S
     _check_times(path, t_s)
-    dt_s = np.minimum(np.diff(t_s, prepend=t_s[0]), MOST_GAP_S)
     twists = np.array([(one.twist.v_mps, one.twist.w_radps) for one in messages])
     _check_finite(path, t_s, twists)
+    gaps, dt_s = _gaps(t_s, twists)
     way_m, turn_rad = twists[:, 0] * dt_s, twists[:, 1] * dt_s
     if use_pose:
         steps = [_step(a.pose, b.pose) for a, b in pairwise(messages)]
         way_m, turn_rad = (np.array([0.0, *column]) for column in zip(*steps, strict=True))
         _check_finite(path, t_s, np.column_stack([way_m, turn_rad]))
-    return Run(str(path), t_s, way_m, turn_rad, _fixes(path, fixes, sd))
+    way_m, turn_rad = np.where(gaps, 0.0, way_m), np.where(gaps, 0.0, turn_rad)
+    return Run(str(path), t_s, way_m, turn_rad, _fixes(path, fixes, sd), gaps=gaps)
 
 
 def _step(before: Pose | None, after: Pose | None) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from typing import Any
 import onnx
 from pydantic import ValidationError
 
+from engines.export.foreign_model import copied, index_of, is_index, random_nodes
 from onboard.assembly.policies import check_timing
 from onboard.config.config import Config
 from onboard.config.toml_file import validation_lines
@@ -45,44 +46,6 @@ from onboard.policy.manifest import (
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.policy.onnx_weights import weight_types
 from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError
-
-# ---- The model with a batch of 1 and all weights in one file
-
-BATCH = 1
-
-
-def copied(model: Path, target: Path) -> bool:
-    """Write a model with a batch of 1 and all weights inside. Return whether its batch was variable.
-
-    Raises InputError if it cannot be read or written, or if another axis has no fixed size.
-    """
-    try:
-        proto = onnx.load(model)
-    except OSError as error:
-        raise InputError(f"{model}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # protobuf and onnx raise many kinds for a file that is no model
-        raise InputError(f"{model}: not an ONNX model: {' '.join(str(error).split())[:120]}") from error
-    weights = {weight.name for weight in proto.graph.initializer}
-    tensors = [one for one in proto.graph.input if one.name not in weights]
-    names = {one.type.tensor_type.shape.dim[0].dim_param for one in tensors if one.type.tensor_type.shape.dim} - {""}
-    fixed = False
-    for one in [*tensors, *proto.graph.output]:
-        for axis, size in enumerate(one.type.tensor_type.shape.dim):
-            if size.HasField("dim_value"):
-                continue
-            if axis and size.dim_param not in names:
-                shown = size.dim_param or "?"
-                raise InputError(
-                    f"{model}: tensor {one.name}: axis {axis} ({shown}) has no fixed size; export it fixed"
-                )
-            size.dim_value, fixed = BATCH, True
-    del proto.graph.value_info[:]
-    try:
-        target.write_bytes(proto.SerializeToString())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{target}: cannot be written: {error}") from error
-    return fixed
-
 
 # ---- The proposal
 
@@ -289,22 +252,37 @@ STOP_WITHIN_M = 0.15
 RANGES = ((0.0, 1.0), (-1.0, 1.0))
 
 
+DRAWN = "is drawn at random ({drawn}), so the robot decides differently for one input; export the deterministic action"
+
+
 def _action(
     model: Path, engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions, proposal: Proposal
 ) -> None:
     outputs = {name: kind for name, kind in engine.outputs.items() if name not in memory.values()}
     if not outputs:
         raise InputError(f"{model}: it has no output beside its recurrent states")
+    proto = onnx.load(model)
+    drawn = random_nodes(proto, memory.values())
+    steady = {name: kind for name, kind in outputs.items() if not random_nodes(proto, [name])}
+    if drawn or not steady:
+        nodes = ", ".join(drawn or random_nodes(proto, outputs))
+        model.unlink()
+        raise InputError(f"{model}: output {', '.join(outputs)}: {DRAWN.format(drawn=nodes)}")
+    outputs = {name: kind for name, kind in steady.items() if not is_index(kind)} or steady
     output = next((name for name in outputs if OUTPUT.search(name)), next(iter(outputs)))
     values = math.prod(outputs[output].shape)
     action: dict[str, Any] = {"output": output}
+    if is_index(outputs[output]):
+        proposal.missing.append(f"output {output}: exports an index; export the values{index_of(proto, output)}")
+        proposal.table["action"] = action | {"kind": "table", "twists": [list(one) for one in options.twists]}
+        return
     if options.twists:
         if len(options.twists) != values:
             proposal.missing.append(f"output {output}: {values} values, --twist was given {len(options.twists)} times")
         action |= {"kind": "table", "twists": [list(one) for one in options.twists]}
         text = f"the largest of its {values} values chooses a row of the table"
     elif values in (2, 4):
-        last = next((node.op_type for node in onnx.load(model).graph.node if output in node.output), "")
+        last = next((node.op_type for node in proto.graph.node if output in node.output), "")
         squash = SQUASHED.get(last, "none")
         v_mps, w_radps = options.v_mps or RANGES[0], options.w_radps or RANGES[1]
         action |= {"kind": "continuous", "v_mps": list(v_mps), "w_radps": list(w_radps), "squash": squash}
@@ -357,6 +335,9 @@ def validate(model: Path, config: Config) -> Checked:
         return Checked((str(error),), tuple(fed))
     with contextlib.closing(engine):
         wrong += [f"{model}: {line}" for line in misfits(manifest, engine.inputs, engine.outputs)]
+        action = manifest.action.output
+        drawn = random_nodes(onnx.load(model), [action, *(entry.output for entry in manifest.memory)])
+        wrong += [f"{model}: output {action}: {DRAWN.format(drawn=', '.join(drawn))}"] if drawn else []
         try:
             fed += [] if wrong else [_tried(engine, manifest)]
         except OnboardError as error:

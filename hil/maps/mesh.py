@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
+from hil.maps.mesh_doubts import check_extents, check_gltf
 from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
 from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
@@ -61,13 +62,16 @@ UPS = {"X_UP": X_UP, "Y_UP": Y_UP, "Z_UP": Z_UP}
 
 def load_mesh(path: Path) -> World:
     """Return the world of a mesh. Raises InputError with one line, MissingExtraError without trimesh or pycollada."""
-    triangles = _triangles(path)
+    rotation, unit_m, stated = _up_and_unit(path)
+    triangles = _triangles(path, rotation, unit_m)
     lowest, highest = triangles.reshape(-1, 3).min(axis=0), triangles.reshape(-1, 3).max(axis=0)
     if lowest[2] > WALL_HEIGHT_M or highest[2] < FLOOR_M:
         raise InputError(
             f"{path}: lies between z = {lowest[2]:.2f} and {highest[2]:.2f} m; the floor must be at z = 0, "
             f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it"
         )
+    if rotation is not X_UP:
+        check_extents(path, lowest, highest, rotation is Y_UP, stated)
     # Coordinates are often multiples of the cell size; half a cell moves them off the cell edges.
     corner = lowest[:2] - MARGIN_M - CELL_M / 2
     extent = (highest[:2] + MARGIN_M - corner) / CELL_M
@@ -92,9 +96,8 @@ def _add_border(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32])
         low_m[edge][..., 0], high_m[edge][..., 0] = 0.0, WALL_HEIGHT_M
 
 
-def _triangles(path: Path) -> npt.NDArray[np.float64]:
+def _triangles(path: Path, rotation: npt.NDArray[np.float64], unit_m: float) -> npt.NDArray[np.float64]:
     """Return (n, 3 corners, 3) all triangles of a file, z up [m]. Raises InputError, MissingExtraError."""
-    rotation, unit_m = _up_and_unit(path)
     scene = _scene(path)
     try:
         parts = _parts(scene)
@@ -154,12 +157,13 @@ def _collada_errors() -> tuple[type[Exception], ...]:
     return (DaeError,)
 
 
-def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:
-    """Return the rotation to z up and the length of the file's unit [m]. Raises InputError."""
+def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float, str]:
+    """Return the rotation to z up, the length of the file's unit [m], and what states both. Raises InputError."""
     if path.suffix.lower() == OBJ_SUFFIX:
-        return Z_UP, 1.0
+        return Z_UP, 1.0, "OBJ is read with z up, in metres."
     if path.suffix.lower() != COLLADA_SUFFIX:
-        return Y_UP, 1.0
+        check_gltf(path)
+        return Y_UP, 1.0, "glTF has y up, in metres."
     up, unit_m = "Y_UP", 1.0
     try:
         for _, element in ElementTree.iterparse(path):
@@ -176,7 +180,7 @@ def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:
         raise InputError(f"{path}: not COLLADA: {error}") from error
     if up not in UPS or not (math.isfinite(unit_m) and unit_m > 0.0):
         raise InputError(f"{path}: asset: up_axis {up!r} must be one of {', '.join(UPS)}, unit {unit_m} above 0")
-    return UPS[up], unit_m
+    return UPS[up], unit_m, f"Its header says up_axis {up}, unit {unit_m:g} m; Gazebo and RViz ignore up_axis."
 
 
 @kernel

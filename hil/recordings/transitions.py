@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 from hil.physics.kernel_effects import action_of, check_robot_table, period_ticks, state_vector
 from hil.physics.state_kernels.state_table import Array, StateTable
 from hil.physics.state_kernels.transitions import Log, check_log, joined
+from hil.recordings.csv_table import read_csv
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from onboard.values.errors import InputError
@@ -75,37 +74,13 @@ def _read(file: Path, table: StateTable) -> Log:
 
 def _tabled(file: Path, table: StateTable) -> Iterator[Row]:
     """Yield the rows of a table: `run`, a column a dimension, `action`, `reward`; a row each period."""
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream)
-            _check_columns(file, reader.fieldnames or (), table)
-            for line in reader:
-                yield _row(f"{file}: line {reader.line_num}", line, table)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: not a table: {error}") from error
-
-
-def _check_columns(file: Path, names: Sequence[str], table: StateTable) -> None:
-    for name in (*COLUMNS, *table.names):
-        if name not in names:
-            raise InputError(f"{file}: has no column {name}; it needs {', '.join((*COLUMNS, *table.names))}")
-
-
-def _row(where: str, line: dict[str, str | None], table: StateTable) -> Row:
-    numbers = {}
-    for name in (*table.names, "action", "reward"):
-        try:
-            numbers[name] = float(line[name] or "")
-        except ValueError as error:
-            raise InputError(f"{where}: {name} is {line[name]!r}, must be a number") from error
-        if not math.isfinite(numbers[name]):
-            raise InputError(f"{where}: {name} is {line[name]}, must be finite")
-    if numbers["action"] != int(numbers["action"]):
-        raise InputError(f"{where}: action is {line['action']}, must be a whole number")
-    state = np.array([numbers[name] for name in table.names])
-    return line["run"] or "", state, int(numbers["action"]), numbers["reward"]
+    read = read_csv(file, (*COLUMNS, *table.names))
+    states = np.column_stack([read.numbers(name) for name in table.names])
+    actions, rewards = read.numbers("action"), read.numbers("reward")
+    for row, line in enumerate(read.lines):
+        if actions[row] != int(actions[row]):
+            raise InputError(f"{file}: line {line}: action is {actions[row]:g}, must be a whole number")
+        yield read.columns["run"][row], states[row], int(actions[row]), float(rewards[row])
 
 
 def _recorded(file: Path, table: StateTable) -> Iterator[Row]:

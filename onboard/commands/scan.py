@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import sys
 import zlib
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import typer
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
 from onboard.commands.scan_plot import draw_scan
@@ -48,7 +49,7 @@ def scan_command(
 ) -> Scan:
     """Return the scan of one depth image a camera; write it as JSON and draw it where asked, else print a table.
 
-    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or frame number `frame` of a recording (.db3, .bag)
+    cameras:   "NAME=FILE": a 16-bit greyscale PNG or PGM, or frame number `frame` of a recording (.db3, .bag)
     json_path: "-" is standard output
 
     A missing camera leaves a blind sector. The stamp of a PNG is 0. Raises one line that names file, field and limit:
@@ -132,7 +133,41 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
                 raise InputError(f"{path}: PNG is {image.width}x{image.height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
             return np.asarray(image).astype(np.uint16)
     except PNG_ERRORS as error:
-        raise InputError(f"{path}: PNG image cannot be decoded: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: PNG image cannot be decoded: {image_fault(error)}") from error
+
+
+def image_fault(error: Exception) -> str:
+    """Return an error of Pillow in one line; its own line for an unknown format names an object of Python."""
+    unknown = isinstance(error, UnidentifiedImageError)
+    return "it is of another format, or empty" if unknown else " ".join(str(error).split())
+
+
+PGM_HEAD = re.compile(rb"P5(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})\s")
+
+
+def read_depth_image(path: Path) -> npt.NDArray[np.uint16]:
+    """Return the (height, width) image of a 16-bit PNG, or of a 16-bit PGM as OpenCV and ROS write it.
+
+    Raises InputError naming the file and the fault.
+    """
+    try:
+        with path.open("rb") as file:
+            is_pgm = file.read(2) == b"P5"
+        data = path.read_bytes() if is_pgm else b""
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if not is_pgm:
+        return read_depth_png(path)
+    head = PGM_HEAD.match(data)
+    width, height, most = (int(one) for one in head.groups()) if head else (0, 0, 0)
+    if head is None or not 255 < most <= np.iinfo(np.uint16).max:
+        raise InputError(f"{path}: PGM has values up to {most}, a depth image must be 16-bit greyscale")
+    if not 0 < min(width, height) <= max(width, height) <= MAX_SIDE_PX:
+        raise InputError(f"{path}: PGM is {width}x{height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
+    pixels = data[head.end() :]
+    if len(pixels) != 2 * width * height:
+        raise InputError(f"{path}: PGM has {len(pixels)} bytes for {width}x{height} pixels of 2: it is damaged")
+    return np.frombuffer(pixels, ">u2").reshape(height, width).astype(np.uint16)
 
 
 def _files(cameras: Sequence[str], rig: Rig, mounts: Path) -> dict[str, Path]:
@@ -158,7 +193,7 @@ def _is_recording(file: Path) -> bool:
 
 def _read(name: str, file: Path, frame: int) -> DepthFrame:
     if not _is_recording(file):
-        return DepthFrame(name, 0, 0, read_depth_png(file))
+        return DepthFrame(name, 0, 0, read_depth_image(file))
     from onboard.drivers.realsense.device import read_depth_frame  # an extra, needed for recordings only
 
     recorded = read_depth_frame(file, frame)
@@ -174,7 +209,9 @@ def _draw(path: Path, scan: Scan, rig: Rig) -> None:
 
 def scan_images(
     mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
-    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeatable.")],
+    camera: Annotated[
+        list[str], typer.Option(help="NAME=depth.png or .pgm (16 bit) or NAME=recording.db3|.bag; repeatable.")
+    ],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,

@@ -245,6 +245,8 @@ class OwnManifest(ModelManifest):
             values = 0 if found is None else math.prod(found.shape)
             if found is None or values < wanted or (values > wanted and not at_least):
                 size = f"{'at least ' if at_least else ''}{wanted} values"
+                if values == 1 and found is not None and "int" in found.dtype:
+                    size = f"the {size}, not an index of them (export what argmax takes)"
                 yield f"output {name}: expected {size}, found {found or 'none'} of {', '.join(outputs)}"
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ import numpy as np
 from hypothesis import strategies as st
 from PIL import Image
 
-from hil.recordings.bags.bag import CompressedImage, plain
+from hil.recordings.bags.compressed import CompressedImage, plain
 from hil.recordings.bags.transforms import Frames
 from onboard.commands.doctor import wire_probe
 from onboard.commands.doctor.camera_probe import measure_by_diagnostics

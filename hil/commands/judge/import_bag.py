@@ -13,7 +13,10 @@ import typer
 from hil.recordings.bags.drive import Imported, import_bag
 from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.drivers.dds.camera_input import NOTHING_YET
 from onboard.values.errors import InputError
+
+BLIND = 1
 
 
 def _topic(flag: str, what: str) -> Any:
@@ -42,7 +45,7 @@ def import_command(
 ) -> None:
     """Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.
 
-    `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each.
+    `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each. Exit 1: no valid scan.
     """
     check_json_target(json_file)
     roles = {
@@ -54,6 +57,11 @@ def import_command(
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(imported))
+    if imported.scans == 0:
+        cameras = [f"{name}: {reason}" for name, reason in imported.blind.items() if reason != NOTHING_YET]
+        why = "; ".join([*cameras, *(line for line in imported.missing if line.startswith(("/", "depth")))])
+        sys.stderr.write(f"error: {imported.file}: no tick has a valid scan, so the robot stands still: {why}\n")
+        raise typer.Exit(BLIND)
 
 
 def place(text: str) -> tuple[float, float]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import sqlite3
 import struct
-import zlib
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,27 +15,13 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import numpy as np
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.types import array, sequence
-from PIL import Image as Picture
 
-from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image, Vector3
+from hil.recordings.bags.compressed import CompressedImage, plain
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, Header, TFMessage, Vector3
 from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.errors import InputError, MissingExtraError
 
-# ---- Decompression of ROS images: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
-
-DEPTH_HEAD_BYTES = 12
-"""Header before the PNG: format and two quantisation parameters that 16UC1 does not use."""
-UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Picture.DecompressionBombError)
 SUFFIXES = ("/compressedDepth", "/compressed")
-
-
-@dataclass
-class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_"):
-    """format: "16UC1; compressedDepth png", "rgb8; jpeg compressed bgr8", "jpeg"."""
-
-    header: Header = field(default_factory=Header)
-    format: str = ""
-    data: Bytes = b""
 
 
 @dataclass
@@ -46,23 +31,6 @@ class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
     header: Header = field(default_factory=Header)
     angular_velocity: Vector3 = field(default_factory=Vector3)
     linear_acceleration: Vector3 = field(default_factory=Vector3)
-
-
-def plain(sample: CompressedImage) -> Image:
-    """Return the decoded image. If decoding fails, it has no pixels and the format as encoding; cameras refuse it."""
-    depth = "compressedDepth" in sample.format
-    encoding = sample.format.partition(";")[0].strip()
-    if depth and encoding != "16UC1":
-        return Image(sample.header, encoding=sample.format)
-    try:
-        with Picture.open(io.BytesIO(sample.data[DEPTH_HEAD_BYTES if depth else 0 :])) as picture:
-            pixels = np.asarray(picture).astype(np.uint16) if depth else np.asarray(picture.convert("RGB"))
-    except UNDECODABLE:
-        return Image(sample.header, encoding=sample.format)
-    height, width = pixels.shape[:2]
-    return Image(
-        sample.header, height, width, "16UC1" if depth else "rgb8", 0, pixels.nbytes // height, pixels.tobytes()
-    )
 
 
 def uncompressed(topic: str) -> str:
@@ -130,13 +98,18 @@ DAMAGE: tuple[type[Exception], ...] = (
 
 
 IMU = "sensor_msgs/msg/Imu"
-KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, COMPRESSED: CompressedImage, IMU: Imu}
+TRANSFORMS, TRANSFORMS_OF_OLD = "tf2_msgs/msg/TFMessage", "tf/msg/tfMessage"
+KINDS: dict[str, type[IdlStruct]] = {
+    **BY_ROS_NAME, COMPRESSED: CompressedImage, IMU: Imu, TRANSFORMS_OF_OLD: TFMessage,
+}  # fmt: skip
 """Message types that are read."""
+ALIKE = {COMPRESSED: IMAGE, TRANSFORMS_OF_OLD: TRANSFORMS}
+"""Types that become another one when they are read; a topic may have both."""
 
 
 @dataclass(frozen=True, slots=True)
 class BagTopic:
-    """A topic of a bag. kind: its type, such as `nav_msgs/msg/Odometry`; compressed images count as images."""
+    """A topic of a bag. kind: its type, such as `nav_msgs/msg/Odometry`, by `ALIKE`; "" for several."""
 
     name: str
     kind: str
@@ -161,8 +134,9 @@ class Bag:
         self.start_ns: int = reader.start_time
         self.end_ns: int = reader.end_time
         self.topics = tuple(
-            BagTopic(name, IMAGE if info.msgtype == COMPRESSED else info.msgtype or "", info.msgcount)
+            BagTopic(name, kinds.pop() if len(kinds) == 1 else "", info.msgcount)
             for name, info in sorted(reader.topics.items())
+            if (kinds := {ALIKE.get(one.msgtype, one.msgtype) for one in info.connections})
         )
 
     def read(self, topics: Collection[str]) -> Iterator[Arrived]:
@@ -221,8 +195,14 @@ def _readable(name: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
     except (*_errors(), *DAMAGE) as error:
-        line = (str(error).splitlines() or [""])[0] or type(error).__name__
+        line = (str(error).splitlines() or [""])[0] or _stopped_at(error)
         raise InputError(f"{name}: unreadable bag: {line}") from error
+
+
+def _stopped_at(error: Exception) -> str:
+    """Return where the library stopped on an error without a text, such as index entries of another size."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {frame.name} of the library, at `{frame.line}`; reindex or convert the bag"
 
 
 def _errors() -> tuple[type[Exception], ...]:

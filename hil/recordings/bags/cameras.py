@@ -15,6 +15,7 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import RGB_ENCODINGS, UINT16_ENCODINGS
 
 DEPTH_ENCODINGS = (*UINT16_ENCODINGS, "32FC1")
+READ = (*DEPTH_ENCODINGS, *RGB_ENCODINGS)
 MILLIMETRE_M = 0.001
 
 
@@ -43,6 +44,11 @@ def cameras_of(
     samples = {topic.name: bag.first(topic.name) for topic in bag.topics if topic.kind == IMAGE}
     known = None if mounts is None else mounts.depth
     depth, missing = dict(named), []
+    missing += [
+        f"{topic}: images of {sample.encoding!r} are not read, or are damaged; read are {', '.join(READ)}"
+        for topic, sample in samples.items()
+        if sample is not None and sample.encoding not in READ
+    ]
     if not named:
         for topic, sample in samples.items():
             if sample is None or sample.encoding not in DEPTH_ENCODINGS:

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hil.recordings.bags.bag import Arrived, Bag, open_bag
@@ -118,6 +118,7 @@ class Imported:
     scans:     ticks with a valid scan
     driven_m:  path length by the odometry
     missing:   one line for each missing input
+    blind:     reason by camera that did not work at the end
     """
 
     file: Path
@@ -130,6 +131,7 @@ class Imported:
     driven_m: float = 0.0
     state: str = ""
     agreement: Agreement | None = None
+    blind: dict[str, str] = field(default_factory=dict)
 
 
 def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, force: bool = False) -> Imported:
@@ -188,6 +190,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
         runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (listener,))
         listener.runtime = runtime
         asyncio.run(runtime.run())
+        imported.blind = dict(inbox.blind())
 
 
 def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.recordings.bags.bag import Arrived, Bag
+from hil.recordings.bags.bag import TRANSFORMS, Arrived, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
-from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras, named_color
+from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, Transform
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.ros_convert import header
+from onboard.drivers.dds.ros_convert import header, rays_from_ros
 from onboard.drivers.dds.ros_types import Point, Pose, PoseStamped
 from onboard.drivers.dds.topics import scan_source
+from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import ConfigError
+from onboard.values.errors import ConfigError, InputError
 
 LASER = "imported/scan"
 """Scan topic of the laser if the configuration has none."""
@@ -135,6 +136,10 @@ def _laser(
     base_from_laser = frames.between(base, sample.header.frame_id)
     if base_from_laser is None:
         return None, [f"{topic}: no transform from {base} to {sample.header.frame_id}, so it is not used"]
+    try:
+        scan_of_rays(rays_from_ros(sample), 0, base_from_laser)
+    except InputError as error:
+        return (topic, base_from_laser), [f"{topic}: its first scan is refused: {error}"]
     return (topic, base_from_laser), []
 
 

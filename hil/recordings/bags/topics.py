@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from hil.recordings.bags.bag import IMAGE, BagTopic, uncompressed
 from onboard.values.errors import InputError
 
-TRANSFORMS = "tf2_msgs/msg/TFMessage"
-
 
 @dataclass(frozen=True, slots=True)
 class Role:

@@ -25,7 +25,7 @@ from hil.sensors.depth_calibration.statistics import (
 )
 from hil.sensors.depth_noise import DepthNoise, NoiseTable
 from hil.sensors.depth_noise_kernels import EDGE_PER_M
-from onboard.commands.scan import read_depth_png
+from onboard.commands.scan import read_depth_image
 from onboard.values.errors import InputError
 
 UNIT_M = 0.001
@@ -48,13 +48,13 @@ UNIFORM_SD = 1.0 / math.sqrt(12.0)
 
 
 def read_frames(folder: Path) -> tuple[list[str], Frames]:
-    """Return the names and the frames of the depth PNGs in a folder. Raises InputError."""
-    files = sorted(folder.glob("*.png"))
+    """Return the names and the frames of the depth images (PNG, PGM) in a folder. Raises InputError."""
+    files = sorted(file for file in folder.glob("*") if file.suffix.lower() in (".png", ".pgm"))
     if not files:
-        raise InputError(f"{folder}: no .png with depth in it")
+        raise InputError(f"{folder}: no .png or .pgm with depth in it")
     if len(files) > MOST_FRAMES:
         raise InputError(f"{folder}: {len(files)} frames, the limit is {MOST_FRAMES}")
-    frames = [read_depth_png(file) for file in files]
+    frames = [read_depth_image(file) for file in files]
     for file, frame in zip(files, frames, strict=True):
         if frame.shape != frames[0].shape:
             raise InputError(f"{file}: {frame.shape} pixels, {files[0].name} has {frames[0].shape}")

@@ -18,7 +18,10 @@ try:
 except ImportError:
     onnxruntime = None
 
-_DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float16)": "float16"}
+_DTYPES = {
+    "tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16", "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+}  # fmt: skip
 _WARM_RUNS = 2
 """The first run allocates, the second is as fast as the others."""
 

@@ -248,3 +248,34 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
     code, text = asked(*STATED, "--draw", tmp_path / "board.png")
     assert (code, "onboard[calib]" in text) == (2, True)
     assert not (tmp_path / "board.png").exists()
+
+
+def test_a_board_of_before_opencv_4_6_gives_the_same_poses(tmp_path: Path) -> None:
+    """With an even number of rows it begins with a white square; other boards are the same."""
+    board, per_square = Board(8, 6, 0.035), 400
+    dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_4X4_100)
+    old = cv2.aruco.CharucoBoard((8, 6), board.square_m, 0.8 * board.square_m, dictionary)
+    old.setLegacyPattern(True)
+    drawn = Image.fromarray(old.generateImage((8 * per_square + 100, 6 * per_square + 100), marginSize=50))
+    drawn.info["dpi"] = (per_square / board.square_m * 0.0254,) * 2
+    mounts = load_mounts(mounts_file(tmp_path / "true.toml", {})).depth
+    cameras = photos(tmp_path, drawn, ["front", "left"], NEAR)
+    wrong = mounts_file(tmp_path / "mounts.toml", LEFT_OFF)
+    out = tmp_path / "new.toml"
+    arguments = ["--mounts", wrong, *cameras, "-o", out]
+    code, text = asked("--squares", "8x6", "--square-m", "0.035", *arguments)
+    assert code == 0, text
+    off_m, off_deg = away(load_mounts(out).depth["left"].base_from_camera, mounts["left"].base_from_camera)
+    assert off_m < 0.004
+    assert off_deg < 0.3
+    code, text = asked("--squares", "6x8", "--square-m", "0.035", *arguments)
+    assert (code, "is --squares right?" in text) == (2, True), text
+
+
+def test_a_file_that_is_no_image_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "photo.png"
+    file.write_text("no image")
+    mounts = mounts_file(tmp_path / "mounts.toml", {})
+    code, text = asked(*STATED, "--mounts", mounts, "--camera", f"front={file}", "--at", "1,0,0.3,0,0,180")
+    assert code == 2
+    assert text == f"{file}: image cannot be decoded: it is of another format, or empty"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from calib.__main__ import app
 from calib.dynamics.drift import drifts, path
 from calib.dynamics.gap import gap_of
 from calib.dynamics.motion_log import MotionLog, read_logs
+from calib.dynamics.plausibility import check_units
 from calib.dynamics.response_model import KEYS
 from hil.recordings.bags.drive import import_bag
 from hil.recordings.bags.plan import ImportOptions
@@ -63,6 +65,11 @@ BAD = {
     "w in degrees": (lambda: with_column(4, np.degrees), "degrees"),
     "w_cmd in degrees": (lambda: with_column(2, np.degrees), "degrees"),
     "both in degrees": (lambda: table() * np.array([1.0, 1.0, 57.3, 1.0, 57.3]), "degrees"),
+    "v in mm/s": (lambda: with_column(3, lambda v: 1000.0 * v), "times v_cmd: v seems to be in mm/s"),
+    "v in cm/s": (lambda: with_column(3, lambda v: 100.0 * v), "times v_cmd: v seems to be in cm/s"),
+    "v in km/h": (lambda: with_column(3, lambda v: 3.6 * v), "times v_cmd: v seems to be in km/h"),
+    "v_cmd in mm/s": (lambda: with_column(1, lambda v: 1000.0 * v), "times v: v_cmd seems to be in mm/s"),
+    "both in mm/s": (lambda: table() * np.array([1.0, 1e3, 1.0, 1e3, 1.0]), "v reaches"),
     "time backward": (lambda: with_value(50, 0, 0.1), "line 52"),
     "a gap": (lambda: with_column(0, lambda t: t + 20.0 * (np.arange(len(t)) >= 100)), "line 102: t_s jumps by 20"),
     "time in milliseconds": (lambda: table() * np.array([1e3, 1.0, 1.0, 1.0, 1.0]), "milliseconds"),
@@ -94,6 +101,15 @@ def test_files_that_are_no_logs_are_refused(text, tmp_path):
     file.write_text(text, encoding="latin-1")
     with pytest.raises(InputError, match=r"log\.csv"):
         read_logs([file])
+
+
+def test_a_path_in_millimetres_is_refused():
+    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
+    pose = path(log.t_s, log.v, log.w)
+    check_units([replace(log, pose=pose)])
+    for factor, ratio in ((1000.0, r"\d{3,4}\.?\d* times"), (0.001, r"0\.00\d+ times")):
+        with pytest.raises(InputError, match=ratio + r" the integral of v: one is not in metres"):
+            check_units([replace(log, pose=pose * [factor, factor, 1.0])])
 
 
 def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):

@@ -289,17 +289,19 @@ def test_the_command_prints_what_a_configuration_takes(tmp_path: Path) -> None:
 def test_bad_tables_are_named(tmp_path: Path) -> None:
     good = rows(True, factors_of(1.0, 1.0, 1.0))
     wrong = {
-        "w is": [{**good[0]}, {**good[1], "w": "nan"}, *good[2:]],
+        "line 3: w = nan is not finite": [{**good[0]}, {**good[1], "w": "nan"}, *good[2:]],
         "out of order": [good[0], good[2], good[1], *good[3:]],
         "no column v": [{key: value for key, value in row.items() if key != "v"} for row in good],
-        "v is 'fast'": [{**good[0], "v": "fast"}, *good[1:]],
+        "line 2: v = 'fast' is not a number": [{**good[0], "v": "fast"}, *good[1:]],
         "needed are 2": good[:1],
+        "v reaches 400: this seems to be another unit": [{**row, "v": 1000.0 * float(str(row["v"]))} for row in good],
+        "t_s, v and the reference are of different units": [{**row, "v": 20.0 * float(str(row["v"]))} for row in good],
     }
     for fitted, table in wrong.items():
         code, text = asked(str(write_csv(tmp_path / "bad.csv", table)))
-        assert code == 2
+        assert code == (1 if "units" in fitted else 2)
         assert fitted in text
-        assert "bad.csv" in text
+        assert "bad.csv" in text or code == 1
     assert asked(str(tmp_path / "none.csv"))[0] == 2
     assert asked(str(write_csv(tmp_path / "good.csv", good)), "--end", "1,2")[0] == 2
     assert asked(str(tmp_path / "good.csv"), "--end", "0,0,0", "--end", "0,0,0")[0] == 2
@@ -318,3 +320,32 @@ def test_a_csv_of_real_poses_reads_whole(tmp_path: Path) -> None:
     run = read_run(write_csv(tmp_path / "drive.csv", rows(True, factors_of(1.0, 1.0, 1.0))))
     assert run.t_s[0] == 0.0
     assert len(run.fixes.t_s) > 50
+
+
+def test_a_gap_while_the_robot_moves_is_named_and_left_out(tmp_path: Path) -> None:
+    """Without the 7 s of one lap and a half, the rest still tells the truth."""
+    factors = factors_of(0.98, 1.0, 0.98 / 1.02)
+    files = []
+    for left in (True, False):
+        kept = [row for row in rows(left, factors, 3) if not (left and 31.0 < float(str(row["t_s"])) < 38.0)]
+        files.append(str(write_csv(tmp_path / f"{left}.csv", kept)))
+    code, text = asked(*files)
+    assert code == 0
+    assert "True.csv: no odometry from 31.00 to 38.00 s, a gap of 7.0 s while the robot moved; it is left out" in text
+    assert text.count("a gap of") == 1
+    found = json.loads(asked(*files, "--json", "-")[1])
+    assert found["verdict"] == "accepted"
+    assert found["correction"] == pytest.approx(factors, abs=0.006)
+
+
+def test_a_gap_that_nothing_bridges_is_refused(tmp_path: Path) -> None:
+    kept = [row for row in rows(True, factors_of(1.0, 1.0, 1.0)) if not 31.0 < float(str(row["t_s"])) < 38.0]
+    code, text = asked(str(write_csv(tmp_path / "drive.csv", kept)), "--end", "0,0,0")
+    assert code == 2
+    assert "a gap of 7.0 s while the robot moved; only localisation or a gyroscope bridges it" in text
+
+
+def test_a_silence_at_rest_hides_nothing(tmp_path: Path) -> None:
+    still = [{**row, "v": 0.0, "w": 0.0} for row in rows(True, factors_of(1.0, 1.0, 1.0))]
+    kept = [row for row in still if not 31.0 < float(str(row["t_s"])) < 38.0]
+    assert not read_run(write_csv(tmp_path / "drive.csv", kept)).gaps.any()

@@ -189,3 +189,142 @@ def test_a_range_beyond_the_limits_is_clipped_and_said_once(tmp_path):
             decision, _ = policy.decide(blank_observation(), policy.initial_memory())
     assert decision.own.v_mps == 0.2
     assert [one["event"] for one in logged] == ["policy_beyond_limits"]
+
+
+def graph_model(
+    file: Path, nodes: list[onnx.NodeProto], outputs: dict[str, tuple[int, list[int | str]]], **more
+) -> Path:
+    """Write a model of `scan` (n, 9) to outputs of (type, shape)."""
+    given = [helper.make_tensor_value_info("scan", TensorProto.FLOAT, ["n", 9])]
+    taken = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()]
+    fixed = [
+        numpy_helper.from_array(np.full((9, 2), 0.01, np.float32), "w2"),
+        numpy_helper.from_array(np.full((9, 5), 0.01, np.float32), "w5"),
+        numpy_helper.from_array(np.array(True), "yes"),
+        numpy_helper.from_array(np.array(False), "no"),
+        numpy_helper.from_array(np.array(0.5, np.float32), "half"),
+        numpy_helper.from_array(np.array(1, np.int64), "once"),
+    ]
+    graph = helper.make_graph(nodes, "own", given, taken, fixed)
+    opset = [helper.make_opsetid("", 17), *(helper.make_opsetid(one.domain, 1) for one in more.get("functions", ()))]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8, **more), file)
+    return file
+
+
+def node(kind: str, inputs: list[str], output: str, **more) -> onnx.NodeProto:
+    return helper.make_node(kind, inputs, [output], **more)
+
+
+MEAN = node("MatMul", ["scan", "w2"], "mean")
+TWO = (TensorProto.FLOAT, ["n", 2])
+BRANCH = helper.make_graph(
+    [node("RandomNormalLike", ["mean"], "branch")], "b", [], [helper.make_tensor_value_info("branch", 1, None)]
+)
+PLAIN_BRANCH = helper.make_graph(
+    [node("Identity", ["mean"], "branch")], "b", [], [helper.make_tensor_value_info("branch", 1, None)]
+)
+NOISE = helper.make_function(
+    "mine", "Noise", ["x"], ["y"], [node("RandomNormalLike", ["x"], "y")], [helper.make_opsetid("", 17)]
+)
+#   nodes after MEAN, functions, what is named
+DRAWN = {
+    "normal": ([node("RandomNormalLike", ["mean"], "n"), node("Add", ["mean", "n"], "action")], "RandomNormalLike"),
+    "uniform": (
+        [node("RandomUniform", [], "n", shape=[1, 2]), node("Add", ["mean", "n"], "action")], "RandomUniform"),
+    "bernoulli": ([node("Sigmoid", ["mean"], "p"), node("Bernoulli", ["p"], "action")], "Bernoulli"),
+    "dropout in training": ([node("Dropout", ["mean", "half", "yes"], "action")], "Dropout"),
+    "in a branch": (
+        [node("If", ["yes"], "n", then_branch=BRANCH, else_branch=PLAIN_BRANCH), node("Add", ["mean", "n"], "action")],
+        "RandomNormalLike",
+    ),
+    "in a function": (
+        [node("Noise", ["mean"], "n", domain="mine"), node("Add", ["mean", "n"], "action")], "RandomNormalLike"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_an_action_that_is_drawn_at_random_is_refused(name, tmp_path):
+    nodes, named = DRAWN[name]
+    functions = [NOISE] if "function" in name else []
+    own = graph_model(tmp_path / "own.onnx", [MEAN, *nodes], {"action": TWO}, functions=functions)
+    with pytest.raises(InputError, match=rf"output action: is drawn at random \({named}\)"):
+        wrap(own, tmp_path / "out", WrapOptions())
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_deterministic_output_and_what_does_not_reach_it_pass(tmp_path):
+    nodes = [
+        MEAN,
+        node("RandomNormalLike", ["mean"], "n"),
+        node("Add", ["mean", "n"], "action"),
+        node("Dropout", ["mean", "half", "no"], "steady"),
+    ]
+    own = graph_model(tmp_path / "own.onnx", nodes, {"action": TWO, "steady": TWO})
+    copy, _ = wrap(own, tmp_path / "out", WrapOptions())
+    assert load_manifest(copy).action.output == "steady"
+    assert validate(copy, Config()).wrong == ()
+    table = json.loads(manifest_path(copy).read_text())
+    table["action"]["output"] = "action"
+    manifest_path(copy).write_text(json.dumps(table))
+    (line,) = validate(copy, Config()).wrong
+    assert "output action: is drawn at random (RandomNormalLike)" in line
+
+
+@pytest.mark.parametrize("twists", [(), ((0.0, 0.0),) * 5])
+def test_an_index_in_place_of_the_values_is_named(twists, tmp_path):
+    nodes = [node("MatMul", ["scan", "w5"], "q"), node("ArgMax", ["q"], "i", axis=1, keepdims=0)]
+    nodes.append(node("Identity", ["i"], "action"))
+    own = graph_model(tmp_path / "own.onnx", nodes, {"action": (TensorProto.INT64, ["n"])})
+    copy, proposal = wrap(own, tmp_path / "out", WrapOptions(twists=twists))
+    (missing,) = proposal.missing
+    assert missing == "output action: exports an index; export the values, tensor q, of which ArgMax takes the index"
+    if twists:
+        (line,) = validate(copy, Config()).wrong
+        assert "output action: expected the 5 values, not an index of them" in line
+    both = graph_model(
+        tmp_path / "own.onnx", nodes, {"action": (TensorProto.INT64, ["n"]), "q": (TensorProto.FLOAT, ["n", 5])}
+    )
+    copy, _ = wrap(both, tmp_path / "both", WrapOptions(twists=((0.0, 0.0),) * 5))
+    assert load_manifest(copy).action.output == "q"
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(TensorProto.DOUBLE, "float64"), (TensorProto.FLOAT16, "float16")])
+def test_other_floats_are_fed_as_the_model_wants_them(kind, dtype, tmp_path):
+    given = [helper.make_tensor_value_info("scan", kind, [1, 2])]
+    taken = [helper.make_tensor_value_info("action", kind, [1, 2])]
+    graph = helper.make_graph([node("Identity", ["scan"], "action")], "own", given, taken)
+    file = tmp_path / "own.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    copy, _ = wrap(file, tmp_path / "out", WrapOptions(w_radps=(0.0, 20.0), v_mps=(0.0, 20.0), max_range_m=4.0))
+    assert load_manifest(copy).feeds[0].dtype == dtype
+    checked = validate(copy, Config())
+    assert checked.wrong == ()
+    assert "it decides v 4.00 m/s, w 4.00 rad/s" in checked.fed[-1]
+
+
+#   shape of scan   of goal         of action     its sizes are fixed to 1
+FIRST_AXES = [
+    (["n_beams"], [2], [2], False),
+    (["n_points", 3], [1, 2], [1, 2], False),
+    (["n_points", 3], ["batch", 2], ["batch", 2], False),
+    (["n", 9], [1, 2], [1, 2], False),
+    (["batch", 9], ["batch", 2], [1, 2], True),
+    (["envs", 9], ["envs", 2], ["envs", 2], True),
+    (["scan_dynamic_axes_1", 9], ["goal_dynamic_axes_1", 2], ["Addaction_dim_0", 2], True),
+    ([None, 9], [None, 2], [None, 2], True),
+    ([None, 9], [None, 2], [1, 2], False),
+]
+
+
+@pytest.mark.parametrize(("scan", "goal", "action", "batch"), FIRST_AXES)
+def test_a_first_axis_is_the_batch_only_where_an_output_has_it(scan, goal, action, batch, tmp_path):
+    own = model(tmp_path / "own.onnx", {"scan": scan, "goal": goal}, {"action": action})
+    if batch:
+        assert (
+            "the batch was variable: the copy has a batch of 1" in wrap(own, tmp_path / "out", WrapOptions())[1].guesses
+        )
+        return
+    with pytest.raises(
+        InputError, match=rf"tensor scan: axis 0 \({scan[0] or '.'}\) has no fixed size; export it fixed"
+    ):
+        wrap(own, tmp_path / "out", WrapOptions())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,3 +232,129 @@ def test_a_missing_library_is_named_with_its_extra(library, name, tmp_path, monk
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"onboard\[mesh\]"):
         load_mesh(file)
+
+
+def changed_glb(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Write the room as .glb with a changed header."""
+    file = make(folder, "glb")
+    data = file.read_bytes()
+    (length,) = struct.unpack("<I", data[12:16])
+    table = json.loads(data[20 : 20 + length])
+    change(table)
+    text = json.dumps(table).encode()
+    text += b" " * (-len(text) % 4)
+    rest = data[20 + length :]
+    head = struct.pack("<4sIIII", b"glTF", 2, 20 + len(text) + len(rest), len(text), 0x4E4F534A)
+    file.write_bytes(head + text + rest)
+    return file
+
+
+def requires(name: str) -> Callable[[dict[str, Any]], object]:
+    return lambda table: table.update(extensionsUsed=[name], extensionsRequired=[name])
+
+
+def of_a_node(name: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda table: table["nodes"][-1].update({name: value})
+
+
+def of_a_primitive(name: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda table: table["meshes"][0]["primitives"][0].update({name: value})
+
+
+def quantised(table: dict[str, Any]) -> None:
+    number = table["meshes"][0]["primitives"][0]["attributes"]["POSITION"]
+    table["accessors"][number]["normalized"] = True
+    requires("KHR_mesh_quantization")(table)
+
+
+#   change of the header                                           named in the line; "" where the file is read
+HEADERS = {
+    "instances": (of_a_node("extensions", {"EXT_mesh_gpu_instancing": {"attributes": {"TRANSLATION": 0}}}),
+                  "EXT_mesh_gpu_instancing"),
+    "hidden nodes": (of_a_node("extensions", {"KHR_node_visibility": {"visible": False}}), "KHR_node_visibility"),
+    "draco": (requires("KHR_draco_mesh_compression"), "KHR_draco_mesh_compression"),
+    "meshopt": (requires("EXT_meshopt_compression"), "EXT_meshopt_compression"),
+    "an extension of tomorrow": (requires("KHR_brick_walls"), "KHR_brick_walls"),
+    "normalized positions": (quantised, "KHR_mesh_quantization with normalized positions"),
+    "positions of an extension that is not required": (
+        lambda table: [one.pop("bufferView", None) for one in table["accessors"]],
+        "positions without data (of an extension)"),
+    "sparse accessors": (lambda table: table["accessors"][0].update(sparse={"count": 1}), "sparse accessors"),
+    "triangle fans": (of_a_primitive("mode", 6), "triangle fans"),
+    "skins": (of_a_node("skin", 0), "skins"),
+    "morph targets": (of_a_node("weights", [0.0, 0.5]), "morph targets"),
+    "morph targets at rest": (of_a_node("weights", [0.0]), ""),
+    "positions as whole numbers": (requires("KHR_mesh_quantization"), ""),
+    "materials and lights": (requires("KHR_materials_unlit"), ""),
+    "textures": (requires("KHR_texture_basisu"), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_gltf_that_would_be_read_in_part_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    change, named = HEADERS[name]
+    file = changed_glb(tmp_path, change)
+    if not named:
+        assert held(load_mesh(file), 2.6, 1.4) == [(0.7, 0.7), (0.74, 0.74)]
+        return
+    with pytest.raises(InputError) as refused:
+        load_mesh(file)
+    assert str(refused.value).startswith(f"{file}: uses {named}, which is not read")
+
+
+def shell(x: tuple[float, float], y: tuple[float, float], z: tuple[float, float]) -> trimesh.Trimesh:
+    ends = np.array([x, y, z])
+    box = trimesh.creation.box(extents=ends[:, 1] - ends[:, 0])
+    box.apply_translation(ends.mean(axis=1))
+    return box
+
+
+def as_file(folder: Path, kind: str, box: trimesh.Trimesh) -> Path:
+    """Write a box as it is, in the coordinates of a file."""
+    file = folder / f"hall.{kind.split()[0]}"
+    if file.suffix == ".dae":
+        text = trimesh.exchange.dae.export_collada(box).decode()
+        start, end = text.index("<up_axis>"), text.index("</up_axis>")
+        file.write_text(text[:start] + f"<up_axis>{kind.split()[1]}" + text[end:])
+    else:
+        box.export(file)
+    return file
+
+
+STOREY, CENTRED, AWAY = (-0.01, 2.5), (-4.0, 4.0), (0.0, 9.0)
+#   file         x          y        z of the file's coordinates    words; "" where it is read
+LYING = [
+    ("dae Y_UP", (-6.0, 6.0), CENTRED, STOREY, "up_axis Y_UP, unit 1 m; Gazebo and RViz ignore up_axis"),
+    ("dae Y_UP", (-6.0, 6.0), AWAY, STOREY, "from z = 0.00 to 9.00 m"),
+    ("glb", (-6.0, 6.0), CENTRED, STOREY, "With z up it would reach from -0.01 to 2.50 m"),
+    ("obj", (-6.0, 6.0), STOREY, CENTRED, "With y up it would reach from -0.01 to 2.50 m"),
+    ("obj", (-6.0, 6.0), STOREY, AWAY, "OBJ is read with z up, in metres."),
+    ("dae Z_UP", (-6.0, 6.0), STOREY, CENTRED, "it seems to lie on its side"),
+    ("dae Z_UP", (-6.0, 6.0), CENTRED, STOREY, ""),
+    ("dae Y_UP", (-6.0, 6.0), STOREY, CENTRED, ""),
+    ("glb", (-6.0, 6.0), STOREY, CENTRED, ""),
+    ("obj", (-6.0, 6.0), CENTRED, STOREY, ""),
+    ("obj", (-9.0, 9.0), (-6.0, 6.0), (-3.0, 3.0), ""),  # with a basement
+    ("obj", (0.0, 20.0), (0.0, 2.0), (0.0, 3.0), ""),  # a corridor
+    ("obj", (0.0, 0.3), (0.0, 0.2), (0.0, 0.06), "is 0.30 x 0.20 m wide and 0.06 m high; is its unit right?"),
+    (
+        "obj",
+        (0.0, 12000.0),
+        (0.0, 8000.0),
+        (0.0, 2500.0),
+        "is 12000.00 x 8000.00 m wide and 2500.00 m high; is its unit",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "x", "y", "z", "words"), LYING)
+def test_a_mesh_on_its_side_or_of_another_unit_is_refused_with_its_extents(kind, x, y, z, words, tmp_path):
+    file = as_file(tmp_path, kind, shell(x, y, z))
+    if not words:
+        assert load_mesh(file).name == "hall"
+        return
+    with pytest.raises(InputError) as refused:
+        load_mesh(file)
+    assert str(refused.value).startswith(f"{file}: is ")
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mcap.reader import make_reader
+from PIL import Image as Picture
 from typer.testing import CliRunner
 
 from hil.__main__ import app
+from hil.recordings.bags.compressed import CompressedImage
 from hil.recordings.bags.drive import COMMANDS_TOPIC, import_bag
 from hil.recordings.bags.plan import ImportOptions
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.replay import replay
+from onboard.drivers.dds.ros_types import Image
 from onboard.recording.tick_message import has_images, only_with_images
 from onboard.state import TickRecord
 from onboard.values.errors import InputError, OnboardError
@@ -26,6 +32,7 @@ from tests.rigs.recordings.bag_rig import (
     START_NS,
     WALL_M,
     drive,
+    rvl,
     write_ros1,
     write_ros2,
     write_ros2_mcap,
@@ -86,6 +93,75 @@ def test_a_bag_with_a_depth_camera_says_itself_where_it_sits(model, tmp_path):
         assert only_with_images(tick.inputs).color is not None
     again = replay(imported.file)
     assert (again.identical, again.fused) == (True, len(deciding))
+
+
+def compressed(form: str, image: Image) -> CompressedImage:
+    """Return a depth image in a format of image_transport."""
+    pixels = np.frombuffer(image.data, np.uint16).reshape(image.height, image.width)
+    head, stream = bytes(12), io.BytesIO()
+    if form.startswith("32FC1"):
+        head = struct.pack("<iff", 0, 10_000.0, 0.0)
+        pixels = np.rint(10_000.0 / (pixels * 0.001)).astype(np.uint16)
+    Picture.fromarray(pixels).save(stream, "png")
+    if "rvl" in form:
+        return CompressedImage(image.header, form, head + struct.pack("<ii", image.width, image.height) + rvl(pixels))
+    return CompressedImage(image.header, form, (head if "Depth" in form else b"") + stream.getvalue())
+
+
+DEPTH_TOPIC = "/camera/depth/image_raw"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "16UC1; png compressed ",
+        "16UC1; compressedDepth rvl",
+        "32FC1; compressedDepth rvl",
+        "32FC1; compressedDepth png",
+    ],
+)
+def test_depth_in_every_compressed_format_is_seen_as_depth(form, model, tmp_path):
+    suffix = "/compressedDepth" if "Depth" in form else "/compressed"
+    messages = [
+        (topic + suffix, at_ns, compressed(form, sample)) if topic == DEPTH_TOPIC else (topic, at_ns, sample)
+        for topic, at_ns, sample in drive(1.5, ["/robot/scan", "/camera/color/image_raw"])
+    ]
+    bag = write_ros2(tmp_path / "bag", messages)
+    imported = import_bag([bag], tmp_path / "drive.mcap", ImportOptions({}, policy=model))
+    assert imported.topics[DEPTH_TOPIC + suffix] == "camera/depth/image"
+    assert "color/image" not in imported.topics.values()
+    assert imported.scans > 30
+    tick = recorded(imported.file)[-1]
+    assert min(tick.scan.ranges_m[89:91]) == pytest.approx(WALL_M - SPEED_MPS * tick.slot.number / 30, abs=0.1)
+
+
+def test_a_bag_without_a_valid_scan_ends_with_1_and_says_why(model, tmp_path):
+    messages = drive(0.7, ["/robot/scan"])
+    for topic, _, sample in messages:
+        if topic == DEPTH_TOPIC:
+            sample.encoding = "yuv422"
+    out = tmp_path / "drive.mcap"
+    bag = write_ros2(tmp_path / "bag", messages)
+    done = CliRunner().invoke(app, ["import", str(bag), "--out", str(out), "--policy", model])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {out}: no tick has a valid scan, so the robot stands still: ")
+    assert f"{DEPTH_TOPIC}: images of 'yuv422' are not read" in line
+    scans = drive(0.7, CAMERA_TOPICS)
+    for topic, _, sample in scans:
+        if topic == "/robot/scan":
+            sample.angle_increment = 0.0
+    lidar = write_ros2(tmp_path / "lidar", scans)
+    done = CliRunner().invoke(app, ["import", str(lidar), "--out", str(tmp_path / "c.mcap"), "--policy", model])
+    assert done.exit_code == 1
+    assert "/robot/scan: its first scan is refused: " in done.stderr
+    for _, _, sample in messages:
+        if isinstance(sample, Image) and sample.encoding == "yuv422":
+            sample.encoding, sample.data = "16UC1", sample.data[:-7]
+    cut = write_ros2(tmp_path / "cut", messages)
+    done = CliRunner().invoke(app, ["import", str(cut), "--out", str(tmp_path / "b.mcap"), "--policy", model])
+    assert done.exit_code == 1
+    assert "camera: 9593 bytes in rows of 160 are no 80x60 16UC1" in done.stderr
 
 
 def test_the_recorded_commands_stand_beside_those_of_the_runtime(model, tmp_path):

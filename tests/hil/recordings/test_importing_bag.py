@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from hil.recordings.bags.bag import open_bag
-from onboard.drivers.dds.ros_types import to_cdr
+from hil.recordings.bags.bag import TRANSFORMS, open_bag
+from hil.recordings.bags.transforms import Frames
+from onboard.drivers.dds.ros_types import TFMessage, to_cdr
 from onboard.values.errors import InputError, MissingExtraError
-from tests.rigs.recordings.bag_rig import START_NS, drive, write_ros1, write_ros2, write_ros2_file, write_ros2_mcap
+from tests.rigs.recordings.bag_rig import (
+    START_NS,
+    TREE,
+    drive,
+    write_ros1,
+    write_ros2,
+    write_ros2_file,
+    write_ros2_mcap,
+)
 
 KINDS = [write_ros2, write_ros2_mcap, write_ros2_file, write_ros1]
 
@@ -34,6 +43,31 @@ def test_several_ros1_bags_of_one_drive_are_one(tmp_path: Path) -> None:
     files = [write_ros1(tmp_path / f"part{number}", half) for number, half in enumerate(halves)]
     with open_bag(files) as bag:
         assert [one.time_ns for one in bag.read({"/robot/odom"})] == [START_NS + n * 50_000_000 for n in range(20)]
+
+
+@pytest.mark.parametrize("old", [True, None], ids=["old alone", "old and new on one topic"])
+def test_transforms_of_both_types_of_ros1_place_the_sensors(old: bool | None, tmp_path: Path) -> None:
+    parts = [("/tf", START_NS + number, TFMessage([one])) for number, one in enumerate(TREE.transforms)]
+    messages = [*parts, *drive(0.2, ["/tf_static"])]
+    with open_bag([write_ros1(tmp_path / "bag", messages, old_transforms=old)]) as bag:
+        assert {one.name: one.kind for one in bag.topics}["/tf"] == TRANSFORMS
+        frames = Frames()
+        for one in bag.read({"/tf"}):
+            frames.hear(one.sample.transforms)
+    assert frames.between("base", "camera_optical") is not None
+    assert frames.between("base", "laser") is not None
+
+
+def test_index_entries_of_another_size_are_one_line_that_says_so(tmp_path: Path) -> None:
+    path = write_ros1(tmp_path / "bag", drive(0.5))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"count=", data.index(b"op=\x04") - 60)
+    data[at + 6 : at + 10] = (int.from_bytes(data[at + 6 : at + 10], "little") + 8).to_bytes(4, "little")
+    path.write_bytes(data)
+    refusal = outcome(path)
+    assert refusal is not None
+    assert refusal.startswith(f"{path}: unreadable bag: AssertionError in ")
+    assert "of the library, at `assert size == count * 12`; reindex or convert the bag" in refusal
 
 
 UNREADABLE = "unreadable bag: "

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Picture
 
-from hil.recordings.bags.bag import IMAGE, BagTopic, CompressedImage, plain
+from hil.recordings.bags.bag import IMAGE, BagTopic
 from hil.recordings.bags.cameras import cameras_of, quaternion_of
+from hil.recordings.bags.compressed import CompressedImage, plain, rvl_pixels
 from hil.recordings.bags.drive import Agreement
 from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, matrix, seen_from_base
@@ -25,7 +26,7 @@ from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 from onboard.values.geometry import rotation_from_quaternion
 from onboard.values.messages import Decision, Twist
-from tests.rigs.recordings.bag_rig import LASER_TURN, TREE, scan, transform
+from tests.rigs.recordings.bag_rig import LASER_TURN, TREE, rvl, scan, transform
 
 BY_NAME = {role.name: role for role in ROLES}
 ODOMETRY, TWIST, STAMPED = "nav_msgs/msg/Odometry", "geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"
@@ -145,9 +146,54 @@ def test_compressed_images_are_those_that_were_compressed():
         assert np.allclose(np.frombuffer(color.data, np.uint8).reshape(4, 6, 3), COLOR, atol=3)
 
 
+@pytest.mark.parametrize("form", ["16UC1; png compressed ", "png", "16UC1;png compressed", "mono16; png compressed "])
+def test_depth_that_is_compressed_as_a_plain_png_is_depth(form):
+    image = plain(CompressedImage(format=form, data=packed(DEPTH, "png")))
+    assert image.encoding == ("mono16" if "mono" in form else "16UC1")
+    assert (image.width, image.height, image.data) == (4, 3, DEPTH.tobytes())
+
+
+def test_quantised_inverse_metres_come_back():
+    """Formula of compressed_depth_image_transport: inverse = scale / depth + offset."""
+    metres = np.array([[0.5, 1.0, 4.0, 0.0], [9.0, 2.5, 0.0, 7.25]])
+    scale, offset = 100.0 * 101.0, 1.0 - 100.0 * 101.0 / 10.0
+    with np.errstate(divide="ignore"):
+        inverse = np.where(metres > 0.0, np.rint(scale / metres + offset + 1010.0), 0).astype(np.uint16)
+    head = np.array([0], "<i4").tobytes() + np.array([scale, offset + 1010.0], "<f4").tobytes()
+    for form, body in (("png", packed(inverse, "png")), ("rvl", np.array([4, 2], "<i4").tobytes() + rvl(inverse))):
+        image = plain(CompressedImage(format=f"32FC1; compressedDepth {form}", data=head + body))
+        assert (image.encoding, image.width, image.height, image.step) == ("32FC1", 4, 2, 16)
+        read = np.frombuffer(image.data, np.float32).reshape(2, 4)
+        assert np.isnan(read[metres == 0.0]).all()
+        np.testing.assert_allclose(read[metres > 0.0], metres[metres > 0.0], rtol=5e-3)
+
+
+def test_rvl_is_read_as_the_codec_of_ros_writes_it():
+    """The bytes were written by the codec of compressed_depth_image_transport."""
+    pixels = [0, 0, 1000, 1003, 999, 0, 65535, 1, 0, 0, 0, 0]
+    data = bytes.fromhex("67f38a23f38c8e1240f3ffbf")
+    assert rvl(np.array(pixels)) == data
+    assert rvl_pixels(data, 12).tolist() == pixels
+    for wrong, count in ((data[:8], 12), (data, 11), (data, 40), (b"", 12), (b"\xff" * 64, 12)):
+        with pytest.raises(ValueError, match="RVL"):
+            rvl_pixels(wrong, count)
+
+
+@given(st.lists(st.one_of(st.just(0), st.integers(0, 65535)), min_size=1, max_size=90))
+def test_rvl_returns_every_image(pixels):
+    assert rvl_pixels(rvl(np.array(pixels)), len(pixels)).tolist() == pixels
+
+
 #   format                              data
 UNDECODABLE = [
     ("32FC1; compressedDepth png", bytes(12) + packed(DEPTH, "png")),
+    ("16UC1; jpeg compressed ", packed(COLOR, "jpeg")),
+    ("32FC1; tiff compressed ", b"II*\0" + bytes(40)),
+    ("16UC1; compressedDepth png", bytes(12) + packed(COLOR, "png")),
+    ("bayer_rggb8; png compressed bayer_rggb8", packed(COLOR[..., 0], "png")),
+    ("16UC1; compressedDepth rvl", bytes(12) + np.array([4, 3], "<i4").tobytes() + b"\x10\0\0\0"),
+    ("16UC1; compressedDepth rvl", bytes(12) + np.array([1 << 20, 1 << 20], "<i4").tobytes() + bytes(64)),
+    ("16UC1; compressedDepth rvl", bytes(12)),
     ("16UC1; compressedDepth png", packed(DEPTH, "png")[:40]),
     ("16UC1; compressedDepth rvl", bytes(30)),
     ("jpeg", b""),

@@ -223,7 +223,7 @@ def test_the_plot_leaves_out_unknown_values(real, tmp_path):
 
 #  name, frames of the folder, what the line says
 BAD_FOLDERS = [
-    ("nothing in it", [], "no .png with depth in it"),
+    ("nothing in it", [], "no .png or .pgm with depth in it"),
     ("no depth", [np.zeros((40, 40), np.uint16)], "no depth in any of 1 frames"),
     ("two sizes", [np.ones((40, 40), np.uint16), np.ones((30, 40), np.uint16)], r"1.png: \(30, 40\) pixels, 0.png has"),
     ("only a wall", [np.full((200, 200), 1500, np.uint16)] * 3, "planes in 1 of 9 classes .* shadows .* 0 of 6"),

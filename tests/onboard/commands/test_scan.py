@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onboard.commands.scan import read_depth_png, scan_as_json, scan_command
+from onboard.commands.scan import read_depth_image, read_depth_png, scan_as_json, scan_command
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS, DepthFrame
@@ -201,6 +201,43 @@ def test_a_damaged_png_is_refused(tmp_path: Path, data: bytes, words: str) -> No
     assert str(caught.value).startswith(f"{path}: ")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+DEPTH = np.arange(12, dtype=np.uint16).reshape(3, 4) * 5000
+BIG_ENDIAN = DEPTH.astype(">u2").tobytes()
+
+
+@pytest.mark.parametrize("head", ["P5\n4 3\n65535\n", "P5\n# by a camera\n4 3\n# 1 mm\n65535\n", "P5 4 3 60000 "])
+def test_a_pgm_is_read_with_the_values_that_are_in_it(tmp_path: Path, head: str) -> None:
+    """The highest value is a bound, by which nothing is scaled."""
+    path = tmp_path / "depth.PGM"
+    path.write_bytes(head.encode() + BIG_ENDIAN)
+    assert np.array_equal(read_depth_image(path), DEPTH)
+    assert np.array_equal(read_depth_image(save(tmp_path / "depth.png", DEPTH)), DEPTH)
+
+
+BAD_PGM = [
+    (b"P5\n4 3\n255\n" + bytes(12), "PGM has values up to 255, a depth image must be 16-bit greyscale"),
+    (b"P5\n4 3\n65535\n" + BIG_ENDIAN[:-1], "PGM has 23 bytes for 4x3 pixels of 2"),
+    (b"P5\n4 3\n65535\n" + BIG_ENDIAN + b"\0", "PGM has 25 bytes"),
+    (b"P5\n5000 3\n65535\n", "PGM is 5000x3, limit 4096x4096"),
+    (b"P5\n0 3\n65535\n", "PGM is 0x3, limit"),
+    (b"P5\nno size", "PGM has values up to 0, a depth image must be"),
+    (b"P2\n1 1\n65535\n7\n", "PNG image cannot be decoded: it is of another format, or empty"),
+    (b"ranges_m", "PNG image cannot be decoded: it is of another format, or empty"),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), BAD_PGM)
+def test_a_damaged_pgm_and_other_formats_are_refused_by_the_name_of_the_file(
+    tmp_path: Path, data: bytes, words: str
+) -> None:
+    path = tmp_path / "depth.pgm"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_depth_image(path)
+    assert str(caught.value).startswith(f"{path}: {words}")
+    assert "object at" not in str(caught.value)
 
 
 def test_every_cut_and_every_flipped_byte_before_the_end_of_a_png_is_refused(tmp_path: Path) -> None:

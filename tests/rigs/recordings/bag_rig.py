@@ -82,6 +82,7 @@ def drive(seconds: float = 4.0, leave_out: Iterable[str] = ()) -> list[Message]:
     return [one for one in found if one[0] not in set(leave_out)]
 
 
+OLD_TRANSFORMS = "tf/msg/tfMessage"
 CAMERA_TOPICS = ("/camera/depth/camera_info", "/camera/depth/image_raw", "/camera/color/image_raw")
 
 
@@ -92,7 +93,10 @@ def write_ros2(path: Path, messages: Iterable[Message], plugin: StoragePlugin = 
         for topic, at_ns, sample in messages:
             if topic not in connections:
                 connections[topic] = writer.add_connection(topic, ros.ros_name(type(sample)), typestore=store)
-            writer.write(connections[topic], at_ns, ros.to_cdr(sample))
+            kind = ros.ros_name(type(sample))
+            known = kind in ros.BY_ROS_NAME
+            data = ros.to_cdr(sample) if known else bytes(store.serialize_cdr(_theirs(store, kind, sample), kind))
+            writer.write(connections[topic], at_ns, data)
     return path
 
 
@@ -106,17 +110,43 @@ def write_ros2_file(path: Path, messages: Iterable[Message]) -> Path:
     return file
 
 
-def write_ros1(path: Path, messages: Iterable[Message]) -> Path:
-    """Write a ROS 1 bag and return it."""
-    store, connections = get_typestore(Stores.ROS1_NOETIC), dict[str, Any]()
-    store.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms", "tf2_msgs/msg/TFMessage"))
+def rvl(pixels: np.ndarray) -> bytes:
+    """Return an image as `compressed_depth_image_transport` packs it, without its header."""
+    values, last, rest = list[int](), 0, [int(one) for one in pixels.ravel()]
+    while rest:
+        zeros = next((at for at, one in enumerate(rest) if one), len(rest))
+        others = next((at for at, one in enumerate(rest[zeros:]) if not one), len(rest) - zeros)
+        values += [zeros, others]
+        for one in rest[zeros : zeros + others]:
+            values.append((one - last) << 1 ^ (one - last) >> 31)
+            last = one
+        rest = rest[zeros + others :]
+    groups = "".join(
+        "".join(
+            f"{(value >> 3 * at & 7) | (8 if value >> 3 * at + 3 else 0):x}"
+            for at in range(12)
+            if at == 0 or value >> 3 * at
+        )
+        for value in values
+    )
+    groups += "0" * (-len(groups) % 8)
+    return b"".join(bytes.fromhex(groups[at : at + 8])[::-1] for at in range(0, len(groups), 8))
+
+
+def write_ros1(path: Path, messages: Iterable[Message], old_transforms: bool | None = False) -> Path:
+    """Write a ROS 1 bag and return it. old_transforms: as tf/tfMessage; None: on /tf both types in turn."""
+    store, connections = get_typestore(Stores.ROS1_NOETIC), dict[tuple[str, str], Any]()
+    for name in ("tf2_msgs/msg/TFMessage", OLD_TRANSFORMS):
+        store.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms", name))
     path = path.with_suffix(".bag")
     with Ros1Writer(path) as writer:
         for topic, at_ns, sample in messages:
             kind = ros.ros_name(type(sample))
-            if topic not in connections:
-                connections[topic] = writer.add_connection(topic, kind, typestore=store)
-            writer.write(connections[topic], at_ns, store.serialize_ros1(_theirs(store, kind, sample), kind))
+            if isinstance(sample, ros.TFMessage) and old_transforms is not False:
+                topic, kind = "/tf", OLD_TRANSFORMS if old_transforms or len(connections) else kind
+            if (topic, kind) not in connections:
+                connections[topic, kind] = writer.add_connection(topic, kind, typestore=store)
+            writer.write(connections[topic, kind], at_ns, store.serialize_ros1(_theirs(store, kind, sample), kind))
     return path
 
 

@@ -151,16 +151,16 @@ def test_evaluate_says_how_many_poses_kernels_set(p_p: float, line: str, tmp_pat
 
 HEAD = "run,action,reward,x_m,y_m,yaw_rad,v_mps,w_radps\n"
 BAD = {
-    "no column": ("run,x_m\n", "has no column action"),
+    "no column": ("run,x_m\n", "no column action"),
     "text": (
         HEAD + "1,17,0,a,0,0,0,0\n",
-        "line 2: x_m is 'a', must be a number",
+        "line 2: x_m = 'a' is not a number",
     ),
     "nan": (
         HEAD + "1,17,0,nan,0,0,0,0\n",
-        "line 2: x_m is nan, must be finite",
+        "line 2: x_m = nan is not finite",
     ),
-    "short": (HEAD + "1,17,0,1\n", "line 2: y_m is None, must be a number"),
+    "short": (HEAD + "1,17,0,1\n", "line 2: 4 values for 8 columns; a row is cut"),
     "half": (HEAD + "1,0.5,0,1,0,0,0,0\n", "action is 0.5, must be a whole"),
     "one row": (HEAD + "1,17,0,1,0,0,0,0\n", "no transitions"),
 }
