@@ -18,7 +18,16 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.kernels import prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
-from onboard.assembly.robot import build_rigs, check_reach, lasers_of, robot_of, scan_topics, session_of, zones_of
+from onboard.assembly.robot import (
+    build_rigs,
+    check_reach,
+    lasers_of,
+    no_return_of,
+    robot_of,
+    scan_topics,
+    session_of,
+    zones_of,
+)
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
@@ -173,7 +182,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
         guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
@@ -187,6 +196,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
         others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
+        if scan_topics(config):
+            others.append(dds_inputs.blind)
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks)
@@ -242,7 +253,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
         if base is not None:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m))
         )
