@@ -40,7 +40,8 @@ STATED: Mapping[str, tuple[str, float]] = {
 """Rules that all policies of a table must share: key -> (its table in the configuration, its value in older results,
 which do not state it)."""
 OF_NO_EFFECT = {
-    "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser"}, "limits_scan": {"laser"}
+    "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser", "no_return"},
+    "limits_scan": {"laser", "no_return"},
 }  # fmt: skip
 """Keys that the robot's digest leaves out: told elsewhere or without effect, as simulated scans are in base_link."""
 IN_WORDS = {"what", "base"}

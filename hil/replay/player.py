@@ -150,5 +150,6 @@ class RecordedScanner:
         if self.ready_made or not self.hindrance(tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
-        recorded = replace(recorded, from_m=self._rig.sees_from(recorded.seen))
+        seen = recorded.seen
+        recorded = replace(recorded, from_m=self._rig.sees_from(seen), heights_m=self._rig.heights_m(seen))
         return recorded, replace(memory, stamp_ns=recorded.stamp_ns)

@@ -18,7 +18,16 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.kernels import prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
-from onboard.assembly.robot import build_rigs, check_reach, lasers_of, robot_of, scan_topics, session_of, zones_of
+from onboard.assembly.robot import (
+    build_rigs,
+    check_reach,
+    lasers_of,
+    no_return_of,
+    robot_of,
+    scan_topics,
+    session_of,
+    zones_of,
+)
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
@@ -176,7 +185,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
         watch = _publisher_watch(wire, dds_inputs, (*depth, color))
         guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
@@ -193,6 +202,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
         faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults])]
         others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
+        if scan_topics(config):
+            others.append(dds_inputs.blind)
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
@@ -248,7 +259,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
         if base is not None:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
         watch = _publisher_watch(wire, dds_inputs, (*depth, color))
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import REACTIVE
-from onboard.config.config import Config, ScanSection
+from onboard.config.config import Config, NoReturn, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
@@ -64,6 +64,15 @@ def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
         if first != section.laser:
             raise ConfigError(f"{name}.laser: {section.laser} and scan.laser {first} are two poses of {section.topic}")
     return {topic: _matrix(*poses[topic]) if topic in poses else None for topic in scan_topics(config).values()}
+
+
+def no_return_of(config: Config) -> dict[str, list[NoReturn]]:
+    """Return `no_return` of each topic of ready-made scans; what one table states holds in the other too."""
+    found: dict[str, list[NoReturn]] = {}
+    for section in (config.scan, config.limits_scan):
+        if section is not None and section.topic:
+            found.setdefault(section.topic, []).extend(section.no_return)
+    return found
 
 
 def _matrix(x_m: float, y_m: float, yaw_deg: float) -> npt.NDArray[np.float64]:

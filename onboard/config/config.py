@@ -153,13 +153,21 @@ class CamerasSection(Section):
         return self.sources.get(camera, self.source)
 
 
+NoReturn = Literal["zero", "nan", "beyond"]
+"""Values of a laser's ray: 0.0, NaN, beyond its range_max."""
+
+
 class ScanSection(Section):
     """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C).
 
-    topic:   topic of a ready-made LaserScan; of this table the runtime then uses only `laser`. "": fuse depth images
+    topic:   topic of a ready-made LaserScan; of this table the runtime then uses only `laser` and
+             `no_return`. "": fuse depth images
     laser:   pose of the laser of `topic` in the base frame: x, y [m], yaw [deg]; its scans may be in any frame, and one
              in the base frame is taken as it is. Without this key no other is taken: the runtime reads no TF. The laser
              is level and upright; the driver of one that hangs upside down must invert its scan
+    no_return: what the laser of `topic` sends where nothing is in range: "zero" (0.0), "nan", "beyond" (its range_max).
+             Such rays then count as free; without this key they are blind. Not for a laser that sends the same where an
+             obstacle is black or very near
     z_min_m: lowest obstacle above the floor [m]
     z_max_m: highest obstacle above the floor [m]
     drop_m:  a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are
@@ -173,6 +181,7 @@ class ScanSection(Section):
 
     topic: str = ""
     laser: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.1, 0.0, 180.0)])
+    no_return: list[NoReturn] = Field(default_factory=list, examples=[["zero"]])
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
     drop_m: NonNegative = 0.08
@@ -192,6 +201,11 @@ class ScanSection(Section):
             if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
                 raise ValueError(f"body_boxes_m {box} must be (x_min, y_min, z_min, x_max, y_max, z_max)")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_no_return(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an empty `no_return`, so that recordings and results from before the key stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "no_return" or value}
 
 
 class OdometrySection(Section):

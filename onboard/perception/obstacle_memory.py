@@ -11,8 +11,9 @@ At such a short range a camera cannot see that a place is free, so only good evi
     a single pixel                    never
 
 Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
-Near the edge of its view a camera sees the floor, but not the edge of a table. There an empty bin does not clear
-a place with good evidence. The time is `limits.remember_s` in `onboard/config/config.py`.
+Near by a camera sees the floor below a table, but not its top, or it sees over a low box. There an empty bin does not
+clear a place with good evidence: the camera must see the heights at which the place was last seen. So a robot that
+stands still, or backs off, sees that somebody has left. The time is `limits.remember_s` in `onboard/config/config.py`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import numpy.typing as npt
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of, planar
+from onboard.perception.seen_heights import heights_at, within
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import interpolate, inverse
+from onboard.values.geometry import distance, interpolate, inverse, wrap
 from onboard.values.messages import BINS, Pose, Scan
 
 # ---- The base's odometry poses in the last second, for the pose at the time of an image
@@ -61,6 +63,9 @@ AHEAD: npt.NDArray[np.bool_] = np.abs(collision.BIN_CENTERS_RAD) <= collision.LE
 """The bins that cameras must see when the robot drives ahead."""
 SAME_M = 0.05
 """A return at most this far behind a place is the same obstacle."""
+JOLT_M = 0.03
+"""The robot comes so much nearer to an obstacle between two scans while it drives slowly before it."""
+STILL_M, STILL_RAD = 0.005, 0.005
 SPOT_M, SPOT_NS = 0.1, NS_PER_S // 2
 """A return this near to an obstacle's first position, and this soon after its last return, is the same obstacle."""
 OFTEN = 3
@@ -83,8 +88,11 @@ class Nearby:
     scans:    (n, 2) number of scans with a return (0 if older than `BRIEF_NS`), and of those in full view
     scan_ns:  stamp of the newest scan that was entered
     track:    poses of the base in the last second
+    heights_m: (n, 2) lowest and highest point that cameras saw there at the last return: a scan that does not see
+               them all does not show that the obstacle has gone
 
-    Old recordings have no spots and scans: all their places count as good evidence. Raises ValueError if the arrays
+    Old recordings have no spots and scans: all their places count as good evidence. Nor have they heights: any view
+    shows that an obstacle has gone. Raises ValueError if the arrays
     differ in length.
     """
 
@@ -94,15 +102,18 @@ class Nearby:
     scans: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
     scan_ns: int = 0
     track: Track = ()
+    heights_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
 
     def __post_init__(self) -> None:
         count = len(self.places_m)
         if count and not len(self.spots_m) and not len(self.scans):
             object.__setattr__(self, "spots_m", self.places_m)
             object.__setattr__(self, "scans", np.full((count, 2), OFTEN, np.int64))
-        shapes = (self.places_m.shape, self.seen_ns.shape, self.spots_m.shape, self.scans.shape)
-        if shapes != ((count, 2), (count,), (count, 2), (count, 2)):
-            raise ValueError(f"places, times, spots and scans of shapes {shapes}")
+        if count and not len(self.heights_m):
+            object.__setattr__(self, "heights_m", np.tile([np.inf, -np.inf], (count, 1)))
+        rows = (self.places_m, self.spots_m, self.scans, self.heights_m)
+        if self.seen_ns.shape != (count,) or any(row.shape != (count, 2) for row in rows):
+            raise ValueError(f"places, spots, scans and heights of shapes {[row.shape for row in rows]}")
 
     @property
     def trusted(self) -> npt.NDArray[np.bool_]:
@@ -136,8 +147,10 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     track = followed(nearby.track, now_ns, pose)
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        kept = _subset(nearby, ~_covered(scan, _from(then, nearby.places_m), nearby.trusted))
-        nearby = _merged(kept, _from_scan(nearby, scan, then))
+        seen = _from(then, nearby.places_m)
+        past = _hidden(scan, seen, nearby.heights_m) & nearby.trusted & ~_still(nearby, track, then)
+        kept = _subset(nearby, ~_covered(scan, seen, nearby.trusted, past))
+        nearby = _merged(kept, _from_scan(nearby, _without_rest(scan, seen[past]), then))
     near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
     kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
     scans = kept.scans.copy()
@@ -148,11 +161,12 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
 def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
     """Return the scan and the remembered places that it does not cover. pose: of the base now, by the odometry.
 
-    Where a camera looks but cannot see so near, only places with good evidence are returned.
+    Where a camera looks but cannot see so near, or not at these heights, only places with good evidence are returned.
     """
     places_m = _from(pose, nearby.places_m)
     looked = collision.looked(scan)[_bins(places_m)]
-    return Around(scan, places_m[~looked | (nearby.trusted & ~_observed(scan, places_m))])
+    unseen = ~_observed(scan, places_m) | _hidden(scan, places_m, nearby.heights_m, JOLT_M)
+    return Around(scan, places_m[~looked | (nearby.trusted & unseen)])
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
@@ -163,7 +177,8 @@ def filled(scan: Scan, out_of_view: Points) -> Scan:
     if len(out_of_view) == 0:
         return scan
     bins = bins_of(out_of_view[:, 0], out_of_view[:, 1])
-    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _observed(scan, out_of_view))
+    whole = scan.heights_m is None  # else it may see past a place
+    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _observed(scan, out_of_view) & whole)
     ranges_m, seen = scan.ranges_m.copy(), scan.seen.copy()
     np.minimum.at(ranges_m, bins[ahead], _distances_m(out_of_view[ahead]).astype(np.float32))
     seen[bins[ahead]] = True
@@ -177,6 +192,7 @@ def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     to = planar(pose)
     places_m: Points = near @ to[:2, :2].T + to[:2, 2]
     spots_m, scans = places_m.copy(), np.zeros((len(near), 2), np.int64)
+    heights_m = heights_at(scan.heights_m, near)[:, 2:]
     known = (scan.stamp_ns - nearby.seen_ns <= SPOT_NS) | (nearby.scans[:, 1] >= OFTEN)
     if known.any() and len(near):
         of = _subset(nearby, known)
@@ -187,7 +203,18 @@ def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
         spots_m[again] = of.spots_m[nearest[again]]
         scans = np.stack([(there * column).max(axis=1) for column in of.scans.T], axis=1)
     scans = scans + np.stack([np.ones(len(near), np.int64), _in_full_view(scan, near)], axis=1)
-    return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans)
+    return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans, heights_m=heights_m)
+
+
+def _without_rest(scan: Scan, past: Points) -> Scan:
+    """Return the scan without returns just behind places that it sees past: they are of the same obstacle.
+
+    From below, a camera sees the underside of a table: always the part that is just in view, so it recedes.
+    """
+    bins, ranges_m = _bins(past), scan.ranges_m.copy()
+    rest = bins[ranges_m[bins] <= _distances_m(past) + SAME_M]
+    ranges_m[rest] = np.inf
+    return replace(scan, ranges_m=ranges_m)
 
 
 def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
@@ -198,6 +225,7 @@ def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
         seen_ns=nearby.seen_ns[which],
         spots_m=nearby.spots_m[which],
         scans=nearby.scans[which],
+        heights_m=nearby.heights_m[which],
     )
 
 
@@ -209,6 +237,7 @@ def _merged(old: Nearby, new: Nearby) -> Nearby:
         seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-CAPACITY:],
         spots_m=np.concatenate([old.spots_m, new.spots_m])[-CAPACITY:],
         scans=np.concatenate([old.scans, new.scans])[-CAPACITY:],
+        heights_m=np.concatenate([old.heights_m, new.heights_m])[-CAPACITY:],
     )
 
 
@@ -229,8 +258,12 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
-def _covered(scan: Scan, points: Points, trusted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _covered(
+    scan: Scan, points: Points, trusted: npt.NDArray[np.bool_], past: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
     """Return (n,) bool, points that a scan confirms or clears: those in its bins, without empty bins at a view's edge.
+
+    past: (n,) places that it only sees past
 
     At the edge, one hole in an image empties the bin, and the bin may be out of view in the next scan. Near the edge,
     only the image's lower rows look, and they look below a table's top: there no scan clears a place that is trusted.
@@ -241,8 +274,31 @@ def _covered(scan: Scan, points: Points, trusted: npt.NDArray[np.bool_]) -> npt.
     at, away_m = _bins(points), _distances_m(points)
     blind_near = np.any([np.roll(~looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
     under = trusted & blind_near[at] & (scan.ranges_m[at] > away_m + SAME_M)
-    covered: npt.NDArray[np.bool_] = bins[at] & _observed(scan, points) & ~under
+    covered: npt.NDArray[np.bool_] = bins[at] & _observed(scan, points) & ~under & ~past
     return covered
+
+
+def _hidden(
+    scan: Scan, points: Points, heights_m: npt.NDArray[np.float64], behind_m: float = 0.0
+) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, points that a scan sees past, as it does not see all heights (n, 2) at which they were seen.
+
+    behind_m: a return farther behind a point than this is of something else
+    """
+    past: npt.NDArray[np.bool_] = scan.ranges_m[_bins(points)] > _distances_m(points) + behind_m
+    if scan.heights_m is None:
+        return np.zeros_like(past)
+    return past & ~within(heights_m, heights_at(scan.heights_m, points)[:, :2])
+
+
+def _still(nearby: Nearby, track: Track, pose: Pose) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, places that were seen from where the base is now: nothing but they can have moved."""
+    still = np.zeros(len(nearby.seen_ns), np.bool_)
+    for stamp_ns in np.unique(nearby.seen_ns[nearby.seen_ns >= track[0][0]]).tolist():
+        then = pose_at(track, stamp_ns)
+        moved = distance(pose, then) > STILL_M or abs(wrap(pose.yaw_rad - then.yaw_rad)) > STILL_RAD
+        still[nearby.seen_ns == stamp_ns] = not moved
+    return still
 
 
 def _observed(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from onboard.perception.fusion_kernel import Projection, lower_ranges, projectio
 from onboard.perception.kernels import EDGE_M, bins_of, planar
 from onboard.perception.min_range import sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
+from onboard.perception.seen_heights import Heights, joined, seen_heights
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, between
 from onboard.values.messages import BINS, DepthFrame, Inputs, Pose, Scan
@@ -34,6 +35,7 @@ class CameraView:
     projection: what the kernel needs of it; a rig serves one thread at a time
     looks:  (180,) bool, the bins of `looked_at`
     from_m: (180,) of `sees_from`
+    heights_m: of `seen_heights`
     floor:  where the camera expects the floor; None without cliff detection
     """
 
@@ -41,6 +43,7 @@ class CameraView:
     projection: Projection
     looks: npt.NDArray[np.bool_]
     from_m: Ranges
+    heights_m: Heights
     floor: FloorView | None = None
 
 
@@ -53,6 +56,7 @@ class Rig:
 
     section: ScanSection
     views: Mapping[str, CameraView]
+    _heights_m: dict[tuple[str, ...], Heights | None] = field(default_factory=dict, compare=False)
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the newest ready-made scan, or the scan fused from the cameras; see `Scanner`."""
@@ -75,8 +79,18 @@ class Rig:
         seen: (180,) bool of the scan. A camera works if all its bins are seen: a recording has this information too. A
               failed camera whose bins other cameras cover counts as working.
         """
-        at_work = [view.from_m for view in self.views.values() if not (view.looks & ~seen).any()]
+        at_work = [self.views[name].from_m for name in self._at_work(seen)]
         return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
+
+    def heights_m(self, seen: npt.NDArray[np.bool_]) -> Heights | None:
+        """Return the heights that working cameras see (`seen_heights.joined`), kept for each set of them. As above."""
+        at_work = self._at_work(seen)
+        if at_work not in self._heights_m:
+            self._heights_m[at_work] = joined([self.views[name].heights_m for name in at_work])
+        return self._heights_m[at_work]
+
+    def _at_work(self, seen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(name for name, view in self.views.items() if not (view.looks & ~seen).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,12 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
         name: CameraView(
-            mount, _projection(mount, section), looked_at(mount, section), sees_from(mount, section), floors.get(name)
+            mount,
+            _projection(mount, section),
+            looked_at(mount, section),
+            sees_from(mount, section),
+            seen_heights(mount, section),
+            floors.get(name),
         )
         for name, mount in mounts.depth.items()
     }
@@ -172,7 +191,8 @@ def fuse(
         seen |= view.looks
     seen |= np.isfinite(ranges_m)
     stamp_ns = min((frame.stamp_ns for frame in frames.values()), default=memory.stamp_ns)
-    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen)), ScanMemory(stamp_ns, cameras, track)
+    scan = Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen))
+    return scan, ScanMemory(stamp_ns, cameras, track)
 
 
 def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:

@@ -19,7 +19,7 @@ from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
 from hil.recordings.recording import IMPORTED_COMMANDS
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import policy_maker
-from onboard.assembly.robot import build_rigs, lasers_of, robot_of, session_of, zones_of
+from onboard.assembly.robot import build_rigs, lasers_of, no_return_of, robot_of, session_of, zones_of
 from onboard.config.config import RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -181,7 +181,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     wire = BagWire(config.dds, _arrived(plan, bag))
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
     color = DdsColorCamera(wire, config.cameras)
-    inputs = DdsInputs(wire, lasers_of(config), config.limits)
+    inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
     inbox = BagInbox(wire, DeviceInbox(inputs, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = robot_of(config, rigs, plant, policy, zones_of(config))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from onboard.config.config import DdsSection, LimitsSection, RatesSection
+from onboard.config.config import DdsSection, LimitsSection, NoReturn, RatesSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.command_inputs import Goals, Operator
 from onboard.drivers.dds.latched_inputs import Alarm, SpeedLimits
@@ -98,10 +98,12 @@ class DdsInputs:
         wire: InputWire[WriterMessages],
         scan_topics: Mapping[str, npt.NDArray[np.float64] | None] = MappingProxyType({}),
         limits: LimitsSection = DEFAULT_LIMITS,
+        no_return: Mapping[str, Collection[NoReturn]] = MappingProxyType({}),
     ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
 
         scan_topics: base_from_laser of each, (4, 4); None: its scans are in the base frame
+        no_return: values of each that mean no return
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         """
         self._map_frame = wire.section.map_frame
@@ -113,7 +115,7 @@ class DdsInputs:
         self._obstacle = Alarm(wire, "obstacle")
         within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
         self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
-        self._scans = DdsScans(wire, scan_topics)
+        self._scans = DdsScans(wire, scan_topics, no_return)
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = 0
 
@@ -160,6 +162,10 @@ class DdsInputs:
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
             "too many goals": self._goals.refused,
         }
+
+    def blind(self) -> Diagnostic:
+        """Return the row about the scans over DDS, with the reason for blind bins."""
+        return self._scans.diagnostic()
 
     def close(self) -> None:
         """Do nothing: the readers belong to the wire and close with it."""

@@ -11,25 +11,31 @@ back the third scan in a row is accepted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import structlog
 
+from onboard.config.config import NoReturn
 from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
-from onboard.perception.laser_scan import scan_of_rays
+from onboard.perception.collision import Look, look
+from onboard.perception.laser_scan import Turn, blind_reason, joined, scan_of_rays
 from onboard.values.errors import InputError
-from onboard.values.interfaces import InputFault
-from onboard.values.messages import Scan
+from onboard.values.interfaces import Diagnostic, InputFault
+from onboard.values.messages import BINS, Scan, Twist
 
 log = structlog.get_logger()
+
+OK, WARNING = 0, 1
+AHEAD = Twist(1.0, 0.0)
 
 NS_PER_MS = 1_000_000
 LATE_NS = 300 * NS_PER_MS
@@ -37,14 +43,24 @@ LATE_NS = 300 * NS_PER_MS
 
 
 class DdsScans:
-    """The newest scan of each configured topic. After a refused scan the last accepted scan becomes stale."""
+    """The newest scan of each configured topic, or the newest turn in several messages.
 
-    def __init__(self, wire: InputWire[Messages], topics: Mapping[str, npt.NDArray[np.float64] | None]) -> None:
+    After a refused scan the last accepted scan becomes stale.
+    """
+
+    def __init__(
+        self,
+        wire: InputWire[Messages],
+        topics: Mapping[str, npt.NDArray[np.float64] | None],
+        no_return: Mapping[str, Collection[NoReturn]] = MappingProxyType({}),
+    ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
 
-        topics: base_from_laser of each topic, (4, 4); None: its scans are in the base frame
+        topics:    base_from_laser of each topic, (4, 4); None: its scans are in the base frame
+        no_return: values of each topic that mean no return; a topic that is missing has none
         """
-        self._section, self._topics = wire.section, topics
+        self._section, self._topics, self._no_return = wire.section, topics, no_return
+        self._turns: dict[str, Turn] = {}
         self.readers = {name: SoleReader(wire, scan_source(name), "scan") for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
@@ -54,9 +70,8 @@ class DdsScans:
     def take(self, now_ns: int) -> Mapping[str, Scan]:
         """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
         for name, reader in self.readers.items():
-            messages = reader.take(now_ns)
-            if messages:
-                self._judge(name, messages[-1].sample, now_ns)
+            for message in reader.take(now_ns):
+                self._judge(name, message.sample, now_ns)
         return dict(self._newest)
 
     def refused(self) -> Mapping[str, int]:
@@ -69,6 +84,21 @@ class DdsScans:
             InputFault("scan", f"scan refused: {reason}: topic {ros_topic(self._section, scan_source(name))}")
             for name, reason in self._unusable.items()
         ]
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row about the newest scans: a warning where a bin is blind into which the robot may drive."""
+        blind, turns = self.blind(), self._turns.values()
+        values = {"blind_bins": max((int((~turn.scan.seen).sum()) for turn in turns), default=BINS)}
+        ahead = any(look(turn.scan, AHEAD, 0.0) is not Look.SEEN for turn in turns)
+        return ("scan", WARNING if ahead else OK, "; ".join(blind.values()) or "all bins are seen", values)
+
+    def blind(self) -> Mapping[str, str]:
+        """Return why bins of the newest scans are blind, by topic; only those with blind bins."""
+        found = {}
+        for name, turn in self._turns.items():
+            if reason := blind_reason(turn.scan, turn.rays, self._no_return.get(name, ())):
+                found[name] = f"{reason}: topic {ros_topic(self._section, scan_source(name))}"
+        return found
 
     @property
     def undecodable(self) -> int:
@@ -83,7 +113,8 @@ class DdsScans:
             base_from_laser = None if frame == base else self._topics[name]
             if base_from_laser is None and frame != base:
                 raise InputError(f"it is in frame {frame!r}, not {base!r}: write the pose of its laser (scan.laser)")
-            scan = scan_of_rays(rays_from_ros(sample), now_ns, base_from_laser)
+            rays = rays_from_ros(sample)
+            scan = scan_of_rays(rays, now_ns, base_from_laser, self._no_return.get(name, ()))
             late_ns = clock.take(stamp_ns, now_ns)
             if late_ns is None:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
@@ -93,7 +124,9 @@ class DdsScans:
                     f"it is {late_ns / NS_PER_MS:.0f} ms later than the quickest one, limit {LATE_NS // NS_PER_MS} ms; "
                     "for a sender whose clock does not keep real time (a simulator) set dds.judge_late = false"
                 )
-            self._newest[name] = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)
+            scan = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)
+            self._turns[name] = joined(self._turns.get(name), rays, scan, base_from_laser)
+            self._newest[name] = self._turns[name].scan
             self._unusable.pop(name, None)
         except InputError as error:
             self._refused[name] += 1

@@ -85,6 +85,9 @@ SENSOR = Quality(depth=100, read_best_effort=True)
 NEWEST = Quality(depth=1, read_best_effort=True)
 """A stream of which only the newest message counts."""
 
+PARTS = Quality(depth=16, read_best_effort=True)
+"""A stream in which a few messages may belong together: the parts of a laser's turn."""
+
 COMMAND = Quality(depth=1, read_reliable=True)
 """Reliable; only the newest message counts."""
 
@@ -171,7 +174,7 @@ CAMERA = "<camera>"
 
 def scan_source(name: str) -> Topic:
     """Return the row of a configured topic of ready-made scans."""
-    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", NEWEST)
+    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", PARTS)
 
 
 def check_scan_source(section: DdsSection, table: str, name: str) -> None:

@@ -7,12 +7,12 @@ from math import inf, nan, pi, radians
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_scan
 from onboard.drivers.dds.ros_types import LaserScan, from_cdr, to_cdr
-from onboard.perception.laser_scan import TOO_CLOSE_M, Rays, scan_of_rays
+from onboard.perception.laser_scan import TOO_CLOSE_M, TURN_NS, Rays, Turn, blind_reason, joined, scan_of_rays
 from onboard.values.errors import InputError
 from onboard.values.messages import BINS, Scan
 
@@ -75,11 +75,11 @@ MALFORMED = [
     ("no increment", {"increment_rad": 0.0}, "angle_increment is 0"),
     ("increment not a number", {"increment_rad": nan}, "angle_increment is nan"),
     ("more than a turn", {"increment_rad": 0.1}, "more than a turn"),
-    ("angles and count disagree", {"angle_max_rad": 0.0}, "do not end at angle_max"),
+    ("angles and count disagree", {"angle_max_rad": 0.0}, "angle_max is 0, but 181 ranges"),
     ("range_min negative", {"range_min_m": -1.0}, "range_min is -1"),
     ("range_min not a number", {"range_min_m": nan}, "range_min is nan"),
-    ("limits upside down", {"range_max_m": 0.05}, "range_max 0.05"),
-    ("range_max not a number", {"range_max_m": nan}, "range_max nan"),
+    ("limits upside down", {"range_max_m": 0.05}, "range_max is 0.05"),
+    ("range_max not a number", {"range_max_m": nan}, "range_max is nan"),
 ]
 
 
@@ -148,3 +148,123 @@ def test_a_laser_that_looks_all_around_sees_all_around_wherever_it_sits(turn_deg
     ]
     pose[:2, 3] = 0.2, -0.1
     assert scan_of_rays(rays(-180.0, 0.5, *[inf] * 720), STAMP_NS, pose).seen.all()
+
+
+FREE_TURN = np.full(897, 2.0, np.float32)
+
+#   driver                                                 rays
+HEADERS = [
+    ("velodyne_laserscan, 1.6 rays past the last one",     Rays(-pi, pi, 0.007, 0.1, inf, FREE_TURN)),
+    ("pointcloud_to_laserscan, a ray past it",             Rays(-pi, pi, 0.0087, 0.0, inf, np.full(723, 2.0))),
+    ("one ray more, so that the first is repeated",        Rays(0.0, 2 * pi, radians(1), 0.15, 12, np.full(361, 2.0))),
+    ("three rays more than a turn, as the motor was slow", Rays(-pi, pi, radians(1), 0.15, 12, np.full(363, 2.0))),
+    ("rplidar, clockwise",                                 Rays(pi, -pi, -radians(1), 0.15, 12, np.full(361, 2.0))),
+    ("angle_max within a turn of the last ray",            Rays(pi, 0.0, radians(1), 0.0, 12, np.full(181, 2.0))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("driver", "laser"), HEADERS, ids=[row[0] for row in HEADERS])
+def test_the_headers_of_drivers_are_taken_by_first_angle_and_increment(driver: str, laser: Rays) -> None:
+    assert set(found(laser).values()) == {2.0}
+    assert len(found(laser)) >= 90
+
+
+@pytest.mark.parametrize("count", [72, 90, 128, 170])
+def test_bins_between_rays_that_are_wider_apart_have_the_smaller_range_of_both(count: int) -> None:
+    ranges = np.where(np.arange(count) < count // 2, np.float32(2.0), np.float32(3.0))
+    bins = found(Rays(0.0, 2 * pi * (count - 1) / count, 2 * pi / count, 0.1, 10.0, ranges))
+    assert len(bins) == BINS
+    assert bins[BINS // 2 - 1] == 2.0, "also between the last ray and the first"
+    assert set(bins.values()) == {2.0, 3.0}
+
+
+def test_a_bin_beside_an_invalid_ray_and_bins_between_rays_too_far_apart_stay_blind() -> None:
+    assert set(found(rays(0.5, 4.0, 2.0, nan, 2.0, inf, inf))) == {90, 94, 95, 96, 97, 98}
+    assert set(found(rays(0.5, 7.0, 2.0, 2.0))) == {90, 93}
+
+
+@given(st.lists(st.one_of(one_range, st.just(nan)), min_size=61, max_size=179), st.floats(-pi, pi))
+def test_law_a_bin_without_a_ray_has_the_smaller_range_of_the_rays_about_it(
+    ranges: list[float], first_rad: float
+) -> None:
+    count = len(ranges)
+    laser = Rays(first_rad, 0.0, 2 * pi / count, 0.0, 20.0, np.array(ranges, np.float32))
+    laser = replace(laser, angle_max_rad=first_rad + (count - 1) * laser.increment_rad)
+    places = np.mod(first_rad + np.arange(count) * laser.increment_rad + pi, 2 * pi) / (2 * pi / BINS)
+    assume((np.abs(places - np.round(places)) > ON_EDGE).all())
+    bins = found(laser)
+    for index in set(range(BINS)) - set(np.floor(places).astype(int).tolist()):
+        after = int(np.argmin(np.mod(places - index, BINS)))
+        about = [ranges[after - 1], ranges[after]]
+        assert bins.get(index) == (None if np.isnan(about).any() else min(about))
+
+
+#   sent for no return   key          blind bins, and why
+SILENT = [
+    (0.0,                "zero",      "90 of 180 bins are blind: 180 of 360 rays are 0.0; if that"),
+    (nan,                "nan",       "180 of 360 rays are NaN"),
+    (13.0,               "beyond",    "180 of 360 rays are beyond range_max"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "key", "why"), SILENT, ids=[row[1] for row in SILENT])
+def test_values_that_mean_no_return_are_named_and_free_by_the_key(sent: float, key: str, why: str) -> None:
+    laser = rays(-179.5, 1.0, *[sent] * 180, *[2.0] * 180, far_m=12.0)
+    reason = blind_reason(scan_of_rays(laser, 1), laser)
+    assert why in reason
+    assert f'scan.no_return = ["{key}"]' in reason
+    free = scan_of_rays(laser, 1, None, [key])  # type: ignore[list-item]
+    assert free.seen.all()
+    assert np.isinf(free.ranges_m[:89]).all()
+    assert blind_reason(free, laser, [key]) == ""  # type: ignore[list-item]
+    others = {"zero", "nan", "beyond"} - {key}
+    assert int(scan_of_rays(laser, 1, None, others).seen.sum()) == 90  # type: ignore[arg-type]
+
+
+#   what                     rays                                    why
+BLIND = [
+    ("rays too far apart",   rays(-180.0, 10.0, *[2.0] * 36),        "rays are 10.0 deg apart"),
+    ("a view of 270 deg",    rays(-135.0, 1.0, *[2.0] * 271),        "a message covers 271 deg"),
+    ("below range_min",      rays(-180.0, 1.0, *[0.01] * 360),       "360 of 360 rays are below range_min"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "laser", "why"), BLIND, ids=[row[0] for row in BLIND])
+def test_the_reason_for_blind_bins(what: str, laser: Rays, why: str) -> None:
+    assert why in blind_reason(scan_of_rays(laser, 1), laser)
+
+
+MS = 1_000_000
+
+
+def turned(*parts: tuple[int, float, int, float]) -> Turn:
+    """Return the turn after parts: time [ms], first angle [deg], rays of 1 deg, range [m]."""
+    turn = None
+    for at_ms, first_deg, count, range_m in parts:
+        laser = rays(first_deg + 0.5, 1.0, *[range_m] * count)
+        turn = joined(turn, laser, scan_of_rays(laser, at_ms * MS))
+    assert turn is not None
+    return turn
+
+
+SIX = [(100 + 17 * n, -180.0 + 60.0 * n, 60, 2.0 + n) for n in range(6)]
+
+#   what                             parts                                            seen   stamp [ms]
+PARTS = [
+    ("six of 60 deg",                SIX,                                             180,   100),
+    ("a part goes on being newest",  [*SIX, (202, -180.0, 60, 9.0)],                  180,   117),
+    ("three of them",                SIX[:3],                                          90,   100),
+    ("two of 180 deg",               [(0, -180.0, 180, 2.0), (50, 0.0, 180, 3.0)],    180,   0),
+    ("a turn that takes too long",   [(90 * n, *one[1:]) for n, one in enumerate(SIX)], 90,  270),
+    ("whole turns, the start moves", [(0, -180.0, 360, 2.0), (100, -177.0, 360, 3.0)], 180,  100),
+    ("always the same 90 deg",       [(0, -46.0, 90, 2.0), (100, -46.0, 90, 3.0)],     45,   100),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "parts", "seen", "stamp_ms"), PARTS, ids=[row[0] for row in PARTS])
+def test_parts_of_a_turn_are_joined(what: str, parts: list, seen: int, stamp_ms: int) -> None:
+    scan = turned(*parts).scan
+    assert (int(scan.seen.sum()), scan.stamp_ns) == (seen, stamp_ms * MS)
+    assert TURN_NS == 200 * MS
+    newest = parts[-1]
+    assert scan.ranges_m[int((newest[1] + 180.0) / 2.0) + 5] == newest[3]

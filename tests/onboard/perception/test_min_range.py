@@ -16,6 +16,7 @@ from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
 from onboard.perception.min_range import MARGIN_M, sees_from, with_min_distance
 from onboard.perception.scan_fusion import ScanMemory, build_rig
+from onboard.perception.seen_heights import STEP_M, STEPS, heights_at, joined, seen_heights, within
 from onboard.recording.tick_message import has_images
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS, Inputs
@@ -108,3 +109,52 @@ def test_a_replayed_scan_without_images_has_minimum_ranges() -> None:
         assert not all(has_images(tick) for tick in ticks)
         scans = [player.play(tick).replayed.limits_scan for tick in ticks]
     assert all(scan.from_m is not None and (scan.from_m == rig.sees_from(scan.seen)).all() for scan in scans)
+
+
+# ---- Heights that cameras see at a place
+
+
+@pytest.mark.parametrize("name", list(MOUNTS.depth))
+def test_the_seen_heights_are_those_that_are_in_the_image(name: str) -> None:
+    """Compared with the pixels of an upright line; where it is at the edge of the image, either may hold."""
+    one, checked = MOUNTS.depth[name], 0
+    table = seen_heights(one, SECTION)
+    for index in range(0, BINS, 3):
+        for step in (6, 10, 16, 24, 30):
+            x, y = UNIT[index] * step * STEP_M
+            points = np.stack([np.full(HEIGHTS_M.size, x), np.full(HEIGHTS_M.size, y), HEIGHTS_M])
+            optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                u, v = one.fx * optical[0] / optical[2] + one.cx, one.fy * optical[1] / optical[2] + one.cy
+            inside = (optical[2] >= SECTION.near_m) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0)
+            seen = HEIGHTS_M[inside & (v <= one.height - 1)]
+            low, high = table[index, step]
+            if len(seen):
+                checked += 1
+                assert (low, high) == pytest.approx((seen[0], seen[-1]), abs=HEIGHTS_M[1] - HEIGHTS_M[0])
+            else:
+                assert high - low < HEIGHTS_M[1] - HEIGHTS_M[0]
+    assert checked > 20
+
+
+def test_heights_between_the_entries_are_interpolated_and_without_a_table_all_are_seen() -> None:
+    table = joined([seen_heights(one, SECTION) for one in MOUNTS.depth.values()])
+    assert table is not None
+    ways = np.array([[away_m, 0.01] for away_m in np.arange(0.5, 1.5, 0.01)])
+    highs = heights_at(table, ways)[:, 1]
+    assert (np.diff(highs) > 0.0).all(), "a camera that looks up sees the higher the farther"
+    assert within(heights_at(table, ways[:1])[:, :2], heights_at(table, ways[50:51])[:, :2]).all()
+    assert not within(heights_at(table, ways[50:51])[:, :2], heights_at(table, ways[:1])[:, :2]).any()
+    assert np.isinf(heights_at(None, ways)).all()
+    assert joined([]) is None
+
+
+def test_heights_that_two_cameras_see_with_a_gap_between_them_do_not_count_as_one() -> None:
+    low, high = (np.tile(np.array(pair, np.float32), (BINS, STEPS, 1)) for pair in ((0.05, 0.2), (0.6, 1.2)))
+    table = joined([low, high])
+    assert table is not None
+    assert table[0, 0] == pytest.approx([0.6, 1.2, 0.6, 1.2])
+    middle = np.tile(np.array((0.1, 0.7), np.float32), (BINS, STEPS, 1))
+    together = joined([low, middle, high])
+    assert together is not None
+    assert together[0, 0, :2] == pytest.approx([0.05, 1.2])

@@ -26,6 +26,7 @@ from onboard.perception.obstacle_memory import (
     around,
     filled,
 )
+from onboard.perception.seen_heights import STEPS
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
 from onboard.values.clock import NS_PER_S
@@ -151,6 +152,54 @@ def test_low_rows_near_the_edge_of_the_view_look_below_a_table(
     assert any(hypot(x - place[0], y - place[1]) < 1e-4 for x, y in nearby.places_m) is kept
 
 
+HIGH_UP = np.tile(np.array([0.05, 0.7] * 2, np.float32), (BINS, STEPS, 1))
+TABLE = on_bin(21.0, 1.0)
+
+
+def looking_up(range_m: float | None, tick: int, high_m: float) -> Scan:
+    """Return a scan of something at 21 deg, by cameras that see up to a height there."""
+    points = () if range_m is None else (on_bin(21.0, range_m),)
+    heights_m = np.where(np.arange(4) % 2, np.float32(high_m), HIGH_UP)
+    return replace(scan_of(*points, stamp_ns=tick * TICK_NS), heights_m=heights_m)
+
+
+#   what                                          seen so often  then from         up to [m]  shows   places, they stop
+OUT_OF_HEIGHT = [
+    ("nearer, its top went out of view",          OFTEN,         0.1,              0.6,       None,   1, 1),
+    ("nearer, the wall behind it is seen",        OFTEN,         0.1,              0.6,       3.0,    1, 1),
+    ("nearer, its underside is seen",             OFTEN,         0.1,              0.6,       0.94,   1, 1),
+    ("nearer, all heights in view, and gone",     OFTEN,         0.1,              0.7,       None,   0, 0),
+    ("nearer, as high in view as where it was",   OFTEN,         0.1,              0.9,       3.0,    0, 0),
+    ("farther, less in view",                     OFTEN,        -0.1,              0.6,       None,   1, 1),
+    ("from the same place, somebody has left",    OFTEN,         0.0,              0.6,       None,   0, 0),
+    ("noise, as it was not repeated",             OFTEN - 1,     0.1,              0.6,       None,   0, 0),
+    ("nearer, and still seen",                    OFTEN,         0.1,              0.6,       0.9,    1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "times", "nearer_m", "high_m", "shown_m", "places", "stops"),
+    OUT_OF_HEIGHT,
+    ids=[row[0] for row in OUT_OF_HEIGHT],
+)
+def test_a_camera_that_sees_past_a_place_does_not_clear_it(
+    what: str, times: int, nearer_m: float, high_m: float, shown_m: float | None, places: int, stops: int
+) -> None:
+    """The camera must see the heights at which it saw the place: near by, a table's top is above its view."""
+    seen = [(looking_up(1.0, tick, 0.7), ORIGIN) for tick in range(1, times + 1)]
+    c, s = TABLE
+    pose = Pose(nearer_m * c, nearer_m * s, 0.0)
+    scan = looking_up(shown_m, times + 1, high_m)
+    nearby = after(*seen, (scan, pose))
+    near = np.hypot(*(nearby.places_m - [c, s]).T) < 0.06
+    assert (int(near.sum()), len(around(nearby, scan, pose).out_of_view)) == (places, stops)
+
+
+def test_the_policy_is_told_of_a_place_that_its_cameras_see_past() -> None:
+    index = int((21.0 + 180.0) / 2.0)
+    assert filled(looking_up(3.0, 2, 0.6), np.array([TABLE])).ranges_m[index] == pytest.approx(1.0)
+
+
 FROM_M = 0.6
 NEAR_BY = np.full(BINS, FROM_M, np.float32)
 
@@ -236,7 +285,7 @@ def test_an_approaching_obstacle_is_no_good_evidence_at_its_last_place() -> None
 def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
     """All its places count as good evidence."""
     state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
-    del state["nearby"]["spots_m"], state["nearby"]["scans"]
+    del state["nearby"]["spots_m"], state["nearby"]["scans"], state["nearby"]["heights_m"]
     nearby = decode(json.dumps(state)).nearby
     empty = replace(scan_of(stamp_ns=LONG_NS), from_m=NEAR_BY)
     assert len(around(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onboard.assembly.robot import lasers_of
+from onboard.assembly.robot import lasers_of, no_return_of
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsInputs
@@ -152,3 +152,42 @@ def test_a_scan_that_was_long_under_way_is_refused_where_clocks_are_judged(wires
     assert inputs.dropped()["refused /twin/scan"] == (1 if judge_late else 0)
     receiver.close()
     assert found == believed
+
+
+def part(first_deg: float, range_m: float, after_s: float, count: int = 60) -> LaserScan:
+    """Return one message of a laser that turns in several; 0.0 means no return."""
+    first, step = math.radians(first_deg + 0.5), math.radians(1.0)
+    sent = message(0.0, after_s=after_s)
+    angles = {"angle_min": first, "angle_max": first + (count - 1) * step, "angle_increment": step}
+    return replace(sent, **angles, range_min=0.1, range_max=10.0, ranges=[range_m] * count)
+
+
+def test_all_parts_of_a_turn_are_taken_and_the_row_names_what_is_blind(wires):
+    inputs, sender = DdsInputs(wires[0], {TOPIC: None}), Sender(*wires)
+    assert inputs.blind()[:3] == ("scan", 0, "all bins are seen")
+    turn = [part(-180.0 + 60.0 * n, 2.0 + n, 0.01 * n) for n in range(6)]
+    sender.send(scan_source(TOPIC), *turn[:3])
+    inputs.take(10 * MS)
+    name, level, reason, values = inputs.blind()
+    assert (name, level, values) == ("scan", 1, {"blind_bins": 90})
+    assert "90 of 180 bins are blind: a message covers 60 deg" in reason
+    assert reason.endswith("topic /twin/scan")
+    sender.send(scan_source(TOPIC), *turn[3:])
+    taken = inputs.take(60 * MS).scans[TOPIC]
+    assert taken.seen.all()
+    assert set(taken.ranges_m) == {2.0, 3.0, 4.0, 5.0, 6.0, 7.0}
+    assert taken.stamp_ns <= 10 * MS
+    assert inputs.blind()[1:3] == (0, "all bins are seen")
+
+
+def test_what_the_laser_sends_for_no_return_is_free_by_the_configuration(wires):
+    config = Config(scan={"topic": TOPIC, "no_return": ["zero"]}, limits_scan={"topic": TOPIC})
+    assert no_return_of(config) == {TOPIC: ["zero"]}
+    without, key = (
+        DdsInputs(wires[0], {TOPIC: None}),
+        DdsInputs(wires[0], {TOPIC: None}, no_return=no_return_of(config)),
+    )
+    Sender(*wires).send(scan_source(TOPIC), part(-180.0, 0.0, 0.0, 360))
+    assert not without.take(1).scans[TOPIC].seen.any()
+    assert 'set scan.no_return = ["zero"]' in without.blind()[2]
+    assert key.take(1).scans[TOPIC].seen.all()
