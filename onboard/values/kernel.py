@@ -62,17 +62,17 @@ def sources_digest(root: Path = ROOT) -> str:
     return digest.hexdigest()
 
 
-class SignatureFiles(numba.core.caching.IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
+class SignatureFiles(numba.core.caching.IndexDataCacheFile):
     """The cached code of one kernel: a file for each signature, replaced as a whole, and no index."""
 
     def save(self, key: Any, data: Any) -> None:
         """Write the code for a signature on a processor. key: as numba makes it"""
-        self._save_data(self._file_of(key), (key, data))
+        self._save_data(self._file_of(key), (key, data))  # type: ignore[no-untyped-call]
 
     def load(self, key: Any) -> Any:
         """Return the code for this signature; None if there is none."""
         try:
-            of, data = self._load_data(self._file_of(key))
+            of, data = self._load_data(self._file_of(key))  # type: ignore[no-untyped-call]
         except (OSError, EOFError, pickle.UnpicklingError):  # the last two after a power cut
             return None
         return data if of == key else None
@@ -98,8 +98,9 @@ def _open_cache(root: Path | None) -> bool:
     except OSError:
         return False
     settings: Any = numba.core.config
+    caching: Any = numba.core.caching
     settings.CACHE_DIR = str(folder)
-    numba.core.caching.IndexDataCacheFile = SignatureFiles
+    caching.IndexDataCacheFile = SignatureFiles
     return os.access(folder, os.W_OK)
 
 
