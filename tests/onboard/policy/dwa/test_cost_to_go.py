@@ -139,7 +139,7 @@ MARCH = """
 import math
 import numpy as np
 from onboard.policy.dwa.cost_to_go import UNREACHED_M, _march, _seed_goal, make_prices
-from tests.rigs.guarded_array import guarded
+from tests.rigs.machine.guarded_array import guarded
 prices = make_prices(0.25, 0.2)
 near = np.full((30, 30), prices.far, np.int16)
 near[[0, -1]] = near[:, [0, -1]] = prices.closed
