@@ -21,6 +21,7 @@ from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.evaluation import Evaluation, Plan
 from hil.evaluate.metrics import summarise
+from hil.evaluate.progress import CampaignProgress
 from hil.evaluate.report import NAME_PX, SCALE_PX, actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NARROW, comparison, markdown, rich_table
@@ -186,3 +187,14 @@ def test_the_table_of_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert f"| {name} | 100.0 (" in ran.stdout
     assert "2 episodes; in brackets 95 % intervals." in ran.stdout
     assert list((tmp_path / "out" / "evaluate").iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_progress_on_a_terminal_cuts_its_title_but_no_number(width: int) -> None:
+    progress = CampaignProgress("onboard-s+reactive, no_front_left", 1000)
+    progress._progress.update(progress._task, completed=123, figures="SR 89 %, 12 contacts")
+    console = Console(width=width, file=io.StringIO())
+    console.print(progress._progress.get_renderable())
+    (line,) = console.file.getvalue().splitlines()
+    assert line.startswith("onboard-s+reactive")
+    assert "123/1000 SR 89 %, 12 contacts 0:00:00 --:--" in line
