@@ -8,10 +8,13 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from hil.evaluate.result import Row
 
 LINE_EVERY_S = 10.0
+BAR = 12
+"""Width of the bar [characters]: with it the line fits a terminal of 80."""
 
 
 class CampaignProgress:
@@ -24,12 +27,13 @@ class CampaignProgress:
         self._done = self._arrived = self._contacts = 0
         self._line_due_s = 0.0
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            BarColumn(bar_width=BAR),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True)),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True),
+            expand=True,
             console=self._console,
         )
         self._task = self._progress.add_task(title, total=total, figures="")

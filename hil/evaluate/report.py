@@ -11,7 +11,7 @@ from hil.evaluate.campaign import Driven
 from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
 from hil.evaluate.result import Row
-from hil.evaluate.tables import HEADINGS, between, cells, intervals, number, percent, with_interval
+from hil.evaluate.tables import ENDINGS, HEADINGS, SPLITS, between, cells, intervals, number, percent, with_interval
 from onboard.commands.cli import markdown_table, write_text
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
@@ -24,14 +24,15 @@ LOOPS = {
     "runtime": "the whole runtime on the simulated clock, the same direct scan",
     "rendered": "the whole runtime on the simulated clock, rendered cameras",
 }
-MEASURES = f"""\
-- **SR**: the robot stopped by itself within 0.2 m of the goal, before 100 s.
+MEASURES = """\
+- **SR**: the robot stopped by itself within 0.2 m of the goal, in at most {limit}.
 - **SPL**: success times the shortest way, over the longer of the way driven and the shortest way.
 - **SCT**: success times the fastest time, over the longer of the time taken and the fastest time. The fastest time is
   that of the shortest way at the base's largest acceleration and speed, without turning.
-- **contacts** are those of an episode, then those of 100 m driven. **clear m** is the median of the episodes' least
-  clearance.
-- In brackets stand 95 % intervals. Rates: Wilson's score. Others: a bootstrap over episodes ({RESAMPLES} seeded draws).
+- **contacts** are those of a drive, then those of 100 m driven. **clearance** is the median of the drives' least
+  distance to anything.
+- **gave up**: the runtime ended the drive; the reasons are below.
+- In brackets stand 95 % intervals. Rates: Wilson's score. Others: a bootstrap over episodes ({resamples} seeded draws).
   No contact at all: the exact bound of a Poisson rate."""
 
 
@@ -44,7 +45,8 @@ def check_report(file: Path) -> None:
 def write_report(evaluation: Evaluation, file: Path) -> None:
     """Write the report and its chart. Raises OnboardError naming the file."""
     chart = file.with_suffix(".svg")
-    rates = [*evaluation.by("map").items(), *evaluation.by("split").items(), ("all", evaluation.summary())]
+    splits = [(SPLITS.get(name, name), one) for name, one in evaluation.by("split").items()]
+    rates = [*evaluation.by("map").items(), *splits, ("all", evaluation.summary())]
     write_text(chart, success_chart(rates))
     write_text(file, "\n\n".join(sections(evaluation, chart.name)) + "\n")
 
@@ -61,7 +63,9 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
 
     yield "## By map"
     yield markdown_table(("", *HEADINGS), _by_map(evaluation))
-    yield MEASURES if doors is None else f"{MEASURES}\n- **doors**: {doors}. {NOTE}"
+    limit = " or ".join(f"{one:g} s" for one in sorted({source.limit_s for source in plan.sources}))
+    measures = MEASURES.format(limit=limit, resamples=RESAMPLES)
+    yield measures if doors is None else f"{measures}\n- **doors**: {doors}. {NOTE}"
 
     yield "## How hard the set is"
     rate = with_interval(f"{percent(summary.hard_success_rate)} %", between(summary, "hard_success_rate"))
@@ -71,9 +75,10 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     )
 
     yield "## How drives ended"
-    yield markdown_table(("reason", "episodes"), [(reason, str(count)) for reason, count in summary.ends.items()])
+    ends = [(ENDINGS.get(reason, reason), str(count)) for reason, count in summary.ends.items()]
+    yield markdown_table(("reason", "episodes"), ends)
     yield (
-        '"stop" is the policy\'s own stop, held until the robot rested. "time" is 100 s. '
+        f"The policy's own stop is held until the robot rests. The time is over after {limit}. "
         f"{summary.successes_without_contact} episodes succeeded without any contact; "
         f"{summary.episodes_with_contact} had at least one."
     )
@@ -95,7 +100,8 @@ def _by_map(evaluation: Evaluation) -> Iterator[list[str]]:
     doors = evaluation.doors()
     for name, one in evaluation.by("map").items():
         yield [name, *cells(one)]
-    groups = [*evaluation.by("split").items(), ("all", evaluation.summary())]
+    splits = [(SPLITS.get(name, name), one) for name, one in evaluation.by("split").items()]
+    groups = [*(splits if len(splits) > 1 else ()), ("all", evaluation.summary())]
     for name, one in groups + ([] if doors is None else [("behind doors", doors.summary)]):
         yield [f"**{name}**", *map(with_interval, cells(one), intervals(one))]
 
@@ -145,7 +151,7 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     condition, summary = load_conditions()[run.condition], evaluation.summary()
     model = configuration["model"]
     yield "policy", f"{run.policy}, model {model}" if model else run.policy
-    yield "loop", f"{run.loop}: {LOOPS[run.loop]}"
+    yield "loop", LOOPS[run.loop]
     yield "scan", run.scan
     if run.policy == "planner":
         yield "known map", run.known_map

@@ -14,25 +14,30 @@ from onboard.commands.cli import markdown_table
 NOTHING = "-"
 TO = " to "
 HEADINGS = (
-    "episodes",
+    "drives",
     "SR %",
     "SPL %",
     "SCT %",
-    "contacts",
-    "in 100 m",
-    "time-outs",
-    "gave up",
-    "clear m",
-    "hard SR %",
+    "contacts\na drive",
+    "in\n100 m",
+    "out of\ntime",
+    "gave\nup",
+    "clearance\nm",
+    "SR % of\nhard ones",
 )
-"""contacts: contacts per episode. in 100 m: contacts per 100 m driven. clear m: median over episodes of the least
-clearance. gave up: the runtime ended the drive, for example because the robot was blocked or made no progress.
+"""in 100 m: contacts per 100 m driven. clearance: median over drives of the least distance to anything. gave up: the
+runtime ended the drive; `endings` says for which reasons.
 """
 COMPARED = (
     "policy", "SR %", "SPL %", "SCT %", "contacts / episode", "contacts / 100 m", "time-outs", "gave up",
     "SR % on hard ones",
 )  # fmt: skip
 ENDS_IN_TIME = ("stop", "time")
+ENDINGS = {"stop": "the policy's own stop", "time": "out of time"}
+LOOPS = {"fast": "policy and base alone", "runtime": "whole runtime", "rendered": "whole runtime, rendered cameras"}
+SPLITS = {"own": "your maps", "train": "training maps", "test": "test maps"}
+NARROW = 110
+"""Below this width of a terminal [characters], columns have no padding, and the last is left out."""
 
 
 def percent(value: float | None) -> str:
@@ -54,6 +59,12 @@ def between(summary: Summary, name: str, digits: int = 1, scale: float = 100.0) 
 def gave_up(summary: Summary) -> str:
     """Return the number of episodes that the runtime ended."""
     return str(sum(count for reason, count in summary.ends.items() if reason not in ENDS_IN_TIME))
+
+
+def endings(summary: Summary, skipped: tuple[str, ...] = ()) -> str:
+    """Return how often drives ended for each reason, as "2 out of time, 1 input lost for 5 s"; without some reasons."""
+    counts = {reason: count for reason, count in summary.ends.items() if reason not in skipped}
+    return ", ".join(f"{count} {ENDINGS.get(reason, reason)}" for reason, count in counts.items())
 
 
 def cells(summary: Summary) -> list[str]:
@@ -89,40 +100,50 @@ def intervals(summary: Summary) -> list[str]:
     ]
 
 
-def rich_table(evaluation: Evaluation) -> Table:
-    """Return the figures by map, by split, and of all episodes with their intervals."""
+def rich_table(evaluation: Evaluation, narrow: bool = False) -> Table:
+    """Return the figures by map, by split, and of all drives with their intervals. narrow: below NARROW."""
     run = evaluation.plan.run
-    title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
+    title = f"{run.policy} ({LOOPS[run.loop]}), scan {run.scan}, condition {run.condition}"
     title += "" if run.color else ", no colour"
     doors = evaluation.doors()
-    text = caption(evaluation) + ("" if doors is None else f"; {doors}")
-    table = Table(title=title, caption=text, box=SIMPLE, pad_edge=False)
-    table.add_column("map", no_wrap=True)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for groups in (evaluation.by("map"), evaluation.by("split")):
+    text = caption(evaluation) + ("" if doors is None else f"\n{doors}")
+    if left := endings(evaluation.summary(), ("stop",)):
+        text += f"\nended without the policy's own stop: {left}"
+    table = _table(title, text, "map", narrow)
+    columns = len(table.columns) - 1
+    splits = {SPLITS.get(name, name): one for name, one in evaluation.by("split").items()}
+    for groups in (evaluation.by("map"), splits if len(splits) > 1 else {}):
         for name, summary in groups.items():
-            table.add_row(name, *cells(summary))
+            table.add_row(name, *cells(summary)[:columns])
         table.add_section()
     summary = evaluation.summary()
-    table.add_row("all", *cells(summary), style="bold")
+    table.add_row("all", *cells(summary)[:columns], style="bold")
     for name, end in (("95 % from", 0), ("95 % to", -1)):
-        table.add_row(name, *(interval.split(TO)[end] for interval in intervals(summary)), style="dim")
+        table.add_row(name, *(interval.split(TO)[end] for interval in intervals(summary)[:columns]), style="dim")
     if doors is not None:
-        table.add_row("behind doors", *cells(doors.summary), style="bold")
+        table.add_row("behind doors", *cells(doors.summary)[:columns], style="bold")
     return table
 
 
-def comparison(title: str, heading: str, done: Mapping[str, Evaluation]) -> Table:
+def comparison(title: str, heading: str, done: Mapping[str, Evaluation], narrow: bool = False) -> Table:
     """Return the figures of several evaluations, a row each. heading: heading of the column of names."""
-    table = Table(title=title, caption=caption(next(iter(done.values()))), box=SIMPLE, pad_edge=False)
-    table.add_column(heading, no_wrap=True)
-    for column in HEADINGS:
-        table.add_column(column, justify="right", no_wrap=True)
+    ends = [(name, endings(one.summary(), ("stop",))) for name, one in done.items()]
+    lines = [caption(next(iter(done.values()))), *(f"{name}: {text}" for name, text in ends if text)]
+    table = _table(title, "\n".join(lines), heading, narrow)
+    columns = len(table.columns) - 1
     for name, one in done.items():
-        table.add_row(name, *cells(one.summary()))
+        table.add_row(name, *cells(one.summary())[:columns])
         if (doors := one.doors()) is not None:
-            table.add_row(f"- {doors}", *cells(doors.summary))
+            table.add_row(f"- {doors}", *cells(doors.summary)[:columns])
+    return table
+
+
+def _table(title: str, text: str, heading: str, narrow: bool) -> Table:
+    """Return an empty table under `HEADINGS`, with a title, a caption, and a column of names."""
+    table = Table(title=title, caption=text, box=SIMPLE, pad_edge=False, padding=0 if narrow else (0, 1))
+    table.add_column(heading, no_wrap=True, vertical="bottom")
+    for column in HEADINGS[:-1] if narrow else HEADINGS:
+        table.add_column(column, justify="right", no_wrap=True)
     return table
 
 

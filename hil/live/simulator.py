@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from hil.drive.robot import TICK_HZ, Glance, Sensed, SimulatedRobot
@@ -30,12 +31,20 @@ NOTICE_TICKS = 15
 class Link:
     """DDS link of the simulated robot."""
 
-    def __init__(self, wire: Wire, mounts: Mounts, stops_on_liveliness_lost: bool = False) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        mounts: Mounts,
+        stops_on_liveliness_lost: bool = False,
+        unplugged: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
         stops_on_liveliness_lost: stop as soon as DDS reports that no writer of commands is alive. Otherwise only the
                                   command timeout of the plant stops the robot; docs/base.md requires that timeout
+        unplugged: camera -> simulated time from which it sends nothing [s]
         """
+        self._silent_from = {name: round(time_s * TICK_HZ) for name, time_s in unplugged.items()}
         self._section: DdsSection = wire.section
         self._stops_on_liveliness_lost = stops_on_liveliness_lost
         self._commands = wire.reader("cmd_vel")
@@ -71,13 +80,17 @@ class Link:
         stamp_ns = wall_ns()
         if depth:
             for name, image in robot.depth(glance).items():
-                self._depth[name].write(
-                    ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
-                )
-        if color and self._color is not None:
+                if self._plugged_in(name, glance):
+                    self._depth[name].write(
+                        ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
+                    )
+        if color and self._color is not None and self._plugged_in("color", glance):
             seen = robot.color(glance)
             if seen is not None:
                 self._color.write(ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen))
+
+    def _plugged_in(self, camera: str, glance: Glance) -> bool:
+        return camera not in self._silent_from or glance.tick < self._silent_from[camera]
 
 
 class RenderThread:
@@ -146,10 +159,11 @@ def run_sim(
     seconds: float | None,
     ready: Callable[[int], None],
     stops_on_liveliness_lost: bool = False,
+    unplugged: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
-    ready: called with the domain when the link is open; stops_on_liveliness_lost: as for `Link`
+    ready: called with the domain when the link is open; stops_on_liveliness_lost, unplugged: as for `Link`
     Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
@@ -158,7 +172,7 @@ def run_sim(
             raise DriverError(
                 f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
             )
-        link = Link(wire, mounts, stops_on_liveliness_lost)
+        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds))

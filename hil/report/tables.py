@@ -20,15 +20,22 @@ LATEST = timedelta(days=400 * 365)
 HASH_DIGITS = 16
 
 
+Extent = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Consecutive commands with one reason; wanted and sent: v, w [m/s, rad/s] at the largest reduction."""
+    """Consecutive commands with one reason.
+
+    wanted, sent: least and most of all its ticks, of v [m/s] and of w [rad/s]; NaN without any
+    """
 
     t_s: float
     took_s: float
     row: Row
-    wanted: tuple[float, float]
-    sent: tuple[float, float]
+    ticks: int
+    wanted: tuple[Extent, Extent]
+    sent: tuple[Extent, Extent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +49,26 @@ class Tile:
 
 def changes_of(timeline: Timeline) -> list[Change]:
     """Return the stretches of one reason in order."""
-    taken = np.nan_to_num(np.abs(timeline.wanted - timeline.command)).sum(axis=1)
-    found = []
-    for first, last, reason in runs(timeline.reason):
-        worst = first + int(taken[first : last + 1].argmax())
-        found.append(
-            Change(
-                float(timeline.t_s[first]),
-                timeline.end_s(last) - float(timeline.t_s[first]),
-                row_of(str(reason)),
-                _pair(timeline.wanted[worst]),
-                _pair(timeline.command[worst]),
-            )
+    return [
+        Change(
+            float(timeline.t_s[first]),
+            timeline.end_s(last) - float(timeline.t_s[first]),
+            row_of(str(reason)),
+            last - first + 1,
+            _extents(timeline.wanted[first : last + 1]),
+            _extents(timeline.command[first : last + 1]),
         )
-    return found
+        for first, last, reason in runs(timeline.reason)
+    ]
 
 
-def _pair(values: Floats) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
+def _extents(values: Floats) -> tuple[Extent, Extent]:
+    """Return least and most of each of two columns, of the rows without NaN."""
+    known = values[np.isfinite(values).all(axis=1)]
+    if not len(known):
+        return (np.nan, np.nan), (np.nan, np.nan)
+    (v, w), (most_v, most_w) = known.min(axis=0).tolist(), known.max(axis=0).tolist()
+    return (v, most_v), (w, most_w)
 
 
 def tiles_of(timeline: Timeline, drives: Sequence[Drive], distributions: Sequence[Times]) -> list[Tile]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hil.report.charts import nice
 from hil.report.events import BAD, MISS, Moment, row_of, runs
+from hil.report.surroundings import Cut, cuts_of, walls_of
 from hil.report.timeline import Floats, Timeline
 from onboard.drivers.dds.tick_types import GoalInput
 
@@ -110,6 +111,8 @@ HEIGHTS = 0.5, 1.0
 """Least and greatest height of the picture, as a share of its width."""
 LEAST_M = 4.0
 """Least extent of the picture."""
+BESIDE_M = 1.0
+"""Surroundings that the picture shows on each side of the path."""
 POINT_PX = 1.0
 """Distance between the drawn points of a path."""
 APART_PX, LATE_APART_PX = 6.0, 26.0
@@ -140,12 +143,15 @@ class Place:
 class Trajectory:
     """The picture; x of the frame points right, y up.
 
+    walls: SVG path of the places that scans hit; cuts: the scan at each command that was cut
     ways:  (kind of reason, SVG path) of the robot's centre
     signs: (x, y, kind of moment, text) of bad moments
     bar:   length [px] and text of the scale
     """
 
     height: float
+    walls: str
+    cuts: tuple[Cut, ...]
     ways: tuple[tuple[str, str], ...]
     signs: tuple[tuple[float, float, str, str], ...]
     places: tuple[Place, ...]
@@ -173,9 +179,11 @@ def trajectory_of(timeline: Timeline, path: DrivenPath, moments: Sequence[Moment
     placed = np.concatenate([centres, np.array(accepted, np.float64).reshape(-1, 2).clip(-FARTHEST_M, FARTHEST_M)])
     view = _view(placed[np.isfinite(placed).all(axis=1)])
     at = view.of(centres)
+    poses = np.column_stack([centres, path.poses[:, 2]])
     bar_m = nice(WIDTH / view.px_per_m / 8.0)
     return Trajectory(
-        view.height, _ways(timeline, at), tuple(_signs(timeline, at, moments)),
+        view.height, walls_of(timeline, poses, view.of), tuple(cuts_of(timeline, poses, view.of)),
+        _ways(timeline, at), tuple(_signs(timeline, at, moments)),
         tuple(_places(timeline, path, view, at, first)), (bar_m * view.px_per_m, f"{bar_m:g} m"),
     )  # fmt: skip
 
@@ -183,7 +191,7 @@ def trajectory_of(timeline: Timeline, path: DrivenPath, moments: Sequence[Moment
 def _view(points_m: Floats) -> _View:
     """Return the view of all points with a margin; without points, of the origin."""
     low, high = (points_m.min(axis=0), points_m.max(axis=0)) if len(points_m) else (np.zeros(2), np.zeros(2))
-    wide_m, high_m = np.maximum(high - low, LEAST_M).tolist()
+    wide_m, high_m = np.maximum(high - low + 2.0 * BESIDE_M, LEAST_M).tolist()
     height = min(max(high_m / wide_m, HEIGHTS[0]), HEIGHTS[1]) * WIDTH
     px_per_m = min((WIDTH - 2.0 * MARGIN_PX) / wide_m, (height - 2.0 * MARGIN_PX) / high_m)
     middle = (low + high) / 2.0

@@ -186,6 +186,19 @@ def write_json(target: str, value: Any) -> None:
     write_text(Path(target), text)
 
 
+PIPED_COLUMNS = 1000
+
+
+def print_table(table: Any, on_standard_error: bool = False) -> None:
+    """Print a table of rich: folded to the width of a terminal; elsewhere each row on one line."""
+    from rich.console import Console
+
+    console = Console(stderr=on_standard_error, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=on_standard_error, highlight=False, width=PIPED_COLUMNS)
+    console.print(table)
+
+
 def write_text(file: Path, text: str) -> None:
     """Write a file. Raises OnboardError naming it."""
     try:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.commands.mounts import placed_camera, read_joints
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
@@ -108,10 +108,13 @@ QUESTIONS = {
     "namespace": "Namespace of the topics, empty for none",
     "stamped": "Commands as TwistStamped: true or false",
 }
+OVERHEAD_M = 0.2
+"""Obstacles count up to this far above the robot's highest point (`scan.z_max_m`)."""
 COLOR = "color"
 """The colour camera in --serial."""
 KEYS = {
     "speed": "limits.v_max_mps",
+    "height": "robot.height_m",
     "cameras": "cameras.source",
     "base": "odometry.input",
     "policy": "policy.model",
@@ -128,6 +131,9 @@ def init(
     name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
     footprint: Annotated[
         str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
+    ] = None,
+    height: Annotated[
+        float | None, typer.Option(help="Highest point of the robot above the floor, in m.", callback=finite)
     ] = None,
     speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
     cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,
@@ -162,7 +168,7 @@ def init(
     """Write the files that describe a robot, every key with its comment, and a page of the next commands."""
     given: dict[str, Any] = {
         "name": name, "footprint": footprint, "speed": speed, "cameras": cameras, "color": color, "base": base,
-        "scan_topic": scan_topic, "policy": policy, "namespace": namespace, "stamped": stamped,
+        "scan_topic": scan_topic, "policy": policy, "namespace": namespace, "stamped": stamped, "height": height,
     }  # fmt: skip
     check_json_target(json_file)
     paths = [folder / f"{file.value}.toml" for file in File] + [folder / "README.md"]
@@ -188,6 +194,8 @@ def init(
     except ValidationError as error:
         raise InputError(validation_lines(paths[0], error)) from error
     mounts = _mounts(camera or [], from_urdf, numbers, stated.get("dds", {}).get("base_frame", "base_link"))
+    if stated.get("cameras", {}).get("color") == "none":
+        del mounts["color_cameras"]
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: read_toml(DEFAULT_ROBOT / "plant.toml")}
     with _trial(folder, values) as (config, _):
         slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
@@ -254,6 +262,8 @@ def _stated(given: Mapping[str, Any], topics: Sequence[str], others: Sequence[st
     if given["footprint"] is not None:
         stated["robot"] |= _footprint(given["footprint"])
     keys = {KEYS[name]: value for name, value in given.items() if name in KEYS and value is not None}
+    if given.get("height") is not None and given["height"] + OVERHEAD_M > _default("scan.z_max_m"):
+        keys["scan.z_max_m"] = round(given["height"] + OVERHEAD_M, 3)
     if (policy := keys.pop("policy.model", None)) is not None:
         model, fallback = model_and_fallback(str(policy))
         keys["policy.model"] = model if is_name(model) else os.path.relpath(model, folder)

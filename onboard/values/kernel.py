@@ -2,12 +2,17 @@
 
 numba's own cache checks only the file of the function, so a caller could use an old callee. Here the cache folder has a
 digest of numba's version, of all files with kernels, and of the files from which they import constants.
+
+numba also numbers the files of a kernel's signatures in an index. Two processes that compile different signatures at
+once can give both the same number; a third process then runs the code of the wrong signature. Here a file's name is a
+digest of its signature, so there is no index and no file changes its meaning.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -15,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numba
+import numba.core.caching
 import numba.core.config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -56,6 +62,26 @@ def sources_digest(root: Path = ROOT) -> str:
     return digest.hexdigest()
 
 
+class SignatureFiles(numba.core.caching.IndexDataCacheFile):
+    """The cached code of one kernel: a file for each signature, replaced as a whole, and no index."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write the code for a signature on a processor. key: as numba makes it"""
+        self._save_data(self._file_of(key), (key, data))  # type: ignore[no-untyped-call]
+
+    def load(self, key: Any) -> Any:
+        """Return the code for this signature; None if there is none."""
+        try:
+            of, data = self._load_data(self._file_of(key))  # type: ignore[no-untyped-call]
+        except (OSError, EOFError, pickle.UnpicklingError):  # the last two after a power cut
+            return None
+        return data if of == key else None
+
+    def _file_of(self, key: Any) -> str:
+        digest = hashlib.blake2b(repr((self._source_stamp, key)).encode(), digest_size=DIGEST_BYTES).hexdigest()
+        return str(self._data_name_pattern.format(number=int(digest, 16)))
+
+
 def _open_cache(root: Path | None) -> bool:
     """Set numba's cache folder to the folder of these sources; return False if it is not writable."""
     if root is None:
@@ -72,7 +98,9 @@ def _open_cache(root: Path | None) -> bool:
     except OSError:
         return False
     settings: Any = numba.core.config
+    caching: Any = numba.core.caching
     settings.CACHE_DIR = str(folder)
+    caching.IndexDataCacheFile = SignatureFiles
     return os.access(folder, os.W_OK)
 
 

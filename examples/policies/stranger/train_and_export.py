@@ -10,7 +10,7 @@ here imports onboard. The batch is variable, and the inputs have the author's ow
     python examples/policies/stranger/train_and_export.py --out out/stranger.onnx
     onboard-engines wrap out/stranger.onnx -o out/policy --v 0 0.6 --w -1 1 --fov -180 180
     onboard-engines validate out/policy/stranger.onnx
-    onboard-hil evaluate --policy out/policy/stranger.onnx --map apartment --episodes 4
+    onboard-hil evaluate --policy out/policy/stranger.onnx --map apartment --episodes 4 --runtime --rendered
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -91,6 +93,12 @@ def sim(
     stop_on_liveliness_lost: Annotated[
         bool, typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the commander is gone.")
     ] = False,
+    unplug: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unplug", metavar="CAMERA@SECONDS", help="Let a camera fall silent after this time; repeatable."
+        ),
+    ] = None,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -99,6 +107,7 @@ def sim(
     loaded = load_config(config)
     mounts = load_mounts(loaded.robot.mounts)
     body = body_of(loaded.robot)
+    unplugged = _unplugged(unplug or [], [*mounts.depth, *(["color"] if mounts.color else [])])
     asked = None if start is None else _pose(start)
     active = load_robot_kernels(kernels)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
@@ -117,10 +126,31 @@ def sim(
             f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
             f"domain {domain}; end with Ctrl-C\n"
         )
+        for name, time_s in unplugged.items():
+            sys.stderr.write(f"camera {name} falls silent after {time_s:g} s\n")
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost)
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged)
     if json_file is not None:
         write_json(json_file, truth)
+
+
+def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, float]:
+    """Return camera -> time at which it falls silent [s]. Raises InputError."""
+    found: dict[str, float] = {}
+    for option in options:
+        name, _, time_text = option.partition("@")
+        try:
+            time_s = float(time_text)
+        except ValueError:
+            time_s = math.nan
+        if not 0.0 <= time_s < math.inf:
+            raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, as front@10")
+        if name not in cameras:
+            raise InputError(f"--unplug {option}: there is no camera {name}; the cameras are {', '.join(cameras)}")
+        if name in found:
+            raise InputError(f"--unplug {option}: each camera once")
+        found[name] = time_s
+    return found
 
 
 def demo(

@@ -18,7 +18,7 @@ from hil.evaluate.episode import KnownMap, Loop, RobotFiles, Run, check_run, rob
 from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import check_report, write_report
-from hil.evaluate.tables import comparison, rich_table
+from hil.evaluate.tables import NARROW, comparison, rich_table
 from hil.evaluate.ways_picture import check_pictures, save_pictures
 from hil.jobs.executor import check_workers
 from hil.live.dashboard import preparing
@@ -226,7 +226,10 @@ def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
     if not console.is_terminal:
         console = Console(stderr=on_standard_error, width=WIDTH if len(done) == 1 else WIDE)
     last = list(done.values())[-1]
-    console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
+    narrow = console.width < NARROW
+    console.print(
+        rich_table(last, narrow) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done, narrow)
+    )
     under = [row.set_by_kernels for one in done.values() for row in one.rows if row.set_by_kernels is not None]
     if under:
         word = "" if any(under) else "warning: "

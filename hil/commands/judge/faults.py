@@ -18,7 +18,7 @@ from hil.drive.episodes import choose
 from hil.live.demo import demo_config
 from hil.physics.collision_world import body_of
 from hil.reliability.faults.fault import LASTS_S, Fault
-from hil.reliability.faults.report import as_json, list_faults, markdown, print_verdicts
+from hil.reliability.faults.report import as_json, fault_table, markdown, print_verdicts
 from hil.reliability.faults.run.excerpt import choose_excerpt
 from hil.reliability.faults.run.live import in_process
 from hil.reliability.faults.run.processes import Drive
@@ -35,6 +35,7 @@ from onboard.commands.cli import (
     JsonOption,
     check_json_target,
     finite,
+    print_table,
     write_json,
     write_text,
 )
@@ -107,7 +108,10 @@ def faults_command(
     faults = _chosen(only)
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
     if listed:
-        list_faults(console, faults, load_config(config))
+        short = console.is_terminal
+        print_table(fault_table(faults, load_config(config), short), console.stderr)
+        if short:
+            console.print("more columns: onboard-hil faults --list | less -S")
         return
     if sim == (recording is not None):
         raise InputError("faults: name a recording, or --sim")

@@ -50,16 +50,16 @@ def _stopped(one: Verdict) -> list[str]:
 STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "yellow", Status.NOT_RUN: "yellow"}
 
 
-def list_faults(console: Console, faults: Sequence[Fault], config: Config) -> None:
-    """Print the table of faults."""
+def fault_table(faults: Sequence[Fault], config: Config, short: bool) -> Table:
+    """Return the table of faults. short: without deadlines, reasons and where they run, for a terminal."""
+    headings = ["fault", "what is done", "what must happen"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("fault", "what is done", "what must happen, and why", "where"):
+    for name in headings if short else [*headings, "at the latest", "why", "runs in"]:
         table.add_column(name, no_wrap=name == "fault", overflow="fold")
     for fault in faults:
-        must = Text("; ".join(filter(None, [fault.must.text(), _within(fault, config)])))
-        must.append(f"\n{fault.why}", "dim")
-        table.add_row(fault.name, fault.what, must, _where(fault))
-    console.print(table)
+        cells = [fault.name, fault.what, fault.must.text(), _within(fault, config), fault.why, _where(fault)]
+        table.add_row(*map(Text, cells[: len(table.columns)]))
+    return table
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:

@@ -24,7 +24,7 @@ from onboard.system.signals import KILLED_BY
 EXIT_WENT_BACK = 1
 EXTRAS = "cpu,realsense,serial"
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and do nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the steps, on any machine, and do nothing.")]
 
 
 def install_command(

@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.plan import Found, Order, find, line, outcome, plan
 from onboard.commands.install.run_program import signals_as_errors
 from onboard.commands.install.steps import Installer, Timeouts
-from onboard.commands.install.systemctl import Systemd
+from onboard.commands.install.systemctl import Status, Systemd
 from onboard.commands.install.unit_files import end_trial, on_trial, present, remove
 from onboard.commands.install.venv import check_python
 from onboard.commands.install.wheel import Choice, Wheel, build_wheel, read_wheel
@@ -44,6 +44,9 @@ def version_of(layout: Layout, pid: int, proc: Path = PROC) -> str | None:
     return None
 
 
+T = TypeVar("T")
+NO_SERVICE = Status("", "", "", "", False)
+"""The service where no systemd answers."""
 OWN_SOURCE = Path(__file__).resolve().parents[3]
 UMASK = 0o022
 """The service's user has to read the files that root installs, whatever umask the operator has."""
@@ -77,6 +80,7 @@ def install(request: Request, layout: Layout, services: Systemd, say: Callable[[
     """Install the requested version; return version, release, the version before and the steps, as plain values.
 
     say: shows a line to the operator; never fails.
+    A dry run prints its plan on any machine, without root and without systemd.
     Raises InputError: nothing was changed; NotReadyError: the version before runs; EndedError: the same, by a signal.
     """
     if not request.dry_run:
@@ -88,8 +92,8 @@ def install(request: Request, layout: Layout, services: Systemd, say: Callable[[
             held.enter_context(signals_as_errors())
         wheel = None if request.previous else read_wheel(_wheel_file(request, held), request.choice)
         if wheel is not None:
-            check_python(request.choice.python)
-        seen = services.status()
+            _checked(request, say, lambda: check_python(request.choice.python), None)
+        seen = _checked(request, say, services.status, NO_SERVICE)
         running = version_of(layout, seen.main_pid)
         found = find(layout, runs=seen.runs, enabled=seen.enabled, running=running)
         order = _order(request, wheel, found)
@@ -108,6 +112,17 @@ def install(request: Request, layout: Layout, services: Systemd, say: Callable[[
         Installer(layout, services, order, found, wheel, request.choice, request.timeouts, say).do(steps)
         say(outcome(order, found, changed=bool(steps)))
         return result
+
+
+def _checked(request: Request, say: Callable[[str], None], check: Callable[[], T], otherwise: T) -> T:
+    """Return the result of a check of this machine. A dry run says what a check refuses, and goes on."""
+    try:
+        return check()
+    except InputError as error:
+        if not request.dry_run:
+            raise
+        say(f"would be refused on this machine: {error}")
+        return otherwise
 
 
 def require_root(verb: str) -> None:

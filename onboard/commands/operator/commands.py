@@ -8,10 +8,17 @@ from enum import Enum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.commands.cli import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    check_json_target,
+    finite,
+    print_table,
+    write_json,
+)
 from onboard.commands.operator.robot import LEVELS, Status, running_robot
 from onboard.config.config import Config, load_config
 from onboard.drivers.dds.ros_convert import ros_goal
@@ -77,7 +84,7 @@ def status(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     if json_file is not None:
         write_json(json_file, asdict(seen))
     if json_file != STANDARD_OUTPUT:
-        Console().print(_screen(loaded, seen))
+        print_table(_screen(loaded, seen))
     if any(part.level == LEVELS[2] for part in seen.parts):
         raise typer.Exit(1)
 

@@ -233,11 +233,11 @@ def _march(
 
     Cells are numbered row by row. Without a home (the robot) the whole grid is solved. Returns the cost limit [m].
     """
-    columns, near = nearness.shape[1], nearness.ravel()
+    (rows, columns), near = nearness.shape, nearness.ravel()
     home_cell, led = EMPTY, not math.isnan(home[0])
     least = min([cost[cell] for cell in seeds]) / cell_m
     if led:
-        home_cell = round(home[0]) * columns + round(home[1])
+        home_cell = min(max(0, round(home[0])), rows - 1) * columns + min(max(0, round(home[1])), columns - 1)
         least = max(0.0, math.hypot(goal[0] - home[0], goal[1] - home[1]) - 2.0 * SEED_CELLS)
     per_m = 1.0 / (BUCKET_CELLS * cell_m)
     heads, links = np.full(BUCKETS, EMPTY, np.int32), np.empty((len(cost), 2), np.int32)
@@ -259,10 +259,11 @@ def _march(
         j = cell - i * columns
         for di, dj in ((-1, 0), (1, 0), (0, -1), (0, 1)):
             beside = cell + di * columns + dj
-            if cost[beside] <= cost[cell]:
+            width = table[near[beside]] * cell_m
+            if cost[beside] <= cost[cell] or width == math.inf:  # the border's neighbours may lie outside the arrays
                 continue
             a, b = min(cost[beside - columns], cost[beside + columns]), min(cost[beside - 1], cost[beside + 1])
-            new = _eikonal(a, b, table[near[beside]] * cell_m)
+            new = _eikonal(a, b, width)
             if new < cost[beside] - CONVERGED_CELLS * cell_m:
                 cost[beside] = new
                 rest = math.sqrt((i + di - home[0]) ** 2 + (j + dj - home[1]) ** 2) if led else 0.0

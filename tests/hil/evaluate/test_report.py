@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -9,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from hil.__main__ import app
@@ -19,9 +21,10 @@ from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.evaluation import Evaluation, Plan
 from hil.evaluate.metrics import summarise
+from hil.evaluate.progress import CampaignProgress
 from hil.evaluate.report import NAME_PX, SCALE_PX, actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
-from hil.evaluate.tables import markdown
+from hil.evaluate.tables import NARROW, comparison, markdown, rich_table
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import OnboardError
 from tests.rigs.evaluate_rows import row
@@ -75,6 +78,34 @@ def test_the_report_says_the_figures(tmp_path: Path) -> None:
     ):
         assert expected in text
     assert "interrupted" not in text
+
+
+@pytest.mark.parametrize(("limit_s", "words"), [(None, "in at most 100 s"), (333.0, "in at most 333 s")])
+def test_the_report_states_the_time_limit_of_the_drives(limit_s: float | None, words: str, tmp_path: Path) -> None:
+    sources = [Source("depot", "depot", 4, given_limit_s=limit_s)]
+    text = written(replace(evaluation(ROWS), plan=replace(PLAN, sources=sources)), tmp_path)
+    assert f"0.2 m of the goal, {words}." in text
+    assert f"The time is over after {words.removeprefix('in at most ')}." in text
+
+
+GAVE_UP = [
+    row(4, map="depot", split="own", success=False, ended=reason)
+    for reason in ("time", "no progress for 120 s", "no progress for 120 s", "goal is occupied")
+]
+
+
+@pytest.mark.parametrize("width", [80, 122])
+def test_the_table_says_why_drives_ended_and_fits_a_terminal(width: int) -> None:
+    ended = evaluation([*ROWS[:2], *GAVE_UP])
+    console = Console(width=width, file=io.StringIO())
+    console.print(rich_table(ended, narrow=width < NARROW))
+    console.print(comparison("reactive", "condition", {"robot": ended}, narrow=width < NARROW))
+    text = " ".join(console.file.getvalue().split())
+    reasons = "2 no progress for 120 s, 1 out of time, 1 goal is occupied"
+    assert f"ended without the policy's own stop: {reasons}" in text
+    assert f"robot: {reasons}" in text
+    assert "…" not in text
+    assert not {"own", "fast", "clear"} & set(text.replace("policy's own stop", "").split())
 
 
 def test_the_report_says_how_many_stood_behind_doors(tmp_path: Path) -> None:
@@ -156,3 +187,14 @@ def test_the_table_of_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert f"| {name} | 100.0 (" in ran.stdout
     assert "2 episodes; in brackets 95 % intervals." in ran.stdout
     assert list((tmp_path / "out" / "evaluate").iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_progress_on_a_terminal_cuts_its_title_but_no_number(width: int) -> None:
+    progress = CampaignProgress("onboard-s+reactive, no_front_left", 1000)
+    progress._progress.update(progress._task, completed=123, figures="SR 89 %, 12 contacts")
+    console = Console(width=width, file=io.StringIO())
+    console.print(progress._progress.get_renderable())
+    (line,) = console.file.getvalue().splitlines()
+    assert line.startswith("onboard-s+reactive")
+    assert "123/1000 SR 89 %, 12 contacts 0:00:00 --:--" in line

@@ -7,14 +7,20 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hil.drive.robot import TICK_HZ, Glance
+from hil.live.simulator import Link
+from hil.physics.contact import NO_BODIES
 from onboard.config.config import DEFAULT_ROBOT, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_twist
+from onboard.values.geometry import IDENTITY
 from onboard.values.messages import Twist
 from tests.rigs.machine.processes import Command, done, next_message, running
+from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
@@ -99,3 +105,48 @@ def test_without_localisation_and_told_to_stop_it_tells_the_truth(tmp_path: Path
     assert (truth["contacts"], truth["path_m"], truth["twist"]) == (0, 0.0, [0.0, 0.0])
     assert truth["time_s"] > LONGEST_TO_A_FIX_TICKS / 30 - 0.5
     assert "Traceback" not in command.err
+
+
+class Cameras:
+    """What a robot's cameras show: nothing."""
+
+    def depth(self, glance: Glance) -> dict[str, np.ndarray]:
+        return {name: np.zeros((mount.height, mount.width), np.uint16) for name, mount in MOUNTS.depth.items()}
+
+    def color(self, glance: Glance) -> np.ndarray:
+        return np.zeros((144, 256, 3), np.uint8)
+
+
+def test_an_unplugged_camera_falls_silent_at_its_time_and_the_others_go_on() -> None:
+    section = DdsSection(domain=free_domain())
+    with contextlib.closing(Wire(section)) as theirs, contextlib.closing(Wire(section)) as ours:
+        readers = {name: ours.reader(f"{name}/depth/image") for name in MOUNTS.depth}
+        readers["color"] = ours.reader("color/image")
+        link = Link(theirs, MOUNTS, unplugged={"front": 10.0, "color": 0.0})
+
+        def shown(tick: int) -> set[str]:
+            link.show(Cameras(), Glance(IDENTITY, NO_BODIES, tick), depth=True, color=True)  # type: ignore[arg-type]
+            next_message(readers["rear"])  # the last depth camera; the colour image follows it
+            return {
+                name for name, reader in readers.items() if name != "rear" and reader.wait(SILENCE_S) and reader.take()
+            }
+
+        until(lambda: "front" in shown(0))
+        assert shown(10 * TICK_HZ - 1) == {"front_left", "front", "front_right"}
+        assert shown(10 * TICK_HZ) == {"front_left", "front_right"}
+
+
+#   --unplug          words of the refusal
+UNPLUGGED = [
+    ("frnt@10",       "--unplug frnt@10: there is no camera frnt; the cameras are front_left, front"),
+    ("front",         "--unplug front: expected CAMERA@SECONDS, as front@10"),
+    ("front@-1",      "--unplug front@-1: expected CAMERA@SECONDS, as front@10"),
+    ("front@nan",     "--unplug front@nan: expected CAMERA@SECONDS, as front@10"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "words"), UNPLUGGED)
+def test_a_camera_that_cannot_be_unplugged_is_one_line(option: str, words: str, tmp_path: Path) -> None:
+    command = done("hil", "sim", "--unplug", option, folder=tmp_path)
+    assert command.process.returncode == 2
+    assert command.err.startswith(f"error: {words}")

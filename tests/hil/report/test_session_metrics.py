@@ -147,14 +147,17 @@ def test_what_ends_a_drive_weighs():
     assert [(one.weight, one.text) for one in moments_of(session)] == [(BAD, "state: stopped: e_stop")]
 
 
-def test_a_change_of_commands_shows_where_most_was_taken_away():
+def test_a_row_of_commands_summarises_all_its_ticks():
     wanted = np.tile([1.0, 0.5], (N, 1))
     command = wanted.copy()
-    command[40:50] = [0.8, 0.4]
+    command[40:50] = [0.8, -0.4]
     command[45] = [0.1, 0.05]
+    wanted[:5] = np.nan
     changes = changes_of(timeline(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
     assert [one.row.label for one in changes] == ["as wanted", "slow zone", "as wanted"]
-    assert (changes[1].wanted, changes[1].sent) == ((1.0, 0.5), (0.1, 0.05))
+    assert (changes[1].wanted, changes[1].sent) == (((1.0, 1.0), (0.5, 0.5)), ((0.1, 0.8), (-0.4, 0.05)))
+    assert changes[0].wanted == ((1.0, 1.0), (0.5, 0.5))
+    assert [one.ticks for one in changes] == [40, 10, N - 50]
     assert sum(one.took_s for one in changes) == pytest.approx(N * PERIOD_S)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hil.report.events import BAD, FAULT, FREE, GOAL, MISS, NOTE, PLAIN, RESET, STOP, ZONE, Lane, Moment, Span, lanes_of
 from hil.report.time_charts import WIDTH, OverTime, dots_path, line_path, over_time
+from hil.report.trajectory import BESIDE_M, Trajectory, path_of, trajectory_of
 from hil.report.trajectory import WIDTH as PATH_WIDTH
-from hil.report.trajectory import Trajectory, path_of, trajectory_of
 from onboard.config.config import Config
 from onboard.drivers.dds.tick_types import GoalInput
 from tests.hil.report.report_rows import PERIOD_S, spread, timeline
@@ -226,7 +226,8 @@ def test_the_path_is_as_wide_as_the_picture_and_up_is_up():
     ((kind, path),) = driven(reason=["none"] * N).ways
     assert kind == FREE
     (points,) = pieces_of(path)
-    assert (points[0][0], points[-1][0]) == (pytest.approx(30.0), pytest.approx(PATH_WIDTH - 30.0))
+    beside = 30.0 + BESIDE_M * (PATH_WIDTH - 60.0) / (10.0 + 2.0 * BESIDE_M)
+    assert (points[0][0], points[-1][0]) == pytest.approx((beside, PATH_WIDTH - beside), abs=0.1)
     assert len(points) == pytest.approx(N, abs=5)
     up = np.zeros((N, 5))
     up[:, 1] = np.linspace(0.0, 10.0, N)
@@ -253,7 +254,7 @@ def test_places_are_named_and_stay_within_the_picture():
     assert list(places) == ["start", "goal 1", "refused 2", "first difference"]
     assert places["goal 1"].leftward
     assert not places["start"].leftward
-    assert places["goal 1"].radius == pytest.approx(Config().goal.tolerance_m * (PATH_WIDTH - 60.0) / 10.0, rel=0.01)
+    assert places["goal 1"].radius == pytest.approx(Config().goal.tolerance_m * (PATH_WIDTH - 60.0) / 12.0, rel=0.01)
     many = {row: (GoalInput(1, 1, "odom", [5.0, 0.0, 0.0]),) for row in range(13)}
     said = dict.fromkeys(many, ("goal_accepted",))
     assert [one.label for one in driven(goals=many, events=said).places][-1] == "13"

@@ -75,6 +75,11 @@ def test_cameras_without_any_device(tmp_path: Path) -> None:
     command = done("onboard", "cameras", "--config", given, "--json", "-", folder=tmp_path)
     assert (command.process.returncode, command.err) == (0, "")
     assert json.loads(command.out) == {"devices": [], "missing": ["123456"]}
+    table = done("onboard", "cameras", "--config", given, folder=tmp_path)
+    (row,) = [line for line in table.out.splitlines() if "123456" in line]
+    assert row.split()[0] == "front_left"
+    assert "missing: is it plugged in" in row
+    assert "no RealSense is plugged in" in table.out
 
 
 def rig(folder: Path) -> Path:

@@ -68,6 +68,7 @@ CHOICES: list[tuple[list[str], str, str, Any]] = [
     (["--topic", "odom=wheels", "--topic", "e_stop=/stop"], "dds", "remap", {"odom": "wheels", "e_stop": "/stop"}),
     (["--base", "serial"], "odometry", "input", "serial"),
     (["--scan-topic", "lidar"], "scan", "topic", "lidar"),
+    (["--height", "0.4"], "robot", "height_m", 0.4),
     (["--color", "none"], "cameras", "color", "none"),
     (["--cameras", "none"], "cameras", "color", "none"),
     (["--cameras", "realsense", *NUMBERS], "cameras", "color", "none"),
@@ -100,6 +101,21 @@ def test_a_choice_changes_its_key_alone(options: list[str], table: str, key: str
         made_config["goal"].pop("progress_timeout_s"), default["goal"].pop("progress_timeout_s")
     del made_config[table][key], default[table][key]
     assert made_config == default
+
+
+@pytest.mark.parametrize(
+    "options", [["--color", "none"], ["--cameras", "none"], ["--cameras", "realsense", *NUMBERS], []]
+)
+def test_the_mounts_have_a_colour_camera_only_if_the_robot_has(options: list[str], tmp_path: Path) -> None:
+    used = made(tmp_path / "robot", *options).cameras.color != "none"
+    assert bool(load_mounts(tmp_path / "robot" / "mounts.toml").color) == used
+    assert ("color_cameras" in (tmp_path / "robot" / "mounts.toml").read_text()) == used
+
+
+def test_a_tall_robot_heeds_what_hangs_above_the_default_height(tmp_path: Path) -> None:
+    tall = made(tmp_path / "robot", "--height", "1.6")
+    assert (tall.robot.height_m, tall.scan.z_max_m) == (1.6, 1.8)
+    assert made(tmp_path / "own", "--height", "1.6", "--set", "scan.z_max_m=3.0").scan.z_max_m == 3.0
 
 
 #   options                                             progress_timeout_s, --limit in the README

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.values.kernel import KEPT, cache_root, sources_digest
+from onboard.values.kernel import KEPT, SignatureFiles, cache_root, sources_digest
 
 ROOT = Path(__file__).parents[3]
 CALLEE = """
@@ -69,6 +69,47 @@ def test_a_changed_callee_and_a_changed_constant_are_seen_by_the_caller(tmp_path
 
 def test_where_nothing_can_be_written_there_is_no_cache(tmp_path: Path) -> None:
     assert says(tree(tmp_path), NUMBA_CACHE_DIR="/proc/nowhere") == "20 0"
+
+
+def test_each_signature_has_a_file_of_its_own_in_whatever_order_processes_write(tmp_path: Path) -> None:
+    """By numba's index both of these got the number 1, and a third process ran the code of the other signature."""
+    one, other = (SignatureFiles(str(tmp_path), "inner", stamp) for stamp in (5, 5))
+    first, second = ("int32", "cpu"), ("int64", "cpu")
+    assert one.load(first) is None
+    other.save(second, "code of int64")
+    one.save(first, "code of int32")
+    third = SignatureFiles(str(tmp_path), "inner", 5)
+    assert [third.load(key) for key in (first, second, ("int16", "cpu"))] == ["code of int32", "code of int64", None]
+    assert SignatureFiles(str(tmp_path), "inner", 6).load(first) is None, "another state of the source"
+
+
+@pytest.mark.parametrize("damage", ["of another signature", "empty", "zeros"])
+def test_a_file_that_is_not_the_code_of_its_signature_is_compiled_anew(damage: str, tmp_path: Path) -> None:
+    files = SignatureFiles(str(tmp_path), "inner", 5)
+    files.save("int64", "code of int64")
+    (right,) = tmp_path.iterdir()
+    others = {"of another signature": right.read_bytes(), "empty": b"", "zeros": bytes(100)}
+    files.save("int32", "code of int32")
+    (wrong,) = set(tmp_path.iterdir()) - {right}
+    wrong.write_bytes(others[damage])
+    assert files.load("int32") is None
+    assert files.load("int64") == "code of int64"
+
+
+def test_processes_that_compile_one_cache_at_once_get_their_own_code(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    program = "from onboard.caller import outer; print([outer(k) for k in ({})])"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
+    for orders in (("10, 1.5", "1.5, 10", "1j, 10", "10, 1j, 1.5"), ("1.5, 1j, 10",)):
+        began = [
+            subprocess.Popen(
+                [sys.executable, "-c", program.format(order)], cwd=folder, env=environment, stdout=subprocess.PIPE
+            )
+            for order in orders
+        ]
+        said = [one.communicate()[0].decode().strip() for one in began]
+        assert said == [str([2 * complex(k) if "j" in k else 2 * float(k) if "." in k else 2 * int(k)
+                             for k in order.split(", ")]) for order in orders]  # fmt: skip
 
 
 def test_old_folders_go_when_there_are_many(tmp_path: Path) -> None:

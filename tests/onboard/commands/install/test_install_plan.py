@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.commands.install.cli import install_command
+from onboard.commands.install.install import Request, install
 from onboard.commands.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
 from onboard.commands.install.plan import Found, Order, Step, before, line, outcome, plan, surplus
+from onboard.commands.install.steps import Timeouts
+from onboard.commands.install.systemctl import Status, Systemd
 from onboard.commands.install.unit_files import (
     end_trial,
     folder_of,
@@ -28,8 +32,9 @@ from onboard.commands.install.unit_files import (
     remove,
     set_trial,
 )
+from onboard.commands.install.wheel import Choice
 from onboard.values.errors import InputError
-from tests.rigs.machine.install_rig import ROOT
+from tests.rigs.machine.install_rig import ROOT, wheel
 
 READY_S = 900.0
 """The first start of a version compiles kernels for minutes."""
@@ -224,3 +229,25 @@ def test_install_waits_for_ready_longer_than_systemd_waits_for_the_start() -> No
     minutes = re.search(r"^TimeoutStartSec=(\d+)min$", (ROOT / "systemd" / UNIT).read_text(), re.MULTILINE)
     assert minutes is not None
     assert 60.0 * int(minutes[1]) < READY_S
+
+
+class NoSystemd(Systemd):
+    """A machine without systemd."""
+
+    def status(self) -> Status:
+        raise InputError("systemctl is not on this machine, and the service needs systemd")
+
+
+@pytest.mark.parametrize("python", [Path(sys.executable), Path("/root/python")])
+def test_a_dry_run_prints_its_plan_on_a_machine_that_refuses_the_installation(python: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    choice = Choice("cpu", None, False, python)
+    request = Request(wheel(tmp_path, "0.2.0"), choice, Timeouts(1.0, 0.0), start=False, dry_run=True)
+    result = install(request, Layout(tmp_path / "root"), NoSystemd(), said.append)
+    assert result["steps"] == ["build", "configure", "check", "account", "switch"]
+    assert f"would build {result['version']} beside the others" in said
+    refused = [line for line in said if line.startswith("would be refused on this machine: ")]
+    assert any("systemctl is not on this machine" in line for line in refused)
+    assert not (tmp_path / "root").exists()
+    with pytest.raises(InputError):
+        install(replace(request, dry_run=False), Layout(tmp_path / "root"), NoSystemd(), said.append)

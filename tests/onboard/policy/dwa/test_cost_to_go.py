@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,3 +125,35 @@ def test_price_by_distance(clear_m, price):
 @given(clear_m=st.floats(-0.25, 2.0), further_m=st.floats(0.0, 1.0))
 def test_farther_from_obstacles_is_never_dearer(clear_m, further_m):
     assert price_of(clear_m + further_m) <= price_of(clear_m)
+
+
+#   goal in cells     home in cells
+MARCHES = [
+    ("15.0, 15.0",    "math.nan, math.nan"),
+    ("1.0, 28.0",     "math.nan, math.nan"),
+    ("-9.0, 40.0",    "math.nan, math.nan"),
+    ("15.0, 15.0",    "28.0, 28.0"),
+    ("15.0, 15.0",    "900.0, -900.0"),
+]  # fmt: skip
+MARCH = """
+import math
+import numpy as np
+from onboard.policy.dwa.cost_to_go import UNREACHED_M, _march, _seed_goal, make_prices
+from tests.rigs.machine.guarded_array import guarded
+prices = make_prices(0.25, 0.2)
+near = np.full((30, 30), prices.far, np.int16)
+near[[0, -1]] = near[:, [0, -1]] = prices.closed
+near, table, cost = guarded(near), guarded(prices.table), guarded(np.full(900, np.float32(UNREACHED_M)))
+goal, home = ({goal}), ({home})
+_march(cost, guarded(_seed_goal(cost, near, table, goal, 0.2)), near, table, 0.2, goal, home)
+print((cost < UNREACHED_M).sum() > 100)
+"""
+
+
+@pytest.mark.parametrize(("goal", "home"), MARCHES)
+def test_the_wave_reads_nothing_behind_its_arrays(goal: str, home: str) -> None:
+    """A read behind a large array ended the process, if no memory followed there."""
+    program = MARCH.format(goal=goal, home=home)
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
