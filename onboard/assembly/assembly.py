@@ -44,6 +44,7 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
+from onboard.service.input_watch import InputWatch
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
@@ -186,7 +187,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
-        others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
+        inputs = InputWatch(config, inbox.cameras, lambda row: wire.foreign_writer(row, 0.0), dds_inputs.dropped)
+        others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks)
@@ -194,7 +196,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, publisher, line, monitor, service)
+        listeners = (*used, inputs, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()

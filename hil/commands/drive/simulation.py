@@ -21,8 +21,10 @@ from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, requested_crowd
+from hil.sensors.image_size import reduced, sizes_text
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
+from onboard.assembly.robot import lasers_of, used_mounts
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
@@ -32,10 +34,10 @@ from onboard.commands.cli import (
     finite,
     write_json,
 )
-from onboard.config.config import load_config
-from onboard.config.mounts import load_mounts
+from onboard.config.config import Config, load_config
+from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.drivers.dds.topics import domain_id
+from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -74,6 +76,11 @@ NoiseOption = Annotated[
 ]
 
 
+FullSizeOption = Annotated[
+    bool, typer.Option("--full-size", help="Render every pixel of large images, in place of fewer with the same view.")
+]
+
+
 def sim(
     map_name: MapOption = "gdc1",
     start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
@@ -91,13 +98,15 @@ def sim(
     stop_on_liveliness_lost: Annotated[
         bool, typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the commander is gone.")
     ] = False,
+    full_size: FullSizeOption = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
     check_json_target(json_file)
     loaded = load_config(config)
-    mounts = load_mounts(loaded.robot.mounts)
+    mounts, lasers = used_mounts(loaded, load_mounts(loaded.robot.mounts)), lasers_of(loaded)
+    rendered = mounts if full_size else reduced(mounts)
     body = body_of(loaded.robot)
     asked = None if start is None else _pose(start)
     active = load_robot_kernels(kernels)
@@ -110,15 +119,19 @@ def sim(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look, active)
+        plant = load_plant(loaded.robot.plant)
+        robot = SimulatedRobot(world, plant, body, rendered, pose, senses, others, look, active, lasers)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
             f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
-            f"domain {domain}; end with Ctrl-C\n"
+            f"domain {domain}; {sensors_text(loaded, mounts, rendered)}; end with Ctrl-C\n"
         )
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost)
+    def say(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, lasers, say)
     if json_file is not None:
         write_json(json_file, truth)
 
@@ -147,6 +160,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
+    full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
@@ -157,8 +171,9 @@ def demo(
         need_rerun()
         shown = "window" if has_display() else "browser"
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels
-    )
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels,
+        full_size=full_size,
+    )  # fmt: skip
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)
@@ -166,6 +181,14 @@ def demo(
         sys.stdout.write(summary(result))
     if not result["reached"] or result["contacts"]:
         raise typer.Exit(1)
+
+
+def sensors_text(config: Config, mounts: Mounts, rendered: Mounts) -> str:
+    """Return what the simulated robot publishes: cameras, with the sizes that are rendered, and lidars."""
+    sizes = sizes_text(mounts, rendered)
+    cameras = f"cameras {', '.join(mounts.depth)}{f' (rendered {sizes})' if sizes else ''}" if mounts.depth else ""
+    lidars = [f"lidar on {ros_topic(config.dds, scan_source(name))}" for name in lasers_of(config)]
+    return ", ".join(filter(None, [cameras, *lidars])) or "no camera and no lidar"
 
 
 def _pose(text: str) -> Pose:

@@ -27,9 +27,13 @@ MOST_DIGITS = 19
 """Longer counters are rejected."""
 LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 """Indexed by the diagnostics' level: ok, warning, error, stale."""
+START_IT = "start the named publisher or driver, on the runtime's domain and interface; its log says more (`waiting`)"
 #   row         called here   what to do when it is not well
 ROWS = {
     "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
+    "scan": ("scan", START_IT),
+    "limits_scan": ("limits_scan", START_IT),
+    "waiting": ("inputs", START_IT),
     "policy": ("decisions", "end what else runs here, or take the highest power mode"),
     "odometry": (
         "odometry",
