@@ -118,7 +118,7 @@ class Condition(Section):
         for name in self.cameras_gone:
             if name not in mounts.depth:
                 raise InputError(
-                    f"cameras_gone: {mounts.path} has no depth camera {name}, only {', '.join(mounts.depth) or 'lidars'}"
+                    f"cameras_gone: {mounts.path} has no depth camera {name}, only {', '.join(mounts.depth) or 'none'}"
                 )
         left = {name: mount for name, mount in mounts.depth.items() if name not in self.cameras_gone}
         if self.cameras_gone and not left:

@@ -16,7 +16,7 @@ import structlog
 
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
-from onboard.assembly.kernels import prepare_kernels
+from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, lasers_of, robot_of, scan_topics, session_of, zones_of
 from onboard.config.config import CamerasSection, Config, RatesSection
@@ -60,8 +60,6 @@ log = structlog.get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
-POLICY_START_S = 600.0
-"""Timeout for the start of the policy. On a slow and busy machine the first compilation of `reactive` takes minutes."""
 
 
 def check_files(config: Config, file: Path | None = None) -> None:
@@ -163,10 +161,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         for name, text in in_effect(config).items():
             log.info("in_effect", **{name: text})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
-        log.info("preparing", policy=config.policy.name, note="the first time on a machine, kernels are compiled")
+        log.info("preparing", policy=config.policy.name)
         inference.begin()
         prepare_kernels(config, rigs, signals)
-        policy = inference.start(POLICY_START_S)
+        policy = inference.start(COMPILE_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
