@@ -39,7 +39,7 @@ def _import_numba() -> Any:
 
 
 numba = _import_numba()
-from numba.core.event import Event, Listener, register  # noqa: E402 - after the import without scipy
+from numba.core import event  # noqa: E402 - after the import without scipy
 
 log = logging.getLogger("onboard.kernel")
 """Tells of a compilation; the commands show it (`onboard/commands/cli.py`)."""
@@ -104,13 +104,13 @@ def _open_cache(root: Path | None) -> bool:
 _CACHED = _open_cache(cache_root())
 
 
-class Compilations(Listener):
+class Compilations(event.Listener):
     """Counts the kernels that were compiled in this process, not loaded from the cache, and tells of the first."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def on_start(self, event: Event) -> None:
+    def on_start(self, _: event.Event) -> None:
         """Count a compilation."""
         if not self.count:
             log.info(
@@ -119,12 +119,12 @@ class Compilations(Listener):
             )
         self.count += 1
 
-    def on_end(self, event: Event) -> None:
+    def on_end(self, _: event.Event) -> None:
         """Do nothing: a compilation is counted at its start."""
 
 
 compilations = Compilations()
-register("numba:compile", compilations)
+cast(Any, event).register("numba:compile", compilations)
 
 
 @overload

@@ -157,9 +157,10 @@ class Installer:
             run_tool([*nice, *command, str(self.layout.configuration_file)], "not compiled", COMPILE_S)
         except InputError as error:
             self.say(f"warning: {error}; the first start of the service compiles")
-        owner = self.layout.cache.stat() if cache.exists() else None
-        for path in (cache, *cache.rglob("*")) if owner is not None else ():
-            os.chown(path, owner.st_uid, owner.st_gid)
+        if cache.exists():
+            owner = self.layout.cache.stat()
+            for path in (cache, *cache.rglob("*")):
+                os.chown(path, owner.st_uid, owner.st_gid)
 
     def _try(self, trial: contextlib.ExitStack) -> None:
         """Restart with the new version by an override that the next boot removes; roll back if it fails."""
