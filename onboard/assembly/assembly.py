@@ -28,9 +28,11 @@ from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.discovery import GuardedInbox, Peers
 from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.publisher_names import PublisherNames
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
-from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, topic
+from onboard.drivers.dds.sole_writer import PublisherWatch
+from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
 from onboard.drivers.realsense.device import read_intrinsics, require_library
@@ -45,6 +47,7 @@ from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
 from onboard.service.input_watch import InputWatch
+from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
@@ -54,7 +57,7 @@ from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
-from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault
 
 log = structlog.get_logger()
 
@@ -173,9 +176,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        watch = _publisher_watch(wire, dds_inputs, (*depth, color))
         guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
-            contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
+            contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
         )
         # Last, so that repeated failed starts create no files, which would delete older recordings.
         recorder = _open_recorder(config, clock.now_ns())
@@ -186,15 +190,17 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
         inputs = InputWatch(config, inbox.cameras, lambda row: wire.foreign_writer(row, 0.0), dds_inputs.dropped)
+        stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
+        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults]), inputs.faults]
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
-        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks)
+        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, inputs, publisher, line, monitor, service)
+        listeners = (*used, stamps, inputs, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
@@ -243,8 +249,9 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits)
+        watch = _publisher_watch(wire, dds_inputs, (*depth, color))
         yield held.enter_context(
-            contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m))
+            contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
         )
 
 
@@ -266,17 +273,21 @@ class TickPublisher:
         others: Sequence[Callable[[], Diagnostic]],
         recorder: Recorder | None,
         ticks: TickRecorder | None,
+        faults: Sequence[Callable[[], Sequence[InputFault]]] = (),
     ) -> None:
         self._publisher = publisher
         self._inbox = inbox
         self._others = tuple(others)
         self._recorder = recorder
         self._ticks = ticks
+        self._faults = tuple(faults)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Publish the due topics, then queue the tick for the recording."""
         stats = self._recorder.stats() if self._recorder else None
-        self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [row() for row in self._others])
+        faults = [fault for found in self._faults for fault in found()]
+        others = lambda: [row() for row in self._others]  # noqa: E731
+        self._publisher.publish(record, counters, self._inbox.cameras, stats, others, faults)
         if self._ticks is not None:
             self._ticks.record(record)
 
@@ -303,6 +314,13 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
     if section.color == "dds":
         return [*depth, *devices], DdsColorCamera(wire, section)
     return [*depth, *devices], color
+
+
+def _publisher_watch(
+    wire: Wire, inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None]
+) -> PublisherWatch:
+    sent = [camera.reader for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))]
+    return PublisherWatch([*inputs.sole_readers(), *sent], PublisherNames(wire))
 
 
 def _used_images(

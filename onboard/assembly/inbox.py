@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
-from onboard.values.messages import CameraHealth, Inputs
+from onboard.values.messages import CameraHealth, Fix, Inputs, Scan
 
 
 class DeviceInbox:
@@ -17,6 +18,11 @@ class DeviceInbox:
 
     With a serial base, odometry from DDS is ignored. A camera with an identical image over `unchanged_m` of travel is
     blind; an identical scan is dropped. 0 turns this check off.
+
+    While any input has a second publisher (`watch`), images and new scans are withheld too, so that the robot stands
+    whatever input it is, and goals are refused. Other odometry goes on: the pose stays right while the robot stops.
+
+    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once.
     """
 
     def __init__(
@@ -26,6 +32,7 @@ class DeviceInbox:
         color: ColorCamera | None,
         base: KobukiBase | None = None,
         unchanged_m: float = 0.0,
+        watch: PublisherWatch | None = None,
     ) -> None:
         self._wire = wire
         self._depth = tuple(depth)
@@ -33,17 +40,22 @@ class DeviceInbox:
         self._base = base
         self._unchanged = UnchangedWatch(unchanged_m)
         self._unchanged_scans = UnchangedScans(unchanged_m)
+        self._watch = watch
+        self._scans: Mapping[str, Scan] = {}
+        self._early: tuple[Fix, ...] | None = ()
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without frames of blind cameras."""
-        inputs = self._with_base(self._wire.take(now_ns), now_ns)
+        inputs = self._after_odometry(self._with_base(self._wire.take(now_ns), now_ns))
         newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
-        return replace(
-            inputs,
-            depth=self._unchanged.believed(frames, inputs.odometry),
-            color=self._color.latest(now_ns) if self._color else None,
-            scans=self._unchanged_scans.believed(inputs.scans, inputs.odometry),
+        return self._of_sole_publishers(
+            replace(
+                inputs,
+                depth=self._unchanged.believed(frames, inputs.odometry),
+                color=self._color.latest(now_ns) if self._color else None,
+                scans=self._unchanged_scans.believed(inputs.scans, inputs.odometry),
+            )
         )
 
     def cameras(self) -> list[CameraHealth]:
@@ -59,6 +71,26 @@ class DeviceInbox:
                 parts.callback(self._color.close)
             for camera in self._depth:
                 parts.callback(camera.close)
+
+    def _after_odometry(self, inputs: Inputs) -> Inputs:
+        """Return the inputs; before the first odometry without fixes, and with it the newest of these."""
+        if self._early is None:
+            return inputs
+        self._early = (inputs.fixes or self._early)[-1:]
+        if not inputs.odometry:
+            return replace(inputs, fixes=())
+        fixes, self._early = self._early, None
+        return replace(inputs, fixes=fixes)
+
+    def _of_sole_publishers(self, inputs: Inputs) -> Inputs:
+        """Return the inputs; without images, new scans and goals while any input has a second publisher."""
+        second = self._watch is not None and self._watch.look(inputs.now_ns)
+        if self._watch is not None:
+            self._watch.refuse(inputs.goals if second else (), inputs.now_ns)
+        if second:
+            return replace(inputs, depth={}, goals=(), scans=self._scans)
+        self._scans = inputs.scans
+        return inputs
 
     def _with_base(self, inputs: Inputs, now_ns: int) -> Inputs:
         if self._base is None:

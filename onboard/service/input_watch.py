@@ -18,7 +18,7 @@ from onboard.perception.scan_fusion import NO_SCAN
 from onboard.state import TickRecord
 from onboard.system.waiting import FIRST_S, Waiting
 from onboard.values.clock import NS_PER_S
-from onboard.values.interfaces import Diagnostic
+from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import CameraHealth, Scan
 
 log = structlog.get_logger()
@@ -74,6 +74,7 @@ class InputWatch:
             self._tables["limits_scan"] = config.limits_scan
         self._arrivals = {name: Arrivals() for name in self._tables}
         self._record: TickRecord | None = None
+        self._faults: tuple[InputFault, ...] = ()
         self._waiting = Waiting(lambda line: log.warning("waiting", note=line), self._now_s)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
@@ -86,6 +87,10 @@ class InputWatch:
     def rows(self) -> list[Callable[[], Diagnostic]]:
         """Return a function for each row: one for each scan, then the row WAITING."""
         return [*(partial(self._scan_row, name) for name in self._tables), self._waiting_row]
+
+    def faults(self) -> Sequence[InputFault]:
+        """Return what the published state names: what was missing for FIRST_S, as of the newest row WAITING."""
+        return self._faults
 
     def _scan_row(self, name: str) -> Diagnostic:
         record, section = self._record, self._tables[name]
@@ -143,6 +148,7 @@ class InputWatch:
         missing = "; ".join(self._missing())
         waited_s = self._waiting.note(missing, "inputs" if missing else "")
         level = ERROR if missing and waited_s >= FIRST_S else OK
+        self._faults = (InputFault(WAITING, f"waiting for {missing}"),) if level else ()
         return (WAITING, level, missing or NOTHING, {"waited_s": round(waited_s, 1)})
 
     def _missing(self) -> Iterator[str]:

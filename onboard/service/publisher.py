@@ -15,7 +15,7 @@ from onboard.recording.recorder import RecorderStats
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.values.clock import wall_ns
-from onboard.values.interfaces import Diagnostic, Outputs
+from onboard.values.interfaces import Diagnostic, InputFault, Outputs
 from onboard.values.messages import CameraHealth
 
 OK, WARNING, ERROR = 0, 1, 2
@@ -27,6 +27,9 @@ UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
+
+FAULTS = "; "
+"""Between the state and the faults of the inputs."""
 
 #   topic           period in ticks (30 Hz)
 EVERY_SCAN = 3
@@ -54,22 +57,25 @@ class Publisher:
         cameras: Callable[[], Sequence[CameraHealth]],
         recorder: RecorderStats | None,
         others: Callable[[], Sequence[Diagnostic]] = tuple,
+        faults: Sequence[InputFault] = (),
     ) -> None:
         """Publish the topics due after this tick. Raises DriverError.
 
         cameras, others: return the state of the cameras and further rows of the diagnostics
+        faults:          of the inputs; the state names those for which the robot stands
         """
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
             self._publish_scans(record, stamp_ns)
-        if record.state != self._state or number % EVERY_STATE == 0:
-            self._state = record.state
-            self._outputs.state(record.state)
+        state = with_faults(record.state, faults)
+        if state != self._state or number % EVERY_STATE == 0:
+            self._state = state
+            self._outputs.state(state)
         self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
-            own = rows(record, counters, cameras(), recorder, self._slowest)
-            self._outputs.diagnostics([*own, *others()], stamp_ns)
+            own = [*rows(record, counters, cameras(), recorder, self._slowest), *others()]
+            self._outputs.diagnostics(faulty_rows(own, faults), stamp_ns)
             self._slowest = {}
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
@@ -88,6 +94,25 @@ class Publisher:
         if guarded is not fused and guarded.stamp_ns != self._limits_scan_ns:
             self._outputs.limits_scan(guarded, stamp_ns)
         self._scan_ns, self._limits_scan_ns = fused.stamp_ns, guarded.stamp_ns
+
+
+def with_faults(state: str, faults: Sequence[InputFault]) -> str:
+    """Return the state as it is published: with the faults for which the robot stands."""
+    return FAULTS.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
+
+
+def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> list[Diagnostic]:
+    """Return the rows of `/diagnostics`, with the faults in place of the messages of their inputs."""
+    values = {name: values for name, _, _, values in found}
+    reasons: dict[str, list[InputFault]] = {}
+    for fault in faults:
+        reasons.setdefault(fault.row, []).append(fault)
+    bad = {
+        row: (row, ERROR if any(one.standing for one in of) else WARNING, FAULTS.join(one.reason for one in of))
+        for row, of in reasons.items()
+    }
+    kept = [(*bad[row[0]], row[3]) if row[0] in bad else row for row in found]
+    return [*kept, *((*row, {}) for name, row in bad.items() if name not in values)]
 
 
 def rows(

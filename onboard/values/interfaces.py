@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +73,19 @@ class Drive(Protocol):
 
 Diagnostic = tuple[str, int, str, Mapping[str, object]]
 """A row of `/diagnostics`: name, level (0 ok, 1 warning, 2 error, 3 stale), message, values."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFault:
+    """Why an input, or the link to the base, cannot be used: what is wrong, where, and what to do.
+
+    row:      name of its row of `/diagnostics`, which it replaces
+    standing: the robot does not drive for it, so that the published state shows it
+    """
+
+    row: str
+    reason: str
+    standing: bool = True
 
 
 class Outputs(Protocol):

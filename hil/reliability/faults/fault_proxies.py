@@ -15,7 +15,7 @@ from onboard.drivers.dds.participant import Received
 from onboard.drivers.dds.ros_convert import optical_frame, ros_image, ros_scan
 from onboard.drivers.dds.ros_types import Image, LaserScan
 from onboard.drivers.dds.scan_input import DdsScans
-from onboard.drivers.dds.topics import Topic, scan_source
+from onboard.drivers.dds.topics import Topic, scan_source, topic
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.policy.inference import Inference, Result
 from onboard.values.clock import NS_PER_S, Clock, SimulatedClock
@@ -45,17 +45,21 @@ class Feed:
         waiting, self._waiting = self._waiting, []
         return waiting
 
+    def writers(self) -> frozenset[int]:
+        """Return the identity of the only writer."""
+        return frozenset({0})
+
 
 class Feeds:
     """Replaces the DDS wire of the camera and scan drivers."""
 
     def __init__(self, section: DdsSection) -> None:
         self.section = section
-        self._feeds: dict[str | Topic, Feed] = {}
+        self._feeds: dict[str, Feed] = {}
 
-    def reader(self, topic: str | Topic) -> Feed:
+    def reader(self, name: str | Topic) -> Feed:
         """Return the reader of a topic; each call returns the same reader."""
-        return self._feeds.setdefault(topic, Feed())
+        return self._feeds.setdefault(topic(name).name, Feed())
 
 
 class FaultyInbox:
@@ -74,7 +78,7 @@ class FaultyInbox:
         self._scans = DdsScans(wire, dict.fromkeys(self._topics))
         self._feeds = {name: wire.reader(f"{name}/depth/image") for name in mounts.depth}
         self._feeds |= {COLOR: wire.reader("color/image")}
-        self._feeds |= {topic: wire.reader(scan_source(topic)) for topic in self._topics}
+        self._feeds |= {name: wire.reader(scan_source(name)) for name in self._topics}
         self._unchanged = UnchangedWatch(section.unchanged_m)
         self._unchanged_scans = UnchangedScans(section.unchanged_m)
         self._numbers: dict[str, int] = {}
@@ -86,9 +90,9 @@ class FaultyInbox:
             self._arrive(name, frame, now_ns)
         if inputs.color is not None:
             self._arrive(COLOR, inputs.color, now_ns)
-        for topic in self._topics:
-            if topic in inputs.scans:
-                self._arrive_scan(topic, inputs.scans[topic], now_ns)
+        for name in self._topics:
+            if name in inputs.scans:
+                self._arrive_scan(name, inputs.scans[name], now_ns)
         newest = {name: camera.latest(now_ns) for name, camera in self._depth.items()}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
         inputs = replace(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import Endpoint, Graph, qos_mismatch
+from onboard.drivers.dds.discovery import Endpoint, Graph, other_type, qos_mismatch
 from onboard.drivers.dds.topics import CAMERA, TOPICS, Topic, domain_id, ros_topic, type_of
 
 OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
@@ -102,9 +102,7 @@ def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]
 
 
 def _other_type(graph: Graph, end: Endpoint, kind: str) -> Problem:
-    verb = "publishes" if end.writes else "expects"
-    remedy = f"set dds.stamped_cmd_vel to fit the base, or have it speak {kind}" if "Twist" in kind else f"use {kind}"
-    return Problem(Level.RED, f"{_word(graph, end.member)} {verb} {end.kind}, ours is {kind}", remedy)
+    return Problem(Level.RED, *other_type(_word(graph, end.member), end.kind, kind, writes=end.writes))
 
 
 def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Problem]:

@@ -18,6 +18,7 @@ from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import Image
 from onboard.drivers.dds.sender_clock import SenderClock
+from onboard.drivers.dds.sole_writer import SECOND, SoleReader
 from onboard.values.errors import InputError
 from onboard.values.images import covered, policy_image
 from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
@@ -77,6 +78,7 @@ FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
 class _DdsCamera(Generic[FrameT]):
     """A camera behind one image topic.
 
+    reader:  of the topic
     sent_ns: stamp of the newest image in its sender's clock [ns]; 0 before the first
     """
 
@@ -87,7 +89,7 @@ class _DdsCamera(Generic[FrameT]):
         self._frames = self._repeated = self._late_ns = 0
         self._reason = NOTHING_YET
         self._frame: FrameT | None = None
-        self._reader = wire.reader(topic)
+        self.reader = SoleReader(wire, topic, f"camera {name}")
         self._clock = SenderClock()
         self._judges_late = wire.section.judge_late
         self._stale_ms = stale_ms
@@ -113,7 +115,7 @@ class _DdsCamera(Generic[FrameT]):
     def health(self) -> CameraHealth:
         """Return the state for diagnostics, as of the last `latest`."""
         late_ms = round(self._late_ns / NS_PER_MS)
-        detail = {"undecodable": self._reader.undecodable, "repeated": self._repeated, "late_ms": late_ms}
+        detail = {"undecodable": self.reader.undecodable, "repeated": self._repeated, "late_ms": late_ms}
         return CameraHealth(self.name, not self._reason, self._reason, self._frames, restarts=0, detail=detail)
 
     def close(self) -> None:
@@ -125,8 +127,10 @@ class _DdsCamera(Generic[FrameT]):
 
     def _take(self, now_ns: int) -> Image | None:
         """Return the newest image since the last call; None without one, or if its stamp did not increase."""
-        messages = self._reader.take()
+        messages = self.reader.take(now_ns)
         self._frames += len(messages)
+        if self.reader.rivals:
+            self._frame, self._reason = None, f"{SECOND} on {self.reader.topic}"
         if not messages:
             return None
         sample: Image = messages[-1].sample

@@ -22,10 +22,10 @@ from cyclonedds.core import DDSException, InstanceState, Policy, Qos
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
 from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic
+from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic, type_of
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic, Inbox
+from onboard.values.interfaces import Diagnostic, Inbox, InputFault
 from onboard.values.messages import Inputs
 
 BATCH = 4096
@@ -33,6 +33,9 @@ ROS_PREFIX = "rt/"
 ROS_TYPE = re.compile(r"(\w+)::(msg|srv|action)::dds_::(\w+)_")
 VENDORS = {"0101": "RTI Connext", "010f": "Fast DDS", "0110": "Cyclone DDS"}
 """By the first four digits of a participant's key (vendor number of the DDSI standard). Zenoh's bridge is a Cyclone."""
+FAST_DDS_PID = "fastdds.physical_data.process"
+LOOPBACK = "/127."
+"""Part of an address of a participant of this machine."""
 NAME_LENGTH = 120
 DURABILITIES = ("Volatile", "TransientLocal", "Transient", "Persistent")
 LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
@@ -100,6 +103,15 @@ def qos_mismatch(writer: Offer, reader: Offer) -> str:
     return ""
 
 
+def other_type(who: str, theirs: str, ours: str, *, writes: bool) -> tuple[str, str]:
+    """Return what is wrong with an end of a topic whose type is not ours, and what to do."""
+    found = f"{who} {'publishes' if writes else 'expects'} {theirs}, ours is {ours}"
+    if "Twist" not in ours:
+        return found, f"use {ours}"
+    stamped = str("Stamped" in theirs).lower()
+    return found, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
+
+
 def look_around(section: DdsSection, seconds: float) -> Graph:
     """Return the participants and endpoints found within `seconds`. Raises ConfigError, DriverError."""
     domain = domain_id(section)
@@ -138,7 +150,8 @@ def member_of(sample: Any) -> Member:
     key, qos = str(sample.key), cast(Qos, sample.qos)
     properties = {policy.key: printable(policy.value) for policy in qos if isinstance(policy, Policy.Property)}
     host, process, pid = (properties.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
-    if host == socket.gethostname():
+    pid, address = pid or properties.get(FAST_DDS_PID, ""), properties.get("__NetworkAddresses", "")
+    if host == socket.gethostname() or LOOPBACK in address:
         host, process = "", _command(pid) or process
     return Member(
         key=key,
@@ -146,7 +159,7 @@ def member_of(sample: Any) -> Member:
         host=host,
         process=process,
         pid=pid,
-        address=properties.get("__NetworkAddresses", ""),
+        address=address,
     )
 
 
@@ -220,7 +233,10 @@ class Peers:
         self._own = participant.guid
         self._watched = {dds_topic(wire.section, name): ros_topic(wire.section, name) for name in OURS}
         self._rivals: dict[Any, Rival] = {}
+        self._command, self._kind = dds_topic(wire.section, "cmd_vel"), type_of(wire.section, "cmd_vel")
+        self._listeners: dict[Any, tuple[str, str]] = {}
         try:
+            self._readers = BuiltinDataReader(participant, BuiltinTopicDcpsSubscription)
             self._writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
             self._members = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
         except DDSException as error:
@@ -231,9 +247,24 @@ class Peers:
         try:
             for endpoint in self._writers.take(PEER_BATCH):
                 self._note(endpoint)
+            for endpoint in self._readers.take(PEER_BATCH):
+                self._note_listener(endpoint)
         except DDSException as error:
             raise DriverError(f"dds: who else writes cannot be seen: {error}") from error
         return tuple(self._rivals.values())
+
+    def faults(self) -> list[InputFault]:
+        """Return the fault of each listener to our command, as of the last `look`, that expects another type."""
+        others = dict.fromkeys(one for one in self._listeners.values() if one[1] != self._kind)
+        texts = [": ".join(other_type(who, kind, self._kind, writes=False)) for who, kind in others]
+        fits = any(kind == self._kind for _, kind in self._listeners.values())
+        return [InputFault("command", f"{self._watched[self._command]}: {text}", standing=not fits) for text in texts]
+
+    def _note_listener(self, endpoint: Any) -> None:
+        if endpoint.sample_info.instance_state != InstanceState.Alive:
+            self._listeners.pop(endpoint.key, None)
+        elif endpoint.participant_key != self._own and endpoint.topic_name == self._command:
+            self._listeners[endpoint.key] = self._name(endpoint.participant_key), _endpoint(endpoint, False).kind
 
     def _note(self, endpoint: Any) -> None:
         if endpoint.sample_info.instance_state != InstanceState.Alive:
@@ -266,6 +297,10 @@ class GuardedInbox:
     def close(self) -> None:
         """Release what it holds. Safe to call twice."""
         self._inner.close()
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of the link to the base."""
+        return self._peers.faults()
 
     def diagnostic(self) -> Diagnostic:
         """Return the row of `/diagnostics` about other drivers."""

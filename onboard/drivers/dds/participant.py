@@ -151,6 +151,8 @@ class Messages(Protocol):
 
     def take(self) -> list[Received]: ...
 
+    def writers(self) -> frozenset[int]: ...
+
 
 class WriterMessages(Messages, Protocol):
     """The part of `Reader` that inputs with several writers need: operators, alarms, speed limits."""
@@ -159,8 +161,6 @@ class WriterMessages(Messages, Protocol):
     def full(self) -> bool: ...
 
     def overflowed(self, messages: list[Received], /) -> frozenset[int]: ...
-
-    def writers(self) -> frozenset[int]: ...
 
 
 MessagesT = TypeVar("MessagesT", bound=Messages, covariant=True)

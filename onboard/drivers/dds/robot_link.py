@@ -32,10 +32,11 @@ from onboard.drivers.dds.ros_convert import (
 )
 from onboard.drivers.dds.ros_types import String, TFMessage, TwistStamped
 from onboard.drivers.dds.scan_input import DdsScans
+from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import promised_commands, ros_topic
 from onboard.values.clock import wall_ns
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic
+from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import STOP, Inputs, Pose, Scan, Twist
 
 log = structlog.get_logger()
@@ -103,8 +104,8 @@ class DdsInputs:
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         """
         self._map_frame = wire.section.map_frame
-        self._odometry = wire.reader("odom")
-        self._fixes = wire.reader("amcl_pose")
+        self._odometry = SoleReader(wire, "odom", "odometry")
+        self._fixes = SoleReader(wire, "amcl_pose", "pose")
         self._goals = Goals(wire)
         self._cancel = wire.reader("cancel")
         self._operator = Operator(wire, limits.teleop_dead_man_s)
@@ -129,9 +130,9 @@ class DdsInputs:
         """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
         return Inputs(
             now_ns=now_ns,
-            odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
+            odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns)),
             fixes=tuple(
-                fix_from_ros(message.sample, now_ns) for message in self._fixes.take() if self._in_map(message)
+                fix_from_ros(message.sample, now_ns) for message in self._fixes.take(now_ns) if self._in_map(message)
             ),
             goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
@@ -141,6 +142,14 @@ class DdsInputs:
             scans=self._scans.take(now_ns),
             speed_limit_mps=self._speed_limits.take(),
         )
+
+    def sole_readers(self) -> list[SoleReader]:
+        """Return the readers of the inputs that must have one publisher."""
+        return [self._odometry, self._fixes, *self._scans.readers.values()]
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of the inputs' messages, without second publishers."""
+        return self._scans.faults()
 
     def dropped(self) -> Mapping[str, int]:
         """Return the counts of dropped messages by reason, for diagnostics."""

@@ -22,14 +22,17 @@ from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.sender_clock import SenderClock
+from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.errors import InputError
+from onboard.values.interfaces import InputFault
 from onboard.values.messages import Scan
 
 log = structlog.get_logger()
 
-LATE_NS = 300_000_000
+NS_PER_MS = 1_000_000
+LATE_NS = 300 * NS_PER_MS
 """The default staleness limit of camera images."""
 
 
@@ -42,27 +45,35 @@ class DdsScans:
         topics: base_from_laser of each topic, (4, 4); None: its scans are in the base frame
         """
         self._section, self._topics = wire.section, topics
-        self._readers = {name: wire.reader(scan_source(name)) for name in topics}
+        self.readers = {name: SoleReader(wire, scan_source(name), "scan") for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()
+        self._unusable: dict[str, str] = {}
 
     def take(self, now_ns: int) -> Mapping[str, Scan]:
         """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
-        for name, reader in self._readers.items():
-            messages = reader.take()
+        for name, reader in self.readers.items():
+            messages = reader.take(now_ns)
             if messages:
                 self._judge(name, messages[-1].sample, now_ns)
         return dict(self._newest)
 
     def refused(self) -> Mapping[str, int]:
         """Return how many scans so far were refused, by topic, for diagnostics."""
-        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self._readers}
+        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self.readers}
+
+    def faults(self) -> list[InputFault]:
+        """Return why there is no scan now though messages are received, a fault a topic."""
+        return [
+            InputFault("scan", f"scan refused: {reason}: topic {ros_topic(self._section, scan_source(name))}")
+            for name, reason in self._unusable.items()
+        ]
 
     @property
     def undecodable(self) -> int:
         """Undecodable messages so far."""
-        return sum(reader.undecodable for reader in self._readers.values())
+        return sum(reader.undecodable for reader in self.readers.values())
 
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
         """Keep a valid scan, seen from the base; count any other, and log the first."""
@@ -78,9 +89,16 @@ class DdsScans:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
             late_ns = late_ns if self._section.judge_late else 0
             if late_ns > LATE_NS:
-                raise InputError(f"it came {late_ns} ns later than the quickest one, at most {LATE_NS} ns are taken")
+                raise InputError(
+                    f"it is {late_ns / NS_PER_MS:.0f} ms later than the quickest one, limit {LATE_NS // NS_PER_MS} ms; "
+                    "for a sender whose clock does not keep real time (a simulator) set dds.judge_late = false"
+                )
             self._newest[name] = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)
+            self._unusable.pop(name, None)
         except InputError as error:
             self._refused[name] += 1
+            newest = self._newest.get(name)
+            if newest is None or now_ns - newest.stamp_ns > LATE_NS:
+                self._unusable[name] = str(error)
             if self._refused[name] == 1:
                 log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))

@@ -99,6 +99,10 @@ EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
 match too. This needs two readers; a best-effort writer's ROS node warns that one of them does not match. Earlier
 messages are not received."""
 
+FIX = replace(EVENT, read_latched=True)
+"""As EVENT, and also receives a latched sender's last message from before the runtime's start: AMCL sends nothing while
+the robot stands."""
+
 WORD = replace(EVENT, depth=256)
 """An event where the newest value of each sender counts, and all senders share one queue. The queue holds one sender's
 values at 100 Hz for 2.5 s. When it is full, the runtime cannot tell whose value was dropped. It drops the oldest value:
@@ -150,7 +154,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("color/camera_info", "color/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),
     # what it hears
     Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR),
-    Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", EVENT),
+    Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", FIX),
     Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
     Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD),
