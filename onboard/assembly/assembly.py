@@ -18,7 +18,16 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
-from onboard.assembly.robot import build_rigs, check_reach, lasers_of, robot_of, scan_topics, session_of, zones_of
+from onboard.assembly.robot import (
+    build_rigs,
+    check_reach,
+    lasers_of,
+    robot_of,
+    scan_topics,
+    session_of,
+    used_mounts,
+    zones_of,
+)
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
@@ -185,7 +194,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
-        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
+        outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
