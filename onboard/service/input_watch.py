@@ -127,7 +127,7 @@ class InputWatch:
             return f"{self._where(row)}{more}"
         health = {one.camera: one for one in self._cameras()}
         used = [name for name in section.cameras or health if name in health and name != "color"]
-        bad = [f"{self._camera(name)} {health[name].reason}" for name in used if not health[name].working]
+        bad = [f"{self._camera(name)}, {health[name].reason}" for name in used if not health[name].working]
         if not used:
             return "the configuration has no depth camera and no scan.topic"
         return "; ".join(bad) or f"images of {', '.join(self._camera(name) for name in used)} are slow"
