@@ -49,18 +49,16 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
 def compile_all(config: Config, signals: Signals) -> int:
     """Compile what a start with this configuration would compile; return how many kernels were not in the cache.
 
+    The kernels of `reactive` are compiled for every policy, so that a change of the policy needs none later.
     Opens no device and no network. Raises OnboardError for a wrong file, and as `Signals.check`.
     """
-    mounts, plant, policy = load_mounts(config.robot.mounts), load_plant(config.robot.plant), config.policy
-    before = kernel.compilations.count
-    if policy.model == REACTIVE or policy.fallback == REACTIVE:
-        config = config.model_copy(update={"policy": policy.driven_by(REACTIVE)})
-        with contextlib.closing(InferenceThread(policy_maker(config, plant))) as inference:
-            inference.begin()
-            prepare_kernels(config, build_rigs(config, mounts), signals)
-            inference.start(COMPILE_S)
-    else:
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    before, reactive = kernel.compilations.count, config.policy.driven_by(REACTIVE)
+    make = policy_maker(config.model_copy(update={"policy": reactive}), plant)
+    with contextlib.closing(InferenceThread(make)) as policy:
+        policy.begin()
         prepare_kernels(config, build_rigs(config, mounts), signals)
+        policy.start(COMPILE_S)
     return kernel.compilations.count - before
 
 

@@ -60,6 +60,7 @@ WAITS = replace(UNSTARTED, runs=False)
 """The same, and it is not READY."""
 ON_TRIAL = replace(there(OLD, NEW, current=OLD, running=NEW), left=("x",), tried=True)
 RETRIED = (CHECK, RETURN, ACCOUNT, COMPILE, TRY, SWITCH)
+SWITCHED = (CHECK, ACCOUNT, COMPILE, SWITCH)
 QUIET_NEW, QUIET_OLD = replace(WANT_NEW, start=False), replace(WANT_OLD, start=False, downgrade=True)
 
 #   name                                order      found       steps
@@ -78,10 +79,10 @@ PLANS = [
     ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, COMPILE, START)),
     ("in force, another one runs", WANT_NEW, UNSTARTED, RETRIED),
     ("in force, another one waits for its base", WANT_NEW, WAITS, RETRIED),
-    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (CHECK, ACCOUNT, COMPILE, SWITCH, START)),
+    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (*SWITCHED, START)),
     ("in force, another one runs, and shall", QUIET_NEW, UNSTARTED, ()),
-    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, (CHECK, ACCOUNT, COMPILE, SWITCH)),
-    ("the same, without starting it", QUIET_OLD, UNSTARTED, (CHECK, ACCOUNT, COMPILE, SWITCH)),
+    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, SWITCHED),
+    ("the same, without starting it", QUIET_OLD, UNSTARTED, SWITCHED),
     ("a third, and the first of them runs", WANT_NEW, UNPROVEN, (BUILD, *RETRIED, PRUNE)),
     ("in force, stopped", WANT_NEW, replace(UNSTARTED, runs=False, running=None), (CHECK, COMPILE, START)),
     ("in force, what runs is not known", WANT_NEW, replace(UNSTARTED, running=None), (CHECK, COMPILE, START)),
