@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -32,13 +33,14 @@ class Site:
             lambda: dropped,
         )
         self.bench.runtime._listeners = (*self.bench.runtime._listeners, self.watch)
+        self.ends_ns = sys.maxsize
         self._period_ns = 1e9 / lidar_hz if lidar_hz else None
         self.bench.alter = self._with_scan
 
     def _with_scan(self, inputs: Inputs) -> Inputs:
         if self._period_ns is None:
             return inputs
-        stamp_ns = int(inputs.now_ns // self._period_ns * self._period_ns)
+        stamp_ns = min(int(inputs.now_ns // self._period_ns * self._period_ns), self.ends_ns)
         return replace(inputs, scans={"laser": Scan(stamp_ns, *FREE)})
 
     def rows(self, seconds: int) -> dict[str, Diagnostic]:
@@ -71,7 +73,7 @@ def test_the_row_of_a_lidar(sections, hz, published, dropped, level, words):
 def test_a_scan_that_ended_is_old():
     site = Site(10.0, set(), {}, **LIDAR)
     site.rows(2)
-    site._period_ns = None
+    site.ends_ns = site.bench.clock.now_ns()
     row = site.rows(2)["scan"]
     assert row[1] == ERROR
     assert f"ms old, limit 400 ms: /{NOBODY}" in row[2]
