@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import compileall
 import contextlib
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.util import cache_from_source
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
@@ -62,16 +62,16 @@ def compile_all(config: Config, signals: Signals) -> int:
     return kernel.compilations.count - before
 
 
-def write_bytecode() -> int:
-    """Write the byte code of all modules that this process has imported; return for how many there was none.
+def write_bytecode(modules: Iterable[ModuleType]) -> int:
+    """Write the byte code of modules; return for how many there was none.
 
     Python does so itself, except where PYTHONDONTWRITEBYTECODE is set, as in many containers. A start without it takes
     twice as long. A folder that cannot be written is left as it is.
     """
     written = 0
-    for module in list(sys.modules.values()):
+    for module in modules:
         source = getattr(module, "__file__", None) or ""
-        if source.endswith(".py") and not Path(cache_from_source(source)).exists():
+        if source.endswith(".py") and Path(source).is_file() and not Path(cache_from_source(source)).exists():
             with contextlib.suppress(OSError):
                 written += bool(compileall.compile_file(source, quiet=2))
     return written

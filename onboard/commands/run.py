@@ -81,6 +81,6 @@ def compile_command(config: ConfigOption = None) -> None:
     loaded, began_s = load_config(config), time.monotonic()
     check_files(loaded, config)
     with Signals() as signals:
-        kernels, modules = compile_all(loaded, signals), write_bytecode()
+        kernels, modules = compile_all(loaded, signals), write_bytecode(list(sys.modules.values()))
     took = f"in {time.monotonic() - began_s:.1f} s; cache: {kernel.cache_root() or 'none, there is no home folder'}"
     sys.stdout.write(f"compiled {kernels} kernels and {modules} modules {took}\n")

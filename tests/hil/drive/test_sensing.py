@@ -103,6 +103,6 @@ def test_a_robot_with_a_lidar_alone_stops_before_a_wall(rendered):
     """Cast or rendered: the limits see the wall that no camera looks at."""
     config = LIDAR_ONLY.model_copy(update={"rates": Config().rates})
     setting = Setting(WORLD, PLANT, Body(), used_mounts(config, MOUNTS), config, Senses(localization=False))
-    outcome = drive_runtime(setting, Episode(START, (4.9, 2.0)), Puppet(FORWARD), 1, rendered=rendered, max_s=8.0)
+    outcome = drive_runtime(setting, Episode(START, (4.9, 2.0), 2.9), Puppet(FORWARD), 1, rendered=rendered, max_s=8.0)
     assert outcome.contacts == 0
     assert 2.0 < outcome.trace[-1, 1] < 5.0 - 0.25
