@@ -73,6 +73,10 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     )
 
 
+class MissingError(OnboardError):
+    """A part of the demo, or an input of its runtime, was not there in time; the message names it."""
+
+
 MISSING_S = 60.0
 """Timeout for an input of the runtime, after runtime and base have been heard."""
 START_S = 900.0
@@ -302,7 +306,7 @@ class DriveLink:
     def wait_until_received(self, dashboard: Dashboard) -> None:
         """Wait for the runtime, the base and all inputs. The base loads its map and may compile kernels first.
 
-        Raises OnboardError, with what is missing, if a process is silent for `START_S` seconds or an input for
+        Raises MissingError, with what is missing, if a process is silent for `START_S` seconds or an input for
         `MISSING_S`.
         """
         base_received = False
@@ -319,11 +323,11 @@ class DriveLink:
         self.wait_for(self._input, MISSING_S, dashboard)
 
     def wait_for(self, missing: Callable[[], str], limit_s: float, dashboard: Dashboard) -> None:
-        """Read and show messages until nothing is missing. Raises OnboardError after `limit_s` seconds."""
+        """Read and show messages until nothing is missing. Raises MissingError after `limit_s` seconds."""
         waiting = Waiting(lambda line: setattr(self.view, "waiting", line))
         while what := missing():
             if waiting.note(what) > limit_s:
-                raise OnboardError(f"not there within {limit_s:g} s: {what}")
+                raise MissingError(f"not there within {limit_s:g} s: {what}")
             self._look(dashboard, 0.0)
         self.view.waiting = ""
 

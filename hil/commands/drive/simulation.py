@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +14,7 @@ import typer
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.live.dashboard import preparing
-from hil.live.demo import DemoOptions, run_demo
+from hil.live.demo import DemoOptions, MissingError, run_demo
 from hil.live.demo_result import summary
 from hil.live.goal_tour import MOST_GOALS
 from hil.live.simulator import run_sim
@@ -31,6 +33,7 @@ from onboard.commands.cli import (
     JsonOption,
     SecondsOption,
     check_json_target,
+    error_lines,
     finite,
     write_json,
 )
@@ -174,13 +177,24 @@ def demo(
         map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels,
         full_size=full_size,
     )  # fmt: skip
-    result = run_demo(options)
+    with missing_is_exit_1():
+        result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(result))
     if not result["reached"] or result["contacts"]:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def missing_is_exit_1() -> Iterator[None]:
+    """End the command with exit code 1 if a part of the demo is missing. A wrong input is exit code 2."""
+    try:
+        yield
+    except MissingError as error:
+        sys.stderr.write(error_lines(error))
+        raise typer.Exit(1) from error
 
 
 def sensors_text(config: Config, mounts: Mounts, rendered: Mounts) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hil.commands.drive.simulation import FullSizeOption
+from hil.commands.drive.simulation import FullSizeOption, missing_is_exit_1
 from hil.live.dashboard import preparing
 from hil.live.twin.demo import TwinDemoOptions, run_twin_demo
 from hil.live.twin.demo import summary as demo_summary
@@ -161,7 +161,8 @@ def twin_demo(
     check_json_target(json_file)
     crowd = CrowdOptions(pedestrians=pedestrians)
     options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out, full_size)
-    result = run_twin_demo(robot_config(config), options)
+    with missing_is_exit_1():
+        result = run_twin_demo(robot_config(config), options)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:

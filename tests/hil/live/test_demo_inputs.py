@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 
+from hil.commands.drive.simulation import missing_is_exit_1
 from hil.live import demo
 from hil.live.dashboard import View
 from hil.live.demo import MISSING_S, START_S, DriveLink, demo_config
 from hil.live.simulator import NEEDED_HZ, slow_images
 from onboard.config.config import Config, DdsSection
 from onboard.system.waiting import Waiting
-from onboard.values.errors import OnboardError
 
 SCAN = "scan: no scan yet: /laser (sensor_msgs/msg/LaserScan): nobody publishes it"
 
@@ -51,16 +52,17 @@ WAITS = [
 @pytest.mark.parametrize(
     ("base", "runtime", "scans", "error", "seconds"), [row[1:] for row in WAITS], ids=[row[0] for row in WAITS]
 )
-def test_a_demo_waits_for_each_part_and_ends(monkeypatch, base, runtime, scans, error, seconds):
+def test_a_demo_waits_for_each_part_and_ends(monkeypatch, capsys, base, runtime, scans, error, seconds):
     link = Silence({"base": base, "runtime": runtime, "scans": scans})
     monkeypatch.setattr(demo, "Waiting", lambda say: Waiting(say, lambda: float(link.now_s)))
     if error is None:
         link.wait_until_received(None)
         assert link.view.waiting == ""
     else:
-        with pytest.raises(OnboardError, match="not there") as raised:
+        with pytest.raises(typer.Exit) as raised, missing_is_exit_1():
             link.wait_until_received(None)
-        assert error in str(raised.value)
+        assert raised.value.exit_code == 1
+        assert f"error: not there {error}" in capsys.readouterr().err
     assert link.now_s == pytest.approx(seconds, abs=2)
     said = [text for text in link.shown if text]
     assert bool(said) == (link.now_s > 12), "it says what it waits for when that takes more than ten seconds"
