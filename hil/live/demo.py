@@ -32,7 +32,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.topics import ros_topic
 from onboard.navigation.mission import drives
-from onboard.service.input_watch import NOTHING, WAITING
+from onboard.service.input_watch import WAITING, missing_in
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, wall_ns
@@ -375,7 +375,7 @@ class DriveLink:
         for message in self._diagnostics.take():
             for status in (row for row in message.sample.status if row.hardware_id == self._robot):
                 if status.name == WAITING:
-                    self._missing = "" if status.message == NOTHING else status.message
+                    self._missing = missing_in(status.message)
                 self.view.values.update({pair.key: pair.value for pair in status.values})
                 if status.name.endswith("command"):
                     self.view.reason = status.message

@@ -28,6 +28,8 @@ NS_PER_MS = 1_000_000
 WAITING = "waiting"
 """Name of the row about all inputs; its message is NOTHING or what is missing."""
 NOTHING = "for nothing"
+PREFIX = "waiting for "
+"""In front of what is missing, in the published state."""
 SCANS_IN_TIME = 2.0
 """Scans that must be received within `limits.scan_stale_ms`, so that one may be late."""
 ENOUGH = 0.9
@@ -148,7 +150,7 @@ class InputWatch:
         missing = "; ".join(self._missing())
         waited_s = self._waiting.note(missing, "inputs" if missing else "")
         level = ERROR if missing and waited_s >= FIRST_S else OK
-        self._faults = (InputFault(WAITING, f"waiting for {missing}"),) if level else ()
+        self._faults = (InputFault(WAITING, f"{PREFIX}{missing}"),) if level else ()
         return (WAITING, level, missing or NOTHING, {"waited_s": round(waited_s, 1)})
 
     def _missing(self) -> Iterator[str]:
@@ -172,6 +174,11 @@ class InputWatch:
 
     def _now_s(self) -> float:
         return 0.0 if self._record is None else self._record.inputs.now_ns / NS_PER_S
+
+
+def missing_in(message: str) -> str:
+    """Return what the message of the row WAITING names as missing, "" for nothing."""
+    return "" if message == NOTHING else message.removeprefix(PREFIX)
 
 
 def _slow(hz: float) -> str:

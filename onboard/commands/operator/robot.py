@@ -10,7 +10,7 @@ from typing import Any
 
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Reader, Wire
-from onboard.service.input_watch import NOTHING, WAITING
+from onboard.service.input_watch import WAITING, missing_in
 from onboard.values.errors import OnboardError
 
 FOUND_S = 10.0
@@ -88,7 +88,7 @@ class RunningRobot:
         rows = [row for message in self._diagnostics.take() for row in message.sample.status]
         found = [row.message for row in rows if row.hardware_id == self._robot and row.name == WAITING]
         if found:
-            self._missing = "" if found[-1] == NOTHING else found[-1]
+            self._missing = missing_in(found[-1])
         return self._missing
 
     def status(self, within_s: float = FOUND_S) -> Status:

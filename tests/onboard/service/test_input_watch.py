@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onboard.drivers.dds.topics import Topic
-from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch
+from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, missing_in
 from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import BINS, CameraHealth, Inputs, Scan
 from tests.rigs.runtime_bench import Bench
@@ -104,6 +104,8 @@ def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clea
     assert f"scan: no scan yet: /{NOBODY}" in late[2]
     (fault,) = site.watch.faults()
     assert fault.reason == f"waiting for {late[2]}"
+    assert missing_in(fault.reason) == missing_in(late[2]) == late[2]
+    assert missing_in(NOTHING) == ""
     site.bench.reports, site._period_ns = True, 1e8
     assert site.rows(1)[WAITING][1:3] == (OK, NOTHING)
     assert site.watch.faults() == ()
