@@ -139,6 +139,8 @@ $(VENV)/.runtime: pyproject.toml
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
 	@bash .ci/prepare-python $(VENV) cpu realsense serial top wrap
+	@echo "setup: compiling kernels and byte code, so that no start has to (a minute)"
+	@$(BIN)/onboard compile
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -60,6 +60,12 @@ COMMANDS = {
         LOOK,
         "doctor --config my_robot/onboard.toml",
     ),
+    "compile": Command(
+        "onboard.commands.run:compile_command",
+        "Compile kernels and byte code, so that no start of this robot has to. Opens no device and no network.",
+        LOOK,
+        "compile --config my_robot/onboard.toml",
+    ),
     "bench": Command(
         "onboard.commands.bench.command:bench",
         "Measure this machine: each figure beside its peer and its budget, and what limits it. Exit 1: over a budget.",

@@ -123,8 +123,11 @@ def guide(
             wheels = advance(wheels, message, config.odometry)
         received_ns = now_ns if (inputs.odometry and inputs.depth) or not received_ns else received_ns
         if now_ns - received_ns > SILENCE_S * NS_PER_S:
-            missing = "odometry" if not inputs.odometry else "depth images"
-            raise InputError(f"no {missing} for {SILENCE_S:g} s")
+            missing, names = "odometry", ["odom"]
+            if inputs.odometry:
+                missing, names = "depth images", [f"{name}/depth/image" for name in config.scan.cameras or ["CAMERA"]]
+            where = ", ".join(f"/{name}" for name in names)
+            raise InputError(f"no {missing} for {SILENCE_S:g} s ({where}): is its publisher or device running?")
         progress, images = followed(progress, inputs, wheels.motion)
         session.tick(inputs, wheels.motion, STOP, images)
         show(progress)

@@ -118,10 +118,10 @@ class Condition(Section):
         for name in self.cameras_gone:
             if name not in mounts.depth:
                 raise InputError(
-                    f"cameras_gone: {mounts.path} has no depth camera {name}, only {', '.join(mounts.depth)}"
+                    f"cameras_gone: {mounts.path} has no depth camera {name}, only {', '.join(mounts.depth) or 'none'}"
                 )
         left = {name: mount for name, mount in mounts.depth.items() if name not in self.cameras_gone}
-        if not left:
+        if self.cameras_gone and not left:
             raise InputError(f"cameras_gone: no depth camera is left of {', '.join(mounts.depth)}")
         return replace(mounts, depth=left) if self.cameras_gone else mounts
 

@@ -17,6 +17,7 @@ from hil.drive.sensing import (
     POLICY_TOPIC,
     STEP_NS,
     Cameras,
+    CamerasAndLidars,
     Caster,
     SensorSource,
     SimulatedInbox,
@@ -38,7 +39,7 @@ from hil.maps.materials import PLAIN
 from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, lasers_of, robot_of, zones_of
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference, Result
 from onboard.runtime import Runtime
@@ -62,13 +63,15 @@ def drive_runtime(
     """
     if not setting.limits:
         raise InputError("the whole runtime cannot leave the limits out")
-    if rendered and setting.scan == "lidar":
-        raise InputError("a lidar's scan is cast, not rendered: it takes no rendered cameras")
+    if rendered and setting.scan == "lidar" and not setting.config.scan.topic:
+        raise InputError(
+            "--scan lidar is cast, and not from this robot's configuration: leave --rendered or --scan out"
+        )
     config = setting.config if rendered else without_cameras(setting.config)
     look = PLAIN if setting.look is None else setting.look
     robot = SimulatedRobot(
         setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
-        replace(setting.senses, seed=seed), setting.crowd, look, setting.kernels,
+        replace(setting.senses, seed=seed), setting.crowd, look, setting.kernels, lasers_of(setting.config),
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))
@@ -83,9 +86,9 @@ def drive_runtime(
 
 def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> SensorSource:
     """Return the source of images and scans for the runtime."""
-    cameras = Cameras(robot, wants_color(policy))
     if rendered:
-        return cameras
+        return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy))
+    cameras = Cameras(robot, wants_color(policy))
     config = setting.config
     scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
     if config.limits_scan is not None:

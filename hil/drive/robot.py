@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,21 @@ from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.walkers import Crowd, bodies_of, walk
 from hil.sensors.camera import rays_of, render_color, render_depth
 from hil.sensors.depth_noise import DepthNoise, load_depth_noise
+from hil.sensors.image_size import resized
+from hil.sensors.lidar import lidar_rays, lidar_scan
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
-from onboard.values.errors import ConfigError
+from onboard.perception.laser_scan import Rays as LaserRays
 from onboard.values.geometry import IDENTITY
 from onboard.values.images import POLICY_HEIGHT, POLICY_WIDTH
 from onboard.values.messages import Motion, Pose, Twist
 
+Lasers = Mapping[str, npt.NDArray[np.float64] | None]
+"""Pose of each lidar in the base frame, (4, 4), by its topic; None: it is at the origin (`lasers_of`)."""
+NO_LASERS: Lasers = MappingProxyType({})
 TICK_HZ = 30
+LIDAR_EVERY = 3
+"""Ticks between two scans of a lidar (10 Hz)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,25 +128,22 @@ class SimulatedRobot:
         crowd: Crowd | None = None,
         look: Look = PLAIN,
         kernels: KernelSet | None = None,
+        lasers: Lasers = NO_LASERS,
     ) -> None:
         """Place the robot at `start`.
 
         crowd: moving characters; look: colours and light of the materials for the colour camera
         kernels: they may set the pose of the base (paper 2)
-        Raises InputError if the start is not free, ConfigError if a colour camera has another image size.
+        Colour images have the policy's size, whatever the mounts say, and the camera's view. Raises InputError if the
+        start is not free.
         """
-        for mount in mounts.color.values():
-            if (mount.width, mount.height) != (POLICY_WIDTH, POLICY_HEIGHT):
-                raise ConfigError(
-                    f"{mounts.path}: color camera {mount.name} is {mount.width}x{mount.height}, "
-                    f"the simulated one is {POLICY_WIDTH}x{POLICY_HEIGHT}"
-                )
         self._senses = senses or Senses()
         self._simulation = Simulation(world, plant, body)
         self._depth_mounts = mounts.depth
         self._depth_rays = {name: rays_of(mount) for name, mount in mounts.depth.items()}
         self._depth_noise = load_depth_noise() if self._senses.depth_noise else None
-        self._color_rays = [rays_of(mount) for mount in mounts.color.values()]
+        self._lidar_rays = {topic: lidar_rays(pose) for topic, pose in lasers.items()}
+        self._color_rays = [rays_of(resized(mount, POLICY_WIDTH, POLICY_HEIGHT)) for mount in mounts.color.values()]
         self._rng = np.random.default_rng(self._senses.seed)
         self._drift = Drift(IDENTITY)
         self._fix_due_ns = 0
@@ -210,6 +215,16 @@ class SimulatedRobot:
         """Whether the colour camera takes an image in this tick."""
         return self._ticks % self._senses.color_every == 0
 
+    @property
+    def has_depth(self) -> bool:
+        """Whether the robot has depth cameras."""
+        return bool(self._depth_rays)
+
+    @property
+    def lidar_due(self) -> bool:
+        """Whether the lidars take a scan in this tick."""
+        return bool(self._lidar_rays) and self._ticks % LIDAR_EVERY == 0
+
     def glance(self) -> Glance:
         """Return the present scene for the cameras."""
         return Glance(self.state.pose, self._bodies, self._ticks)
@@ -221,6 +236,14 @@ class SimulatedRobot:
             for name, rays in self._depth_rays.items()
         }
         return images if self._depth_noise is None else self._spoilt(images, self._depth_noise, glance.tick)
+
+    def lidars(self, glance: Glance) -> dict[str, LaserRays]:
+        """Return the lidars' scans by topic. Safe in a thread other than the thread of `step`."""
+        noise = (self._senses.seed, glance.tick) if self._senses.depth_noise else None
+        return {
+            topic: lidar_scan(self._simulation.world, rays, glance.pose, glance.bodies, noise)
+            for topic, rays in self._lidar_rays.items()
+        }
 
     def color(self, glance: Glance) -> npt.NDArray[np.uint8] | None:
         """Return the colour image, None without a colour camera. Safe in a thread other than the thread of `step`."""

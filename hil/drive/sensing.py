@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from hil.drive.robot import TICK_HZ, Glance, SimulatedRobot
+from hil.drive.robot import LIDAR_EVERY, TICK_HZ, Glance, Lasers, SimulatedRobot
 from hil.sensors.depth_noise import Ranges, noisy_scan
 from hil.sensors.direct_scan import DirectScan
-from onboard.config.config import Config
+from onboard.config.config import Config, ScanSection
+from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, ColorFrame, DepthFrame, Fix, GoalRequest, Inputs, OdometryMessage, Scan, Twist
 
@@ -44,6 +45,23 @@ class Cameras:
         return newest if image is None else replace(newest, color=ColorFrame(glance.tick, stamp_ns, image))
 
 
+class CamerasAndLidars:
+    """All cameras of the robot, rendered, and its lidars, read as the runtime reads their LaserScan."""
+
+    def __init__(self, robot: SimulatedRobot, lasers: Lasers, color: bool) -> None:
+        """lasers: pose of each topic's lidar in the base frame (`lasers_of`)."""
+        self._robot, self._lasers, self._cameras = robot, lasers, Cameras(robot, color)
+
+    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+        """Return `newest` with the due images and scans."""
+        newest = self._cameras.look(newest, glance, stamp_ns, depth_due, color_due)
+        if not self._lasers or glance.tick % LIDAR_EVERY != 0:
+            return newest
+        rays = self._robot.lidars(glance)
+        scans = {topic: scan_of_rays(rays[topic], stamp_ns, pose) for topic, pose in self._lasers.items()}
+        return replace(newest, scans=scans)
+
+
 class Caster:
     """Scans cast directly, by topic, at the rate of the depth cameras. `cameras` renders the colour image."""
 
@@ -71,6 +89,11 @@ def without_cameras(config: Config) -> Config:
     if config.limits_scan is not None:
         update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC})
     return config.model_copy(update=update)
+
+
+def seen_by_cameras(section: ScanSection) -> ScanSection:
+    """Return a table of `without_cameras` for the cast of what the cameras see."""
+    return section.model_copy(update={"topic": ""})
 
 
 # ---- Inbox of a runtime on the simulated clock, with a simulated robot in the same process

@@ -28,6 +28,7 @@ from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
 from hil.scene.walkers import Crowd, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
+from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import Plant, load_plant
@@ -122,8 +123,9 @@ class RobotFiles:
 
 
 def robot_files(config: Config) -> RobotFiles:
-    """Load the mounts and plant files of a configuration. Raises ConfigError."""
-    return RobotFiles(config, load_mounts(config.robot.mounts), load_plant(config.robot.plant))
+    """Load the mounts and plant files of a configuration; of the mounts what it uses. Raises ConfigError."""
+    mounts = used_mounts(config, load_mounts(config.robot.mounts))
+    return RobotFiles(config, mounts, load_plant(config.robot.plant))
 
 
 def check_run(run: Run, robot: RobotFiles | None = None) -> None:

@@ -31,12 +31,16 @@ def preparing(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class View:
-    """Newest known values: the published state, the reason of the command, and the values of `/diagnostics`."""
+    """Newest known values: the published state, the reason of the command, and the values of `/diagnostics`.
+
+    waiting: what the demo waits for before it drives, "" if for nothing
+    """
 
     title: str
     state: str = ""
     reason: str = ""
     elapsed_s: float = 0.0
+    waiting: str = ""
     values: dict[str, str] = field(default_factory=dict)
 
     def number(self, name: str) -> float | None:
@@ -77,11 +81,11 @@ class Dashboard:
 
     def _write(self) -> None:
         if not self._console.is_terminal:
-            state = None
+            shown = None
             while not self._over:
                 self._wait()
-                if self._shown.state != state:
-                    state = self._shown.state
+                if (self._shown.state, self._shown.waiting) != shown:
+                    shown = self._shown.state, self._shown.waiting
                     self._console.print(self._line(), highlight=False, soft_wrap=True)
             return
         with Live(console=self._console, auto_refresh=False, transient=False) as live:
@@ -98,7 +102,7 @@ class Dashboard:
         view = self._shown
         goal = view.number("goal_distance_m")
         away = "" if goal is None else f"  goal {goal:.2f} m"
-        return f"{view.elapsed_s:6.1f} s  {view.state or 'starting'}{away}  {view.reason}"
+        return f"{view.elapsed_s:6.1f} s  {view.state or 'starting'}{away}  {view.waiting or view.reason}"
 
     def _panel(self) -> Panel:
         view = self._shown
@@ -111,8 +115,10 @@ class Dashboard:
     def _rows(self) -> list[tuple[str, str]]:
         view, values = self._shown, self._shown.values
         if not view.state:
-            return [("state", f"starting ({COMPILING})")]
+            return [("state", f"starting ({COMPILING})"), ("waiting", view.waiting)]
+        waiting = [("waiting", view.waiting)] if view.waiting else []
         return [
+            *waiting,
             ("state", f"{view.state}   {view.elapsed_s:.1f} s"),
             ("goal", f"{values.get('goal_distance_m', '-')} m away"),
             ("pose", f"x {values.get('x_m', '-')}  y {values.get('y_m', '-')}  yaw {values.get('yaw_rad', '-')}"),

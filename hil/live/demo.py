@@ -30,8 +30,11 @@ from onboard.config.config import Config, load_config
 from onboard.config.pretrained import is_name
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.drivers.dds.topics import ros_topic
 from onboard.navigation.mission import drives
+from onboard.service.input_watch import WAITING, missing_in
 from onboard.system.signals import Signals
+from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import between
@@ -41,7 +44,7 @@ from onboard.values.messages import Pose
 
 
 def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -> Config:
-    """Return the given configuration, changed for a simulated robot: cameras and odometry come over DDS.
+    """Return the given configuration, changed for a simulated robot: its cameras and odometry come over DDS.
 
     model:       policy to use instead of the configured policy; None keeps the configured policy
     depth_noise: whether the simulated depth cameras add noise. Without noise an image may correctly stay unchanged, so
@@ -52,7 +55,11 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     if not is_name(policy.model):
         policy = policy.model_copy(update={"model": str(Path(policy.model).resolve())})
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
-    cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}}
+    sources = {name: "none" for name, source in given.cameras.sources.items() if source == "none"}
+    if given.cameras.source == "none":
+        sources = {name: "dds" for name, source in given.cameras.sources.items() if source != "none"}
+    source = "none" if given.cameras.source == "none" else "dds"
+    cameras: dict[str, Any] = {"source": source, "sources": sources, "recordings": {}}
     cameras |= {} if given.cameras.color == "none" else {"color": "dds"}
     cameras |= {} if depth_noise else {"unchanged_m": 0.0}
     return given.model_copy(
@@ -66,6 +73,12 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     )
 
 
+class MissingError(OnboardError):
+    """A part of the demo, or an input of its runtime, was not there in time; the message names it."""
+
+
+MISSING_S = 60.0
+"""Timeout for an input of the runtime, after runtime and base have been heard."""
 START_S = 900.0
 """Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for some minutes."""
 LOCALIZE_S = 4.0
@@ -96,6 +109,7 @@ class DemoOptions:
     config:  None is the default robot
     kernels: file of kernels that set the pose of the base; None for the plain simulator
     view:    where to show the drive in 3-D; "" does not
+    full_size: render every pixel of large images (`hil/sensors/image_size.py`)
     """
 
     map_name: str = "lgrc1"
@@ -111,6 +125,7 @@ class DemoOptions:
     goals: int = 1
     view: Literal["", "window", "browser"] = ""
     kernels: Path | None = None
+    full_size: bool = False
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -135,8 +150,8 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter, signals:
         requested_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
         space = free_space(scenario.world, body)
         episodes = tour(space, scenario.episode, options.goals, options.seed)
-    files = Files(options.out.resolve(), scenario.label, base, ("sim", "run"))
-    sys.stderr.write(in_effect_text(base))
+    files = Files(options.out.resolve(), scenario.label, base, ("sim", "run"), options.full_size)
+    sys.stderr.write(f"{in_effect_text(base)}{files.sizes}")
     signals.check()
     with (
         contextlib.closing(Wire(base.dds)) as wire,
@@ -171,6 +186,7 @@ def _processes(
 ) -> Iterator[list[Child]]:
     """Start the simulated robot and the runtime. End the runtime first, so that the base receives its stop command."""
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
+    sim += ["--full-size"] if options.full_size else []
     sim += ["--drift", str(options.drift), "--json", str(files.result("sim"))]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
@@ -261,6 +277,7 @@ class DriveLink:
         self._transforms, self._map_frame = wire.reader("tf"), config.dds.map_frame
         self._goal = wire.writer("goal_pose")
         self._localized = False
+        self._section, self._missing = wire.section, ""
         self._scan: list[tuple[int, Any]] = []
         self._fresh_scans = 0
 
@@ -287,20 +304,38 @@ class DriveLink:
         return self._localized
 
     def wait_until_received(self, dashboard: Dashboard) -> None:
-        """Wait for the runtime, the base and its images. The base loads its map and may compile kernels first.
+        """Wait for the runtime, the base and all inputs. The base loads its map and may compile kernels first.
 
-        Raises OnboardError after `START_S` seconds.
+        Raises MissingError, with what is missing, if a process is silent for `START_S` seconds or an input for
+        `MISSING_S`.
         """
         base_received = False
 
-        def all_received() -> bool:
+        def process() -> str:
             nonlocal base_received
             base_received = base_received or bool(self._odometry.take())
-            return base_received and "x_m" in self.view.values and self._fresh_scans >= FRESH_SCANS
+            if base_received and "x_m" in self.view.values:
+                return ""
+            what = "/diagnostics of the runtime" if base_received else f"{ros_topic(self._section, 'odom')} of the base"
+            return f"{what}: its process starts, and compiles the first time"
 
-        if not self.look_until(all_received, START_S, dashboard):
-            late = "images" if self.view.values else "runtime"
-            raise OnboardError(f"the {late if base_received else 'base'} was not heard within {START_S:g} s")
+        self.wait_for(process, START_S, dashboard)
+        self.wait_for(self._input, MISSING_S, dashboard)
+
+    def wait_for(self, missing: Callable[[], str], limit_s: float, dashboard: Dashboard) -> None:
+        """Read and show messages until nothing is missing. Raises MissingError after `limit_s` seconds."""
+        waiting = Waiting(lambda line: setattr(self.view, "waiting", line))
+        while what := missing():
+            if waiting.note(what) > limit_s:
+                raise MissingError(f"not there within {limit_s:g} s: {what}")
+            self._look(dashboard, 0.0)
+        self.view.waiting = ""
+
+    def _input(self) -> str:
+        """Return the input of which the runtime has too little, in its own words; "" while scans flow."""
+        if self._fresh_scans >= FRESH_SCANS:
+            return ""
+        return self._missing or f"{ros_topic(self._section, 'scan')} of the runtime, newer than 0.5 s"
 
     def look_until(
         self, ready: Callable[[], bool], limit_s: float, dashboard: Dashboard, elapsed_s: float = 0.0
@@ -339,6 +374,8 @@ class DriveLink:
         self.view.state = states[-1] if states else self.view.state
         for message in self._diagnostics.take():
             for status in (row for row in message.sample.status if row.hardware_id == self._robot):
+                if status.name == WAITING:
+                    self._missing = missing_in(status.message)
                 self.view.values.update({pair.key: pair.value for pair in status.values})
                 if status.name.endswith("command"):
                     self.view.reason = status.message

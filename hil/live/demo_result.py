@@ -15,7 +15,11 @@ from hil.live.child_process import END_S
 from hil.live.goal_tour import Leg, judged, row_at
 from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path
+from hil.sensors.image_size import mounts_text, reduced, sizes_text
+from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.config.toml_file import read_toml
 from onboard.config.toml_text import as_toml
 from onboard.navigation.mission import drives
 from onboard.values.clock import NS_PER_S
@@ -27,9 +31,14 @@ HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 def write_config(file: Path, config: Config) -> None:
     """Write a demo's configuration into its folder, which may be new. Raises OnboardError."""
+    write_text(file, as_toml(config, HEAD))
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file into a folder, which may be new. Raises OnboardError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(as_toml(config, HEAD), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{file.parent}: cannot be written: {error.strerror}") from error
 
@@ -38,15 +47,36 @@ class Files:
     """Paths of the files of a demo run: configuration, picture, log and result of each process.
 
     The constructor writes the configuration and deletes the old picture and old results. Raises OnboardError.
+
+    sizes: line for the operator about images of another size than the robot's; "" without any
     """
 
-    def __init__(self, folder: Path, label: str, config: Config, processes: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, label: str, config: Config, processes: Sequence[str], full_size: bool = False
+    ) -> None:
+        """full_size: keep the robot's mounts; otherwise large images get a mounts file with smaller ones."""
         self._stem = str(folder / label)
         self.config = Path(f"{self._stem}.toml")
         self.picture = Path(f"{self._stem}.png")
+        self.sizes = ""
+        if not full_size:
+            config = self._with_small_images(config)
         write_config(self.config, config)
         for old in (self.picture, *map(self.result, processes)):
             old.unlink(missing_ok=True)
+
+    def _with_small_images(self, config: Config) -> Config:
+        """Return the configuration with mounts of smaller images, if they are large. The mounts file says so."""
+        given = load_mounts(config.robot.mounts)
+        used = used_mounts(config, given)
+        small = reduced(used)
+        if small is used:
+            return config
+        file, text = Path(f"{self._stem}.mounts.toml"), sizes_text(given, small)
+        self.sizes = f"images   rendered smaller, with the same view: {text}; --full-size renders every pixel\n"
+        head = f"# {config.robot.mounts} with smaller simulated images of the same view: {text}\n"
+        write_text(file, mounts_text(read_toml(config.robot.mounts), small, head))
+        return config.model_copy(update={"robot": config.robot.model_copy(update={"mounts": file})})
 
     def log(self, process: str) -> Path:
         """Return the path of the log file of a process."""

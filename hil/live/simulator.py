@@ -10,20 +10,27 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from hil.drive.robot import TICK_HZ, Glance, Sensed, SimulatedRobot
+from hil.drive.robot import NO_LASERS, TICK_HZ, Glance, Lasers, Sensed, SimulatedRobot
 from hil.physics.odometry_noise import FIX_SD
+from hil.sensors.image_size import enlarged
 from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
-from onboard.drivers.dds.ros_convert import optical_frame, ros_fix, ros_image, ros_odometry, twist_from_ros
+from onboard.drivers.dds.ros_convert import optical_frame, ros_fix, ros_image, ros_odometry, ros_rays, twist_from_ros
 from onboard.drivers.dds.ros_types import Bool
-from onboard.drivers.dds.topics import ros_topic
+from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
 from onboard.system.signals import Signals
+from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError
 from onboard.values.messages import STOP
 
+LASER_FRAME = "laser"
+LOOK_TICKS = 60
+"""Period of looks at what is missing [ticks]."""
+NEEDED_HZ = 5.0
+"""Two images within the default `limits.scan_stale_ms`."""
 NOTICE_TICKS = 15
 """Period of `/obstacle` [ticks], for readers that join late. A change is published at once."""
 
@@ -37,9 +44,11 @@ class Link:
         mounts: Mounts,
         stops_on_liveliness_lost: bool = False,
         unplugged: Mapping[str, float] = MappingProxyType({}),
+        lasers: Lasers = NO_LASERS,
     ) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
+        mounts: the cameras and the sizes of their images on the wire; the robot may render smaller ones
         stops_on_liveliness_lost: stop as soon as DDS reports that no writer of commands is alive. Otherwise only the
                                   command timeout of the plant stops the robot; docs/base.md requires that timeout
         unplugged: camera -> simulated time from which it sends nothing [s]
@@ -52,12 +61,17 @@ class Link:
         self._fixes = wire.writer("amcl_pose")
         self._obstacle = wire.writer("obstacle")
         self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
+        self._mounts = mounts.depth
         self._color = wire.writer("color/image") if mounts.color else None
+        frames = {topic: LASER_FRAME if pose is not None else wire.section.base_frame for topic, pose in lasers.items()}
+        self._scans = {topic: (wire.writer(scan_source(topic)), frame) for topic, frame in frames.items()}
+        self.commands = 0
         self._published_contact: bool | None = None
 
     def hear(self, robot: SimulatedRobot) -> None:
         """Give the newest command to the robot. Give a stop if no writer is alive and `stops_on_liveliness_lost`."""
         commands = self._commands.take()
+        self.commands += len(commands)
         if commands:
             newest = commands[-1].sample
             robot.command(twist_from_ros(newest.twist if self._section.stamped_cmd_vel else newest))
@@ -75,12 +89,28 @@ class Link:
             self._published_contact = sensed.touching
             self._obstacle.write(Bool(sensed.touching))
 
+    def missing(self) -> str:
+        """Return whose commands are missing, "" once one was received."""
+        if self.commands:
+            return ""
+        where = f"{ros_topic(self._section, 'cmd_vel')} ({type_of(self._section, 'cmd_vel')})"
+        heard = "is announced, and none is received" if self._commands.writers() else "is published by nobody"
+        return f"{where} {heard}: `onboard run` with this configuration, domain and interface drives the robot"
+
+    def scan(self, robot: SimulatedRobot) -> None:
+        """Publish the lidars' scans."""
+        stamp_ns = wall_ns()
+        for topic, rays in robot.lidars(robot.glance()).items():
+            writer, frame = self._scans[topic]
+            writer.write(ros_rays(stamp_ns, frame, rays))
+
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
         """Render and publish the images of the cameras. depth, color: which images are due."""
         stamp_ns = wall_ns()
         if depth:
             for name, image in robot.depth(glance).items():
                 if self._plugged_in(name, glance):
+                    image = enlarged(image, self._mounts[name])
                     self._depth[name].write(
                         ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
                     )
@@ -102,6 +132,7 @@ class RenderThread:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="render")
         self._busy: Future[None] | None = None
         self._depth_due = self._color_due = False
+        self.depth_images = 0
 
     def look(self) -> None:
         """Start to render the due images if the previous images are finished. Raises their error if they failed."""
@@ -111,6 +142,7 @@ class RenderThread:
             return
         if self._busy is not None:
             self._busy.result()
+        self.depth_images += self._depth_due
         due = self._depth_due, self._color_due
         self._busy = self._thread.submit(self._link.show, self._robot, self._robot.glance(), *due)
         self._depth_due = self._color_due = False
@@ -136,8 +168,14 @@ class Life:
         self.over = True
 
 
-async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float | None) -> None:
-    """Simulate at 30 Hz until `life` is over, or for `seconds`. Missed ticks are simulated at once, without images."""
+async def simulate(
+    robot: SimulatedRobot, link: Link, life: Life, seconds: float | None, say: Callable[[str], object] = lambda _: None
+) -> None:
+    """Simulate at 30 Hz until `life` is over, or for `seconds`. Missed ticks are simulated at once, without images.
+
+    say: is told what the simulation waits for, and that it renders too slowly
+    """
+    waiting, slow, images = Waiting(say), Waiting(say), 0
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, life.stop)
     with contextlib.closing(RenderThread(robot, link)) as rendering, contextlib.closing(MonotonicClock()) as clock:
@@ -148,8 +186,24 @@ async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float
             for _ in range(slot.missed):
                 robot.step(images=False)
             rendering.look()
+            if robot.lidar_due:
+                link.scan(robot)
             link.publish(robot.step(images=False), slot.number)
             life.lived_ns = slot.start_ns
+            if slot.number % LOOK_TICKS == 0 and slot.number:
+                waiting.note(link.missing())
+                hz, images = (rendering.depth_images - images) * TICK_HZ / LOOK_TICKS, rendering.depth_images
+                slow.note(slow_images(hz, robot), "images")
+
+
+def slow_images(hz: float, robot: SimulatedRobot) -> str:
+    """Return that depth images are too slow for the limits, "" if they are not."""
+    if not robot.has_depth or hz >= NEEDED_HZ:
+        return ""
+    return (
+        f"{hz:.1f} depth images a second of each camera, {NEEDED_HZ:g} needed: the machine is busy, or renders too "
+        "many pixels (--full-size)"
+    )
 
 
 def run_sim(
@@ -160,10 +214,13 @@ def run_sim(
     ready: Callable[[int], None],
     stops_on_liveliness_lost: bool = False,
     unplugged: Mapping[str, float] = MappingProxyType({}),
+    lasers: Lasers = NO_LASERS,
+    say: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
-    ready: called with the domain when the link is open; stops_on_liveliness_lost, unplugged: as for `Link`
+    ready: called with the domain when the link is open; say: as for `simulate`
+    stops_on_liveliness_lost, unplugged, lasers: as for `Link`
     Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
@@ -172,10 +229,11 @@ def run_sim(
             raise DriverError(
                 f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
             )
-        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged)
+        robot.depth(robot.glance())  # compiles, before odometry is published
+        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers)
         signals.stop_with(life.stop)
         ready(wire.domain)
-        asyncio.run(simulate(robot, link, life, seconds))
+        asyncio.run(simulate(robot, link, life, seconds, say))
     return truth(robot, life)
 
 

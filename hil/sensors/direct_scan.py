@@ -124,8 +124,11 @@ class DirectScan:
 
 
 def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKind) -> DirectScan:
-    """Return the direct scan of a configuration: "fused" in the cameras' view, "lidar" in one plane."""
-    if kind == "lidar":
+    """Return the direct scan of a configuration: "fused" in the cameras' view, "lidar" in one plane.
+
+    A table with a topic of ready-made scans is a lidar's.
+    """
+    if kind == "lidar" or section.topic:
         band, seen = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M), np.ones(BINS, np.bool_)
     else:
         band, seen = (section.z_min_m, section.z_max_m), looked_at(mounts, section)
@@ -135,4 +138,5 @@ def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKi
 def looked_at(mounts: Mounts, section: ScanSection) -> npt.NDArray[np.bool_]:
     """Return (180,) bool: bins in the view of at least one camera, by the rule of `scan_fusion`."""
     names = section.cameras or list(mounts.depth)
-    return np.asarray(np.logical_or.reduce([scan_fusion.looked_at(mounts.depth[name], section) for name in names]))
+    views = [scan_fusion.looked_at(mounts.depth[name], section) for name in names]
+    return np.asarray(np.logical_or.reduce(views)) if views else np.zeros(BINS, np.bool_)

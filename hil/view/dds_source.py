@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.participant import Reader, Wire
 from onboard.drivers.dds.topics import Quality, Topic, ros_topic, topic
+from onboard.system.waiting import Waiting
 from onboard.values.clock import wall_ns
 
 PLAIN = (
@@ -65,6 +67,8 @@ class DdsSource:
         self._readers: dict[str, Reader] = {name: wire.reader(row) for name, row in topics.items()}
         self._images = [name for name, row in topics.items() if row.quality == IMAGES]
         self._images_due_s = 0.0
+        where = f"domain {wire.domain}, interface {wire.section.interface}"
+        self.missing = f"no topic of the robot is heard ({where}): is `onboard run` running?"
 
     def wait(self) -> None:
         """Wait until there may be new messages."""
@@ -85,11 +89,14 @@ class DdsSource:
 def listen(
     source: DdsSource, queue: ScreenQueue, over: threading.Event, seconds: float | None, watched: Callable[[], bool]
 ) -> None:
-    """Forward messages until `over` is set, `seconds` have passed, or `watched` is False."""
+    """Forward messages until `over` is set, `seconds` have passed, or `watched` is False. It says what is missing."""
+    waiting, heard = Waiting(lambda line: sys.stderr.write(f"{line}\n")), False
     deadline_s = None if seconds is None else time.monotonic() + seconds
     while not over.is_set() and watched():
         source.wait()
         for message in source.take():
             queue.put(message)
+            heard = True
+        waiting.note("" if heard else source.missing)
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return

@@ -16,7 +16,7 @@ import structlog
 
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
-from onboard.assembly.kernels import prepare_kernels
+from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import (
     build_rigs,
@@ -26,6 +26,7 @@ from onboard.assembly.robot import (
     robot_of,
     scan_topics,
     session_of,
+    used_mounts,
     zones_of,
 )
 from onboard.config.config import CamerasSection, Config, RatesSection
@@ -55,6 +56,7 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
+from onboard.service.input_watch import InputWatch
 from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
@@ -71,8 +73,6 @@ log = structlog.get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
-POLICY_START_S = 600.0
-"""Timeout for the start of the policy. On a slow and busy machine the first compilation of `reactive` takes minutes."""
 
 
 def check_files(config: Config, file: Path | None = None) -> None:
@@ -174,10 +174,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         for name, text in in_effect(config).items():
             log.info("in_effect", **{name: text})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
-        log.info("preparing", policy=config.policy.name, note="the first time on a machine, kernels are compiled")
+        log.info("preparing", policy=config.policy.name)
         inference.begin()
         prepare_kernels(config, rigs, signals)
-        policy = inference.start(POLICY_START_S)
+        policy = inference.start(COMPILE_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
@@ -195,15 +195,15 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
-        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
+        outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
+        published = lambda row: wire.foreign_writer(row, 0.0)  # noqa: E731
+        inputs = InputWatch(config, inbox.cameras, published, dds_inputs.dropped, dds_inputs.blind)
         stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
-        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults])]
-        others = [guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
-        if scan_topics(config):
-            others.append(dds_inputs.blind)
+        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults]), inputs.faults]
+        others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
@@ -211,7 +211,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, stamps, publisher, line, monitor, service)
+        listeners = (*used, stamps, inputs, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()

@@ -9,9 +9,9 @@ import numpy as np
 
 from onboard.assembly.policies import REACTIVE
 from onboard.assembly.robot import build_rigs
-from onboard.config.config import Config
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.topics import domain_id, ros_topic
+from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
 from onboard.perception import collision
 from onboard.perception.scan_fusion import Rig
 from onboard.safety.looking import turn_to_see
@@ -100,10 +100,19 @@ def _cameras(config: Config) -> str:
     section = config.cameras
     more = f"; colour over {section.color}" if section.color != "none" else ""
     more += "; scans correct the wheels" if config.odometry.scan_matching else ""
-    if config.scan.topic:
-        return f"ready-made scan on {config.scan.topic}{more}"
-    names = config.scan.cameras or list(load_mounts(config.robot.mounts).depth)
-    return ", ".join(f"{name} ({section.source_of(name)})" for name in names) + more
+    own = config.limits_scan
+    limits = "" if own is None else f"; for the limits {_sources(config, own)}"
+    return f"{_sources(config, config.scan)}{limits}{more}"
+
+
+def _sources(config: Config, section: ScanSection) -> str:
+    """Return the sources of a scan: the lidar with its pose, or the cameras."""
+    if section.topic:
+        pose = section.laser or config.scan.laser
+        where = "in the base frame" if pose is None else f"at x {pose[0]:g} m, y {pose[1]:g} m, yaw {pose[2]:g} deg"
+        return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}"
+    names = section.cameras or list(load_mounts(config.robot.mounts).depth)
+    return ", ".join(f"{name} ({config.cameras.source_of(name)})" for name in names)
 
 
 def _wire(config: Config) -> str:

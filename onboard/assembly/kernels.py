@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib.util import cache_from_source
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
+from onboard.assembly.policies import REACTIVE, policy_maker
+from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
 from onboard.perception import free_ground, scan_fusion, scan_matching
 from onboard.perception.scan_fusion import Rig
+from onboard.policy.inference import InferenceThread
 from onboard.system.signals import Signals
+from onboard.values import kernel
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import DepthFrame
 
+COMPILE_S = 600.0
+"""Timeout for the policy's kernels. On a slow and busy machine they take minutes."""
 POLL_S = 0.1
 """Longest time until a signal ends the wait for the compiler."""
 
@@ -32,6 +44,37 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
     for step in steps:
         with _between_passes(signals), _compiler(signals):
             step()
+
+
+def compile_all(config: Config, signals: Signals) -> int:
+    """Compile what a start with this configuration would compile; return how many kernels were not in the cache.
+
+    The kernels of `reactive` are compiled for every policy, so that a change of the policy needs none later.
+    Opens no device and no network. Raises OnboardError for a wrong file, and as `Signals.check`.
+    """
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    before, reactive = kernel.compilations.count, config.policy.driven_by(REACTIVE)
+    make = policy_maker(config.model_copy(update={"policy": reactive}), plant)
+    with contextlib.closing(InferenceThread(make)) as policy:
+        policy.begin()
+        prepare_kernels(config, build_rigs(config, mounts), signals)
+        policy.start(COMPILE_S)
+    return kernel.compilations.count - before
+
+
+def write_bytecode(modules: Iterable[ModuleType]) -> int:
+    """Write the byte code of modules; return for how many there was none.
+
+    Python does so itself, except where PYTHONDONTWRITEBYTECODE is set, as in many containers. A start without it takes
+    twice as long. A folder that cannot be written is left as it is.
+    """
+    written = 0
+    for module in modules:
+        source = getattr(module, "__file__", None) or ""
+        if source.endswith(".py") and Path(source).is_file() and not Path(cache_from_source(source)).exists():
+            with contextlib.suppress(OSError):
+                written += bool(compileall.compile_file(source, quiet=2))
+    return written
 
 
 def warm_kernels(rig: Rig) -> None:

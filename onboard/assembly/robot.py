@@ -42,6 +42,12 @@ def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
 
 
+def used_mounts(config: Config, mounts: Mounts) -> Mounts:
+    """Return the cameras that the robot has by its configuration: without those whose source is none."""
+    depth = {name: mount for name, mount in mounts.depth.items() if config.cameras.source_of(name) != "none"}
+    return replace(mounts, depth=depth, color={} if config.cameras.color == "none" else mounts.color)
+
+
 def scan_topics(config: Config) -> dict[str, str]:
     """Return the topics of ready-made scans, by their table in the configuration."""
     tables = {"scan": config.scan, "limits_scan": config.limits_scan}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import logging
 import math
 import os
 import re
@@ -21,6 +22,7 @@ from onboard import __version__
 from onboard.values.errors import OnboardError
 
 EXIT_BAD_INPUT = 2
+LOG_JSON = "--log-json"
 STANDARD_OUTPUT = "-"
 DRIVE, LOOK, JUDGE, DEVELOP = "Drive", "Look", "Judge", "Develop"
 """Headings in the list of commands."""
@@ -145,11 +147,20 @@ def version_line() -> str:
 
 def run_app(commands: typer.Typer) -> None:
     """Run a typer application; an OnboardError becomes a line for each mistake and exit code 2."""
+    if LOG_JSON not in sys.argv:
+        _show_compilation()
     try:
         commands()
     except OnboardError as error:
         sys.stderr.write(error_lines(error))
         sys.exit(EXIT_BAD_INPUT)
+
+
+def _show_compilation() -> None:
+    """Let `onboard/values/kernel.py` tell on standard error that it compiles, which the first use of a version does."""
+    told = logging.getLogger("onboard.kernel")
+    told.addHandler(logging.StreamHandler())
+    told.setLevel(logging.INFO)
 
 
 def completion_variable(program: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from onboard.assembly.robot import build_rigs
+from onboard.assembly.robot import build_rigs, lasers_of, used_mounts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, write_json, write_text
 from onboard.commands.mounts_plot import draw_mounts
 from onboard.config.config import load_config
@@ -70,7 +70,8 @@ def plot_views(config: Path | None, plot: Path) -> None:
         raise InputError(f"{plot}: the picture is a PNG; its name ends in .png")
     loaded = load_config(config)
     mounts = load_mounts(loaded.robot.mounts)
-    image = draw_mounts(mounts, build_rigs(loaded, mounts)[0], loaded.robot.footprint)
+    rig, lidars = build_rigs(loaded, mounts)[0], lasers_of(loaded)
+    image = draw_mounts(used_mounts(loaded, mounts), rig, loaded.robot.footprint, lidars)
     try:
         image.save(plot, "PNG")
     except OSError as error:

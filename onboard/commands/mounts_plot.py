@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ SIDE_PX, LINE_PX, FONT_PX, PAD_PX = 700, 2, 15, 30
 SHOWN_M = 3.0
 """Distance that is shown to each side of the base's origin."""
 TALL_M = 2.0
+LIDAR_LINE_M = 0.4
 """Height that is shown."""
 BLIND, BAND, GRID, INK, ROBOT = "#d5d9de", "#d8ecdf", "#c3ccd5", "#1f2933", "#1f4e79"
 COLORS = ("#c8321f", "#1f6fc8", "#2f8f3f", "#b07a10", "#7a3fb0", "#108a8a")
@@ -27,16 +29,21 @@ GRID_STEPS = 41
 """Rays along each side of an image for the nearest visible floor."""
 
 
-def draw_mounts(mounts: Mounts, rig: Rig, footprint: Footprint) -> Image.Image:
-    """Return the picture. rig: the cameras of the policy's scan."""
+def draw_mounts(
+    mounts: Mounts, rig: Rig, footprint: Footprint, lidars: Mapping[str, Points | None] | None = None
+) -> Image.Image:
+    """Return the picture. rig: the cameras of the policy's scan; lidars: pose (4, 4) of each topic's lidar."""
+    lidars = lidars or {}
     tall_px = round(SIDE_PX * TALL_M / (2 * SHOWN_M))
-    rows = PAD_PX + 22 * (len(mounts.depth) + 3)
+    rows = PAD_PX + 22 * (len(mounts.depth) + len(lidars) + 3)
     image = Image.new("RGB", (SIDE_PX * SMOOTH, (SIDE_PX + PAD_PX + tall_px + rows) * SMOOTH), "white")
     draw = ImageDraw.Draw(image)
     _draw_top(draw, mounts, rig, footprint)
+    for number, pose in enumerate(lidars.values(), len(mounts.depth)):
+        _draw_lidar(draw, np.eye(4) if pose is None else pose, COLORS[number % len(COLORS)])
     base_px = SIDE_PX + PAD_PX + tall_px
     _draw_side(draw, mounts, rig, footprint, base_px)
-    for row, (text, color) in enumerate(_legend(mounts, rig)):
+    for row, (text, color) in enumerate(_legend(mounts, rig, lidars)):
         font = ImageFont.load_default(FONT_PX * SMOOTH)
         draw.text((16 * SMOOTH, (base_px + PAD_PX // 2 + 22 * row) * SMOOTH), text, color, font)
     return image.resize((image.width // SMOOTH, image.height // SMOOTH), Image.Resampling.LANCZOS)
@@ -76,9 +83,19 @@ def _edges(mount: Mount) -> tuple[Points, Points, float]:
     return rays[[np.argmax(off), np.argmin(off)]], rays[straight], azimuth
 
 
-def _legend(mounts: Mounts, rig: Rig) -> list[tuple[str, str]]:
+def _draw_lidar(draw: ImageDraw.ImageDraw, pose: Points, color: str) -> None:
+    """Draw a lidar from above: a disc, and a line ahead of it."""
+    scale = SIDE_PX * SMOOTH / (2 * SHOWN_M)
+    x, y, size = (SHOWN_M - float(pose[1, 3])) * scale, (SHOWN_M - float(pose[0, 3])) * scale, 5 * SMOOTH
+    ahead = x - float(pose[1, 0]) * LIDAR_LINE_M * scale, y - float(pose[0, 0]) * LIDAR_LINE_M * scale
+    draw.ellipse([x - size, y - size, x + size, y + size], fill=color)
+    draw.line([(x, y), ahead], color, LINE_PX * SMOOTH)
+
+
+def _legend(mounts: Mounts, rig: Rig, lidars: Mapping[str, Points | None]) -> list[tuple[str, str]]:
     section = rig.section
-    sectors = ", ".join(f"{low:.0f} to {high:.0f}" for low, high in blind_sectors_deg(rig.looks)) or "none"
+    sectors = "what the lidar does not see" if section.topic else ""
+    sectors = sectors or ", ".join(f"{low:.0f} to {high:.0f}" for low, high in blind_sectors_deg(rig.looks)) or "none"
     rows = [
         (f"blind (grey) [deg, left positive]: {sectors}", INK),
         (f"height band of the scan (green): {section.z_min_m:g} to {section.z_max_m:g} m; grid 0.5 m", INK),
@@ -88,6 +105,10 @@ def _legend(mounts: Mounts, rig: Rig) -> list[tuple[str, str]]:
         floor_m = nearest_floor_m(mount)
         floor = f"floor seen from {floor_m:.2f} m" if math.isfinite(floor_m) else "sees no floor"
         rows.append((f"{mount.name}: {floor} of the base's origin", COLORS[number % len(COLORS)]))
+    for number, (name, pose) in enumerate(lidars.items(), len(mounts.depth)):
+        x, y = (0.0, 0.0) if pose is None else (float(pose[0, 3]), float(pose[1, 3]))
+        text = f"lidar on {name} at x {x:.2f} m, y {y:.2f} m; its messages state its field of view"
+        rows.append((text, COLORS[number % len(COLORS)]))
     return rows
 
 
@@ -98,7 +119,7 @@ def _draw_top(draw: ImageDraw.ImageDraw, mounts: Mounts, rig: Rig, footprint: Fo
     def px(x: float, y: float) -> tuple[float, float]:
         return (SHOWN_M - y) * scale, (SHOWN_M - x) * scale
 
-    for low, high in blind_sectors_deg(rig.looks):
+    for low, high in [] if rig.section.topic else blind_sectors_deg(rig.looks):
         angles = np.radians(np.linspace(low, high, 24))
         draw.polygon([px(0, 0), *(px(SHOWN_M * math.cos(a), SHOWN_M * math.sin(a)) for a in angles)], fill=BLIND)
     for line in np.arange(-SHOWN_M, SHOWN_M + 0.01, 0.5):

@@ -1,8 +1,9 @@
-"""`onboard run` drives the robot; `onboard check-config` checks what it would drive with."""
+"""`onboard run` drives the robot; `check-config` checks what it would drive with; `compile` compiles beforehand."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,15 @@ import typer
 
 from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.assembly.in_effect import in_effect_text
+from onboard.assembly.kernels import compile_all, write_bytecode
 from onboard.assembly.policies import check_model
+from onboard.assembly.robot import used_mounts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
 from onboard.system.log import configure
+from onboard.system.signals import Signals
+from onboard.values import kernel
 from onboard.values.errors import InputError
 
 
@@ -61,9 +66,21 @@ def check_config(
     loaded = load_config(config)
     check_files(loaded, config)
     check_model(loaded)
-    sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
+    sys.stderr.writelines(
+        f"warning: {line}\n" for line in unusual_views(used_mounts(loaded, load_mounts(loaded.robot.mounts)))
+    )
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
     (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(in_effect_text(loaded))
     if target is not None:
         write_json(target, effective(loaded))
+
+
+def compile_command(config: ConfigOption = None) -> None:
+    """Compile kernels and byte code, so that no start of this robot has to. Opens no device and no network."""
+    loaded, began_s = load_config(config), time.monotonic()
+    check_files(loaded, config)
+    with Signals() as signals:
+        kernels, modules = compile_all(loaded, signals), write_bytecode(list(sys.modules.values()))
+    took = f"in {time.monotonic() - began_s:.1f} s; cache: {kernel.cache_root() or 'none, there is no home folder'}"
+    sys.stdout.write(f"compiled {kernels} kernels and {modules} modules {took}\n")

@@ -11,19 +11,43 @@ digest of its signature, so there is no index and no file changes its meaning.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import logging
 import os
 import pickle
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar, overload
-
-import numba
-import numba.core.caching
-import numba.core.config
+from typing import Any, TypeVar, cast, overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+BLAS = "scipy.linalg.cython_blas"
+
+
+def _import_numba() -> Any:
+    """Import numba without scipy, which takes a tenth of a start. A kernel with a product of matrices imports it."""
+    modules = cast(dict[str, Any], sys.modules)
+    hidden = BLAS not in modules and "numba" not in modules
+    if hidden:
+        modules[BLAS] = None
+    try:
+        loaded = importlib.import_module("numba")
+    finally:
+        if hidden:
+            del modules[BLAS]
+    if hidden:
+        cast(Any, importlib.import_module("numba.np.arraymath"))._HAVE_BLAS = find_spec("scipy") is not None
+    return loaded
+
+
+numba = _import_numba()
+from numba.core import caching, event  # noqa: E402 - after the import without scipy
+
+log = logging.getLogger("onboard.kernel")
+"""Tells of a compilation; the commands show it (`onboard/commands/cli.py`)."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("onboard", "hil", "engines", "calib")
 MARK = b"onboard.values.kernel import"
@@ -62,7 +86,7 @@ def sources_digest(root: Path = ROOT) -> str:
     return digest.hexdigest()
 
 
-class SignatureFiles(numba.core.caching.IndexDataCacheFile):
+class SignatureFiles(caching.IndexDataCacheFile):
     """The cached code of one kernel: a file for each signature, replaced as a whole, and no index."""
 
     def save(self, key: Any, data: Any) -> None:
@@ -98,13 +122,35 @@ def _open_cache(root: Path | None) -> bool:
     except OSError:
         return False
     settings: Any = numba.core.config
-    caching: Any = numba.core.caching
     settings.CACHE_DIR = str(folder)
-    caching.IndexDataCacheFile = SignatureFiles
+    cast(Any, caching).IndexDataCacheFile = SignatureFiles
     return os.access(folder, os.W_OK)
 
 
 _CACHED = _open_cache(cache_root())
+
+
+class Compilations(event.Listener):
+    """Counts the kernels that were compiled in this process, not loaded from the cache, and tells of the first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_start(self, _: event.Event) -> None:
+        """Count a compilation."""
+        if not self.count:
+            log.info(
+                "kernels are compiled: the first use of this version on this machine takes a minute or two longer; "
+                "`onboard compile` does it beforehand"
+            )
+        self.count += 1
+
+    def on_end(self, _: event.Event) -> None:
+        """Do nothing: a compilation is counted at its start."""
+
+
+compilations = Compilations()
+cast(Any, event).register("numba:compile", compilations)
 
 
 @overload

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ import typer
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.live.dashboard import preparing
-from hil.live.demo import DemoOptions, run_demo
+from hil.live.demo import DemoOptions, MissingError, run_demo
 from hil.live.demo_result import summary
 from hil.live.goal_tour import MOST_GOALS
 from hil.live.simulator import run_sim
@@ -23,21 +24,24 @@ from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, requested_crowd
+from hil.sensors.image_size import reduced, sizes_text
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
+from onboard.assembly.robot import lasers_of, used_mounts
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
     JsonOption,
     SecondsOption,
     check_json_target,
+    error_lines,
     finite,
     write_json,
 )
-from onboard.config.config import load_config
-from onboard.config.mounts import load_mounts
+from onboard.config.config import Config, load_config
+from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.drivers.dds.topics import domain_id
+from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -76,6 +80,11 @@ NoiseOption = Annotated[
 ]
 
 
+FullSizeOption = Annotated[
+    bool, typer.Option("--full-size", help="Render every pixel of large images, in place of fewer with the same view.")
+]
+
+
 def sim(
     map_name: MapOption = "gdc1",
     start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
@@ -99,13 +108,15 @@ def sim(
             "--unplug", metavar="CAMERA@SECONDS", help="Let a camera fall silent after this time; repeatable."
         ),
     ] = None,
+    full_size: FullSizeOption = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
     check_json_target(json_file)
     loaded = load_config(config)
-    mounts = load_mounts(loaded.robot.mounts)
+    mounts, lasers = used_mounts(loaded, load_mounts(loaded.robot.mounts)), lasers_of(loaded)
+    rendered = mounts if full_size else reduced(mounts)
     body = body_of(loaded.robot)
     unplugged = _unplugged(unplug or [], [*mounts.depth, *(["color"] if mounts.color else [])])
     asked = None if start is None else _pose(start)
@@ -119,17 +130,21 @@ def sim(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
         look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look, active)
+        plant = load_plant(loaded.robot.plant)
+        robot = SimulatedRobot(world, plant, body, rendered, pose, senses, others, look, active, lasers)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
             f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
-            f"domain {domain}; end with Ctrl-C\n"
+            f"domain {domain}; {sensors_text(loaded, mounts, rendered)}; end with Ctrl-C\n"
         )
         for name, time_s in unplugged.items():
             sys.stderr.write(f"camera {name} falls silent after {time_s:g} s\n")
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged)
+    def say(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, say)
     if json_file is not None:
         write_json(json_file, truth)
 
@@ -177,6 +192,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
+    full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
@@ -187,15 +203,35 @@ def demo(
         need_rerun()
         shown = "window" if has_display() else "browser"
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels
-    )
-    result = run_demo(options)
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels,
+        full_size=full_size,
+    )  # fmt: skip
+    with missing_is_exit_1():
+        result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(result))
     if not result["reached"] or result["contacts"]:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def missing_is_exit_1() -> Iterator[None]:
+    """End the command with exit code 1 if a part of the demo is missing. A wrong input is exit code 2."""
+    try:
+        yield
+    except MissingError as error:
+        sys.stderr.write(error_lines(error))
+        raise typer.Exit(1) from error
+
+
+def sensors_text(config: Config, mounts: Mounts, rendered: Mounts) -> str:
+    """Return what the simulated robot publishes: cameras, with the sizes that are rendered, and lidars."""
+    sizes = sizes_text(mounts, rendered)
+    cameras = f"cameras {', '.join(mounts.depth)}{f' (rendered {sizes})' if sizes else ''}" if mounts.depth else ""
+    lidars = [f"lidar on {ros_topic(config.dds, scan_source(name))}" for name in lasers_of(config)]
+    return ", ".join(filter(None, [cameras, *lidars])) or "no camera and no lidar"
 
 
 def _pose(text: str) -> Pose:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hil.commands.drive.simulation import FullSizeOption, missing_is_exit_1
 from hil.live.dashboard import preparing
 from hil.live.twin.demo import TwinDemoOptions, run_twin_demo
 from hil.live.twin.demo import summary as demo_summary
@@ -153,13 +154,15 @@ def twin_demo(
     limit: Annotated[float, typer.Option(min=1.0, help="Timeout of the drive, in s.", callback=finite)] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
     config: ConfigOption = None,
+    full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact."""
     check_json_target(json_file)
     crowd = CrowdOptions(pedestrians=pedestrians)
-    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out)
-    result = run_twin_demo(robot_config(config), options)
+    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out, full_size)
+    with missing_is_exit_1():
+        result = run_twin_demo(robot_config(config), options)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:

@@ -25,7 +25,7 @@ from hil.live.dashboard import preparing
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
-from onboard.config.config import load_config
+from onboard.config.config import Config, load_config
 from onboard.values.errors import InputError
 
 # ---- Evaluations of a command: a partial file for each condition
@@ -127,7 +127,10 @@ def evaluate_command(
     ray: RayOption = None,
     runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
     rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render the camera images.")] = False,
-    scan: Annotated[str, typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane.")] = "fused",
+    scan: Annotated[
+        str | None,
+        typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane. Without it: as configured."),
+    ] = None,
     known_map: Annotated[
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
@@ -170,8 +173,9 @@ def evaluate_command(
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
     check_workers(jobs, ray)
-    given = load_config(config).policy.name if policy is None else policy
-    run = Run(given, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
+    loaded = load_config(config)
+    given = loaded.policy.name if policy is None else policy
+    run = Run(given, _loop(runtime, rendered), _scan(scan, loaded), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None:
         check_report(report)
@@ -245,7 +249,13 @@ def _loop(runtime: bool, rendered: bool) -> Loop:
     return "rendered" if rendered else "runtime" if runtime else "fast"
 
 
-def _scan(text: str) -> ScanKind:
+def _scan(text: str | None, config: Config) -> ScanKind:
+    """Return the kind of the policy's scan; a robot with scan.topic has no fused one."""
+    topic = config.scan.topic
+    if text is None:
+        return "lidar" if topic else "fused"
+    if text == "fused" and topic:
+        raise InputError(f"--scan fused: the policy's scan is the lidar's on {topic} (scan.topic): leave --scan out")
     if text == "fused":
         return "fused"
     if text == "lidar":

@@ -106,7 +106,8 @@ def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Pol
     config, body = setting.config, setting.body
     world = setting.world if known_map is None else known_map
     # The planner's map holds the obstacles in the heights that the drive's sensor sees.
-    heights_m = (GROUND_CLEARANCE_M, body.height_m) if setting.scan == "fused" else (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M)
+    by_lidar = setting.scan == "lidar" or config.scan.topic
+    heights_m = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M) if by_lidar else (GROUND_CLEARANCE_M, body.height_m)
     return MapPlanner(
         setting.plant, world, heights_m, episode.start, episode.goal_xy_m, config.robot, config.rates, config.goal
     )

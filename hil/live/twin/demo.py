@@ -21,7 +21,7 @@ import numpy as np
 from hil.drive.setting import REACHED_M
 from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, preparing
-from hil.live.demo import DriveLink, demo_config
+from hil.live.demo import MISSING_S, DriveLink, demo_config
 from hil.live.demo_result import Files
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
@@ -32,17 +32,15 @@ from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.drivers.dds.topics import ros_topic
 from onboard.navigation.mission import State
 from onboard.system.signals import Signals
 from onboard.values.clock import wall_ns
-from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
 FREE_M = 2.0
 """Free distance ahead that ends a turn of the guard. It is below the default because the room is small."""
 REST_MPS, REST_RADPS = 0.02, 0.05
-START_S = 900.0
-"""Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for minutes."""
 LOCALIZE_S = 4.0
 """Wait after the first localisation fix, so that the filter receives a few more fixes."""
 IMAGE_EVERY = 5
@@ -60,6 +58,7 @@ class TwinDemoOptions:
     policy: str | None = None
     limit_s: float = 300.0
     out: Path = Path("out/twin")
+    full_size: bool = False
 
 
 def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
         site = Site(wanted, body, load_plant(config.robot.plant))
-    files = Files(options.out.resolve(), site.label, config, ("robot", "twin", "guard", "run"))
+    files = Files(options.out.resolve(), site.label, config, ("robot", "twin", "guard", "run"), options.full_size)
     with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:
         title = f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go"
         state, time_s = _drive(DriveLink(wire, config, children, title), config, site, options.limit_s)
@@ -109,8 +108,9 @@ def _without_robots(arguments: list[str]) -> list[str]:
 def _drive(link: DriveLink, config: Config, site: Site, limit_s: float) -> tuple[str, float]:
     """Send the goal and wait for the end. Return the runtime's last state and the duration of the drive [s]."""
     with Dashboard(link.view) as dashboard:
-        if not link.look_until(link.localized, START_S, dashboard):
-            raise OnboardError(f"the runtime was not localised within {START_S:g} s")
+        link.wait_until_received(dashboard)
+        where = f"a fix of the twin on {ros_topic(config.dds, 'amcl_pose')}"
+        link.wait_for(lambda: "" if link.localized() else where, MISSING_S, dashboard)
         link.look_until(lambda: False, LOCALIZE_S, dashboard)
         goal = ros_goal(wall_ns(), config.dds.map_frame, Pose(*site.episode.goal_xy_m, 0.0))
         elapsed_s = link.drive_to(goal, limit_s, dashboard)

@@ -8,6 +8,7 @@ the previous pose have come, or after a timeout.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from onboard.drivers.dds.ros_convert import ns_from_time, ros_odometry
 from onboard.drivers.dds.ros_types import Empty
 from onboard.drivers.dds.topics import LOG, Topic, topic
 from onboard.system.signals import Signals
+from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import wrap
@@ -120,12 +122,12 @@ class RoundTrips:
 
         Raises OnboardError after `START_S` seconds, or if the twin's process has ended.
         """
-        deadline_s = time.monotonic() + START_S
+        waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"))
         received = 0
         while received < WARM_UP:
             received = received + 1 if np.isfinite(self.one()) else 0
             child.check()
-            if time.monotonic() > deadline_s:
+            if waiting.note("messages of the twin: its process starts, and compiles the first time") > START_S:
                 raise OnboardError(f"the twin was not heard within {START_S:g} s")
 
     def one(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
 from onboard.drivers.dds.topics import ros_topic
 from onboard.system.signals import Signals
+from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, Clock, Histogram, MonotonicClock
 from onboard.values.errors import DriverError, InputError
 from onboard.values.messages import OdometryMessage
@@ -107,8 +109,11 @@ class TwinProcess:
     def run(self, seconds: float | None) -> None:
         """Run until `stop`, or for `seconds`. Then remove the speed limit. Raises DriverError."""
         end_ns = None if seconds is None else self._clock.now_ns() + round(seconds * NS_PER_S)
+        waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"))
+        where = f"the robot's odometry ({self._options.odometry}): is its base, or `onboard-hil twin-robot`, running?"
         while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
             self.turn(self._link.take(self._clock, WAIT_S))
+            waiting.note("" if self.twin.robot is not None else where)
         if self._limit_mps:
             self._link.publish_speed_limit(0.0)
 

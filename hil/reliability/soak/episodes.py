@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hil.drive.robot import Senses, SimulatedRobot
-from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox
+from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox, seen_by_cameras
 from hil.live.target.goals import GoalSequence, Place, choose_place
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, body_of
@@ -125,7 +125,7 @@ class Ground:
     def _cast(self, world: World) -> dict[str, DirectScan]:
         """Return the directly cast scans of a building, by topic."""
         sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.limits_scan}
-        given = {topic: section for topic, section in sections.items() if section is not None}
+        given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
         return {topic: direct_scan(world, self._mounts, section, "fused") for topic, section in given.items()}
 
     @property

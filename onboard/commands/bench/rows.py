@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 BUDGETS = {
-    "start to READY, first": 12.5,
-    "start to READY": 3.0,
+    "start to READY, first": 5.0,
+    "start to READY": 2.5,
     "memory": 700.0,
     "fusion of four 848x480": 10.0,
     "colour resize": 5.0,

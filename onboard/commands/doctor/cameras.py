@@ -1,4 +1,4 @@
-"""The cameras: connection, USB bus, image rate, calibration."""
+"""The cameras: connection, USB bus, image rate, calibration; and the lidars that are used in their place."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from onboard.assembly.robot import lasers_of
 from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined
 from onboard.config.config import CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
+from onboard.drivers.dds.ros_convert import rays_from_ros
+from onboard.drivers.dds.ros_types import LaserScan
+from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.drivers.realsense.device import Device, Source
+from onboard.perception.laser_scan import scan_of_rays
+from onboard.service.input_watch import SCANS_IN_TIME
+from onboard.values.errors import InputError
 
 OLD_DAYS = 180
 """Half a year of driving loosens screws."""
@@ -53,6 +60,32 @@ def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
         return []
     text = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
     return [amber("least distance", text, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
+
+
+def lidar(config: Config, name: str, hz: float, newest: LaserScan | None, publishers: Sequence[str]) -> Finding:
+    """Return the finding about the lidar of a topic. hz: its scans a second; newest: the last of them."""
+    needed_hz, base = SCANS_IN_TIME * 1e3 / config.limits.scan_stale_ms, config.dds.base_frame
+    where, problems, summary = ros_topic(config.dds, scan_source(name)), [], ""
+    if not publishers:
+        problems.append(Problem(Level.RED, "nobody publishes it", "start the lidar's driver, or correct scan.topic"))
+    elif newest is None:
+        problems.append(Problem(Level.RED, "it is announced and no scan is received", "restart the lidar's driver"))
+    else:
+        frame, pose = newest.header.frame_id.lstrip("/"), lasers_of(config)[name]
+        if pose is None and frame != base:
+            text = f"its frame is {frame}, not {base}, and no pose of it is stated"
+            problems.append(Problem(Level.RED, text, "write scan.laser = [x, y, yaw] (docs/robot.md)"))
+        try:
+            scan = scan_of_rays(rays_from_ros(newest), 0, None if frame == base else pose)
+            summary = (
+                f"{hz:.1f} scans/s from {', '.join(publishers)}, frame {frame}, {int((~scan.seen).sum())} bins blind"
+            )
+        except InputError as error:
+            problems.append(Problem(Level.RED, f"refused: {error}", "correct the lidar's driver"))
+        if hz < needed_hz:
+            text = f"{hz:.1f} scans/s, {needed_hz:g} are needed (limits.scan_stale_ms)"
+            problems.append(Problem(Level.AMBER, text, "raise the lidar's rate"))
+    return combined(f"lidar {where}", summary, problems, rate_hz=round(hz, 1), publishers=list(publishers))
 
 
 def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:

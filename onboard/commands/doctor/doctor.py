@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from onboard.assembly.assembly import check_files
+from onboard.assembly.robot import used_mounts
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
 from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
 from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
@@ -21,7 +22,7 @@ from onboard.commands.doctor.storage import disk, service_writer, this_process
 from onboard.commands.doctor.wire_probe import RuntimeStatus, WireSurvey, survey_wire
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
-from onboard.drivers.dds.topics import domain_id
+from onboard.drivers.dds.topics import domain_id, scan_source
 from onboard.drivers.realsense.cameras import camera_sources
 from onboard.drivers.realsense.device import Source, list_devices
 from onboard.values.clock import NS_PER_S, wall_ns
@@ -47,7 +48,7 @@ def examine(given: Path | None, seconds: float) -> Report:
     unit = [*_row("service", lambda: service.service(state)), *_row("rights", lambda: service.rights(state))]
     try:
         config = load_config(path)
-        mounts = load_mounts(config.robot.mounts)
+        mounts = used_mounts(config, load_mounts(config.robot.mounts))
     except OnboardError as error:
         broken = red("configuration", str(error), FIX_FILE, file=str(path))
         return Report(str(path), (broken, *unit, *_clock(None, None), *_computer()), (), False)
@@ -125,9 +126,11 @@ def _robot(
     found += [] if survey is None else findings_of("dds", lambda: _wire(config, survey))
     found += findings_of("base", lambda: _base(config, survey, seconds, driving=driving, closed=closed))
     found += findings_of("cameras", lambda: _cameras(config, mounts, statuses, seconds, driving=driving, closed=closed))
+    if survey is not None and not driving:
+        found += findings_of("lidar", lambda: _lidars(config, survey))
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
-    found += _row("calibration", lambda: age(config.robot.mounts, today))
+    found += _row("calibration", lambda: age(config.robot.mounts, today)) if mounts.depth or mounts.color else []
     return [*found, *_row("policy", lambda: engine.policy(config, driving=driving or service.drives(state)))]
 
 
@@ -157,6 +160,12 @@ def _base(config: Config, survey: WireSurvey | None, seconds: float, *, driving:
     if survey is None:
         return []
     return [mobile_base.over_dds(config, survey.odometry_hz, network.publishes(config.dds, survey.graph, "odom"))]
+
+
+def _lidars(config: Config, survey: WireSurvey) -> list[Finding]:
+    """Return a finding about the lidar of each topic of ready-made scans."""
+    heard = {name: network.publishes(config.dds, survey.graph, scan_source(name)) for name in survey.scans}
+    return [cameras.lidar(config, name, hz, newest, heard[name]) for name, (hz, newest) in survey.scans.items()]
 
 
 def _cameras(

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.discovery import Endpoint, Graph, other_type, qos_mismatch
-from onboard.drivers.dds.topics import CAMERA, TOPICS, domain_id, ros_topic, type_of
+from onboard.drivers.dds.topics import CAMERA, TOPICS, Topic, domain_id, ros_topic, type_of
 
 OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
 LOOPBACK = "lo"
@@ -85,7 +85,7 @@ def table(graph: Graph) -> list[TopicRow]:
     return [TopicRow(*of, _at(graph, *of, writes=True), _at(graph, *of, writes=False)) for of in kinds]
 
 
-def publishes(section: DdsSection, graph: Graph, name: str) -> list[str]:
+def publishes(section: DdsSection, graph: Graph, name: str | Topic) -> list[str]:
     """Return the publishers of one of our topics as text."""
     return [_word(graph, key) for key in _members(graph, ros_topic(section, name), writes=True)]
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from onboard.assembly.robot import scan_topics
 from onboard.commands.doctor.finding import Finding, Level, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config
 from onboard.drivers.dds.discovery import Graph, look_around
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ns_from_time
-from onboard.drivers.dds.ros_types import DiagnosticArray
+from onboard.drivers.dds.ros_types import DiagnosticArray, LaserScan
+from onboard.drivers.dds.topics import SENSOR, scan_source
 from onboard.values.clock import wall_ns
 
 CAMERA = "camera "
@@ -27,9 +29,13 @@ MOST_DIGITS = 19
 """Longer counters are rejected."""
 LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 """Indexed by the diagnostics' level: ok, warning, error, stale."""
+START_IT = "start the named publisher or driver, on the runtime's domain and interface; its log says more (`waiting`)"
 #   row         called here   what to do when it is not well
 ROWS = {
     "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
+    "scan": ("scan", START_IT),
+    "limits_scan": ("limits_scan", START_IT),
+    "waiting": ("inputs", START_IT),
     "policy": ("decisions", "end what else runs here, or take the highest power mode"),
     "odometry": (
         "odometry",
@@ -122,12 +128,14 @@ class WireSurvey:
     statuses:      messages of this robot's runtime, oldest first
     odometry_hz:   messages of odometry a second
     stamp_ahead_s: smallest offset of odometry's stamps from this machine's clock; None without odometry
+    scans:         messages a second and the newest message of each topic of ready-made scans
     """
 
     graph: Graph
     statuses: tuple[RuntimeStatus, ...]
     odometry_hz: float
     stamp_ahead_s: float | None
+    scans: Mapping[str, tuple[float, LaserScan | None]] = field(default_factory=dict)
 
 
 def survey_wire(config: Config, seconds: float) -> WireSurvey:
@@ -136,11 +144,17 @@ def survey_wire(config: Config, seconds: float) -> WireSurvey:
     wire = Wire(config.dds)
     try:
         diagnostics, odometry = wire.reader("diagnostics"), wire.reader("odom")
+        lidars = {
+            name: wire.reader(replace(scan_source(name), quality=SENSOR)) for name in scan_topics(config).values()
+        }
+        scans: dict[str, list[LaserScan]] = {name: [] for name in lidars}
         samples: list[DiagnosticArray] = []
         ahead_s: list[float] = []
 
         def take() -> bool:
             samples.extend(message.sample for message in diagnostics.take())
+            for name, reader in lidars.items():
+                scans[name].extend(message.sample for message in reader.take())
             now_ns = wall_ns()
             ahead_s.extend((ns_from_time(one.sample.header.stamp) - now_ns) / NS_PER_S for one in odometry.take())
             return False
@@ -152,7 +166,8 @@ def survey_wire(config: Config, seconds: float) -> WireSurvey:
     finally:
         wire.close()
     nearest_s = min(ahead_s, key=abs) if ahead_s else None
-    return WireSurvey(graph, tuple(statuses_of(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
+    heard = {name: (len(came) / took_s, came[-1] if came else None) for name, came in scans.items()}
+    return WireSurvey(graph, tuple(statuses_of(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s, heard)
 
 
 def _odometry_expected(graph: Graph) -> bool:

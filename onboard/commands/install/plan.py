@@ -20,6 +20,7 @@ class Step(Enum):
     CHECK = "check the configuration with {new}"
     RETURN = "put {old} in force again, which is what runs"
     ACCOUNT = "make the service's user and folders"
+    COMPILE = "compile the kernels of {new} for the service, which takes a minute the first time"
     TRY = "restart the service with {new} and wait until it is READY; back to {old} when it is not"
     SWITCH = "switch `current` to {new}; the one before is {before}"
     START = "start the service with {new} and wait until it is READY; stop it when it is not"
@@ -104,6 +105,7 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
         Step.CHECK: new or start or not found.placed,
         Step.RETURN: back,
         Step.ACCOUNT: new or back or not found.placed,
+        Step.COMPILE: new or start,
         Step.TRY: tried,
         Step.SWITCH: new or back or not found.placed,
         Step.START: start and not tried,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from onboard.values.errors import InputError, OnboardError
 DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/**/robots/default/*.toml"
 CHECK_S = 120.0
 """Timeout for the new version to read the configuration, which takes seconds."""
+NUMBA = "numba"
+"""Folder of the kernels in the service's cache (`NUMBA_CACHE_DIR` of the unit)."""
+COMPILE_S = 900.0
+"""Timeout for the compilation, at the lowest priority next to a robot that drives."""
 UNPLUGGED = "warning: odometry.serial_port: "
 """Prefix of the line by which `check-config` reports a missing base."""
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
@@ -74,6 +79,7 @@ class Installer:
             Step.CHECK: self._check,
             Step.RETURN: self._return,
             Step.ACCOUNT: self._account,
+            Step.COMPILE: self._compile,
             Step.TRY: partial(self._try, trial),
             Step.SWITCH: partial(self._switch, trial),
             Step.START: self._start,
@@ -139,6 +145,22 @@ class Installer:
 
     def _account(self) -> None:
         self.services.apply(files_of(self._folder))
+
+    def _compile(self) -> None:
+        """Compile into the service's cache, at the lowest priority: a version before may be driving.
+
+        A failure is only a warning: the first start of the service then compiles, as that of an older version does.
+        """
+        cache, command = self.layout.cache / NUMBA, [str(self._folder / "bin" / "onboard"), "compile", "--config"]
+        nice = ["nice", "-n", "19", "env", f"NUMBA_CACHE_DIR={cache}", f"HOME={self.layout.state}"]
+        try:
+            run_tool([*nice, *command, str(self.layout.configuration_file)], "not compiled", COMPILE_S)
+        except InputError as error:
+            self.say(f"warning: {error}; the first start of the service compiles")
+        if cache.exists():
+            owner = self.layout.cache.stat()
+            for path in (cache, *cache.rglob("*")):
+                os.chown(path, owner.st_uid, owner.st_gid)
 
     def _try(self, trial: contextlib.ExitStack) -> None:
         """Restart with the new version by an override that the next boot removes; roll back if it fails."""

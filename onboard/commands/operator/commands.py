@@ -24,6 +24,7 @@ from onboard.config.config import Config, load_config
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.ros_types import Empty
 from onboard.navigation.mission import State, drives
+from onboard.system.waiting import Waiting
 from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
 
@@ -57,8 +58,10 @@ def goal(
     with running_robot(loaded) as robot:
         robot.send("goal_pose", ros_goal(wall_ns(), named[frame], Pose(x, y, 0.0)))
         state = robot.answer(lambda state: drives(state) or REFUSED in state)
+        waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"))
         while wait and drives(state):
             state = robot.next_state()
+            waiting.note(robot.missing(), "inputs")
     _tell({"state": state}, f"{state}\n", json_file)
     if not (state == State.REACHED.value if wait else drives(state) and REFUSED not in state):
         raise typer.Exit(1)

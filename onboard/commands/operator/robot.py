@@ -10,6 +10,7 @@ from typing import Any
 
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Reader, Wire
+from onboard.service.input_watch import WAITING, missing_in
 from onboard.values.errors import OnboardError
 
 FOUND_S = 10.0
@@ -53,7 +54,7 @@ class RunningRobot:
         self._robot = robot
         self._states: Reader = wire.reader("state")
         self._diagnostics: Reader = wire.reader("diagnostics")
-        self._state = ""
+        self._state = self._missing = ""
         if not self._heard(FOUND_S):
             named = f", namespace {wire.section.namespace}" if wire.section.namespace else ", without a namespace"
             where = f"domain {wire.domain}, interface {wire.section.interface}{named}"
@@ -81,6 +82,14 @@ class RunningRobot:
         if not self._heard(FOUND_S):
             raise OnboardError(f"the runtime is silent for {FOUND_S:g} s; its last state: {self._state}")
         return self._state
+
+    def missing(self) -> str:
+        """Return what the runtime waits for by its newest diagnostics, "" for nothing. Does not wait."""
+        rows = [row for message in self._diagnostics.take() for row in message.sample.status]
+        found = [row.message for row in rows if row.hardware_id == self._robot and row.name == WAITING]
+        if found:
+            self._missing = missing_in(found[-1])
+        return self._missing
 
     def status(self, within_s: float = FOUND_S) -> Status:
         """Return the newest state and diagnostics. Raises OnboardError without diagnostics within that time."""

@@ -328,7 +328,7 @@ class Wire:
         self._readers.append(Reader(row.name, entities, row.quality.depth))
         return self._readers[-1]
 
-    def foreign_writer(self, name: str, timeout_s: float) -> bool:
+    def foreign_writer(self, name: str | Topic, timeout_s: float) -> bool:
         """Return whether another participant writes one of our topics; waits at most `timeout_s`."""
         participant = self._open()
         wanted, own = dds_topic(self.section, name), participant.guid

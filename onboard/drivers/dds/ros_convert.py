@@ -147,6 +147,19 @@ def rays_from_ros(sample: ros.LaserScan) -> Rays:
     )
 
 
+def ros_rays(wall_ns: int, frame_id: str, rays: Rays) -> ros.LaserScan:
+    """Return the message of a laser's rays."""
+    return ros.LaserScan(
+        header=header(wall_ns, frame_id),
+        angle_min=rays.angle_min_rad,
+        angle_max=rays.angle_max_rad,
+        angle_increment=rays.increment_rad,
+        range_min=rays.range_min_m,
+        range_max=rays.range_max_m,
+        ranges=rays.ranges_m.tolist(),
+    )
+
+
 def ros_speed_limit(wall_ns: int, limit_mps: float) -> ros.SpeedLimit:
     """Return a limit on the speed, 0 for none."""
     return ros.SpeedLimit(header(wall_ns, ""), False, limit_mps)

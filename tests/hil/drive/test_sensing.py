@@ -8,12 +8,21 @@ import pytest
 from hil.drive.fast.robot import START_NS
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.robot import Senses, SimulatedRobot
-from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, STEP_NS, Cameras, Caster, SimulatedInbox, without_cameras
+from hil.drive.sensing import (
+    LIMITS_TOPIC,
+    POLICY_TOPIC,
+    STEP_NS,
+    Cameras,
+    CamerasAndLidars,
+    Caster,
+    SimulatedInbox,
+    without_cameras,
+)
 from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs
+from onboard.assembly.robot import build_rigs, lasers_of, used_mounts
 from onboard.config.config import Config, ScanSection
 from onboard.policy.contract import ACTIONS
 from onboard.values.messages import Inputs, Pose, Twist
@@ -22,6 +31,7 @@ from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 
 WORLD = room(5.0, 4.0)
 START = Pose(2.0, 2.0, 0.0)
+LIDAR_ONLY = Config(scan={"topic": "laser"}, cameras={"source": "none", "color": "none"})
 FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 
 
@@ -75,3 +85,24 @@ def test_a_drive_with_rendered_cameras_sees_what_they_fuse():
     both = np.isfinite(ours.ranges_m) & np.isfinite(theirs.ranges_m)
     assert both.sum() > 100
     assert np.median(np.abs(ours.ranges_m[both] - theirs.ranges_m[both])) < 0.05
+
+
+def test_a_lidar_is_read_at_its_rate_as_the_runtime_reads_its_message():
+    lasers = lasers_of(Config(scan={"topic": "laser", "laser": (0.1, 0.0, 180.0)}))
+    living = SimulatedRobot(WORLD, PLANT, Body(), used_mounts(LIDAR_ONLY, MOUNTS), START, Senses(seed=1), lasers=lasers)
+    inputs = lived(SimulatedInbox(living, START_NS, CamerasAndLidars(living, lasers, color=False)), 7)
+    stamps = [tick.scans["laser"].stamp_ns - START_NS if tick.scans else None for tick in inputs]
+    assert stamps == [None, None, *(STEP_NS * n for n in (3, 3, 3, 6, 6))]
+    assert not any(tick.depth for tick in inputs)
+    cast = direct_scan(WORLD, MOUNTS, LIDAR_ONLY.scan, "fused").ranges(START)
+    np.testing.assert_allclose(inputs[-1].scans["laser"].ranges_m, cast, atol=0.1)
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_a_robot_with_a_lidar_alone_stops_before_a_wall(rendered):
+    """Cast or rendered: the limits see the wall that no camera looks at."""
+    config = LIDAR_ONLY.model_copy(update={"rates": Config().rates})
+    setting = Setting(WORLD, PLANT, Body(), used_mounts(config, MOUNTS), config, Senses(localization=False))
+    outcome = drive_runtime(setting, Episode(START, (4.9, 2.0), 2.9), Puppet(FORWARD), 1, rendered=rendered, max_s=8.0)
+    assert outcome.contacts == 0
+    assert 2.0 < outcome.trace[-1, 1] < 5.0 - 0.25

@@ -155,7 +155,7 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     whole = demo_config(config, "models/some.onnx")
     assert (whole.cameras.source, whole.cameras.sources, whole.cameras.color, whole.cameras.fps) == (
         "dds",
-        {},
+        {"front": "none"},
         "none",
         15,
     )

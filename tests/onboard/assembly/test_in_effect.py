@@ -28,7 +28,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("goal", "arrival_confidence", 0.8, "limits", "goals within 0.2 m with confidence 0.8"),
     ("odometry", "input", "serial", "wire", "base on /dev/base"),
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
-    ("scan", "topic", "lidar", "cameras", "ready-made scan on lidar"),
+    ("scan", "topic", "lidar", "cameras", "ready-made scan on /lidar, in the base frame"),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
     ("scan", "cameras", ["rear"], "limits", "ahead not at all"),
     (

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
-from types import FrameType
+from pathlib import Path
+from types import FrameType, ModuleType
 
 import numba
 import pytest
@@ -82,3 +85,35 @@ def test_a_signal_ends_the_wait_for_the_compiler_that_another_thread_holds(monke
         ended.set()
         holder.join()
     assert not reached
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_after_a_compilation_a_start_compiles_nothing(tmp_path: Path) -> None:
+    """In processes of their own, with a new cache: the first compiles and tells so once, the second loads all."""
+    config = tmp_path / "onboard.toml"
+    config.write_text('[cameras]\nsource = "none"\ncolor = "none"\n[scan]\ntopic = "laser"\n')
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "onboard", "compile", "--config", str(config)]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)
+    )
+    assert re.match(r"compiled [1-9]\d* kernels", first.stdout), first
+    assert first.stderr.count("kernels are compiled") == 1
+    assert re.match(r"compiled 0 kernels", second.stdout), second
+    assert "kernels are compiled" not in second.stderr
+
+
+def test_byte_code_is_written_for_what_is_imported_and_where_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("of_the_test")
+    source = tmp_path / "of_the_test.py"
+    source.write_text("ANSWER = 42\n")
+    module.__file__ = str(source)
+    missing = ModuleType("gone")
+    missing.__file__ = "/nowhere/gone.py"
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    assert kernels.write_bytecode([module, missing]) == 1
+    assert list(tmp_path.glob("__pycache__/of_the_test.*.pyc"))
+    assert kernels.write_bytecode([module, missing]) == 0

@@ -16,6 +16,7 @@ from hil.drive.sensing import (
     Caster,
     SensorSource,
     SimulatedInbox,
+    seen_by_cameras,
     without_cameras,
 )
 from hil.drive.setting import wants_color
@@ -117,7 +118,7 @@ def _sensors(site: Site, config: Config, cameras: Cameras) -> SensorSource:
     """Return the sensors of a run: cameras, or directly cast scans if the configuration names their topics."""
     sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
     cast = {
-        topic: direct_scan(site.world, site.mounts, section, "fused")
+        topic: direct_scan(site.world, site.mounts, seen_by_cameras(section), "fused")
         for topic, section in sections.items()
         if section is not None and section.topic == topic
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import tty
@@ -9,15 +10,19 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from onboard.commands.doctor import engine, mobile_base
+from onboard.commands.doctor import cameras, engine, mobile_base
 from onboard.commands.doctor.finding import Level
 from onboard.config.config import Config, PolicySection
 from onboard.config.pretrained import model_path
+from onboard.drivers.dds.ros_convert import ros_rays
+from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.engines import tensorrt_build, tensorrt_engine
 from onboard.drivers.engines.tensorrt_build import refusal_of
 from onboard.drivers.engines.tensorrt_engine import cached_engine
+from onboard.perception.laser_scan import Rays
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import EngineError
 from tests.onboard.drivers.engines.test_tensorrt_engine import TENSORS
@@ -42,6 +47,34 @@ ODOMETRY = [
 def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None:
     found = mobile_base.over_dds(Config(), rate, who)
     assert found.level is level
+    assert words in found.found
+
+
+def laser_scan(frame: str, rays: int = 360, step_rad: float = math.tau / 360) -> LaserScan:
+    turn = Rays(-math.pi, -math.pi + (rays - 1) * step_rad, step_rad, 0.1, 12.0, np.full(rays, 2.0, np.float32))
+    return ros_rays(0, frame, turn)
+
+
+#   name             laser        Hz    newest scan                    publishers  level  words
+LIDARS = [
+    ("well", (0, 0, 0), 10.0, laser_scan("laser"), ["driver"], GREEN, "10.0 scans/s from driver, frame laser, 0 bins"),
+    ("half a turn", (0, 0, 0), 10.0, laser_scan("laser", 180), ["driver"], GREEN, "bins blind"),
+    ("nobody", None, 0.0, None, [], RED, "nobody publishes it"),
+    ("announced only", None, 0.0, None, ["driver"], RED, "no scan is received"),
+    ("no pose", None, 10.0, laser_scan("laser"), ["driver"], RED, "its frame is laser, not base_link"),
+    ("in the base frame", None, 10.0, laser_scan("base_link"), ["driver"], GREEN, "frame base_link"),
+    ("slow", (0, 0, 0), 2.1, laser_scan("laser"), ["driver"], AMBER, "2.1 scans/s, 5 are needed"),
+    ("too many rays", (0, 0, 0), 10.0, laser_scan("laser", 400), ["driver"], RED, "refused: 400 ranges every"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pose", "rate", "newest", "who", "level", "words"), [row[1:] for row in LIDARS], ids=[row[0] for row in LIDARS]
+)
+def test_a_lidar(pose, rate: float, newest: LaserScan, who: list[str], level: Level, words: str) -> None:
+    config = Config(scan={"topic": "laser", **({} if pose is None else {"laser": pose})})
+    found = cameras.lidar(config, "laser", rate, newest, who)
+    assert (found.part, found.level) == ("lidar /laser", level)
     assert words in found.found
 
 

@@ -55,16 +55,17 @@ WANT_OLD, WANT_NEW = Order("0.1.0", OLD), Order("0.2.0", NEW)
 
 BUILD, CONFIGURE, CHECK, ACCOUNT = Step.BUILD, Step.CONFIGURE, Step.CHECK, Step.ACCOUNT
 TRY, SWITCH, START, ENABLE, PRUNE = Step.TRY, Step.SWITCH, Step.START, Step.ENABLE, Step.PRUNE
-CLEAN, RETURN = Step.CLEAN, Step.RETURN
-UPGRADE = (BUILD, CHECK, ACCOUNT, TRY, SWITCH)
-FIRST = (BUILD, CONFIGURE, CHECK, ACCOUNT, SWITCH)
+CLEAN, RETURN, COMPILE = Step.CLEAN, Step.RETURN, Step.COMPILE
+UPGRADE = (BUILD, CHECK, ACCOUNT, COMPILE, TRY, SWITCH)
+FIRST = (BUILD, CONFIGURE, CHECK, ACCOUNT, COMPILE, SWITCH)
 UNSTARTED = there(OLD, NEW, current=NEW, previous=OLD, running=OLD)
 """After `--no-start` over a service that runs, which still does."""
 UNPROVEN = there(OLD, OLDEST, current=OLD, previous=OLDEST, running=OLDEST)
 WAITS = replace(UNSTARTED, runs=False)
 """The same, and it is not READY."""
 ON_TRIAL = replace(there(OLD, NEW, current=OLD, running=NEW), left=("x",), tried=True)
-RETRIED = (CHECK, RETURN, ACCOUNT, TRY, SWITCH)
+RETRIED = (CHECK, RETURN, ACCOUNT, COMPILE, TRY, SWITCH)
+SWITCHED = (CHECK, ACCOUNT, COMPILE, SWITCH)
 QUIET_NEW, QUIET_OLD = replace(WANT_NEW, start=False), replace(WANT_OLD, start=False, downgrade=True)
 
 #   name                                order      found       steps
@@ -72,27 +73,27 @@ PLANS = [
     ("the first", WANT_OLD, NOTHING, (*FIRST, START, ENABLE)),
     ("the first, without starting it", replace(WANT_OLD, start=False), NOTHING, FIRST),
     ("the same once more", WANT_OLD, INSTALLED, ()),
-    ("the same, which was stopped", WANT_OLD, replace(INSTALLED, runs=False), (CHECK, START)),
+    ("the same, which was stopped", WANT_OLD, replace(INSTALLED, runs=False), (CHECK, COMPILE, START)),
     ("the same, a file missing", WANT_OLD, replace(INSTALLED, placed=False), (CHECK, ACCOUNT, SWITCH)),
     ("the same, not started with the machine", WANT_OLD, replace(INSTALLED, enabled=False), (ENABLE,)),
     ("a newer one", WANT_NEW, INSTALLED, UPGRADE),
-    ("a newer one, without starting it", QUIET_NEW, INSTALLED, (BUILD, CHECK, ACCOUNT, SWITCH)),
-    ("one built before", WANT_NEW, there(OLD, NEW, current=OLD), (CHECK, ACCOUNT, TRY, SWITCH)),
+    ("a newer one, without starting it", QUIET_NEW, INSTALLED, (BUILD, CHECK, ACCOUNT, COMPILE, SWITCH)),
+    ("one built before", WANT_NEW, there(OLD, NEW, current=OLD), (CHECK, ACCOUNT, COMPILE, TRY, SWITCH)),
     ("a third", WANT_NEW, there(OLD, OLDEST, current=OLD, previous=OLDEST), (*UPGRADE, PRUNE)),
     ("an older one, as asked for", replace(WANT_OLD, downgrade=True), there(NEW, current=NEW), UPGRADE),
-    ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, START)),
+    ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, COMPILE, START)),
     ("in force, another one runs", WANT_NEW, UNSTARTED, RETRIED),
     ("in force, another one waits for its base", WANT_NEW, WAITS, RETRIED),
-    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (CHECK, ACCOUNT, SWITCH, START)),
+    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (*SWITCHED, START)),
     ("in force, another one runs, and shall", QUIET_NEW, UNSTARTED, ()),
-    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
-    ("the same, without starting it", QUIET_OLD, UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
+    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, SWITCHED),
+    ("the same, without starting it", QUIET_OLD, UNSTARTED, SWITCHED),
     ("a third, and the first of them runs", WANT_NEW, UNPROVEN, (BUILD, *RETRIED, PRUNE)),
-    ("in force, stopped", WANT_NEW, replace(UNSTARTED, runs=False, running=None), (CHECK, START)),
-    ("in force, what runs is not known", WANT_NEW, replace(UNSTARTED, running=None), (CHECK, START)),
-    ("in force, what runs is gone", WANT_NEW, replace(UNSTARTED, running="0.0.1-gone"), (CHECK, START)),
-    ("the one on trial", WANT_NEW, ON_TRIAL, (CLEAN, CHECK, ACCOUNT, TRY, SWITCH)),
-    ("the one before a trial", WANT_OLD, ON_TRIAL, (CLEAN, CHECK, START)),
+    ("in force, stopped", WANT_NEW, replace(UNSTARTED, runs=False, running=None), (CHECK, COMPILE, START)),
+    ("in force, what runs is not known", WANT_NEW, replace(UNSTARTED, running=None), (CHECK, COMPILE, START)),
+    ("in force, what runs is gone", WANT_NEW, replace(UNSTARTED, running="0.0.1-gone"), (CHECK, COMPILE, START)),
+    ("the one on trial", WANT_NEW, ON_TRIAL, (CLEAN, CHECK, ACCOUNT, COMPILE, TRY, SWITCH)),
+    ("the one before a trial", WANT_OLD, ON_TRIAL, (CLEAN, CHECK, COMPILE, START)),
 ]  # fmt: skip
 
 

@@ -1,0 +1,194 @@
+"""What the robot waits for: rows of `/diagnostics` about its scans, and about every input that is missing.
+
+The rows are made once a second. A tick only keeps its record and counts scans.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from onboard.config.config import Config, ScanSection
+from onboard.counters import Counters
+from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
+from onboard.perception.scan_fusion import NO_SCAN
+from onboard.state import TickRecord
+from onboard.system.waiting import FIRST_S, Waiting
+from onboard.values.clock import NS_PER_S
+from onboard.values.interfaces import Diagnostic, InputFault
+from onboard.values.messages import CameraHealth, Scan
+
+log = structlog.get_logger()
+
+OK, WARNING, ERROR = 0, 1, 2
+NS_PER_MS = 1_000_000
+WAITING = "waiting"
+"""Name of the row about all inputs; its message is NOTHING or what is missing."""
+NOTHING = "for nothing"
+PREFIX = "waiting for "
+"""In front of what is missing, in the published state."""
+SCANS_IN_TIME = 2.0
+"""Scans that must be received within `limits.scan_stale_ms`, so that one may be late."""
+ENOUGH = 0.9
+"""Share of the needed rate; the rest allows for measurement error."""
+WINDOW_NS = 3 * NS_PER_S
+
+
+class Arrivals:
+    """Rate of the scans of one table over the last WINDOW_NS."""
+
+    def __init__(self) -> None:
+        self._newest_ns, self._count = NO_SCAN.stamp_ns, 0
+        self._counts: deque[tuple[int, int]] = deque()
+
+    def note(self, scan: Scan) -> None:
+        """Count a scan with a new stamp."""
+        if scan.stamp_ns != self._newest_ns:
+            self._newest_ns, self._count = scan.stamp_ns, self._count + 1
+
+    def rate_hz(self, now_ns: int) -> float | None:
+        """Return the scans a second; None before the window is full."""
+        self._counts.append((now_ns, self._count))
+        while len(self._counts) > 2 and now_ns - self._counts[1][0] >= WINDOW_NS:
+            self._counts.popleft()
+        began_ns, before = self._counts[0]
+        span_ns = now_ns - began_ns
+        return None if span_ns < WINDOW_NS else (self._count - before) * NS_PER_S / span_ns
+
+
+class InputWatch:
+    """A listener that judges the inputs. `rows` are callables for the diagnostics."""
+
+    def __init__(
+        self,
+        config: Config,
+        cameras: Callable[[], Sequence[CameraHealth]],
+        published: Callable[[Topic | str], bool],
+        dropped: Callable[[], Mapping[str, int]],
+        ready_made: Callable[[], Diagnostic],
+    ) -> None:
+        """Judge no input yet.
+
+        published:  whether another process publishes a topic
+        dropped:    counts of dropped messages by reason
+        ready_made: returns the row about bins of ready-made scans that are blind
+        """
+        self._config, self._cameras, self._published, self._dropped = config, cameras, published, dropped
+        self._ready_made = ready_made
+        self._tables: dict[str, ScanSection] = {"scan": config.scan}
+        if config.limits_scan is not None:
+            self._tables["limits_scan"] = config.limits_scan
+        self._arrivals = {name: Arrivals() for name in self._tables}
+        self._record: TickRecord | None = None
+        self._faults: tuple[InputFault, ...] = ()
+        self._waiting = Waiting(lambda line: log.warning("waiting", note=line), self._now_s)
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Keep the tick, and count its scans."""
+        self._record = record
+        self._arrivals["scan"].note(record.scan)
+        if "limits_scan" in self._arrivals:
+            self._arrivals["limits_scan"].note(record.limits_scan)
+
+    def rows(self) -> list[Callable[[], Diagnostic]]:
+        """Return a function for each row: one for each scan, then the row WAITING."""
+        return [*(partial(self._scan_row, name) for name in self._tables), self._waiting_row]
+
+    def faults(self) -> Sequence[InputFault]:
+        """Return what the published state names: what was missing for FIRST_S, as of the newest row WAITING."""
+        return self._faults
+
+    def _scan_row(self, name: str) -> Diagnostic:
+        record, section = self._record, self._tables[name]
+        if record is None:
+            return (name, OK, "no tick yet", {})
+        scan = record.scan if name == "scan" else record.limits_scan
+        hz = self._arrivals[name].rate_hz(record.inputs.now_ns)
+        trouble = self._trouble(section, scan, hz)
+        blind = int((~scan.seen).sum())
+        values = {"rate_hz": None if hz is None else round(hz, 1), "blind_bins": blind}
+        if trouble:
+            return (name, WARNING if hz and trouble.startswith(_slow(hz)) else ERROR, trouble, values)
+        _, level, why, _ = self._ready_made() if section.topic else (name, OK, f"{blind} bins blind", {})
+        return (name, level, f"{hz or 0.0:.1f} scans/s, {why}", values)
+
+    def _trouble(self, section: ScanSection, scan: Scan, hz: float | None) -> str:
+        """Return why there is no scan, or why there are too few; "" if all is well."""
+        record, limit_ms = self._record, self._config.limits.scan_stale_ms
+        assert record is not None
+        needed_hz = SCANS_IN_TIME * 1e3 / limit_ms
+        age_ms = (record.inputs.now_ns - scan.stamp_ns) / NS_PER_MS
+        if scan.stamp_ns == NO_SCAN.stamp_ns:
+            return f"no scan yet: {self._sources(section)}"
+        if age_ms > limit_ms:
+            return f"scan is {age_ms:.0f} ms old, limit {limit_ms:g} ms: {self._sources(section)}"
+        if hz is not None and hz < ENOUGH * needed_hz:
+            return f"{_slow(hz)}, {needed_hz:g} needed: {self._sources(section)}"
+        return ""
+
+    def _sources(self, section: ScanSection) -> str:
+        """Return the sources of a scan, and what is wrong with each."""
+        if section.topic:
+            row = scan_source(section.topic)
+            refused = self._dropped().get(f"refused {ros_topic(self._config.dds, row)}", 0)
+            more = f", {refused} scans were refused (the log says why: scan_refused)" if refused else ""
+            return f"{self._where(row)}{more}"
+        health = {one.camera: one for one in self._cameras()}
+        used = [name for name in section.cameras or health if name in health and name != "color"]
+        bad = [f"{self._camera(name)}, {health[name].reason}" for name in used if not health[name].working]
+        if not used:
+            return "the configuration has no depth camera and no scan.topic"
+        return "; ".join(bad) or f"images of {', '.join(self._camera(name) for name in used)} are slow"
+
+    def _camera(self, name: str) -> str:
+        if self._config.cameras.source_of(name) != "dds":
+            return f"camera {name}"
+        row = topic(f"{name}/depth/image")
+        return self._where(row) if not self._published(row) else ros_topic(self._config.dds, row)
+
+    def _where(self, row: Topic) -> str:
+        """Return topic and type, and that nobody publishes it."""
+        dds = self._config.dds
+        nobody = "" if self._published(row) else ": nobody publishes it"
+        return f"{ros_topic(dds, row)} ({type_of(dds, row)}){nobody}"
+
+    def _waiting_row(self) -> Diagnostic:
+        missing = "; ".join(self._missing())
+        waited_s = self._waiting.note(missing, "inputs" if missing else "")
+        level = ERROR if missing and waited_s >= FIRST_S else OK
+        self._faults = (InputFault(WAITING, f"{PREFIX}{missing}"),) if level else ()
+        return (WAITING, level, missing or NOTHING, {"waited_s": round(waited_s, 1)})
+
+    def _missing(self) -> Iterator[str]:
+        record, config = self._record, self._config
+        if record is None:
+            return
+        wheels = None if record.after is None else record.after.wheels
+        fresh_ns = None if wheels is None else wheels.fresh_ns
+        if config.odometry.input == "dds" and wheels is not None:
+            stale_ms = config.odometry.stale_ms
+            age_ms = None if fresh_ns is None else (record.inputs.now_ns - fresh_ns) / NS_PER_MS
+            if age_ms is None or age_ms > stale_ms:
+                old = "none yet" if age_ms is None else f"{age_ms:.0f} ms old, limit {stale_ms:g} ms"
+                yield f"odometry ({old}): {self._where(topic('odom'))}"
+        if config.dds.e_stop_required and record.inputs.e_stop and not self._published("e_stop"):
+            yield f"e-stop (dds.e_stop_required): {self._where(topic('e_stop'))}"
+        for name, section in self._tables.items():
+            scan = record.scan if name == "scan" else record.limits_scan
+            if trouble := self._trouble(section, scan, None):
+                yield f"{name}: {trouble}"
+
+    def _now_s(self) -> float:
+        return 0.0 if self._record is None else self._record.inputs.now_ns / NS_PER_S
+
+
+def missing_in(message: str) -> str:
+    """Return what the message of the row WAITING names as missing, "" for nothing."""
+    return "" if message == NOTHING else message.removeprefix(PREFIX)
+
+
+def _slow(hz: float) -> str:
+    return f"{hz:.1f} scans a second"

@@ -1,0 +1,112 @@
+"""What the diagnostics say of missing and slow inputs, for cameras and for lidars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onboard.drivers.dds.topics import Topic
+from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, missing_in
+from onboard.values.interfaces import Diagnostic
+from onboard.values.messages import BINS, CameraHealth, Inputs, Scan
+from tests.rigs.runtime_bench import Bench
+
+LIDAR = {"scan": {"topic": "laser"}, "cameras": {"source": "none", "color": "none"}}
+BOTH = {**LIDAR, "limits_scan": {}, "cameras": {"source": "dds"}}
+FREE = np.full(BINS, 5.0, np.float32), np.ones(BINS, np.bool_)
+NO_IMAGE = CameraHealth("front", False, "no image yet", 0, 0)
+
+
+class Site:
+    """A bench with the watch. lidar_hz: scans of a lidar a second; published: topics that somebody publishes."""
+
+    def __init__(self, lidar_hz: float, published: set[str], dropped: Mapping[str, int], **sections: object) -> None:
+        self.bench = Bench(**sections)
+        self.watch = InputWatch(
+            self.bench.config,
+            lambda: [NO_IMAGE],
+            lambda row: (row.name if isinstance(row, Topic) else row) in published,
+            lambda: dropped,
+            lambda: ("scan", OK, "all bins are seen", {}),
+        )
+        self.bench.runtime._listeners = (*self.bench.runtime._listeners, self.watch)
+        self.ends_ns = sys.maxsize
+        self._period_ns = 1e9 / lidar_hz if lidar_hz else None
+        self.bench.alter = self._with_scan
+
+    def _with_scan(self, inputs: Inputs) -> Inputs:
+        if self._period_ns is None:
+            return inputs
+        stamp_ns = min(int(inputs.now_ns // self._period_ns * self._period_ns), self.ends_ns)
+        return replace(inputs, scans={"laser": Scan(stamp_ns, *FREE)})
+
+    def rows(self, seconds: int) -> dict[str, Diagnostic]:
+        """Live so long; return the newest rows."""
+        newest: list[Diagnostic] = []
+        for _ in range(seconds):
+            self.bench.seconds(1.0)
+            newest = [row() for row in self.watch.rows()]
+        return {row[0]: row for row in newest}
+
+
+NOBODY = "laser (sensor_msgs/msg/LaserScan): nobody publishes it"
+#   name            sections  Hz    published            refused               level    words of the row scan
+SCANS = [
+    ("well", LIDAR, 10.0, {"scan from laser"}, {}, OK, "10.0 scans/s, all bins are seen"),
+    ("never", LIDAR, 0.0, set(), {}, ERROR, f"no scan yet: /{NOBODY}"),
+    ("refused", LIDAR, 0.0, {"scan from laser"}, {"refused /laser": 7}, ERROR, "7 scans were refused"),
+    ("too slow", LIDAR, 3.0, {"scan from laser"}, {}, WARNING, "3.0 scans a second, 5 needed: /laser"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sections", "hz", "published", "dropped", "level", "words"), [row[1:] for row in SCANS], ids=[r[0] for r in SCANS]
+)
+def test_the_row_of_a_lidar(sections, hz, published, dropped, level, words):
+    row = Site(hz, published, dropped, **sections).rows(7)["scan"]
+    assert (row[1], words in row[2]) == (level, True), row
+
+
+def test_a_scan_that_ended_is_old():
+    site = Site(10.0, set(), {}, **LIDAR)
+    site.rows(2)
+    site.ends_ns = site.bench.clock.now_ns()
+    row = site.rows(2)["scan"]
+    assert row[1] == ERROR
+    assert f"ms old, limit 400 ms: /{NOBODY}" in row[2]
+
+
+def test_cameras_are_named_with_topic_and_reason():
+    site = Site(0.0, set(), {})
+    site.bench.images.clear()
+    row = site.rows(3)["scan"]
+    assert row[1] == ERROR
+    assert "/front/depth/image (sensor_msgs/msg/Image): nobody publishes it, no image yet" in row[2]
+
+
+def test_a_scan_of_the_limits_has_a_row_of_its_own():
+    rows = Site(10.0, {"scan from laser"}, {}, **BOTH).rows(4)
+    assert (rows["scan"][1], rows["limits_scan"][1]) == (OK, OK)
+    assert list(rows) == ["scan", "limits_scan", WAITING]
+
+
+def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clears():
+    site = Site(0.0, set(), {}, **LIDAR)
+    site.bench.reports = False
+    early = site.rows(5)[WAITING]
+    assert (early[1], site.watch.faults()) == (OK, ())
+    late = site.rows(7)[WAITING]
+    assert late[1] == ERROR
+    assert "odometry (none yet): /odom (nav_msgs/msg/Odometry): nobody publishes it" in late[2]
+    assert f"scan: no scan yet: /{NOBODY}" in late[2]
+    (fault,) = site.watch.faults()
+    assert fault.reason == f"waiting for {late[2]}"
+    assert missing_in(fault.reason) == missing_in(late[2]) == late[2]
+    assert missing_in(NOTHING) == ""
+    site.bench.reports, site._period_ns = True, 1e8
+    assert site.rows(1)[WAITING][1:3] == (OK, NOTHING)
+    assert site.watch.faults() == ()
