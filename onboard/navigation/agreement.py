@@ -2,7 +2,7 @@
 
 A window lasts until pose or twist has moved `WINDOW_M` or turned `WINDOW_RAD`, at most `WINDOW_S`. At its end both must
 agree within `APART_M` and `APART_RAD`. A twist may lag by `LAG_S`, because many drivers filter it: that much of its
-change since the window began is allowed too. A window excuses one jump of the pose, as a fused odometry may have.
+change since the window began is allowed too. A jump of the pose is excused once in `CALM_S`, as of a fused odometry.
 
 A pose that has always been exactly zero is not filled. While `odometry.source` is twist, it is not compared. Nor is a
 position that is not filled, where only the heading comes from a gyroscope.
@@ -26,6 +26,7 @@ LAG_S = 0.15
 JUMP_M = 0.1
 JUMP_RAD = 0.2
 """Least difference of pose and twist in one interval that is a jump; see `is_jump`."""
+CALM_S = 1.0
 SPEED_ERROR = 0.25
 """An interval's twist may be wrong by this part without a jump."""
 
@@ -39,7 +40,7 @@ class Agreement:
     twist_step:    motion since then by the twist, in the frame of `began`; a jump is excused
     pose_rad, twist_rad: turn since then by the pose and by the twist, not wrapped
     elapsed_s:     length of the window
-    jumped:        whether a jump was excused in this window
+    calm_s:        time since the newest jump
     placed, headed, twisted: whether position, heading and twist were ever filled
     contradiction: reason why the robot must stand, until a window agrees or the base starts anew; "" without one
     doubt:         why the twist is not used, as `odometry.source` is pose; "" while it is used
@@ -51,7 +52,7 @@ class Agreement:
     pose_rad: float = 0.0
     twist_rad: float = 0.0
     elapsed_s: float = 0.0
-    jumped: bool = False
+    calm_s: float = CALM_S
     placed: bool = False
     headed: bool = False
     twisted: bool = False
@@ -91,14 +92,14 @@ def advance(
     state = _noted(state, pose, twist)
     if state.began is None:
         state = _opened(state, before, twist)
-    excused = jump and not state.jumped
+    excused = jump and state.calm_s >= CALM_S
     state = replace(
         state,
         twist_step=compose(state.twist_step, pose_step if excused else twist_step),
         pose_rad=state.pose_rad + pose_step.yaw_rad,
         twist_rad=state.twist_rad + (pose_step.yaw_rad if excused else twist.w_radps * elapsed_s),
         elapsed_s=state.elapsed_s + elapsed_s,
-        jumped=state.jumped or jump,
+        calm_s=0.0 if jump else state.calm_s + elapsed_s,
     )
     by_pose, by_twist = between(state.began or before, pose), state.twist_step
     way_m = max(distance(IDENTITY, by_pose), distance(IDENTITY, by_twist))
@@ -146,7 +147,6 @@ def _motion(step: Pose, turned_rad: float) -> str:
 def _opened(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
     return replace(
         state, began=pose, from_twist=twist, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, elapsed_s=0.0,
-        jumped=False,
     )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
     gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
-    stamp ahead of the quickest     the sender's clock was set forward: the time is the shorter difference, as in a gap
+    stamp ahead of the quickest     the sender's clock was set forward, once in `ALONE_NS`: the time is the shorter
+                                    difference, as in a gap
     same stamp again                counted, ignored
     older stamp                     counted. The sender's clock was set back: the state moves by the time between the
                                     arrivals, and goes on from that stamp without history. Latency is judged anew. It
@@ -102,7 +103,7 @@ class OdometryState:
     fresh_ns:    arrival of the newest message that was the first or a newer one, less `late_ns`; judges staleness
     late_ns:     its excess latency against the quickest message of the same clock; 0 if that is not judged
     quickest:    the quickest message
-    back_ns:     arrival of the newest message whose clock went back
+    set_ns:      arrival of the newest message that showed that the sender's clock was set, or that went back
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
@@ -123,7 +124,7 @@ class OdometryState:
     fresh_ns: int | None = None
     late_ns: int = 0
     quickest: Quickest | None = None
-    back_ns: int | None = None
+    set_ns: int | None = None
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
@@ -223,7 +224,7 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
         return replace(state, repeats=state.repeats + 1)
     if message.stamp_ns < state.stamp_ns:
         return _backward(state, message, reported, section)
-    state = _set_back(state, message)
+    state = _clock_judged(state, message)
     elapsed_ns, gap = _elapsed_ns(state, message, section)
     return _forward(_timed(state, message, section), message, reported, elapsed_ns, gap, section)
 
@@ -326,9 +327,9 @@ def _backward(
     state: OdometryState, message: OdometryMessage, reported: Twist, section: OdometrySection
 ) -> OdometryState:
     counted = replace(
-        state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1, back_ns=message.arrival_ns
+        state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1, set_ns=message.arrival_ns
     )
-    if counted.backward_in_row < BACKWARD_TO_REBASE and _went_back_before(state, message):
+    if counted.backward_in_row < BACKWARD_TO_REBASE and _was_set_before(state, message):
         return counted
     elapsed_ns = max(0, message.arrival_ns - (state.arrival_ns or 0))
     gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
@@ -337,37 +338,40 @@ def _backward(
     return replace(moved, fresh_ns=state.fresh_ns, history=moved.history[-1:])
 
 
-def _went_back_before(state: OdometryState, message: OdometryMessage) -> bool:
-    return state.back_ns is not None and message.arrival_ns - state.back_ns <= ALONE_NS
+def _was_set_before(state: OdometryState, message: OdometryMessage) -> bool:
+    return state.set_ns is not None and message.arrival_ns - state.set_ns <= ALONE_NS
 
 
-def _set_back(state: OdometryState, message: OdometryMessage) -> OdometryState:
-    """Return the state before a newer message, with a slower quickest message if the clock was set back.
+def _clock_judged(state: OdometryState, message: OdometryMessage) -> OdometryState:
+    """Return the state before a newer message, which may show that the sender's clock was set; once in `ALONE_NS`.
 
-    A clock that is set back by less than a period shows only as a short interval of stamps that took as long as others.
-    A queue that grows has even stamps, and one that empties has short arrivals.
+    Set forward: the message is quicker than the quickest. Set back by less than a period: the interval of the stamps is
+    short, and took as long as others. A queue that grows has even stamps, and one that empties has short arrivals.
     """
-    quickest, history = state.quickest, state.history[-PERIODS - 1 :]
-    if quickest is None or state.arrival_ns is None or len(history) <= PERIODS or _went_back_before(state, message):
+    quickest, elapsed_ns = state.quickest, message.stamp_ns - (state.stamp_ns or 0)
+    arrived_ns = message.arrival_ns - (state.arrival_ns or 0)
+    if quickest is None or _was_set_before(state, message):
         return state
-    stamps = [sample.stamp_ns for sample in history]
-    period_ns = int(np.median(np.diff(stamps)))
-    elapsed_ns, arrived_ns = message.stamp_ns - stamps[-1], message.arrival_ns - state.arrival_ns
+    if message.arrival_ns - message.stamp_ns < quickest.took_ns - AHEAD_NS:
+        return replace(state, set_ns=message.arrival_ns)
+    history = state.history[-PERIODS - 1 :]
+    if 3 * elapsed_ns > 2 * arrived_ns or len(history) <= PERIODS:
+        return state
+    period_ns = int(np.median(np.diff([sample.stamp_ns for sample in history])))
     if elapsed_ns > period_ns // 2 or arrived_ns < period_ns - period_ns // 4:
         return state
     slower = replace(quickest, took_ns=quickest.took_ns + period_ns - elapsed_ns)
-    return replace(state, quickest=slower, back_ns=message.arrival_ns)
+    return replace(state, quickest=slower, set_ns=message.arrival_ns)
 
 
 def _elapsed_ns(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> tuple[int, bool]:
-    """Return the time since the message before, and whether it is a gap: by the stamps, or by the arrivals if shorter
-    and there is a gap, or the sender's clock was just set.
+    """Return the time since the message before by the stamps, and whether it is a gap.
+
+    The time is that between the arrivals, if shorter, in a gap and where the sender's clock was just set.
     """
     elapsed_ns, arrived_ns = message.stamp_ns - (state.stamp_ns or 0), message.arrival_ns - (state.arrival_ns or 0)
     gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
-    quickest, took_ns = state.quickest, message.arrival_ns - message.stamp_ns
-    ahead = quickest is not None and took_ns < quickest.took_ns - AHEAD_NS
-    if gap or ahead or state.back_ns == state.arrival_ns:
+    if gap or state.set_ns in (state.arrival_ns, message.arrival_ns):
         elapsed_ns = min(elapsed_ns, max(0, arrived_ns))
     return elapsed_ns, gap
 
@@ -422,6 +426,8 @@ def _derived(state: OdometryState, pose: Pose, stamp_ns: int, reported: Twist) -
     recent = [sample for sample in state.history[-DERIVED_SAMPLES:] if stamp_ns - sample.stamp_ns <= DERIVED_NS]
     then = recent[0] if recent else state.history[-1]
     moved, elapsed_s = between(then.motion.pose, pose), (stamp_ns - then.stamp_ns) / NS_PER_S
+    if elapsed_s <= 0.0:
+        return reported
     twist = Twist(moved.x_m / elapsed_s, moved.yaw_rad / elapsed_s)
     return twist if abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS else reported
 
@@ -438,7 +444,10 @@ def _compared(
     """Return the state after the base's own pose was compared with its twist: `agreement.py`, and jumps."""
     pose, was, state = message.pose, before.base_pose, after.agreement
     if pose is None or was is None:
-        return replace(after, agreement=agreement.restarted(state, pose, reported))
+        after, own = replace(after, agreement=agreement.restarted(state, pose, reported)), after.own.pose
+        step = IDENTITY if pose is None else between(own, pose)
+        apart = agreement.is_jump(step, IDENTITY, STOP, STOP, 0.0)
+        return _anchored(after, step, IDENTITY, driven_s, ends=False) if apart else after
     pose_step, twist_step = between(was, pose), integrate(IDENTITY, reported, driven_s)
     jump = agreement.is_jump(pose_step, twist_step, before.twist, reported, driven_s)
     if gap:

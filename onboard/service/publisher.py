@@ -180,7 +180,7 @@ def _odometry(state: OdometryState) -> Diagnostic:
         return ("odometry", WARNING, state.agreement.doubt, values)
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
-    if state.backward > state.rebased and (state.arrival_ns or 0) - (state.back_ns or 0) <= ALONE_NS:
+    if state.backward > state.rebased and (state.arrival_ns or 0) - (state.set_ns or 0) <= ALONE_NS:
         return ("odometry", WARNING, f"{state.backward} messages went back in time: {BACKWARD}", values)
     if late_ms >= LATE_MS:
         return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
