@@ -20,7 +20,7 @@ from onboard.navigation.odometry import (
     noise_along,
 )
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY, distance
+from onboard.values.geometry import IDENTITY, NO_ORIENTATION, distance
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 from tests.onboard.navigation.fixes import CLOCK_NS, LAG_NS, MS, PERIOD_NS, near
 
@@ -152,6 +152,7 @@ def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
         (Twist(0.0, -11.0), IDENTITY, "odometry refused: w is -11 rad/s, limit 10 (odometry.max_yaw_rate_radps)"),
         (STOP, Pose(nan, 0.0, 0.0), "odometry refused: x is nan"),
         (STOP, Pose(0.0, 0.0, inf), "odometry refused: yaw is inf"),
+        (STOP, Pose(0.0, 0.0, nan), f"odometry refused: {NO_ORIENTATION}"),
         (STOP, Pose(0.0, 1e300, 0.0), "odometry refused: y is 1e+300, limit 1e+07"),
     ],
 )
@@ -373,3 +374,47 @@ def test_a_neutral_correction_moves_as_none() -> None:
         poses.append(state.pose)
     assert poses[0] == poses[1]
     assert "correction" not in OdometrySection().model_dump()
+
+
+def clocked(
+    steps: dict[int, float], period_ms: int, duration_s: float = 20.0, section: OdometrySection = SECTION
+) -> tuple[OdometryState, float, int]:
+    """Drive at 0.5 m/s with a clock that steps by so many ms at so many ms. Arrivals are those of ticks.
+
+    Return the state, the longest age of the odometry at a tick [ms], and how many ms it was stale (200 ms).
+    """
+    state, off_ms, worst_ms, stale_ms, next_ms = OdometryState(), 0.0, 0.0, 0, 0
+    for tick in range(round(duration_s * 30)):
+        now_ms = tick * 1000 / 30
+        while next_ms <= now_ms:
+            off_ms = sum(step for at_ms, step in steps.items() if next_ms >= at_ms)
+            one = message(round((next_ms + off_ms) * MS), Twist(0.5, 0.0), arrival_ns=round(now_ms * MS))
+            state, next_ms = advance(state, one, section), next_ms + period_ms
+        age_ms = now_ms - (state.fresh_ns or 0) / MS
+        worst_ms, stale_ms = max(worst_ms, age_ms), stale_ms + (33 if age_ms > 200 else 0)
+    return state, worst_ms, stale_ms
+
+
+@pytest.mark.parametrize("period_ms", [20, 33, 100, 160])
+@pytest.mark.parametrize("step_ms", [-50.0, -90.0, -150.0, -400.0, -5e3, -3.6e6, 150.0, 400.0, 5e3, 3.6e6])
+def test_a_clock_that_steps_once_holds_the_robot_for_an_instant_only(step_ms: float, period_ms: int) -> None:
+    state, _, stale_ms = clocked({8000: step_ms}, period_ms)
+    assert stale_ms < 400
+    assert state.pose.x_m == pytest.approx(0.5 * 20.0, abs=0.11)
+    assert state.late_ns <= 0.5 * period_ms * MS + 40 * MS
+
+
+def test_a_clock_that_steps_each_20_s_is_set_each_time() -> None:
+    state, _, stale_ms = clocked({8000: -150.0, 28_000: -150.0, 48_000: 1000.0}, 100, 60.0)
+    assert stale_ms < 400
+    assert state.pose.x_m == pytest.approx(30.0, abs=0.2)
+
+
+def test_two_senders_are_no_clock_that_is_set_again_and_again() -> None:
+    state = OdometryState()
+    for k in range(600):
+        state = advance(state, message(k * 33 * MS, AHEAD), SECTION)
+        state = advance(state, message((k * 33 - 150) * MS, AHEAD, arrival_ns=k * 33 * MS + LAG_NS), SECTION)
+    assert state.backward == 600
+    assert state.rebased == 1
+    assert state.pose.x_m == pytest.approx(600 * 0.033, abs=0.25), "one sender's messages move it, once"
