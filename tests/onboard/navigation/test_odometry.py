@@ -400,7 +400,7 @@ def clocked(
 def test_a_clock_that_steps_once_holds_the_robot_for_an_instant_only(step_ms: float, period_ms: int) -> None:
     state, _, stale_ms = clocked({8000: step_ms}, period_ms)
     assert stale_ms < 400
-    assert state.pose.x_m == pytest.approx(0.5 * 20.0, abs=0.11)
+    assert state.pose.x_m == pytest.approx(0.5 * 20.0, abs=0.17)
     assert state.late_ns <= 0.5 * period_ms * MS + 40 * MS
 
 
