@@ -127,8 +127,9 @@ def _judged(
         return replace(state, contradiction="", doubt="") if moved else state
     still = distance(IDENTITY, by_pose) < APART_M and abs(state.pose_rad) < APART_RAD
     found = (
-        f"contradicts itself: in {state.elapsed_s:.1f} s its pose {_motion(by_pose, state.pose_rad)}, "
-        f"its twist says {_motion(state.twist_step, state.twist_rad)}: "
+        f"contradicts itself: in {state.elapsed_s:.1f} s its pose moved {distance(IDENTITY, by_pose):.2f} m and turned "
+        f"{math.degrees(state.pose_rad):.0f} deg, its twist says {distance(IDENTITY, state.twist_step):.2f} m and "
+        f"{math.degrees(state.twist_rad):.0f} deg: "
     )
     if source == "pose" and not still:
         return replace(state, contradiction="", doubt=f"{found}the twist is not used (odometry.source is pose)")
@@ -138,10 +139,6 @@ def _judged(
     if not still:
         key = 'if the pose is right, set odometry.source = "pose"; the twist must be in base_link, in m/s and rad/s'
     return replace(state, contradiction=f"{found}{key}", doubt="")
-
-
-def _motion(step: Pose, turned_rad: float) -> str:
-    return f"moved {distance(IDENTITY, step):.2f} m and turned {math.degrees(turned_rad):.0f} deg"
 
 
 def _opened(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:

@@ -68,15 +68,15 @@ def frozen_at(pose: Pose) -> Change:
 
 #   what                                        twist   change                              part of the reason
 WRONG: list[tuple[str, Twist, Change, str]] = [
-    ("twist always zero", AHEAD, scaled(0.0, 0.0), "its twist says moved 0.00 m and turned 0 deg"),
+    ("twist always zero", AHEAD, scaled(0.0, 0.0), "its twist says 0.00 m and 0 deg"),
     ("twist always zero, in place", SPIN, scaled(0.0, 0.0), "its pose moved 0.00 m and turned 9"),
     ("twist in the odom frame", ARC, in_the_odom_frame, "the twist must be in base_link"),
     ("half the speed", AHEAD, scaled(0.5, 1.0), 'set odometry.source = "pose"'),
     ("a third too fast", AHEAD, scaled(1.35, 1.0), 'set odometry.source = "pose"'),
     ("turning in degrees", Twist(0.3, 0.05), scaled(1.0, 57.3), "turned"),
-    ("turning the other way", SPIN, scaled(1.0, -1.0), "turned -"),
+    ("turning the other way", SPIN, scaled(1.0, -1.0), "deg, its twist says 0.00 m and -"),
     ("turning too slow", SPIN, scaled(1.0, 0.7), "turned"),
-    ("driving backward", AHEAD, scaled(-1.0, 1.0), "moved"),
+    ("driving backward", AHEAD, scaled(-1.0, 1.0), "its twist says 1.0"),
     ("pose frozen elsewhere", AHEAD, frozen_at(START), "correct the pose in the base's driver"),
 ]
 
