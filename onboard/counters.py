@@ -119,9 +119,9 @@ LOG_EVERY = 30
 class Journal:
     """Collects events and stage durations of the current tick, logs and counts them."""
 
-    def __init__(self, clock: Clock, counters: Counters, zones: bool = False) -> None:
-        """Begin without events. zones: the map has zones, so log when they take effect."""
-        self._clock, self._zones = clock, zones
+    def __init__(self, clock: Clock, counters: Counters, zones: bool = False, odom: str = "/odom") -> None:
+        """Begin without events. zones: the map has zones, so log when they take effect; odom: topic of odometry."""
+        self._clock, self._zones, self._odom = clock, zones, odom
         self._counters = counters
         self.events: list[str] = []
         self.stage_ns: dict[str, int] = {}
@@ -159,10 +159,22 @@ class Journal:
         """Note a tick's changes and the answers to its goals, in the order of the stages; return all events."""
         if now.wheels.refused > was.wheels.refused:
             self.fault("odometry_refused", now.wheels.refusal)
+        agrees, agreed = now.wheels.agreement, was.wheels.agreement
+        for kind, text, before in (
+            ("odometry_contradicts_itself", agrees.contradiction, agreed.contradiction),
+            ("odometry_twist_unused", agrees.doubt, agreed.doubt),
+        ):
+            if text and not before:
+                self.fault(kind, f"{self._odom} {text}")
+            elif before and not text:
+                self.note("odometry_agrees")
+        if now.wheels.reanchored > was.wheels.reanchored:
+            self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
         if now.wheels.backward > was.wheels.backward:
-            self.fault("odometry_time_backward", f"{now.wheels.backward} messages so far")
+            detail = f"{now.wheels.backward} messages so far, {now.wheels.rebased} taken as a clock that was set"
+            self.fault("odometry_time_backward", detail)
         if now.localization.refused > was.localization.refused:
-            self.fault("localization_refused", now.localization.refusal)
+            self.fault("localization_refused", now.localization.refusal or "the next fix was accepted")
         if self._zones and tracked(now.localization) != tracked(was.localization):
             self.note("map_zones", in_force=tracked(now.localization))
         for goal, verdict, refusal in answers:

@@ -50,7 +50,7 @@ def judge(
     """Return mission and start frame after a goal, and the answer. An accepted goal replaces the current goal."""
     wheels, localization = situation.wheels, situation.localization
     try:
-        check(request, situation)
+        check(request, situation, config)
         if is_repeated(mission, start, request, situation, config):
             return mission, start, (request, "goal_repeated", "none")
         new_start = start_frame.begin(wheels, localization)
@@ -61,7 +61,7 @@ def judge(
     return accept(mission, goal_xy_m, situation.now_ns), new_start, (request, "goal_accepted", "none")
 
 
-def check(request: GoalRequest, situation: Situation) -> None:
+def check(request: GoalRequest, situation: Situation, config: Config) -> None:
     """Raise InputError if the runtime accepts no goal now, or if this goal is too late."""
     late_ns = situation.now_ns - request.arrival_ns
     if late_ns > LATE_NS:
@@ -73,6 +73,8 @@ def check(request: GoalRequest, situation: Situation) -> None:
         raise InputError("the e-stop has only just been released")
     if situation.wheels.stamp_ns is None:
         raise InputError("there is no odometry yet")
+    if situation.wheels.agreement.contradiction:
+        raise InputError(f"{config.dds.odometry_topic} {situation.wheels.agreement.contradiction}")
 
 
 def is_repeated(

@@ -16,7 +16,7 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import Answer
-from onboard.navigation import ekf, mission, odometry, scan_odometry, start_frame
+from onboard.navigation import ekf, lost_input, mission, odometry, scan_odometry, start_frame
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission, State
 from onboard.navigation.odometry import OdometryState
@@ -74,7 +74,8 @@ class Runtime:
         self._stopping = False
         self.state = RobotState()
         self.counters = Counters()
-        self._journal = Journal(clock, self.counters, zones=robot.zones is not None)
+        self._odom = config.dds.odometry_topic
+        self._journal = Journal(clock, self.counters, robot.zones is not None, self._odom)
 
     def stop(self) -> None:
         """End the run after the current tick. A signal handler of the loop may call this."""
@@ -118,7 +119,8 @@ class Runtime:
                 twist = twist_of(acted.decision)
                 asked, twist = mission.take_effect(asked, twist, start, localization, self._config.goal, inputs.now_ns)
                 deciding = decision.replaced(deciding, twist)
-            judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
+            lost = lost_input.described(wheels, around.scan, scan, self._config, inputs.now_ns) if was.lost_ns else ""
+            judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, lost, inputs)
             if self._config.odometry.scan_matching and self._senses(deciding, judged, was.lost_ns, inputs, slot):
                 matching, localization = scan_odometry.advance(
                     matching, localization, scan, wheels, registered=self._config.scan.history > 1
@@ -163,12 +165,15 @@ class Runtime:
     def _integrate(
         self, wheels: OdometryState, localization: LocalizationState, inputs: Inputs
     ) -> tuple[OdometryState, LocalizationState, str]:
-        """Advance odometry and filter. Also return the reason for a rejected odometry message, or ""."""
-        section, refused = self._config.odometry, wheels.refused
+        """Advance odometry and filter. Also return the reason why odometry ends a drive, or ""."""
+        section, was = self._config.odometry, wheels
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
         filtered = ekf.advance(localization, inputs.fixes, wheels, section)
-        return wheels, filtered, wheels.refusal if wheels.refused > refused else ""
+        if wheels.refused > was.refused:
+            return wheels, filtered, wheels.refusal
+        wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.jumps else "")
+        return wheels, filtered, f"{self._odom} {wrong}" if wrong else ""
 
     def _look(
         self, scan: Scan, was: RobotState, inputs: Inputs, pose: Pose
@@ -226,6 +231,7 @@ class Runtime:
         acted: Acted | None,
         located: Located | None,
         lost_ns: int | None,
+        lost: str,
         inputs: Inputs,
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
@@ -238,6 +244,7 @@ class Runtime:
             e_stop=bool(inputs.e_stop),
             held=self._operator_drives(inputs),
             lost_ns=lost_ns,
+            lost=lost,
             failure=decision.failure(deciding, acted, self._config.rates, self._config.goal.lost_input_s),
         )
         return mission.judge(judged, situation, self._config.goal)
@@ -408,8 +415,8 @@ class Runtime:
         record = TickRecord(
             slot=slot,
             inputs=inputs,
-            odometry=state.wheels.motion,
-            map_from_odom=ekf.map_from_odom(state.localization),
+            odometry=state.wheels.own,
+            map_from_odom=ekf.map_from_odom(state.localization, state.wheels.own_from_odom),
             filtered=filtered,
             scan=scan,
             limits_scan=around.scan,

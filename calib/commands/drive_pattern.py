@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import sys
 import termios
@@ -22,7 +23,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist
 from onboard.system.signals import Signals
 from onboard.values.errors import OnboardError
-from onboard.values.geometry import compose, inverse
+from onboard.values.geometry import NO_ORIENTATION, compose, inverse
 from onboard.values.messages import STOP, OdometryMessage, Pose
 
 PERIOD_S = 1.0 / 30.0
@@ -96,6 +97,8 @@ def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
             if newest is not None:
                 if newest.pose is None:
                     return "the odometry has no pose"
+                if math.isnan(newest.pose.yaw_rad):
+                    return f"the odometry is refused: {NO_ORIENTATION}"
                 start = start or newest.pose
                 command = drive.command(now_s, compose(inverse(start), newest.pose), newest.twist)
                 if command is None:

@@ -468,6 +468,16 @@ class DdsSection(Section):
                 object.__setattr__(self, name, f"{self.frame_prefix}{frame}")
         return self
 
+    def ros_name(self, wire: str) -> str:
+        """Return a topic's name as ROS users see it. wire: its name before the namespace."""
+        namespace = self.namespace.strip("/")
+        return wire if wire.startswith("/") else f"/{namespace}/{wire}" if namespace else f"/{wire}"
+
+    @property
+    def odometry_topic(self) -> str:
+        """Return the name of the odometry's topic as ROS users see it."""
+        return self.ros_name(self.remap.get("odom", "odom"))
+
     @property
     def frame_prefix(self) -> str:
         """Return what stands before the robot's own frames: "robot1/", or nothing."""

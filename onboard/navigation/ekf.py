@@ -83,7 +83,7 @@ class LocalizationState:
     refused_at:    the odometry at the last outlier
     outliers:      map_from_odom by each of the last outliers that agree
     rejected_in_row: outliers since the last accepted fix, whether they agree or not
-    refusal:       reason of the newest refusal
+    refusal:       reason why the newest fix was refused; "" if it was not
     key:           map_from_base at the key scan; None without one
     """
 
@@ -149,7 +149,7 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     then = fix_gating.odometry_at(fix, wheels)
     behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
     received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
-    state = replace(state, received=received, fixes=state.fixes + 1)
+    state = replace(state, received=received, fixes=state.fixes + 1, refusal="")
     measured = compose(fix.pose, between(then.motion.pose, wheels.pose))
     moving_s = max(0.0, wheels.moving_s - then.moving_s)
     noise = odometry.grown(fix_gating.measurement_noise(fix, section), fix.pose, measured, moving_s)
@@ -238,11 +238,14 @@ def principal_axes(covariance: Covariance) -> tuple[float, float, float]:
     return max(0.0, mean + half), max(0.0, mean - half), 0.5 * math.atan2(2.0 * b, a - c)
 
 
-def map_from_odom(state: LocalizationState) -> Pose | None:
-    """Return map_from_odom (for `/tf`), None before the first fix."""
+def map_from_odom(state: LocalizationState, own_from_odom: Pose = IDENTITY) -> Pose | None:
+    """Return the base's own odom frame in the map (for `/tf`), None before the first fix.
+
+    own_from_odom: `OdometryState.own_from_odom`
+    """
     if state.map_from_base is None:
         return None
-    return compose(state.map_from_base, inverse(state.odom_from_base))
+    return compose(state.map_from_base, inverse(odometry.own_pose(own_from_odom, state.odom_from_base)))
 
 
 def _is_certain(covariance: Covariance) -> bool:

@@ -12,7 +12,7 @@ from onboard.config.config import OdometrySection
 from onboard.navigation import odometry
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY, between, compose, wrap
+from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, wrap
 from onboard.values.messages import Fix, Pose
 
 # ---- The outlier gate, with the assumed noise of the odometry, and the agreement of outliers, with larger noise
@@ -71,6 +71,8 @@ ROUNDING = 1e-6
 def refusal(fix: Fix, wheels: OdometryState) -> str:
     """Return the reason to reject the fix, or "" if it is valid."""
     for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
+        if name == "yaw" and math.isnan(value):
+            return NO_ORIENTATION
         if not math.isfinite(value):
             return f"{name} is {value}"
         if abs(value) > MAX_POSITION_M:

@@ -8,7 +8,7 @@ navigating / recovering --e-stop, fault, input lost, occupied goal, no progress,
 navigating / recovering --cancel--> idle
 
 `Runtime.tick` asks five times in a tick whether the drive ends, in this order; the first reason stays:
-1. `stop`, when odometry was refused;
+1. `stop`, when odometry was refused, contradicts itself or jumped;
 2. `cancel`, from the operator;
 3. `judge`: engine failed, e-stop, input lost, reached, no progress, time-out;
 4. `look_at_goal`, when a decision senses: the goal is occupied;
@@ -141,6 +141,7 @@ class Situation:
     measured: the wheels' twist
     held:     an operator drives
     lost_ns:  time since when a required input is lost; None while all are there
+    lost:     which input that is, and its age (`lost_input.described`)
     failure:  reason of an engine failure, or ""
     """
 
@@ -150,6 +151,7 @@ class Situation:
     e_stop: bool = False
     held: bool = False
     lost_ns: int | None = None
+    lost: str = ""
     failure: str = ""
 
 
@@ -217,7 +219,9 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
     if situation.e_stop:
         return stop(mission, E_STOP)
     if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
-        return stop(mission, f"input lost for {section.lost_input_s:g} s")
+        return stop(
+            mission, f"input lost for {section.lost_input_s:g} s" + (f": {situation.lost}" * bool(situation.lost))
+        )
     if mission.told_ns is not None and now_ns - mission.told_ns > REFUSAL_SHOWN_S * NS_PER_S:
         mission = replace(mission, reason="", told_ns=None)
     mission = _judge_stop(mission, situation, section)

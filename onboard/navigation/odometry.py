@@ -10,14 +10,26 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
     gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
+    stamp ahead of the quickest     the sender's clock was set forward, once in `ALONE_NS`: the time is the shorter
+                                    difference, as in a gap
     same stamp again                counted, ignored
-    older stamp                     counted, ignored. The third in a row, or a step back of more than a second, is a new
-                                    clock: the state restarts there without motion or history. It turns fresh only with
-                                    the next newer stamp, so that a clock that runs backward leaves it stale
+    older stamp                     counted. The sender's clock was set back: the state moves by the time between the
+                                    arrivals, and goes on from that stamp without history. Latency is judged anew. It
+                                    turns fresh only with the next newer stamp, so that a clock that runs backward
+                                    leaves it stale. Within `ALONE_NS` of another
+                                    older stamp it is ignored (two senders, or messages out of order), but for the third
+                                    in a row
+    stamp newer by half a period    the sender's clock was set back by less than a period: the quickest latency grows by
+    or less                         that. Likewise once in `ALONE_NS`
     late                            integrated, but fresh only as of its arrival without the excess latency
                                     (`onboard/values/clock.py`): the limits must see a late pose as stale
     not finite, or beyond a limit   refused with a reason and counted; no motion. After an impossible jump of the base's
-                                    pose, increments count from the new pose
+                                    pose, increments count from the new pose. A heading of NaN is an orientation that is
+                                    no rotation (`geometry.yaw_from_quaternion`)
+    pose and twist disagree         over a window: `agreement.py`. With `source = "pose"` the twist is then the pose's
+    pose jumps against the twist    the pose here goes on by the source; `own_from_odom` takes the jump, so that goals
+                                    in the odom frame and transforms mean the base's own frame. Without a gap and
+                                    beyond `CARRIED_M` or `CARRIED_RAD` it ends the drive
 """
 
 from __future__ import annotations
@@ -30,8 +42,10 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
+from onboard.navigation import agreement
+from onboard.navigation.agreement import Agreement
 from onboard.values.clock import NS_PER_S, Quickest, lateness
-from onboard.values.geometry import IDENTITY, between, compose, distance, interpolate, wrap
+from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, distance, interpolate, inverse, wrap
 from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
 
 NS_PER_MS = 1_000_000
@@ -44,7 +58,18 @@ REST_RADPS = 1e-3
 """Below both the base is at rest, and its odometry adds no noise."""
 
 BACKWARD_TO_REBASE = 3
-BACKWARD_STEP_NS = NS_PER_S
+ALONE_NS = 10 * NS_PER_S
+"""A clock is set at most once in this time."""
+AHEAD_NS = 50 * NS_PER_MS
+"""A message that is quicker than the quickest by more has a clock that was set forward."""
+PERIODS = 9
+"""Number of newest intervals whose median is the sender's period."""
+CARRIED_M = 0.5
+CARRIED_RAD = 0.5
+"""A jump of the base's own pose beyond these ends a drive: the base has reset its odometry, or was carried."""
+DERIVED_NS = NS_PER_S // 10
+"""Time over which the pose's motion replaces a twist that is not filled or wrong."""
+DERIVED_SAMPLES = 20
 HISTORY_NS = 10 * NS_PER_S
 HISTORY_SAMPLES = 2048
 EXTRAPOLATION_NS = NS_PER_S // 5
@@ -78,6 +103,7 @@ class OdometryState:
     fresh_ns:    arrival of the newest message that was the first or a newer one, less `late_ns`; judges staleness
     late_ns:     its excess latency against the quickest message of the same clock; 0 if that is not judged
     quickest:    the quickest message
+    set_ns:      arrival of the newest message that showed that the sender's clock was set, or that went back
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
@@ -85,6 +111,10 @@ class OdometryState:
     history:     the last ten seconds, oldest first
     messages:    accepted messages; with `repeats`, `refused` and `backward`, less `rebased`, they make up all messages
     refusal:     reason of the newest refusal; a tick compares `refused` before and after
+    refused_ns:  its arrival
+    agreement:   whether the base's pose and twist agree
+    own_from_odom: the odom frame of the base's own pose, seen from the frame of `pose`, which never jumps
+    jumps:       jumps of the base's own pose that end a drive; `reanchored` counts all, `jump` is the newest
     """
 
     pose: Pose = IDENTITY
@@ -94,6 +124,7 @@ class OdometryState:
     fresh_ns: int | None = None
     late_ns: int = 0
     quickest: Quickest | None = None
+    set_ns: int | None = None
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
@@ -107,11 +138,27 @@ class OdometryState:
     rebased: int = 0
     refused: int = 0
     refusal: str = ""
+    refused_ns: int | None = None
+    agreement: Agreement = agreement.NEW
+    own_from_odom: Pose = IDENTITY
+    jumps: int = 0
+    reanchored: int = 0
+    jump: str = ""
 
     @property
     def motion(self) -> Motion:
         """The newest pose and twist, in the odom frame."""
         return Motion(self.pose, self.twist)
+
+    @property
+    def own(self) -> Motion:
+        """The newest pose and twist, in the base's own odom frame, as transforms and recordings have it."""
+        return Motion(own_pose(self.own_from_odom, self.pose), self.twist)
+
+
+def own_pose(own_from_odom: Pose, pose: Pose) -> Pose:
+    """Return a pose of the odom frame in the base's own odom frame; the same value where the frames are the same."""
+    return pose if own_from_odom == IDENTITY else compose(own_from_odom, pose)
 
 
 def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
@@ -167,7 +214,8 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     """Return the state after one message. Never raises: see `refused` and `refusal`."""
     reason = _refusal(message, section)
     if reason:
-        return replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
+        return _rejected(state, reason, message)
+    reported = message.twist
     if section.correction is not None:
         message = replace(message, twist=corrected_twist(message.twist, section.correction))
     if state.stamp_ns is None:
@@ -175,8 +223,10 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     if message.stamp_ns == state.stamp_ns:
         return replace(state, repeats=state.repeats + 1)
     if message.stamp_ns < state.stamp_ns:
-        return _backward(state, message, state.stamp_ns - message.stamp_ns, section)
-    return _forward(_timed(state, message, section), message, message.stamp_ns - state.stamp_ns, section)
+        return _backward(state, message, reported, section)
+    state = _clock_judged(state, message)
+    elapsed_ns, gap = _elapsed_ns(state, message, section)
+    return _forward(_timed(state, message, section), message, reported, elapsed_ns, gap, section)
 
 
 def corrected_twist(twist: Twist, correction: tuple[float, float, float]) -> Twist:
@@ -233,11 +283,18 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
     if message.pose is None:
         return "no pose in the message (odometry.source is pose)" if section.source == "pose" else ""
     for name, value in (("x", message.pose.x_m), ("y", message.pose.y_m), ("yaw", message.pose.yaw_rad)):
+        if name == "yaw" and math.isnan(value):
+            return NO_ORIENTATION
         if not math.isfinite(value):
             return f"{name} is {value}"
         if abs(value) > MAX_POSITION_M:
             return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
     return ""
+
+
+def _rejected(state: OdometryState, reason: str, message: OdometryMessage) -> OdometryState:
+    refusal = f"odometry refused: {reason}"
+    return replace(state, refused=state.refused + 1, refusal=refusal, refused_ns=message.arrival_ns)
 
 
 def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
@@ -257,42 +314,98 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
         base_pose=message.pose,
         backward_in_row=0,
         history=(),
+        agreement=agreement.restarted(state.agreement, message.pose, message.twist),
     )
+    if state.base_pose is not None and message.pose is not None:
+        step = between(state.base_pose, message.pose)
+        if agreement.is_jump(step, IDENTITY, STOP, STOP, 0.0):
+            started = _anchored(started, step, IDENTITY, 0.0, ends=False)
     return replace(started, history=(Sample(message.stamp_ns, started.motion, started.moving_s),))
 
 
-def _backward(state: OdometryState, message: OdometryMessage, step_ns: int, section: OdometrySection) -> OdometryState:
-    counted = replace(state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1)
-    if counted.backward_in_row < BACKWARD_TO_REBASE and step_ns <= BACKWARD_STEP_NS:
+def _backward(
+    state: OdometryState, message: OdometryMessage, reported: Twist, section: OdometrySection
+) -> OdometryState:
+    counted = replace(
+        state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1, set_ns=message.arrival_ns
+    )
+    if counted.backward_in_row < BACKWARD_TO_REBASE and _was_set_before(state, message):
         return counted
-    rebased = replace(counted, rebased=state.rebased + 1, messages=state.messages + 1, quickest=None)
-    return replace(_restarted(_timed(rebased, message, section), message), fresh_ns=state.fresh_ns)
+    elapsed_ns = max(0, message.arrival_ns - (state.arrival_ns or 0))
+    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
+    counted = _timed(replace(counted, rebased=state.rebased + 1, quickest=None), message, section)
+    moved = _forward(counted, message, reported, elapsed_ns, gap, section)
+    return replace(moved, fresh_ns=state.fresh_ns, history=moved.history[-1:])
+
+
+def _was_set_before(state: OdometryState, message: OdometryMessage) -> bool:
+    return state.set_ns is not None and message.arrival_ns - state.set_ns <= ALONE_NS
+
+
+def _clock_judged(state: OdometryState, message: OdometryMessage) -> OdometryState:
+    """Return the state before a newer message, which may show that the sender's clock was set; once in `ALONE_NS`.
+
+    Set forward: the message is quicker than the quickest. Set back by less than a period: the interval of the stamps is
+    short, and took as long as others. A queue that grows has even stamps, and one that empties has short arrivals.
+    """
+    quickest, elapsed_ns = state.quickest, message.stamp_ns - (state.stamp_ns or 0)
+    arrived_ns = message.arrival_ns - (state.arrival_ns or 0)
+    if quickest is None or _was_set_before(state, message):
+        return state
+    if message.arrival_ns - message.stamp_ns < quickest.took_ns - AHEAD_NS:
+        return replace(state, set_ns=message.arrival_ns)
+    history = state.history[-PERIODS - 1 :]
+    if 3 * elapsed_ns > 2 * arrived_ns or len(history) <= PERIODS:
+        return state
+    period_ns = int(np.median(np.diff([sample.stamp_ns for sample in history])))
+    if elapsed_ns > period_ns // 2 or arrived_ns < period_ns - period_ns // 4:
+        return state
+    slower = replace(quickest, took_ns=quickest.took_ns + period_ns - elapsed_ns)
+    return replace(state, quickest=slower, set_ns=message.arrival_ns)
+
+
+def _elapsed_ns(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> tuple[int, bool]:
+    """Return the time since the message before by the stamps, and whether it is a gap.
+
+    The time is that between the arrivals, if shorter, in a gap and where the sender's clock was just set.
+    """
+    elapsed_ns, arrived_ns = message.stamp_ns - (state.stamp_ns or 0), message.arrival_ns - (state.arrival_ns or 0)
+    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
+    if gap or state.set_ns in (state.arrival_ns, message.arrival_ns):
+        elapsed_ns = min(elapsed_ns, max(0, arrived_ns))
+    return elapsed_ns, gap
 
 
 def _forward(
-    state: OdometryState, message: OdometryMessage, elapsed_ns: int, section: OdometrySection
+    state: OdometryState,
+    message: OdometryMessage,
+    reported: Twist,
+    elapsed_ns: int,
+    gap: bool,
+    section: OdometrySection,
 ) -> OdometryState:
-    """Return the state moved to the message's stamp. Requires the state of `_timed`."""
-    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
-    if gap and state.arrival_ns is not None:
-        elapsed_ns = min(elapsed_ns, max(0, message.arrival_ns - state.arrival_ns))
-    driven_s = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3)
-    pose, travelled_m = integrate(state.pose, message.twist, driven_s), abs(message.twist.v_mps) * driven_s
-    moved = abs(message.twist.v_mps) > REST_MPS or abs(message.twist.w_radps) > REST_RADPS
+    """Return the state moved to the message's stamp. Requires the state of `_timed`.
+
+    reported: the message's twist, not corrected; elapsed_ns, gap: of `_elapsed_ns`
+    """
+    driven_s, twist = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3), message.twist
+    pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
+    moved = abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
         step = between(state.base_pose, message.pose)
         reason = _jump(step, elapsed_ns / NS_PER_S, section)
         if reason:
-            refused = replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
-            return _restarted(refused, message)
+            return _restarted(_rejected(state, reason, message), message)
         step = step if section.correction is None else corrected_step(step, section.correction)
         pose, travelled_m = compose(state.pose, step), distance(IDENTITY, step)
         moved = moved or travelled_m > 0.0 or step.yaw_rad != 0.0
+        if state.agreement.doubt or not (state.agreement.twisted or twist != STOP):
+            twist = _derived(state, pose, message.stamp_ns, twist)
     moving_s = elapsed_ns / NS_PER_S if moved else 0.0
     after = replace(
         state,
         pose=pose,
-        twist=message.twist,
+        twist=twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
         fresh_ns=message.arrival_ns - state.late_ns,
@@ -304,7 +417,64 @@ def _forward(
         gaps=state.gaps + int(gap),
         backward_in_row=0,
     )
+    after = _compared(after, state, message, reported, driven_s, gap, section)
     return replace(after, history=_remembered(after, message.stamp_ns))
+
+
+def _derived(state: OdometryState, pose: Pose, stamp_ns: int, reported: Twist) -> Twist:
+    """Return the mean twist by the pose over the last `DERIVED_NS`, or the reported one where the pose is at rest."""
+    recent = [sample for sample in state.history[-DERIVED_SAMPLES:] if stamp_ns - sample.stamp_ns <= DERIVED_NS]
+    then = recent[0] if recent else state.history[-1]
+    moved, elapsed_s = between(then.motion.pose, pose), (stamp_ns - then.stamp_ns) / NS_PER_S
+    if elapsed_s <= 0.0:
+        return reported
+    twist = Twist(moved.x_m / elapsed_s, moved.yaw_rad / elapsed_s)
+    return twist if abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS else reported
+
+
+def _compared(
+    after: OdometryState,
+    before: OdometryState,
+    message: OdometryMessage,
+    reported: Twist,
+    driven_s: float,
+    gap: bool,
+    section: OdometrySection,
+) -> OdometryState:
+    """Return the state after the base's own pose was compared with its twist: `agreement.py`, and jumps."""
+    pose, was, state = message.pose, before.base_pose, after.agreement
+    if pose is None or was is None:
+        after, own = replace(after, agreement=agreement.restarted(state, pose, reported)), after.own.pose
+        step = IDENTITY if pose is None else between(own, pose)
+        apart = agreement.is_jump(step, IDENTITY, STOP, STOP, 0.0)
+        return _anchored(after, step, IDENTITY, driven_s, ends=False) if apart else after
+    pose_step, twist_step = between(was, pose), integrate(IDENTITY, reported, driven_s)
+    jump = agreement.is_jump(pose_step, twist_step, before.twist, reported, driven_s)
+    if gap:
+        state = agreement.restarted(state, pose, reported)
+    else:
+        state = agreement.advance(state, was, pose, reported, pose_step, twist_step, driven_s, jump, section.source)
+    after = replace(after, agreement=state)
+    if not (jump and state.placed) or section.source == "pose":
+        return after
+    return _anchored(after, pose_step, twist_step, driven_s, ends=not gap)
+
+
+def _anchored(state: OdometryState, pose_step: Pose, twist_step: Pose, elapsed_s: float, ends: bool) -> OdometryState:
+    """Return the state with `own_from_odom` after a jump of the base's own pose. ends: whether it may end a drive"""
+    if state.base_pose is None:
+        return state
+    apart_m, apart = distance(pose_step, twist_step), between(twist_step, pose_step)
+    ends = ends and (apart_m > CARRIED_M or abs(apart.yaw_rad) > CARRIED_RAD)
+    return replace(
+        state,
+        own_from_odom=compose(state.base_pose, inverse(state.pose)),
+        jumps=state.jumps + int(ends),
+        reanchored=state.reanchored + 1,
+        jump=f"jumped: its pose moved {distance(IDENTITY, pose_step):.2f} m and turned "
+        f"{math.degrees(pose_step.yaw_rad):.0f} deg in {elapsed_s * 1e3:.0f} ms, its twist says "
+        f"{distance(IDENTITY, twist_step):.2f} m: did the base reset its odometry? Send a goal in its odom frame again",
+    )
 
 
 def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:

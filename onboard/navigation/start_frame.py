@@ -10,7 +10,7 @@ from onboard.navigation.ekf import LocalizationState, deviations, localised
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.geometry import apply, compose, distance, inverse
+from onboard.values.geometry import NO_ORIENTATION, apply, compose, distance, inverse
 from onboard.values.messages import GoalRequest, Motion, Pose
 
 
@@ -98,17 +98,20 @@ def goal_in_start(
 ) -> tuple[float, float]:
     """Return the goal's position in the start frame [m]. Raises InputError with the reason of a refusal.
 
-    A goal in the base frame refers to the robot's current pose, as the request's stamp may come from another clock.
+    A goal in the odom frame refers to that of the base's own pose (`OdometryState.own_from_odom`). A goal in the base
+    frame refers to the robot's current pose, as the request's stamp may come from another clock.
     Whether a goal lies in or behind a wall is unknown here: it is accepted, and `mission.py` ends the drive.
     """
     point = (request.pose.x_m, request.pose.y_m)
     for name, value in zip(("x", "y"), point, strict=True):
         if not math.isfinite(value):
             raise InputError(f"{name} is {value}")
+    if not math.isfinite(request.pose.yaw_rad):
+        raise InputError(f"{NO_ORIENTATION} All zero means any heading")
     start_from_base = compose(start.start_from_odom, wheels.pose)
     frame = request.frame_id.strip("/")
     if frame == dds.odom_frame.strip("/"):
-        goal_xy_m = apply(start.start_from_odom, point)
+        goal_xy_m = apply(compose(start.start_from_odom, inverse(wheels.own_from_odom)), point)
     elif frame == dds.base_frame.strip("/"):
         goal_xy_m = apply(start_from_base, point)
     elif frame == dds.map_frame.strip("/"):

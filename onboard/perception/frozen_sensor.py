@@ -23,6 +23,8 @@ LEVER_M = 1.0
 """A rotation counts as the path of a point at this distance from the axle."""
 RECENT = 4
 """A camera that repeats a cycle of at most this many images is frozen too: a driver's ring of buffers."""
+RESET_M = 0.5
+"""A pose that moves farther from one message to the next was reset: no distance."""
 LONGEST_STEP_S = 0.5
 """After a longer silence, the base counts as moving for this long only."""
 
@@ -97,7 +99,8 @@ class UnchangedWatch:
         ways_m = [(abs(message.twist.v_mps) + LEVER_M * abs(message.twist.w_radps)) * elapsed_s]
         if message.pose is not None and before.pose is not None and _finite(message.pose) and _finite(before.pose):
             step = between(before.pose, message.pose)
-            ways_m.append(distance(IDENTITY, step) + LEVER_M * abs(step.yaw_rad))
+            if distance(IDENTITY, step) < RESET_M:
+                ways_m.append(distance(IDENTITY, step) + LEVER_M * abs(step.yaw_rad))
         self._way_m += max(filter(math.isfinite, ways_m), default=0.0)
 
 

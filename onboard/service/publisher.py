@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
-from onboard.navigation.odometry import NS_PER_MS, OdometryState
+from onboard.navigation.odometry import ALONE_NS, NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
@@ -24,6 +24,8 @@ LATE_MS = 100
 SCANS = 20
 """Scans without a match are told beyond this number, if they are more than those with a match."""
 UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
+
+BACKWARD = "two senders on its topic, or a sender whose clock jumps"
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
@@ -194,8 +196,17 @@ def _odometry(state: OdometryState) -> Diagnostic:
     """Return the row about odometry. The runtime cannot distinguish a changed clock from a queue."""
     late_ms = round(state.late_ns / NS_PER_MS)
     values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
+    values |= {"backward": state.backward, "jumps": state.reanchored}
+    if state.agreement.contradiction:
+        return ("odometry", ERROR, state.agreement.contradiction, values)
+    if state.refused_ns is not None and state.refused_ns >= (state.arrival_ns or 0):
+        return ("odometry", ERROR, state.refusal, values)
+    if state.agreement.doubt:
+        return ("odometry", WARNING, state.agreement.doubt, values)
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
+    if state.backward > state.rebased and (state.arrival_ns or 0) - (state.set_ns or 0) <= ALONE_NS:
+        return ("odometry", WARNING, f"{state.backward} messages went back in time: {BACKWARD}", values)
     if late_ms >= LATE_MS:
         return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
     return ("odometry", OK, "in time", values)
@@ -216,6 +227,8 @@ def _pose(record: TickRecord) -> Diagnostic:
     if matching.matched + unused:
         values |= {"scans_matched": matching.matched, "scans_missed": matching.missed}
         values |= {"scans_rejected": matching.rejected}
+    if record.after is not None and record.after.localization.refusal:
+        return ("pose", WARNING, record.after.localization.refusal, values)
     if unused > max(SCANS, matching.matched):
         return ("pose", WARNING, UNMATCHED, values)
     return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)

@@ -100,7 +100,24 @@ def quaternion_from_yaw(yaw_rad: float) -> tuple[float, float, float, float]:
     return 0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)
 
 
+NORM_TOLERANCE = 0.1
+LEAST_UPRIGHT = 0.5
+"""Cosine of the largest tilt of a base, 60 deg: beyond it the parts are in another order, such as w first."""
+NO_ORIENTATION = (
+    "its orientation is no unit quaternion of an upright base (the norm of x, y, z, w must be 0.9 to 1.1): "
+    "does its driver leave it empty, or w out?"
+)
+"""What a heading of NaN means."""
+
+
 def yaw_from_quaternion(xyzw: tuple[float, float, float, float]) -> float:
-    """Return the heading of a quaternion (x, y, z, w); roll and pitch are ignored."""
+    """Return the heading of a quaternion (x, y, z, w), normalised. Ignores roll and pitch: robots drive on ramps.
+
+    NaN if the norm is off 1 by more than `NORM_TOLERANCE` (zero, NaN, without w), or the base is not upright.
+    """
     x, y, z, w = xyzw
-    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    squared = x * x + y * y + z * z + w * w
+    upright = (squared - 2 * (x * x + y * y)) >= LEAST_UPRIGHT * squared
+    if not (abs(math.sqrt(squared) - 1.0) <= NORM_TOLERANCE and upright):
+        return math.nan
+    return math.atan2(2 * (w * z + x * y), w * w + x * x - y * y - z * z)

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros, ros_scan
 from onboard.perception.laser_scan import scan_of_rays
-from onboard.values.geometry import rotation_from_quaternion
+from onboard.values.geometry import NORM_TOLERANCE, rotation_from_quaternion
 
 Transform = npt.NDArray[np.float64]
-SHORTEST_QUATERNION = 1e-6
 
 
 @dataclass(slots=True)
@@ -48,13 +47,13 @@ class Frames:
 
 
 def matrix(transform: ros.Transform) -> Transform | None:
-    """Return a (4, 4) transform, None if it is not finite or has no rotation."""
+    """Return a (4, 4) transform, None if it is not finite or has no unit quaternion."""
     q, t = transform.rotation, transform.translation
     xyzw = np.array([q.x, q.y, q.z, q.w])
     length = float(np.linalg.norm(xyzw))
     whole = np.eye(4)
     whole[:3, 3] = t.x, t.y, t.z
-    if not (length > SHORTEST_QUATERNION and np.isfinite(xyzw).all() and np.isfinite(whole).all()):
+    if not (abs(length - 1.0) <= NORM_TOLERANCE and np.isfinite(xyzw).all() and np.isfinite(whole).all()):
         return None
     x, y, z, w = (float(part) / length for part in xyzw)
     whole[:3, :3] = rotation_from_quaternion((x, y, z, w))

@@ -258,9 +258,10 @@ FAULTS: tuple[Fault, ...] = (
         lambda scene: inputs.wheels_zero(), needs=(Need.BASE,), lasts_s=6.0, sections=OFTEN,
     ),
     Fault(
-        "odometry_jumps", "the base's own pose leaps by 2 m, and its twist is what is integrated", AT_HOME,
-        "onboard/navigation/odometry.py: with source twist the pose is not used", lambda scene: inputs.wheels_jump(),
-        sections={"odometry": {"source": "twist"}},
+        "odometry_jumps", "the base's own pose leaps by 2 m, and its twist is what is integrated",
+        Must(During.STANDS, Then.STAYS, reasons=("idle",), state="stopped: /odom jumped"),
+        "onboard/navigation/odometry.py: a jump of the base's own pose ends a drive and moves the odom frame",
+        lambda scene: inputs.wheels_jump(), sections={"odometry": {"source": "twist"}},
     ),
     Fault(
         "odometry_jumps_pose", "the base's own pose leaps by 2 m, and it is what is integrated",
@@ -292,7 +293,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "time_step_hour_back", "the clock of those who send steps back by an hour, then forward", AT_HOME,
-        "onboard/navigation/odometry.py: a step back of more than a second is a new clock",
+        "onboard/navigation/odometry.py: a step back is a clock that was set",
         lambda scene: inputs.ClockStep(-inputs.HOUR_NS),
     ),
     # ---- localisation and goals

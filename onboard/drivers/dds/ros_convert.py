@@ -1,6 +1,7 @@
 """Our values as ROS 2 messages and back. Pure: the wire, the recorder and the simulator use the same functions.
 
-Input values pass unchanged, NaN included: the runtime checks them. Stamps of messages are wall time.
+Input values pass unchanged, NaN included: the runtime checks them. An orientation becomes a heading by one function,
+`geometry.yaw_from_quaternion`, NaN where it is none. Stamps of messages are wall time.
 """
 
 from __future__ import annotations
@@ -79,12 +80,20 @@ def ros_odometry(
     )
 
 
+def has_no_heading(pose: ros.Pose) -> bool:
+    """Return whether the orientation was left empty: all zero."""
+    q = pose.orientation
+    return not any((q.x, q.y, q.z, q.w))
+
+
 def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
-    """Return a base's odometry."""
+    """Return a base's odometry. A pose that is all zero, the orientation too, is not filled: None."""
+    pose, at = sample.pose.pose, sample.pose.pose.position
+    filled = any((at.x, at.y, at.z)) or not has_no_heading(pose)
     return OdometryMessage(
         stamp_ns=ns_from_time(sample.header.stamp),
         arrival_ns=arrival_ns,
-        pose=pose_from_ros(sample.pose.pose),
+        pose=pose_from_ros(pose) if filled else None,
         twist=twist_from_ros(sample.twist.twist),
     )
 
@@ -113,10 +122,10 @@ def ros_goal(wall_ns: int, frame_id: str, pose: Pose) -> ros.PoseStamped:
 
 
 def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int) -> GoalRequest:
-    """Return a requested goal."""
-    return GoalRequest(
-        ns_from_time(sample.header.stamp), arrival_ns, sample.header.frame_id, pose_from_ros(sample.pose)
-    )
+    """Return a requested goal. An orientation that is all zero means that any heading will do: 0."""
+    at = sample.pose.position
+    pose = Pose(at.x, at.y, 0.0) if has_no_heading(sample.pose) else pose_from_ros(sample.pose)
+    return GoalRequest(ns_from_time(sample.header.stamp), arrival_ns, sample.header.frame_id, pose)
 
 
 def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros.LaserScan:

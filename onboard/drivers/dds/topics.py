@@ -225,12 +225,10 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
     target = section.remap.get(row.name, row.wire)
     if not ROS_NAME.fullmatch(target):
         raise ConfigError(f"dds.remap.{row.name}: {target!r} is not a ROS topic name")
-    if target.startswith("/"):
-        return target
     namespace = section.namespace.strip("/")
-    if namespace and not ROS_NAME.fullmatch(namespace):
+    if not target.startswith("/") and namespace and not ROS_NAME.fullmatch(namespace):
         raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
-    return f"/{namespace}/{target}" if namespace else f"/{target}"
+    return section.ros_name(target)
 
 
 def dds_topic(section: DdsSection, name: str | Topic) -> str:

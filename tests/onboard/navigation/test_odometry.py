@@ -20,7 +20,7 @@ from onboard.navigation.odometry import (
     noise_along,
 )
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY, distance
+from onboard.values.geometry import IDENTITY, NO_ORIENTATION, distance
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 from tests.onboard.navigation.fixes import CLOCK_NS, LAG_NS, MS, PERIOD_NS, near
 
@@ -107,14 +107,14 @@ AHEAD = Twist(1.0, 0.0)
 ODD = [
     ("regular", [message(20 * MS, AHEAD)], 0.02, {}),
     ("repeat", [message(20 * MS, AHEAD), message(20 * MS, AHEAD)], 0.02, {"repeats": 1}),
-    ("backward", [message(20 * MS, AHEAD), message(10 * MS, AHEAD)], 0.02, {"backward": 1}),
+    ("backward", [message(20 * MS, AHEAD), message(10 * MS, AHEAD)], 0.02, {"backward": 1, "rebased": 1}),
     ("longest interval", [message(500 * MS, AHEAD)], 0.5, {"gaps": 0}),
     ("gap", [message(501 * MS, AHEAD)], 0.5, {"gaps": 1}),
     ("long gap", [message(4000 * MS, AHEAD)], 0.5, {"gaps": 1}),
     ("clock forward an hour", [message(3_600_000 * MS, AHEAD, arrival_ns=25 * MS)], 0.02, {"gaps": 1}),
     ("clock back an hour", [message(-3_600_000 * MS, AHEAD)], 0.0, {"backward": 1, "rebased": 1}),
     ("third backward", [message(-k * MS, AHEAD) for k in (1, 2, 3)], 0.0, {"backward": 3, "rebased": 1}),
-    ("backward, then on", [message(-1, AHEAD), message(20 * MS, AHEAD)], 0.02, {"backward": 1, "rebased": 0}),
+    ("backward, then on", [message(-1, AHEAD), message(20 * MS, AHEAD)], 0.02, {"backward": 1, "rebased": 1}),
 ]
 
 
@@ -127,19 +127,19 @@ def test_odd_stamps(what: str, messages: list[OdometryMessage], x_m: float, coun
 
 
 def test_after_a_clock_step_the_motion_goes_on() -> None:
-    state = driven(AHEAD, 50)
-    stepped = advance(state, message(-NS_PER_S * 100, AHEAD, arrival_ns=2 * NS_PER_S), SECTION)
-    assert stepped.pose == state.pose
+    state, next_ns = driven(AHEAD, 50), 51 * PERIOD_NS + LAG_NS
+    stepped = advance(state, message(-NS_PER_S * 100, AHEAD, arrival_ns=next_ns), SECTION)
+    assert stepped.pose.x_m == pytest.approx(state.pose.x_m + 0.02)
     assert len(stepped.history) == 1
-    on = advance(stepped, message(-NS_PER_S * 100 + PERIOD_NS, AHEAD, arrival_ns=2 * NS_PER_S + PERIOD_NS), SECTION)
-    assert on.pose.x_m == pytest.approx(state.pose.x_m + 0.02)
+    on = advance(stepped, message(-NS_PER_S * 100 + PERIOD_NS, AHEAD, arrival_ns=next_ns + PERIOD_NS), SECTION)
+    assert on.pose.x_m == pytest.approx(state.pose.x_m + 0.04)
 
 
 def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
     state = fed(message(100 * MS))
     for odd in (message(100 * MS, arrival_ns=900 * MS), message(99 * MS, arrival_ns=901 * MS)):
         state = advance(state, odd, SECTION)
-    assert state.arrival_ns == 100 * MS + LAG_NS
+    assert state.fresh_ns == 100 * MS + LAG_NS
 
 
 @pytest.mark.parametrize("section", [SECTION, BY_POSE], ids=["twist", "pose"])
@@ -152,6 +152,7 @@ def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
         (Twist(0.0, -11.0), IDENTITY, "odometry refused: w is -11 rad/s, limit 10 (odometry.max_yaw_rate_radps)"),
         (STOP, Pose(nan, 0.0, 0.0), "odometry refused: x is nan"),
         (STOP, Pose(0.0, 0.0, inf), "odometry refused: yaw is inf"),
+        (STOP, Pose(0.0, 0.0, nan), f"odometry refused: {NO_ORIENTATION}"),
         (STOP, Pose(0.0, 1e300, 0.0), "odometry refused: y is 1e+300, limit 1e+07"),
     ],
 )
@@ -294,12 +295,12 @@ def test_whatever_comes_the_state_stays_finite_and_every_message_is_accounted_fo
 
 
 def test_a_clock_that_runs_backward_refreshes_nothing() -> None:
-    """Every third message is a new clock without motion: the limits must see that the odometry is stale."""
+    """The first and then every third message is a new clock: the limits must see that the odometry is stale."""
     state = advance(OdometryState(), message(1000 * MS, AHEAD, arrival_ns=1000 * MS), SECTION)
     for number in range(1, 13):
         state = advance(state, message((1000 - 33 * number) * MS, AHEAD, arrival_ns=(1000 + 33 * number) * MS), SECTION)
     assert (state.rebased, state.fresh_ns) == (4, 1000 * MS)
-    assert state.pose == IDENTITY
+    assert near(state.pose, Pose(0.33, 0.0, 0.0)), "the wheels moved until the last new clock"
 
 
 def test_a_clock_that_was_set_back_is_fresh_with_the_first_message_that_goes_on() -> None:
@@ -308,7 +309,7 @@ def test_a_clock_that_was_set_back_is_fresh_with_the_first_message_that_goes_on(
     for number in range(1, 5):
         state = advance(state, message((400 + 33 * number) * MS, arrival_ns=(1000 + 33 * number) * MS), SECTION)
         fresh.append(state.fresh_ns)
-    assert fresh == [1000 * MS, 1000 * MS, 1000 * MS, 1132 * MS]
+    assert fresh == [1000 * MS, 1066 * MS, 1099 * MS, 1132 * MS]
 
 
 #   name, (stamp, arrival) of messages [ms], fresh as of the last [ms], late by the last [ms]
@@ -373,3 +374,47 @@ def test_a_neutral_correction_moves_as_none() -> None:
         poses.append(state.pose)
     assert poses[0] == poses[1]
     assert "correction" not in OdometrySection().model_dump()
+
+
+def clocked(
+    steps: dict[int, float], period_ms: int, duration_s: float = 20.0, section: OdometrySection = SECTION
+) -> tuple[OdometryState, float, int]:
+    """Drive at 0.5 m/s with a clock that steps by so many ms at so many ms. Arrivals are those of ticks.
+
+    Return the state, the longest age of the odometry at a tick [ms], and how many ms it was stale (200 ms).
+    """
+    state, off_ms, worst_ms, stale_ms, next_ms = OdometryState(), 0.0, 0.0, 0, 0
+    for tick in range(round(duration_s * 30)):
+        now_ms = tick * 1000 / 30
+        while next_ms <= now_ms:
+            off_ms = sum(step for at_ms, step in steps.items() if next_ms >= at_ms)
+            one = message(round((next_ms + off_ms) * MS), Twist(0.5, 0.0), arrival_ns=round(now_ms * MS))
+            state, next_ms = advance(state, one, section), next_ms + period_ms
+        age_ms = now_ms - (state.fresh_ns or 0) / MS
+        worst_ms, stale_ms = max(worst_ms, age_ms), stale_ms + (33 if age_ms > 200 else 0)
+    return state, worst_ms, stale_ms
+
+
+@pytest.mark.parametrize("period_ms", [20, 33, 100, 160])
+@pytest.mark.parametrize("step_ms", [-50.0, -90.0, -150.0, -400.0, -5e3, -3.6e6, 150.0, 400.0, 5e3, 3.6e6])
+def test_a_clock_that_steps_once_holds_the_robot_for_an_instant_only(step_ms: float, period_ms: int) -> None:
+    state, _, stale_ms = clocked({8000: step_ms}, period_ms)
+    assert stale_ms < 400
+    assert state.pose.x_m == pytest.approx(0.5 * 20.0, abs=0.17)
+    assert state.late_ns <= 0.5 * period_ms * MS + 40 * MS
+
+
+def test_a_clock_that_steps_each_20_s_is_set_each_time() -> None:
+    state, _, stale_ms = clocked({8000: -150.0, 28_000: -150.0, 48_000: 1000.0}, 100, 60.0)
+    assert stale_ms < 400
+    assert state.pose.x_m == pytest.approx(30.0, abs=0.2)
+
+
+def test_two_senders_are_no_clock_that_is_set_again_and_again() -> None:
+    state = OdometryState()
+    for k in range(600):
+        state = advance(state, message(k * 33 * MS, AHEAD), SECTION)
+        state = advance(state, message((k * 33 - 150) * MS, AHEAD, arrival_ns=k * 33 * MS + LAG_NS), SECTION)
+    assert state.backward == 600
+    assert state.rebased == 1
+    assert state.pose.x_m == pytest.approx(600 * 0.033, abs=0.25), "one sender's messages move it, once"

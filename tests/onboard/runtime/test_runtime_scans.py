@@ -107,7 +107,7 @@ def test_a_ready_made_scan_that_is_silent_stops_and_in_the_end_ends_the_drive(wh
     ticks = bench.driving().seconds(6.0)
     assert {tick.command for tick in ticks} == {STOP}
     assert reason in {tick.reason for tick in ticks}
-    assert ticks[-1].state == "stopped: input lost for 5 s"
+    assert ticks[-1].state.startswith("stopped: input lost for 5 s: scan (/twin/scan) ")
     assert reason in bench.runtime.counters.faults
 
 

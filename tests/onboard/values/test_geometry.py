@@ -17,6 +17,7 @@ from onboard.values.geometry import (
     distance,
     interpolate,
     inverse,
+    quaternion_from_rpy,
     quaternion_from_yaw,
     rotation_from_quaternion,
     wrap,
@@ -128,3 +129,35 @@ def test_rotation_is_a_rotation(quaternion: tuple[float, float, float, float]) -
 )
 def test_quarter_turn(axis: str, quaternion, source, target) -> None:
     assert rotation_from_quaternion(quaternion) @ np.array(source) == pytest.approx(np.array(target, dtype=float))
+
+
+S, C = math.sin(0.6), math.cos(0.6)
+#   what                                          x, y, z, w                          heading [rad], or None: refused
+QUATERNIONS = [
+    ("yaw of 1.2", (0.0, 0.0, S, C), 1.2),
+    ("negated, the same rotation", (0.0, 0.0, -S, -C), 1.2),
+    ("norm of 1.09", (0.0, 0.0, 1.09 * S, 1.09 * C), 1.2),
+    ("norm of 0.91", (0.0, 0.0, 0.91 * S, 0.91 * C), 1.2),
+    ("half a turn", (0.0, 0.0, 1.0, 0.0), math.pi),
+    ("up a ramp of 20 deg", quaternion_from_rpy(0.0, -0.35, 1.2), 1.2),
+    ("norm of 1.3", (0.0, 0.0, 1.3 * S, 1.3 * C), None),
+    ("norm of 0.8", (0.0, 0.0, 0.8 * S, 0.8 * C), None),
+    ("zero", (0.0, 0.0, 0.0, 0.0), None),
+    ("without w", (0.0, 0.0, S, 0.0), None),
+    ("NaN", (math.nan, 0.0, S, C), None),
+    ("infinite", (0.0, 0.0, math.inf, 1.0), None),
+    ("huge", (1e300, 1e300, 1e300, 1e300), None),
+    ("w first", (C, 0.0, 0.0, S), None),
+    ("on its side", quaternion_from_rpy(math.pi / 2, 0.0, 0.3), None),
+]
+
+
+@pytest.mark.parametrize(("what", "xyzw", "yaw_rad"), QUATERNIONS, ids=[row[0] for row in QUATERNIONS])
+def test_a_heading_comes_of_a_unit_quaternion_of_an_upright_base_only(
+    what: str, xyzw: tuple[float, float, float, float], yaw_rad: float | None
+) -> None:
+    found = yaw_from_quaternion(xyzw)
+    if yaw_rad is None:
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx(yaw_rad, abs=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import structlog
 
 from hil.live.twin.guard.danger import Seen
@@ -69,7 +71,9 @@ class GuardLink:
         for message in self._commands.take()[-1:]:
             self._command = now_ns, twist_from_ros(message.sample.twist if self._stamped else message.sample)
         for message in self._odometry.take()[-1:]:
-            self._newest = odometry_from_ros(message.sample, now_ns)
+            heard = odometry_from_ros(message.sample, now_ns)
+            if heard.pose is None or math.isfinite(heard.pose.yaw_rad):  # one without a heading lets it turn stale
+                self._newest = heard
         for message in self._missions.take()[-1:]:
             self._driving = drives(message.sample.data)
 

@@ -92,6 +92,27 @@ def test_goal_comes_back():
     assert (goal.pose.x_m, goal.pose.y_m) == (1.0, -2.0)
 
 
+NO_QUATERNIONS = [(0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.5, 0.0), (0.0, 0.0, 0.0, 1.3), (math.nan,) * 4]
+
+
+@pytest.mark.parametrize("xyzw", NO_QUATERNIONS)
+def test_an_orientation_that_is_none_is_a_heading_of_nan(xyzw):
+    odometry, fix = ros_odometry(WALL_NS, "odom", "b", POSE, Twist(0.1, 0.0)), ros_fix(WALL_NS, "map", POSE, (1, 1, 1))
+    goal = ros_goal(WALL_NS, "odom", POSE)
+    for pose in (odometry.pose.pose, fix.pose.pose, goal.pose):
+        pose.orientation = ros.Quaternion(*xyzw)
+    poses = [odometry_from_ros(odometry, 0).pose, fix_from_ros(fix, 0).pose]
+    assert all(math.isnan(pose.yaw_rad) and (pose.x_m, pose.y_m) == (1.0, -2.0) for pose in poses)
+    yaw_rad = goal_from_ros(goal, 0).pose.yaw_rad
+    assert yaw_rad == 0.0 if not any(xyzw) else math.isnan(yaw_rad)
+
+
+def test_a_pose_that_is_all_zero_is_not_filled():
+    sample = ros.Odometry()
+    sample.pose.pose.orientation = ros.Quaternion(0.0, 0.0, 0.0, 0.0)
+    assert odometry_from_ros(sample, ARRIVAL_NS).pose is None
+
+
 def test_scan_tells_blind_from_empty():
     ranges, seen = np.full(BINS, np.inf, np.float32), np.ones(BINS, bool)
     ranges[90], ranges[3], seen[3], seen[4] = 1.5, 2.0, False, False

@@ -1,0 +1,42 @@
+"""Names the required input that is lost, for the state of the drive. Pure."""
+
+from __future__ import annotations
+
+from onboard.config.config import Config, ScanSection
+from onboard.navigation.odometry import OdometryState
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import Scan
+
+MS_PER_S = 1000.0
+
+
+def described(wheels: OdometryState, scan: Scan, policy_scan: Scan, config: Config, now_ns: int) -> str:
+    """Return the first input that is stale, by R5 and R17 of `limits.py`: which, its age, limit and key; "" if none is.
+
+    scan: of the limits; policy_scan: of the policy
+    """
+    dds = config.odometry.input == "dds"
+    base = config.dds.odometry_topic if dds else config.odometry.serial_port
+    scan_ms = config.limits.scan_stale_ms
+    for name, stamp_ns, limit_ms, key in (
+        (f"odometry ({base})", wheels.fresh_ns, config.odometry.stale_ms, "odometry.stale_ms"),
+        (f"scan ({_source(config.limits_scan or config.scan, config)})", _stamp(scan), scan_ms, "limits.scan_stale_ms"),
+        (f"scan ({_source(config.scan, config)})", _stamp(policy_scan), scan_ms, "limits.scan_stale_ms"),
+    ):
+        if stamp_ns is None:
+            return f"{name} was never received: is its publisher running?"
+        age_s = (now_ns - stamp_ns) / NS_PER_S
+        if abs(age_s) * MS_PER_S > limit_ms:
+            return f"{name} is {age_s:.1f} s old (limit {limit_ms:g} ms, {key}): is its publisher running?"
+    return ""
+
+
+def _stamp(scan: Scan) -> int | None:
+    return scan.stamp_ns or None
+
+
+def _source(section: ScanSection, config: Config) -> str:
+    """Return where a scan comes from: its topic, or the depth cameras."""
+    if section.topic:
+        return config.dds.ros_name(section.topic)
+    return "depth cameras " + ", ".join(section.cameras) if section.cameras else "depth cameras"

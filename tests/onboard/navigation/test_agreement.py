@@ -1,0 +1,214 @@
+"""Pose against twist of one odometry: bases that contradict themselves, and bases that must be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import cos, pi, radians, sin
+
+import numpy as np
+import pytest
+
+from onboard.config.config import OdometrySection
+from onboard.navigation.odometry import OdometryState, advance
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import IDENTITY, compose, distance, inverse
+from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
+from tests.onboard.navigation.fixes import CLOCK_NS, MS
+
+TWIST, POSE = OdometrySection(), OdometrySection(source="pose")
+AHEAD, ARC, SPIN = Twist(0.5, 0.0), Twist(0.5, 0.6), Twist(0.0, 1.2)
+START = Pose(3.0, -2.0, 0.4)
+Change = Callable[[OdometryMessage], OdometryMessage]
+
+
+def drive(twist: Twist, duration_s: float, rate_hz: float = 30.0, start: Pose = START) -> Iterator[OdometryMessage]:
+    """Yield the odometry of a base that starts smoothly, drives with one twist and stops; every message is right."""
+    pose, fine_s = start, 0.002
+    per_message = round(1.0 / rate_hz / fine_s)
+    v = w = 0.0
+    for step in range(round((duration_s + 2.0) / fine_s)):
+        wanted = twist if step * fine_s < duration_s else STOP
+        v, w = v + (wanted.v_mps - v) * fine_s / 0.3, w + (wanted.w_radps - w) * fine_s / 0.3
+        half = pose.yaw_rad + 0.5 * w * fine_s
+        pose = Pose(pose.x_m + v * cos(half) * fine_s, pose.y_m + v * sin(half) * fine_s, pose.yaw_rad + w * fine_s)
+        if step % per_message == 0:
+            at_ns = round(step * fine_s * NS_PER_S)
+            wrapped = (pose.yaw_rad + pi) % (2 * pi) - pi
+            yield OdometryMessage(CLOCK_NS + at_ns, at_ns + MS, replace(pose, yaw_rad=wrapped), Twist(v, w))
+
+
+def fed(
+    messages: Iterator[OdometryMessage], section: OdometrySection = TWIST, change: Change | None = None
+) -> OdometryState:
+    state = OdometryState()
+    for message in messages:
+        state = advance(state, change(message) if change else message, section)
+        if state.agreement.contradiction:
+            break
+    return state
+
+
+def pose_of(message: OdometryMessage) -> Pose:
+    assert message.pose is not None
+    return message.pose
+
+
+def in_the_odom_frame(message: OdometryMessage) -> OdometryMessage:
+    return replace(message, twist=Twist(message.twist.v_mps * cos(pose_of(message).yaw_rad), message.twist.w_radps))
+
+
+def scaled(v: float, w: float) -> Change:
+    return lambda message: replace(message, twist=Twist(v * message.twist.v_mps, w * message.twist.w_radps))
+
+
+def frozen_at(pose: Pose) -> Change:
+    return lambda message: replace(message, pose=pose)
+
+
+#   what                                        twist   change                              part of the reason
+WRONG: list[tuple[str, Twist, Change, str]] = [
+    ("twist always zero", AHEAD, scaled(0.0, 0.0), "its twist says 0.00 m and 0 deg"),
+    ("twist always zero, in place", SPIN, scaled(0.0, 0.0), "its pose moved 0.00 m and turned 9"),
+    ("twist in the odom frame", ARC, in_the_odom_frame, "the twist must be in base_link"),
+    ("half the speed", AHEAD, scaled(0.5, 1.0), 'set odometry.source = "pose"'),
+    ("a third too fast", AHEAD, scaled(1.35, 1.0), 'set odometry.source = "pose"'),
+    ("turning in degrees", Twist(0.3, 0.05), scaled(1.0, 57.3), "turned"),
+    ("turning the other way", SPIN, scaled(1.0, -1.0), "deg, its twist says 0.00 m and -"),
+    ("turning too slow", SPIN, scaled(1.0, 0.7), "turned"),
+    ("driving backward", AHEAD, scaled(-1.0, 1.0), "its twist says 1.0"),
+    ("pose frozen elsewhere", AHEAD, frozen_at(START), "correct the pose in the base's driver"),
+]
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 50.0])
+@pytest.mark.parametrize(("what", "twist", "change", "part"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_base_that_contradicts_itself_is_found_within_two_windows(
+    what: str, twist: Twist, change: Change, part: str, rate_hz: float
+) -> None:
+    state = fed(drive(twist, 12.0, rate_hz), change=change)
+    assert part in state.agreement.contradiction
+    assert state.agreement.contradiction.startswith("contradicts itself: in ")
+    assert state.stamp_ns is not None
+    driven_s = (state.stamp_ns - CLOCK_NS) / NS_PER_S
+    assert abs(twist.v_mps) * driven_s < 2.2
+    assert abs(twist.w_radps) * driven_s < radians(200.0) + 0.6
+
+
+def lossy(part: float) -> Callable[[list[OdometryMessage]], list[OdometryMessage]]:
+    generator = np.random.default_rng(3)
+    return lambda messages: [one for one in messages if generator.random() > part]
+
+
+def noisy(messages: list[OdometryMessage]) -> list[OdometryMessage]:
+    generator = np.random.default_rng(4)
+    found = []
+    for one in messages:
+        x, y, yaw, v, w = generator.normal(0.0, [0.005, 0.005, 0.01, 0.05, 0.1])
+        pose, twist = pose_of(one), one.twist
+        noise = Pose(pose.x_m + float(x), pose.y_m + float(y), pose.yaw_rad + float(yaw))
+        found.append(replace(one, pose=noise, twist=Twist(twist.v_mps + float(v), twist.w_radps + float(w))))
+    return found
+
+
+def lagging(count: int) -> Callable[[list[OdometryMessage]], list[OdometryMessage]]:
+    """Return what a driver does that publishes the mean twist of its last messages."""
+
+    def change(messages: list[OdometryMessage]) -> list[OdometryMessage]:
+        means = [messages[max(0, k - count + 1) : k + 1] for k in range(len(messages))]
+        twists = [(np.mean([m.twist.v_mps for m in part]), np.mean([m.twist.w_radps for m in part])) for part in means]
+        return [replace(one, twist=Twist(float(v), float(w))) for one, (v, w) in zip(messages, twists, strict=True)]
+
+    return change
+
+
+def fused(messages: list[OdometryMessage]) -> list[OdometryMessage]:
+    """Return what a fusion does whose pose is corrected by 0.3 m, rarely."""
+    return [replace(one, pose=compose(Pose(0.3 * (k // 90), 0.0, 0.0), pose_of(one))) for k, one in enumerate(messages)]
+
+
+def with_a_gap(messages: list[OdometryMessage]) -> list[OdometryMessage]:
+    return messages[:60] + messages[110:]
+
+
+RIGHT: list[tuple[str, Callable[[list[OdometryMessage]], list[OdometryMessage]]]] = [
+    ("as it is", lambda messages: messages),
+    ("a third of the messages lost", lossy(0.33)),
+    ("a gap", with_a_gap),
+    ("noise", noisy),
+    ("mean twist", lagging(6)),
+    ("a fusion", fused),
+    ("pose not filled", lambda messages: [replace(one, pose=IDENTITY) for one in messages]),
+    ("heading only", lambda messages: [replace(one, pose=Pose(0.0, 0.0, pose_of(one).yaw_rad)) for one in messages]),
+    ("no pose", lambda messages: [replace(one, pose=None) for one in messages]),
+    ("slip of 15 %", lambda messages: [scaled(0.86, 0.95)(one) for one in messages]),
+]
+
+
+@pytest.mark.parametrize("twist", [AHEAD, ARC, SPIN, Twist(-0.3, 0.2), Twist(1.0, 1.5), Twist(0.05, 0.0), STOP])
+@pytest.mark.parametrize("rate_hz", [10.0, 30.0])
+@pytest.mark.parametrize(("what", "change"), RIGHT, ids=[row[0] for row in RIGHT])
+def test_a_base_that_agrees_is_believed(
+    what: str, change: Callable[[list[OdometryMessage]], list[OdometryMessage]], rate_hz: float, twist: Twist
+) -> None:
+    state = fed(iter(change(list(drive(twist, 15.0, rate_hz)))))
+    assert (state.agreement.contradiction, state.jumps) == ("", 0)
+
+
+def test_a_contradiction_stays_at_rest_and_ends_with_a_window_that_agrees_or_a_gap() -> None:
+    messages = list(drive(AHEAD, 4.0))
+    wrong = fed(iter(messages), change=scaled(0.0, 0.0))
+    assert wrong.agreement.contradiction
+    later = replace(messages[-1], pose=wrong.base_pose, twist=STOP)
+    state = wrong
+    for k in range(1, 40 * 30):
+        at_ns = (wrong.stamp_ns or 0) + k * 33 * MS
+        state = advance(state, replace(later, stamp_ns=at_ns, arrival_ns=at_ns - CLOCK_NS), TWIST)
+    assert state.agreement.contradiction == wrong.agreement.contradiction, "40 s at rest show nothing"
+    gone_ns = (state.stamp_ns or 0) + NS_PER_S
+    assert not advance(
+        state, replace(later, stamp_ns=gone_ns, arrival_ns=gone_ns - CLOCK_NS), TWIST
+    ).agreement.contradiction
+    begin_ns = (state.stamp_ns or 0) + 33 * MS
+    for one in drive(AHEAD, 4.0, start=state.base_pose or IDENTITY):
+        at_ns = one.stamp_ns - CLOCK_NS + begin_ns
+        state = advance(state, replace(one, stamp_ns=at_ns, arrival_ns=at_ns - CLOCK_NS), TWIST)
+    assert state.agreement.contradiction == ""
+
+
+@pytest.mark.parametrize("change", [scaled(0.0, 0.0), in_the_odom_frame, scaled(1.0, -1.0)])
+def test_by_pose_a_wrong_twist_is_replaced_by_that_of_the_pose(change: Change) -> None:
+    messages = list(drive(ARC, 8.0))
+    state = fed(iter(messages[:230]), POSE, change)
+    assert state.agreement.contradiction == ""
+    assert state.twist.v_mps == pytest.approx(ARC.v_mps, abs=0.02)
+    assert state.twist.w_radps == pytest.approx(ARC.w_radps, abs=0.02)
+    assert distance(state.pose, pose_of(messages[229])) < 1e-6
+
+
+@pytest.mark.parametrize("pose", [START, IDENTITY])
+def test_by_pose_a_pose_that_does_not_move_stops(pose: Pose) -> None:
+    state = fed(drive(AHEAD, 8.0), POSE, frozen_at(pose))
+    assert state.agreement.contradiction.endswith('if the twist is right, set odometry.source = "twist"')
+
+
+#   what             new pose of the base after its reset, section
+RESETS = [("to zero", IDENTITY, TWIST), ("elsewhere", Pose(-4.0, 9.0, 2.0), TWIST), ("by pose", IDENTITY, POSE)]
+
+
+@pytest.mark.parametrize(("what", "there", "section"), RESETS, ids=[row[0] for row in RESETS])
+def test_a_base_that_resets_its_pose_moves_the_odom_frame_and_not_the_robot(
+    what: str, there: Pose, section: OdometrySection
+) -> None:
+    before = fed(drive(ARC, 3.0), section)
+    state, from_ns = before, (before.stamp_ns or 0) + 33 * MS
+    for one in drive(AHEAD, 3.0, start=there):
+        at_ns = one.stamp_ns - CLOCK_NS + from_ns
+        state = advance(state, replace(one, stamp_ns=at_ns, arrival_ns=at_ns - CLOCK_NS), section)
+    assert state.reanchored == 1
+    assert distance(state.own.pose, state.base_pose or IDENTITY) < 0.02
+    moved = compose(inverse(before.pose), state.pose)
+    assert distance(moved, compose(inverse(there), state.base_pose or IDENTITY)) < 0.02
+    assert state.agreement.contradiction == ""
+    ended = state.jumps if section is TWIST else state.refused
+    assert ended == 1
