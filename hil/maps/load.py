@@ -108,7 +108,7 @@ def load_ros_map(path: Path) -> World:
 
     The cell size is the map's resolution, divided by an integer if the resolution is coarser than `CELL_M`.
     """
-    table, value = read_map_image(path)
+    table, value = read_map_image(path, free_cells)
     free = free_cells(value, table)
     if not free.any():
         raise InputError(

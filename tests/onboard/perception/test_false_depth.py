@@ -43,7 +43,9 @@ def test_the_scan_is_that_of_an_image_with_holes(unit_m):
     """With the default `drop_m`, so that a false depth could also be a drop."""
     mount = replace(FRONT, depth_scale_m=unit_m, base_from_camera=LOOK_DOWN)
     rig = build_rig(Mounts(DEFAULT_ROBOT, {"front": mount}, {}), ScanSection())
-    scans = [fuse({"front": DepthFrame("front", 1, 1, one)}, 1, IDENTITY, ScanMemory(), rig)[0] for one in images(unit_m)]
+    scans = [
+        fuse({"front": DepthFrame("front", 1, 1, one)}, 1, IDENTITY, ScanMemory(), rig)[0] for one in images(unit_m)
+    ]
     np.testing.assert_array_equal(scans[0].ranges_m, scans[1].ranges_m)
     np.testing.assert_array_equal(scans[0].seen, scans[1].seen)
 
@@ -80,7 +82,10 @@ def test_a_frame_of_any_source_holds_none():
 def test_an_image_of_false_depth_alone_is_blind(value, tmp_path, capsys):
     lens = {"width": 64, "height": 48, "cx": 31.5, "cy": 23.5}
     text = (DEFAULT_ROBOT / "mounts.toml").read_text(encoding="utf-8").replace("0.001", "0.0001")
-    lines = [f"{line.split(' ')[0]} = {lens[line.split(' ')[0]]}" if line.split(" ")[0] in lens else line for line in text.splitlines()]
+    lines = [
+        f"{line.split(' ')[0]} = {lens[line.split(' ')[0]]}" if line.split(" ")[0] in lens else line
+        for line in text.splitlines()
+    ]
     (tmp_path / "mounts.toml").write_text("\n".join(lines))
     Image.fromarray(np.full((48, 64), value, np.uint16)).save(tmp_path / "depth.png")
     scan = scan_command(tmp_path / "mounts.toml", [f"front={tmp_path / 'depth.png'}"])
