@@ -164,8 +164,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         for name, text in in_effect(config).items():
             log.info("in_effect", **{name: text})
-        for line in config_warnings(config):
-            log.warning("configuration", doubt=line)
+        for doubt in config_warnings(config):
+            log.warning("configuration", doubt=doubt)
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name, note="the first time on a machine, kernels are compiled")
         inference.begin()

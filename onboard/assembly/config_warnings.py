@@ -1,4 +1,4 @@
-"""What is legal in a configuration and yet hardly meant: one line each, for `check-config` and at the start of a run."""
+"""What is legal in a configuration and yet hardly meant: a line each, for `check-config` and the start of a run."""
 
 from __future__ import annotations
 

@@ -53,8 +53,9 @@ def scan_command(
     cameras:   "NAME=FILE": a 16-bit greyscale PNG, or frame number `frame` of a recording (.db3, .bag)
     json_path: "-" is standard output
 
-    A missing camera leaves a blind sector, and so does a covered one (`min_valid_fraction`), with a warning. The stamp of a PNG is 0. Raises one line that names file, field and limit:
-    ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
+    A missing camera leaves a blind sector, and so does a covered one (`min_valid_fraction`), with a warning. The stamp
+    of a PNG is 0. Raises one line that names file, field and limit: ConfigError for the mounts, OnboardError for a
+    result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
     frames = _frames(rig, mounts, cameras, frame)

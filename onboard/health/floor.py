@@ -85,7 +85,7 @@ def floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[float, float, fl
 def _largest_level_plane(
     rays: npt.NDArray[np.float64], per_m: npt.NDArray[np.float64], expected: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the plane q near the expected one, 1/depth = q . ray, that most points are on; the same for equal input."""
+    """Return the plane q near the expected one, 1/depth = q . ray, that most points are on."""
     rng = np.random.default_rng(0)
     three = rng.integers(len(per_m), size=(TRIPLES, 3))
     three = three[np.abs(np.linalg.det(rays[three])) > 1e-6]

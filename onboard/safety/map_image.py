@@ -2,14 +2,14 @@
 
 The rules are those of nav2's map_io.cpp, which has two definitions:
 
-    since Jazzy   the brightness is the luma of the colours. A pixel that is not fully opaque is unknown (trinary, scale)
-    Humble, ROS 1 the brightness is the mean of the colours; in mode trinary, of three colours and the opacity. In mode
-                  scale, a pixel that is not fully opaque is unknown
+    since Jazzy   the brightness is the luma of the colours. A pixel that is not opaque is unknown (trinary, scale)
+    Humble, ROS 1 the brightness is the mean of the colours; in mode trinary, of three colours and the opacity. In
+                  mode scale, a pixel that is not opaque is unknown
 
-Occupancy is the darkness, or the brightness with `negate`; below `free_thresh` is free. In mode raw, the brightness from
-0 to 100 is the percentage, regardless of `negate`. `read_map_image` refuses an image where the two definitions, or the
-decoders of Pillow and nav2, differ in what the caller uses. Unknown keys are ignored, as in nav2; default thresholds are
-ROS 1's.
+Occupancy is the darkness, or the brightness with `negate`; below `free_thresh` is free. In mode raw, the brightness
+from 0 to 100 is the percentage, regardless of `negate`. `read_map_image` refuses an image where the two definitions, or
+the decoders of Pillow and nav2, differ in what the caller uses. Unknown keys are ignored, as in nav2; default
+thresholds are ROS 1's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import yaml
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_lines
@@ -79,7 +79,7 @@ Used = Callable[[Percents, RosMapTable], npt.NDArray[Any]]
 
 def occupied_cells(value: Percents, _: RosMapTable) -> npt.NDArray[np.bool_]:
     """Return where a keep-out mask forbids."""
-    return value == OCCUPIED
+    return np.asarray(value == OCCUPIED)
 
 
 def speed_limits(value: Percents, _: RosMapTable) -> Percents:
@@ -95,8 +95,9 @@ def read_map_image(path: Path, used: Used) -> tuple[RosMapTable, Percents]:
     table = _read_table(path)
     file = path.parent / table.image.expanduser()
     pixels = _read_pixels(file)
-    value, doubtful = np.empty(pixels.values.shape[:2], np.int8), 0
-    rows_at_once = max(1, BLOCK_CELLS // max(1, value.shape[1]))
+    height, width = pixels.values.shape[:2]
+    value, doubtful = np.empty((height, width), np.int8), 0
+    rows_at_once = max(1, BLOCK_CELLS // max(1, width))
     for first in range(0, len(value), rows_at_once):
         rows = slice(first, first + rows_at_once)
         value[rows] = occupancy(pixels.values[rows], table)
@@ -171,7 +172,8 @@ def _between(occupied: npt.NDArray[Any], table: RosMapTable) -> Percents:
     if table.mode != "scale":
         return np.full(occupied.shape, UNKNOWN, np.int8)
     part = (occupied - table.free_thresh) / (table.occupied_thresh - table.free_thresh)
-    return np.rint(OCCUPIED * part.clip(0.0, 1.0)).astype(np.int8)
+    percent: Percents = np.rint(OCCUPIED * part.clip(0.0, 1.0)).astype(np.int8)
+    return percent
 
 
 def check_size(path: Path, rows: float, columns: float) -> None:
@@ -239,7 +241,7 @@ def _read_pixels(path: Path) -> _Pixels:
         raise InputError(f"{path}: cannot be read: {error}") from error
 
 
-def _pixels(image: Image.Image) -> _Pixels:
+def _pixels(image: ImageFile.ImageFile) -> _Pixels:
     """Return the decoded image. nav2 decodes with GraphicsMagick, which keeps 16 bits and the fourth byte of a BMP."""
     decoder = image.tile[0][3] if image.tile else ()
     layout, *further = decoder if isinstance(decoder, tuple) else (decoder,)
@@ -262,7 +264,7 @@ def _pixels(image: Image.Image) -> _Pixels:
     return _Pixels(values, slack, ignored, kind)
 
 
-def _slack(image: Image.Image, layout: str, further: list[Any]) -> float:
+def _slack(image: ImageFile.ImageFile, layout: str, further: list[Any]) -> float:
     """Return by how much nav2's decoder may differ from Pillow's, of 255."""
     if image.format == "PPM" and image.tile and image.tile[0][0].startswith("ppm") and further:
         exact = further[0] == WHITE or (further[0] == WHITE_16 and image.mode in SIXTEEN_BIT_MODES)

@@ -330,7 +330,7 @@ def before_a_wall(mount: Mount, true_m: float, wall_m: float, turn_deg: float) -
 @pytest.mark.parametrize("off_m", [0.0, 0.0635, 0.13])
 @pytest.mark.parametrize("turn_deg", [0.0, 30.0])
 def test_a_wall_is_not_taken_for_the_floor(true_m: float, off_m: float, turn_deg: float) -> None:
-    """A level camera 1 m high saw a floor tilted by 56 deg and 0.7 m lower. Jackal's and Husky's base frames are known."""
+    """A level camera 1 m high saw a floor tilted by 56 deg and 0.7 m lower. Base frames of Jackal and Husky too."""
     mount = MOUNTS.depth["front"]
     level = np.array([[0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, true_m - off_m], [0, 0, 0, 1.0]])
     mount = replace(mount, width=160, height=120, fx=80.0, fy=80.0, cx=79.5, cy=59.5, base_from_camera=level)
