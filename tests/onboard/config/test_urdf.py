@@ -141,9 +141,12 @@ def test_a_quaternion_on_an_origin(norm, tmp_path):
     assert read(tmp_path, text).pose("base_link", "camera")[1] == pytest.approx(quaternion_from_rpy(0.1, 0.2, 0.3))
 
 
+PLAIN = 'rpy="0 0 0"'
+
+
 def turned(origin: str) -> Text:
     """Return a URDF whose joint states `origin` in place of rpy."""
-    return f"<robot>{joint('j', 'a', 'b').replace('rpy=%s0 0 0%s' % (chr(34), chr(34)), origin)}</robot>"
+    return f"<robot>{joint('j', 'a', 'b').replace(PLAIN, origin)}</robot>"
 
 
 TWO = "<robot></robot>\n<robot></robot>"
