@@ -139,7 +139,8 @@ def _unseen(path: Path, table: RosMapTable, free: npt.NDArray[np.bool_]) -> npt.
     """
     if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH:
         return None
-    sure = free_cells(read_map_image(path, free_cells, SURE_FREE_THRESH)[1], table)
+    strictly = {"free_thresh": SURE_FREE_THRESH, "mode": "trinary"}
+    sure = free_cells(read_map_image(path, lambda value, _: np.zeros(value.shape), **strictly)[1], table)
     unseen = free & ~sure
     if not sure.any() or not unseen.any():
         return None

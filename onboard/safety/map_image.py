@@ -87,15 +87,13 @@ def speed_limits(value: Percents, _: RosMapTable) -> Percents:
     return np.where((value > FREE) & (value < OCCUPIED), value, FREE)
 
 
-def read_map_image(path: Path, used: Used, free_thresh: float | None = None) -> tuple[RosMapTable, Percents]:
+def read_map_image(path: Path, used: Used, **changes: Any) -> tuple[RosMapTable, Percents]:
     """Return the table of a map_server yaml and its image as `occupancy`, top row first.
 
-    used:        what the caller takes from the occupancy. Raises InputError, also where nav2's definitions differ in it
-    free_thresh: in place of the table's
+    used:    what the caller takes from the occupancy. Raises InputError, also where nav2's definitions differ in it
+    changes: fields in place of the table's
     """
-    table = _read_table(path)
-    if free_thresh is not None:
-        table = table.model_copy(update={"free_thresh": free_thresh})
+    table = _read_table(path).model_copy(update=changes)
     file = path.parent / table.image.expanduser()
     pixels = _read_pixels(file)
     height, width = pixels.values.shape[:2]

@@ -11,6 +11,9 @@ from PIL import Image
 
 from hil.maps.load import free_cells, load_map, load_ros_map
 from hil.maps.world_grid import WALL_HEIGHT_M
+from hil.physics.collision_world import Body
+from hil.physics.free_space import free_space
+from hil.scene.furniture import furnish
 from onboard.safety.map_image import MAX_CELLS, UNKNOWN, RosMapTable, averaged_occupancy, occupancy
 from onboard.values.errors import InputError
 
@@ -258,3 +261,45 @@ def test_a_bad_image_is_refused_in_one_line(name, content, named, tmp_path):
         load_map(file)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+WHITE_WITH = np.full((60, 80), 254, np.uint8)
+#   name, grey of the left half, yaml, share of the warning; None: no warning
+UNSEEN = [
+    ("map_saver's default of nav2", 205, {"free_thresh": 0.25}, "50%"),
+    ("map_saver's default of ROS 1", 205, {}, None),
+    ("another unknown grey", 128, {"free_thresh": 0.6}, "50%"),
+    ("scale", 205, {"free_thresh": 0.25, "mode": "scale"}, "50%"),
+    ("a light grey is free by any rule", 220, {"free_thresh": 0.25}, None),
+    ("a wall", 0, {"free_thresh": 0.25}, None),
+    ("unknown by this rule too", 128, {"free_thresh": 0.25}, None),
+    ("raw has no greys", 0, {"free_thresh": 0.25, "mode": "raw"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "grey", "changes", "share"), UNSEEN, ids=[row[0] for row in UNSEEN])
+def test_no_start_or_goal_on_free_ground_that_may_be_unknown(name, grey, changes, share, tmp_path, capsys):
+    """The map itself stays: the robot may drive there, as map_server's free cells say."""
+    pixels = WHITE_WITH.copy() if changes.get("mode") != "raw" else np.zeros((60, 80), np.uint8)
+    pixels[:, :40] = grey
+    text = YAML.replace("0.196", str(changes.get("free_thresh", 0.196))) + f"mode: {changes.get('mode', 'trinary')}\n"
+    world = load_ros_map(write_map(tmp_path, text, pixels))
+    space = free_space(furnish(world, 0, 0.0), Body(0.2, 1.0))
+    left, right = space.standing[:, 6:34], space.standing[:, 50:74]
+    assert right.any()
+    assert left.any() == (grey == 220 or changes.get("mode") == "raw")
+    assert space.passable[:, 6:34].any() == (share is not None or left.any())
+    warning = capsys.readouterr().err
+    assert (f"map.yaml: {share} of the cells" in warning) == (share is not None)
+    assert ("state free_thresh: 0.196" in warning) == (share is not None)
+    load_ros_map(tmp_path / "map.yaml")
+    assert capsys.readouterr().err == "", "said once"
+
+
+def test_a_map_that_is_grey_all_over_means_its_grey(tmp_path, capsys):
+    pixels = np.full((60, 80), 205, np.uint8)
+    pixels[20:22] = 0
+    world = load_ros_map(write_map(tmp_path, YAML.replace("0.196", "0.25"), pixels))
+    assert world.unseen is None
+    assert free_space(world, Body(0.2, 1.0)).standing.any()
+    assert capsys.readouterr().err == ""
