@@ -108,8 +108,8 @@ def read_map_image(path: Path, used: Used, **changes: Any) -> tuple[RosMapTable,
         doubtful += int((~same).sum())
     if doubtful:
         raise InputError(
-            f"{file}: nav2 versions differ in {doubtful} of {value.size} cells, by its alpha, colours or bits a pixel "
-            f"({pixels.kind}): save it as 8-bit grey without transparency, black where occupied, white where free"
+            f"{file}: nav2 versions differ in {doubtful} of {value.size} cells, by alpha, colours, bits, or greys on a "
+            f"threshold ({pixels.kind}): save it as 8-bit grey without alpha, black where occupied, white where free"
         )
     return table, value
 
