@@ -27,6 +27,8 @@ UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
 """Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
 FOOTPRINT = "footprint"
 """A frame with this at the end of its name is on the floor (REP-120, `base_footprint`)."""
+ROLLS = re.compile("wheel|tire|tyre|caster|castor", re.IGNORECASE)
+"""In the name of a wheel or of its joint; arms and lidars have joints that turn for ever, too."""
 SAME_FLOOR_M = 0.01
 IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
@@ -87,7 +89,7 @@ class Urdf:
         low = {name: self._lowest_m(base, name) for name in self.wheels if self._up(name)[-1] == root}
         wheels = {name: z_m for name, z_m in low.items() if z_m - min(low.values()) < SAME_FLOOR_M}
         by_wheels = f"wheels {', '.join(sorted(wheels))} (radius {self._radii(wheels)} m)" if wheels else ""
-        for frame in sorted(self._frames(), key=len):
+        for frame in sorted(self._frames(), key=lambda one: (len(one), one)):
             if frame.endswith(FOOTPRINT) and self._up(frame)[-1] == root:
                 height_m = -float(self.pose(base, frame)[0][2])
                 apart = wheels and abs(height_m + min(wheels.values())) > SAME_FLOOR_M
@@ -172,7 +174,7 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
         if name not in names:
             near = difflib.get_close_matches(name, names, 3, 0.4) or sorted(names)[:10]
             raise InputError(f"{path}: has no joint {name}; it has {', '.join(near)}")
-    rolling = {child for child, one in joints.items() if one.kind == "continuous" or "wheel" in child.lower()}
+    rolling = {child for child, one in joints.items() if ROLLS.search(f"{child} {one.name}")}
     wheels = {}
     for link in robot.iter("link"):
         if link.get("name", "") in rolling and (found := _round_body(f"{path}: link {link.get('name')}", link)):
