@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,10 @@ from onboard.values.messages import Pose
 MAPS_FOLDER = Path(__file__).parent / "data"
 VECTOR_SUFFIX = ".json"
 ROS_SUFFIXES = (".yaml", ".yml")
+SURE_FREE_THRESH = 0.196
+"""ROS 1's default, which tells map_saver's unknown (grey 205, occupancy 0.19608) from free ground (254)."""
+_TOLD: set[Path] = set()
+"""Maps whose warning is written; worker processes write none."""
 MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
 
 
@@ -108,7 +115,7 @@ def load_ros_map(path: Path) -> World:
 
     The cell size is the map's resolution, divided by an integer if the resolution is coarser than `CELL_M`.
     """
-    table, value = read_map_image(path)
+    table, value = read_map_image(path, free_cells)
     free = free_cells(value, table)
     if not free.any():
         raise InputError(
@@ -116,8 +123,35 @@ def load_ros_map(path: Path) -> World:
         )
     divide = max(1, round(table.resolution / CELL_M))
     check_size(path.parent / table.image.expanduser(), free.shape[0] * divide, free.shape[1] * divide)
-    wall = ~free[::-1].repeat(divide, axis=0).repeat(divide, axis=1)
-    return world_of_walls(path.stem, table.resolution / divide, Pose(*table.origin), wall)
+
+    def cells(image: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        return image[::-1].repeat(divide, axis=0).repeat(divide, axis=1)
+
+    world = world_of_walls(path.stem, table.resolution / divide, Pose(*table.origin), ~cells(free))
+    unseen = _unseen(path, table, free)
+    return world if unseen is None else replace(world, unseen=np.pad(cells(unseen), 1))
+
+
+def _unseen(path: Path, table: RosMapTable, free: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | None:
+    """Return where the image is free by a `free_thresh` so high that map_saver's unknown is free too; None elsewhere.
+
+    A map without any brighter cell means its greys: then all of it is free ground. Says the share, once.
+    """
+    if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH:
+        return None
+    strictly = {"free_thresh": SURE_FREE_THRESH, "mode": "trinary"}
+    sure = free_cells(read_map_image(path, lambda value, _: np.zeros(value.shape), **strictly)[1], table)
+    unseen = free & ~sure
+    if not sure.any() or not unseen.any():
+        return None
+    if path not in _TOLD and parent_process() is None:
+        _TOLD.add(path)
+        sys.stderr.write(
+            f"warning: {path}: {unseen.mean():.0%} of the cells are as dark as map_saver's unknown ground (grey 205) "
+            f"and yet free, by free_thresh {table.free_thresh:g}: state free_thresh: {SURE_FREE_THRESH:g}; no start "
+            "or goal is drawn there\n"
+        )
+    return unseen
 
 
 def free_cells(value: npt.NDArray[np.int8], table: RosMapTable) -> npt.NDArray[np.bool_]:

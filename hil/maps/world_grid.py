@@ -34,6 +34,7 @@ class World:
     gap:           (rows, columns) uint8; chessboard distance to the nearest cell that is not empty, at most 255
     material:      (rows, columns) uint8; material of the cell's contents, an index into `materials.MATERIALS`
     yard:          whether the grid contains open ground outside the building
+    unseen:        (rows, columns) bool, free cells that may be unknown ground, for no start and goal; None means none
     floor_m:       (rows, columns) float32, height of the floor, at most 0 (`hil/sensors/raycast.py`) [m]; None means
                    0 everywhere
     """
@@ -47,6 +48,7 @@ class World:
     material: npt.NDArray[np.uint8]
     yard: bool = False
     floor_m: npt.NDArray[np.float32] | None = None
+    unseen: npt.NDArray[np.bool_] | None = None
 
     @property
     def grid_from_map(self) -> Pose:

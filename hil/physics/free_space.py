@@ -39,7 +39,7 @@ class FreeSpace:
     """Free cells of one world for one body at the cell centre; both arrays are (rows, columns) bool.
 
     passable: clearance of `PASSAGE_MARGIN_M`
-    standing: clearance of `STANDING_MARGIN_M`
+    standing: clearance of `STANDING_MARGIN_M`; no cell that the map may not know (`World.unseen`)
     """
 
     world: World
@@ -69,7 +69,10 @@ def free_space(world: World, body: Body) -> FreeSpace:
     def room(radius_m: float) -> npt.NDArray[np.bool_]:
         return np.asarray(room_for_circle(radius_m / world.cell_m, blocked, world.gap))
 
-    return FreeSpace(world, room(body.inner_m + PASSAGE_MARGIN_M), room(body.radius_m + STANDING_MARGIN_M))
+    standing = room(body.radius_m + STANDING_MARGIN_M)
+    if world.unseen is not None:
+        standing &= ~world.unseen
+    return FreeSpace(world, room(body.inner_m + PASSAGE_MARGIN_M), standing)
 
 
 def distance_field(

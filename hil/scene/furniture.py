@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ def furnish_cells(
             unplaced.append(item)
     for item in unplaced:
         place_at_skewed_wall(floor, skewed, item, rng)
-    return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
+    made = make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
+    return replace(made, unseen=world.unseen)
 
 
 def _draw(kind: Kind, rng: np.random.Generator) -> Item:

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from onboard.assembly.config_warnings import check_heights, check_remaps, check_staleness, config_warnings
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
@@ -81,7 +82,7 @@ def check_files(config: Config, file: Path | None = None) -> None:
     file: where the configuration is from; a line about one of its keys begins with it
     """
     mistakes: list[OnboardError] = []
-    for check in (_check_wire, _check_mounts, _check_plant, zones_of, _check_policy):
+    for check in (_check_wire, check_staleness, _check_mounts, _check_plant, zones_of, _check_policy):
         try:
             check(config)
         except OnboardError as error:
@@ -108,6 +109,8 @@ def _check_mounts(config: Config) -> None:
     running = {name: view for name, view in rig.views.items() if config.cameras.source_of(name) != "none"}
     check_fallback(config, replace(rig, views=running).looks)
     _check_sources(mounts, config.cameras)
+    check_remaps(config, mounts)
+    check_heights(mounts)
     for name in mounts.depth:
         if config.cameras.source_of(name) == "dds":
             topic(f"{name}/depth/image")  # refuses a name that no topic can hold
@@ -173,6 +176,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         for name, text in in_effect(config).items():
             log.info("in_effect", **{name: text})
+        for doubt in config_warnings(config):
+            log.warning("configuration", doubt=doubt)
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name)
         inference.begin()

@@ -18,13 +18,14 @@ from pydantic import ValidationError
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
-from onboard.commands.mounts import placed_camera, read_joints
+from onboard.commands.mounts import FloorOption, JointOption, joint_values, placed_camera
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import is_name, model_and_fallback, pretrained_names
 from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
 from onboard.config.toml_text import template
+from onboard.config.urdf import Urdf, read_urdf
 from onboard.values.errors import InputError, OnboardError
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
@@ -164,6 +165,8 @@ def init(
     ask: Annotated[bool, typer.Option(help="Ask for missing values on a terminal.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json_file: JsonOption = None,
+    joint: JointOption = None,
+    floor_m: FloorOption = None,
 ) -> None:
     """Write the files that describe a robot, every key with its comment, and a page of the next commands."""
     given: dict[str, Any] = {
@@ -193,7 +196,12 @@ def init(
         Config.model_validate(stated)
     except ValidationError as error:
         raise InputError(validation_lines(paths[0], error)) from error
-    mounts = _mounts(camera or [], from_urdf, numbers, stated.get("dds", {}).get("base_frame", "base_link"))
+    if from_urdf is not None and not camera:
+        raise InputError(f"--from-urdf {from_urdf}: name the cameras' frames too, --camera NAME=FRAME for each")
+    urdf = None if from_urdf is None else read_urdf(from_urdf, joint_values(joint or []))
+    base_frame = stated.get("dds", {}).get("base_frame", "base_link")
+    mounts, notes = _mounts(camera or [], urdf, numbers, base_frame, floor_m)
+    sys.stderr.writelines(f"{note}\n" for note in notes)
     if stated.get("cameras", {}).get("color") == "none":
         del mounts["color_cameras"]
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: read_toml(DEFAULT_ROBOT / "plant.toml")}
@@ -303,38 +311,44 @@ def _footprint(text: str) -> dict[str, Any]:
     raise InputError(f"--footprint {text}: expected a radius, LENGTHxWIDTH or [[x, y], ...]")
 
 
-def _mounts(cameras: Sequence[str], urdf: Path | None, serials: Mapping[str, str], base: str) -> dict[str, Any]:
-    """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated. Raises InputError."""
-    mounts = read_toml(DEFAULT_ROBOT / "mounts.toml")
-    if urdf is not None and not cameras:
-        raise InputError(f"--from-urdf {urdf}: name the cameras' frames too, --camera NAME=FRAME for each")
+def _mounts(
+    cameras: Sequence[str], urdf: Urdf | None, serials: Mapping[str, str], base: str, floor_m: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated; and notes on them.
+
+    Raises InputError.
+    """
+    mounts, notes = read_toml(DEFAULT_ROBOT / "mounts.toml"), dict[str, None]()
     if cameras:
         like = {
             key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
         }
-        joints = {} if urdf is None else read_joints(urdf)
         pairs = [_pair("--camera", one) for one in cameras]
         named = dict(pairs)
         if len(named) < len(pairs):
             raise InputError(f"--camera: each name once, found {', '.join(name for name, _ in pairs)}")
-        mounts["cameras"] = {
-            name: {**like, **_placed(name, place, urdf, joints, base)} for name, place in named.items()
-        }
+        mounts["cameras"] = {}
+        for name, place in named.items():
+            table, more = _placed(name, place, urdf, base, floor_m)
+            mounts["cameras"][name] = {**like, **table}
+            notes |= dict.fromkeys(more)
     for one in mounts["cameras"].values():
         one.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones
     for name, number in serials.items():
         if name not in mounts["cameras"]:
             raise InputError(f"--serial {name}={number}: the cameras are {', '.join(mounts['cameras'])}")
         mounts["cameras"][name]["serial"] = number
-    return mounts
+    return mounts, list(notes)
 
 
-def _placed(name: str, place: str, urdf: Path | None, joints: dict[str, Any], base: str) -> dict[str, Any]:
+def _placed(
+    name: str, place: str, urdf: Urdf | None, base: str, floor_m: float | None
+) -> tuple[dict[str, Any], list[str]]:
     parts = place.split(",")
     if len(parts) == 1:
         if urdf is None:
             raise InputError(f"--camera {name}={place}: a frame needs --from-urdf; else X,Y,Z,LEFT,DOWN,ROLL")
-        return placed_camera(urdf, joints, base, place)
+        return placed_camera(urdf, base, name, place, floor_m)
     try:
         x, y, z, *look = map(float, parts)
         left, down, roll = look
@@ -342,7 +356,7 @@ def _placed(name: str, place: str, urdf: Path | None, joints: dict[str, Any], ba
         raise InputError(f"--camera {name}={place}: expected six numbers X,Y,Z,LEFT,DOWN,ROLL") from None
     if not all(map(math.isfinite, (x, y, z, *look))):
         raise InputError(f"--camera {name}={place}: expected finite numbers")
-    return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}
+    return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}, []
 
 
 SLOWEST_MPS, DRIVE_S = 0.1, 100.0

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-from xml.etree import ElementTree
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
 from onboard.assembly.robot import build_rigs, lasers_of, used_mounts
@@ -18,15 +14,23 @@ from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, writ
 from onboard.commands.mounts_plot import draw_mounts
 from onboard.config.config import load_config
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion, load_mounts
+from onboard.config.urdf import Floor, Urdf, read_urdf
 from onboard.values.errors import InputError
-from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+from onboard.values.geometry import quaternion_product, rotation_from_quaternion
 
-MAX_URDF_BYTES = 10_000_000
 OPTICAL = "optical"
-"""A frame with this in its name has z forward (REP-103); any other frame has x forward."""
+"""Part of the name of a frame with z forward (REP-103); its axes count for more."""
+AXES = ":optical", ":body"
+UPRIGHT = 0.5
+"""Cosine of the angle to the vertical below which an axis points up."""
 
-Pose3 = tuple[npt.NDArray[np.float64], Quaternion]
-"""Translation (3,) [m] and rotation of a child frame in its parent."""
+JointOption = Annotated[
+    list[str] | None,
+    typer.Option("--joint", metavar="NAME=VALUE", help="Position of a joint of the URDF, in rad or m; repeatable."),
+]
+FloorOption = Annotated[
+    float | None, typer.Option("--floor-m", metavar="M", help="Height of the base frame above the floor, in m.")
+]
 
 
 def mounts_command(
@@ -35,7 +39,7 @@ def mounts_command(
     ] = None,
     camera: Annotated[
         list[str] | None,
-        typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; once for each camera."),
+        typer.Option("--camera", metavar="NAME=FRAME[:AXES]", help="A camera and its frame; once for each camera."),
     ] = None,
     base: Annotated[str, typer.Option("--base", metavar="FRAME", help="The base frame.")] = "base_link",
     out: Annotated[
@@ -47,21 +51,24 @@ def mounts_command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     config: ConfigOption = None,
     json_file: JsonOption = None,
+    joint: JointOption = None,
+    floor_m: FloorOption = None,
 ) -> None:
     """Print where the cameras of a URDF sit, as tables for `mounts.toml`; or draw what the cameras of a robot see.
 
-    A frame whose name holds "optical" has z forward; any other has x forward (REP-103).
+    Heights count from the floor, which a footprint frame or the wheels tell. Of a frame, the upright axis tells whether
+    it is optical (z forward, y down) or a body's (x forward, z up); NAME=FRAME:optical or NAME=FRAME:body states it.
     """
     if (from_urdf is None) == (plot is None):
         raise InputError("expected one of --from-urdf and --plot")
     if plot is not None:
-        if camera or out is not None or json_file is not None:
+        if camera or out is not None or json_file is not None or joint or floor_m is not None:
             raise InputError("--plot draws the cameras of --config: it takes no --camera, --out or --json")
         plot_views(config, plot)
     elif from_urdf is not None:
         if out is not None and out.exists() and not force:
             raise InputError(f"{out}: is there already; --force replaces it by these tables alone")
-        _print_tables(from_urdf, camera or [], base, out, json_file)
+        _print_tables(read_urdf(from_urdf, joint_values(joint or [])), camera or [], base, floor_m, out, json_file)
 
 
 def plot_views(config: Path | None, plot: Path) -> None:
@@ -78,27 +85,32 @@ def plot_views(config: Path | None, plot: Path) -> None:
         raise InputError(f"{plot}: cannot be written: {error.strerror}") from error
 
 
-def _print_tables(from_urdf: Path, camera: list[str], base: str, out: Path | None, json_file: str | None) -> None:
+def _print_tables(
+    urdf: Urdf, camera: list[str], base: str, floor_m: float | None, out: Path | None, json_file: str | None
+) -> None:
     if not camera:
         raise InputError("--camera: at least one NAME=FRAME is needed")
-    joints = read_joints(from_urdf)
-    lines: list[str] = []
     placed: dict[str, dict[str, list[float]]] = {}
+    notes: list[str] = []
     mistakes: list[str] = []
     for stated in camera:
         name, _, frame = stated.partition("=")
         try:
             if not name or not frame or name in placed:
                 raise InputError(f"--camera {stated}: expected NAME=FRAME, each name once")
-            placed[name] = placed_camera(from_urdf, joints, base, frame)
+            placed[name], more = placed_camera(urdf, base, name, frame, floor_m)
         except InputError as error:
             mistakes.append(str(error))
-            continue
-        kind = "z" if OPTICAL in frame else "x"
-        lines.append(f"[cameras.{name}]  # {frame} in {base}, {kind} forward")
-        lines += [*(f"{key} = {value}" for key, value in placed[name].items()), ""]
+        else:
+            notes += more
     if mistakes:
         raise InputError("\n".join(mistakes))
+    notes = list(dict.fromkeys(notes))
+    lines = [f"# {note}" for note in notes]
+    for name, table in placed.items():
+        lines += [f"[cameras.{name}]", *(f"{key} = {value}" for key, value in table.items()), ""]
+    if out is not None or json_file == STANDARD_OUTPUT:
+        sys.stderr.writelines(f"{note}\n" for note in notes)
     if json_file is not None:
         write_json(json_file, placed)
     if out is None and json_file != STANDARD_OUTPUT:
@@ -107,73 +119,62 @@ def _print_tables(from_urdf: Path, camera: list[str], base: str, out: Path | Non
         write_text(out, "\n".join(lines))
 
 
-def placed_camera(path: Path, joints: dict[str, tuple[str, Pose3]], base: str, frame: str) -> dict[str, list[float]]:
-    """Return translation_m and rotation_xyzw of the camera at a frame. Raises InputError."""
-    translation, rotation = base_from_frame(path, joints, base, frame)
-    if OPTICAL not in frame:
+def placed_camera(
+    urdf: Urdf, base: str, name: str, stated: str, floor_m: float | None = None
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Return translation_m, from the floor up, and rotation_xyzw of the camera at a frame, and notes on how. Raises
+    InputError.
+
+    stated:  the frame, with ":optical" or ":body" behind it where its axes do not tell
+    floor_m: height of the base frame above the floor; None takes the URDF's footprint frame or wheels
+    """
+    frame, _, axes = stated.rpartition(":") if stated.endswith(AXES) else (stated, "", "")
+    translation, rotation = urdf.pose(base, frame)
+    notes = []
+    if moving := urdf.moving_between(base, frame):
+        notes.append(f"camera {name}: {frame} moves with {moving}: state other positions by --joint NAME=VALUE")
+    floor = urdf.floor(base) if floor_m is None else Floor(floor_m, "--floor-m")
+    if floor is None:
+        notes.append(
+            f"floor: {urdf.path} has no footprint frame and no wheel with a radius, so heights count from {base}: "
+            "state its height above the floor by --floor-m HEIGHT"
+        )
+    else:
+        notes.append(f"floor: {base} is {floor.base_height_m:.4g} m above it, by {floor.source}: heights count from it")
+    kind = axes or _axes(rotation, frame)
+    if not axes and (kind == "optical") != (OPTICAL in frame):
+        other = f"{name}={frame}:{'body' if kind == 'optical' else 'optical'}"
+        forward, up = ("z", "y points down") if kind == "optical" else ("x", "z points up")
+        notes.append(f"camera {name}: {forward} of {frame} is forward, as its {up}; otherwise state --camera {other}")
+    if kind == "body":
         rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
-    return {
-        "translation_m": [round(float(value), 6) for value in translation],
+    above_m = (0.0, 0.0, 0.0 if floor is None else floor.base_height_m)
+    table = {
+        "translation_m": [round(float(value + up_m), 6) for value, up_m in zip(translation, above_m, strict=True)],
         "rotation_xyzw": [round(value, 12) for value in rotation],
     }
+    return table, notes
 
 
-def read_joints(path: Path) -> dict[str, tuple[str, Pose3]]:
-    """Return, for each child frame of a URDF, its parent frame and its pose there; moving joints stand at zero.
+def joint_values(stated: Sequence[str]) -> dict[str, float]:
+    """Return the positions of --joint NAME=VALUE [rad, m]. Raises InputError."""
+    values = {}
+    for one in stated:
+        name, _, value = one.partition("=")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise InputError(f"--joint {one}: expected NAME=VALUE, in rad or m") from None
+    return values
 
-    Raises InputError for a file that cannot be read or is no URDF.
+
+def _axes(rotation: Quaternion, frame: str) -> str:
+    """Return whether a frame is "optical" (z forward, y down) or "body" (x forward, z up), as REP-103 has them.
+
+    The axis that is upright tells. If none is, as for a camera that looks straight down, the name does.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > MAX_URDF_BYTES:
-        raise InputError(f"{path}: has {len(data)} bytes, at most {MAX_URDF_BYTES} are read")
-    try:
-        robot = ElementTree.fromstring(data)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"{path}: not valid XML: {error}") from error
-    if any("xacro" in element.tag for element in robot.iter()):
-        raise InputError(f"{path}: holds xacro; expand it first: xacro {path.name} > robot.urdf")
-    if robot.tag != "robot":
-        raise InputError(f"{path}: the root is <{robot.tag}>, a URDF has <robot>")
-    joints: dict[str, tuple[str, Pose3]] = {}
-    for joint in robot.iter("joint"):
-        parent, child, origin = joint.find("parent"), joint.find("child"), joint.find("origin")
-        if parent is None or child is None:  # a joint of <transmission> or <gazebo> names no frames
-            continue
-        where = f"{path}: joint {joint.get('name')}"
-        values = {} if origin is None else origin.attrib
-        translation = _three(where, "xyz", values.get("xyz", "0 0 0"))
-        rotation = quaternion_from_rpy(*_three(where, "rpy", values.get("rpy", "0 0 0")))
-        joints[child.get("link", "")] = parent.get("link", ""), (np.array(translation), rotation)
-    return joints
-
-
-def base_from_frame(path: Path, joints: dict[str, tuple[str, Pose3]], base: str, frame: str) -> Pose3:
-    """Return the pose of a frame in the base frame. Raises InputError where no chain of joints joins them."""
-    frames = sorted({*joints, *(parent for parent, _ in joints.values())})
-    for name in (base, frame):
-        if name not in frames:
-            near = difflib.get_close_matches(name, frames, 3, 0.4)
-            hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(frames[:10]) or 'none'}"
-            raise InputError(f"{path}: has no frame {name}{hint}")
-    translation, rotation, at, passed = np.zeros(3), (0.0, 0.0, 0.0, 1.0), frame, set[str]()
-    while at != base:
-        if at not in joints or at in passed:
-            raise InputError(f"{path}: no chain of joints leads from {base} to {frame}")
-        passed.add(at)
-        at, (offset, turn) = joints[at]
-        translation = offset + rotation_from_quaternion(turn) @ translation
-        rotation = quaternion_product(turn, rotation)
-    return translation, rotation
-
-
-def _three(where: str, name: str, text: str) -> tuple[float, float, float]:
-    try:
-        x, y, z = map(float, text.split())
-    except ValueError:
-        raise InputError(f"{where}: {name} is {text!r}, expected three numbers") from None
-    if not all(map(math.isfinite, (x, y, z))):
-        raise InputError(f"{where}: {name} is {text!r}, expected finite numbers")
-    return x, y, z
+    up = rotation_from_quaternion(rotation)[2]
+    optical, body = -up[1] > UPRIGHT, up[2] > UPRIGHT
+    if optical != body:
+        return "optical" if optical else "body"
+    return "optical" if OPTICAL in frame else "body"

@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from onboard.assembly.assembly import check_files, check_machine, run_robot
+from onboard.assembly.config_warnings import config_warnings, mask_cells
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.kernels import compile_all, write_bytecode
 from onboard.assembly.policies import check_model
-from onboard.assembly.robot import used_mounts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
-from onboard.config.mounts import load_mounts, unusual_views
 from onboard.system.log import configure
 from onboard.system.signals import Signals
 from onboard.values import kernel
@@ -66,14 +65,26 @@ def check_config(
     loaded = load_config(config)
     check_files(loaded, config)
     check_model(loaded)
-    sys.stderr.writelines(
-        f"warning: {line}\n" for line in unusual_views(used_mounts(loaded, load_mounts(loaded.robot.mounts)))
-    )
+    cells = mask_cells(loaded)
+    sys.stderr.writelines(f"warning: {line}\n" for line in config_warnings(loaded))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
-    (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(in_effect_text(loaded))
+    text = in_effect_text(loaded) + _zones_text(loaded, cells)
+    (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(text)
     if target is not None:
-        write_json(target, effective(loaded))
+        table = effective(loaded)
+        table["zones"] |= cells
+        write_json(target, table)
+
+
+def _zones_text(config: Config, cells: dict[str, int]) -> str:
+    """Return a line about the masks; "" without any."""
+    masks = {
+        "keep_out_cells": f"{config.zones.keep_out} forbids {cells.get('keep_out_cells')} cells",
+        "speed_cells": f"{config.zones.speed} limits the speed in {cells.get('speed_cells')} cells",
+    }
+    stated = "; ".join(text for name, text in masks.items() if name in cells)
+    return f"zones    {stated}\n" if stated else ""
 
 
 def compile_command(config: ConfigOption = None) -> None:

@@ -19,11 +19,12 @@ from PIL import Image, UnidentifiedImageError
 
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
 from onboard.commands.scan_plot import draw_scan
-from onboard.config.config import ScanSection, load_config
+from onboard.config.config import CamerasSection, Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY
+from onboard.values.images import covered, without_false_depth
 from onboard.values.messages import BINS, DepthFrame, Scan
 
 RECORDINGS = (".db3", ".bag")
@@ -46,17 +47,23 @@ def scan_command(
     section: ScanSection | None = None,
     json_path: str | None = None,
     plot_path: Path | None = None,
+    min_valid_fraction: float = CamerasSection().min_valid_fraction,
 ) -> Scan:
     """Return the scan of one depth image a camera; write it as JSON and draw it where asked, else print a table.
 
     cameras:   "NAME=FILE": a 16-bit greyscale PNG or PGM, or frame number `frame` of a recording (.db3, .bag)
     json_path: "-" is standard output
 
-    A missing camera leaves a blind sector. The stamp of a PNG is 0. Raises one line that names file, field and limit:
-    ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
+    A missing camera leaves a blind sector, and so does a covered one (`min_valid_fraction`), with a warning. The stamp
+    of a PNG is 0. Raises one line that names file, field and limit: ConfigError for the mounts, OnboardError for a
+    result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
     frames = _frames(rig, mounts, cameras, frame)
+    for name, one in list(frames.items()):
+        if reason := covered(int(np.count_nonzero(one.depth)), one.depth.size, min_valid_fraction):
+            sys.stderr.write(f"warning: camera {name} counts as blind: {reason}\n")
+            del frames[name]
     scan, _ = fuse(frames, 0, IDENTITY, ScanMemory(), rig)
     if plot_path is not None:
         _draw(plot_path, scan, rig)
@@ -131,7 +138,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
                 raise InputError(f"{path}: PNG has mode {image.mode}, a depth image must be 16-bit greyscale")
             if max(image.size) > MAX_SIDE_PX:
                 raise InputError(f"{path}: PNG is {image.width}x{image.height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
-            return np.asarray(image).astype(np.uint16)
+            return without_false_depth(np.asarray(image).astype(np.uint16))
     except PNG_ERRORS as error:
         raise InputError(f"{path}: PNG image cannot be decoded: {image_fault(error)}") from error
 
@@ -218,4 +225,5 @@ def scan_images(
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
-    scan_command(mounts, camera, frame, load_config(config).scan if config else None, json_file, plot)
+    loaded = load_config(config) if config else Config()
+    scan_command(mounts, camera, frame, loaded.scan, json_file, plot, loaded.cameras.min_valid_fraction)

@@ -14,11 +14,13 @@ from onboard.config.mounts import Mount
 
 PIXELS = 5000
 """About so many pixels of an image are used."""
-TILT = math.tan(math.radians(8.0))
-LIFT_M = 0.06
-"""Points may be so far from the expected floor: LIFT_M, and TILT times their distance."""
+TILT = math.tan(math.radians(10.0))
+LIFT_M = 0.25
+"""Points may be so far from the expected floor: LIFT_M, and TILT times their distance. So may the floor itself."""
 FAR_M = 4.0
-SCALES_PER_M = (0.06, 0.04, 0.025, 0.015, 0.01, 0.007, 0.007, 0.007)
+TRIPLES, JUDGES = 200, 600
+"""Planes through three points each, and the points that vote on them: the foot of a wall is within the gate, too."""
+SCALES_PER_M = (0.025, 0.015, 0.01, 0.007, 0.007, 0.007)
 """Width of Tukey's weights in 1/depth, in the rounds of the fit; the noise of stereo is constant in 1/depth [1/m]."""
 LEAST_PIXELS, LEAST_SHARE = 80, 0.25
 FLATTEST_DEG = 0.5
@@ -59,7 +61,7 @@ def floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[float, float, fl
     rays, per_m = rays[near], 1.0 / forward[near]
     if len(per_m) < LEAST_PIXELS or height_m <= 0.0:
         return None
-    plane = -rotation[2] / height_m
+    plane = _largest_level_plane(rays, per_m, -rotation[2] / height_m)
     for scale in SCALES_PER_M:
         off = per_m - rays @ plane
         weight = np.square(np.clip(1.0 - np.square(off / (3.0 * scale)), 0.0, None))
@@ -75,4 +77,25 @@ def floor(depth: npt.NDArray[np.uint16], mount: Mount) -> tuple[float, float, fl
     if math.degrees(math.sqrt(float(np.linalg.eigvalsh(spread)[-1]))) > FLATTEST_DEG:
         return None
     normal = rotation @ (-plane * found_m)
+    if math.hypot(normal[0], normal[1]) > TILT or abs(found_m - height_m) > LIFT_M:
+        return None
     return float(normal[0]), float(normal[1]), found_m - height_m
+
+
+def _largest_level_plane(
+    rays: npt.NDArray[np.float64], per_m: npt.NDArray[np.float64], expected: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return the plane q near the expected one, 1/depth = q . ray, that most points are on."""
+    rng = np.random.default_rng(0)
+    three = rng.integers(len(per_m), size=(TRIPLES, 3))
+    three = three[np.abs(np.linalg.det(rays[three])) > 1e-6]
+    planes = np.linalg.solve(rays[three], per_m[three][..., None])[..., 0]
+    size, expected_size = np.linalg.norm(planes, axis=1), float(np.linalg.norm(expected))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = planes @ expected > math.cos(math.atan(TILT)) * size * expected_size
+        level &= np.abs(1.0 / size - 1.0 / expected_size) < LIFT_M
+    planes = np.concatenate([expected[None], planes[level]])
+    judges = rng.integers(len(per_m), size=JUDGES)
+    on_plane = np.abs(per_m[judges] - planes @ rays[judges].T) < 2.0 * SCALES_PER_M[-1]
+    best: npt.NDArray[np.float64] = planes[on_plane.sum(axis=1).argmax()]
+    return best

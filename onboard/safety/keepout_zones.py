@@ -37,8 +37,11 @@ from onboard.safety.map_image import (
     MAX_RESOLUTION_M,
     MIN_RESOLUTION_M,
     OCCUPIED,
+    Used,
     check_size,
+    occupied_cells,
     read_map_image,
+    speed_limits,
 )
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply, compose, inverse
@@ -110,8 +113,8 @@ def load_zones(section: ZonesSection, v_max_mps: float, footprint: Footprint) ->
     """Return the configured masks, or None. Raises InputError with the file and the limit."""
     if section.keep_out is None and section.speed is None:
         return None
-    keep_out = None if section.keep_out is None else _load(section.keep_out)
-    speed = None if section.speed is None else _load(section.speed)
+    keep_out = None if section.keep_out is None else _load(section.keep_out, occupied_cells)
+    speed = None if section.speed is None else _load(section.speed, speed_limits)
     return _zones(keep_out, speed, section.required, v_max_mps, footprint)
 
 
@@ -178,8 +181,8 @@ def _zones(
     return MapZones(keep_out, speed, forbidden & ~inner, required, v_max_mps, footprint)
 
 
-def _load(path: Path) -> Layer:
-    table, value = read_map_image(path)
+def _load(path: Path, used: Used) -> Layer:
+    table, value = read_map_image(path, used)
     divide = max(1, math.ceil(table.resolution / CELL_M - 1e-9))
     check_size(path, value.shape[0] * divide, value.shape[1] * divide)
     fine = value[::-1].repeat(divide, axis=0).repeat(divide, axis=1)

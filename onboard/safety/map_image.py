@@ -1,21 +1,28 @@
 """Occupancy maps of ROS map_server and nav2: an image, and a yaml file with the meaning of its grey values.
 
-The rules are nav2's (nav2_map_server, `loadMapFromFile`). The colours of a pixel are averaged, in mode trinary together
-with its opacity. Occupancy is the darkness, or the brightness with `negate`; a value strictly below `free_thresh` is
-free. In mode scale, pixels that are not fully opaque are unknown. In mode raw, the brightness from 0 to 100 is the
-percentage, regardless of `negate`. Unknown keys are ignored, as in nav2; default thresholds are ROS 1's.
+The rules are those of nav2's map_io.cpp, which has two definitions:
+
+    since Jazzy   the brightness is the luma of the colours. A pixel that is not opaque is unknown (trinary, scale)
+    Humble, ROS 1 the brightness is the mean of the colours; in mode trinary, of three colours and the opacity. In
+                  mode scale, a pixel that is not opaque is unknown
+
+Occupancy is the darkness, or the brightness with `negate`; below `free_thresh` is free. In mode raw, the brightness
+from 0 to 100 is the percentage, regardless of `negate`. `read_map_image` refuses an image where the two definitions, or
+the decoders of Pillow and nav2, differ in what the caller uses. Unknown keys are ignored, as in nav2; default
+thresholds are ROS 1's.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import yaml
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_lines
@@ -28,6 +35,14 @@ MAX_COORDINATE_M = 1e6
 WHITE = 255.0
 WHITE_16 = 65535.0
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B")
+LUMA = (299, 587, 114)
+"""Thousandths."""
+SIXTEEN = 257
+"""Steps of 16 bits in one of 8."""
+KEY_SCALES = {"L;2": 85, "L;4": 17}
+"""Pillow leaves the transparent grey of a PNG in the file's 2 or 4 bits."""
+FIVE_BITS = ("BGR;15", "BGR;16")
+BLOCK_CELLS = 1_000_000
 FREE, OCCUPIED, UNKNOWN = 0, 100, -1
 """Values of an occupancy grid (nav_msgs/OccupancyGrid); values between free and occupied are percentages."""
 MIN_RESOLUTION_M, MAX_RESOLUTION_M = 0.005, 1.0
@@ -58,37 +73,108 @@ class RosMapTable(Section):
         return self
 
 
-def read_map_image(path: Path) -> tuple[RosMapTable, npt.NDArray[np.int8]]:
-    """Return the table of a map_server yaml and its image as `occupancy`, top row first. Raises InputError."""
-    table = _read_table(path)
-    return table, occupancy(_read_pixels(path.parent / table.image.expanduser()), table)
+Percents = npt.NDArray[np.int8]
+Used = Callable[[Percents, RosMapTable], npt.NDArray[Any]]
 
 
-def occupancy(pixels: npt.NDArray[Any], table: RosMapTable) -> npt.NDArray[np.int8]:
-    """Return (height, width) occupancy, 0 to 100 or `UNKNOWN`, in the order of the image (top row first).
+def occupied_cells(value: Percents, _: RosMapTable) -> npt.NDArray[np.bool_]:
+    """Return where a keep-out mask forbids."""
+    return np.asarray(value == OCCUPIED)
+
+
+def speed_limits(value: Percents, _: RosMapTable) -> Percents:
+    """Return the percentages of a speed mask, 0 for no limit."""
+    return np.where((value > FREE) & (value < OCCUPIED), value, FREE)
+
+
+def read_map_image(path: Path, used: Used, **changes: Any) -> tuple[RosMapTable, Percents]:
+    """Return the table of a map_server yaml and its image as `occupancy`, top row first.
+
+    used:    what the caller takes from the occupancy. Raises InputError, also where nav2's definitions differ in it
+    changes: fields in place of the table's
+    """
+    table = _read_table(path).model_copy(update=changes)
+    file = path.parent / table.image.expanduser()
+    pixels = _read_pixels(file)
+    height, width = pixels.values.shape[:2]
+    value, doubtful = np.empty((height, width), np.int8), 0
+    rows_at_once = max(1, BLOCK_CELLS // max(1, width))
+    for first in range(0, len(value), rows_at_once):
+        rows = slice(first, first + rows_at_once)
+        value[rows] = occupancy(pixels.values[rows], table)
+        same = np.ones(value[rows].shape, np.bool_)
+        for other in _other_readings(pixels, rows, table):
+            same &= used(value[rows], table) == used(other, table)
+        doubtful += int((~same).sum())
+    if doubtful:
+        raise InputError(
+            f"{file}: nav2 versions differ in {doubtful} of {value.size} cells, by alpha, colours, bits, or greys on a "
+            f"threshold ({pixels.kind}): save it as 8-bit grey without alpha, black where occupied, white where free"
+        )
+    return table, value
+
+
+def occupancy(pixels: npt.NDArray[Any], table: RosMapTable) -> Percents:
+    """Return (height, width) occupancy, 0 to 100 or `UNKNOWN`, as nav2 since Jazzy, in the order of the image.
 
     pixels: (height, width) grey, or (height, width, channels) with grey and opacity, RGB or RGBA; 0 to 255
     """
     if pixels.ndim == 2 and pixels.dtype == np.uint8:
         # A table of the 256 grey values: a large image of floats would take much memory.
         return np.asarray(occupancy(np.arange(256.0)[None], table)[0][pixels])
-    channels = pixels[..., None] if pixels.ndim == 2 else pixels
-    opacity = channels[..., -1] if channels.shape[2] in (2, 4) else None
-    averaged = channels if opacity is None or table.mode == "trinary" else channels[..., :-1]
-    brightness = averaged.mean(axis=2, dtype=np.float64)
+    colors, opacity = _parts(pixels)
+    grey = colors[..., 0] if colors.shape[2] == 1 else (colors @ np.array(LUMA) * SIXTEEN + 500) // 1000 / SIXTEEN
+    brightness = np.floor(grey)
     if table.mode == "raw":
-        percent = np.rint(brightness)
-        return np.where(percent <= OCCUPIED, percent, UNKNOWN).astype(np.int8)
-    occupied = (brightness if table.negate else WHITE - brightness) / WHITE
-    value = np.full(occupied.shape, UNKNOWN, np.int8)
-    if table.mode == "scale":
-        part = (occupied - table.free_thresh) / (table.occupied_thresh - table.free_thresh)
-        value = np.rint(OCCUPIED * part.clip(0.0, 1.0)).astype(np.int8)
+        return _raw(brightness)
+    shade = brightness.astype(np.float32) / np.float32(WHITE)
+    occupied = shade if table.negate else np.float32(1.0) - shade
+    value = _between(occupied, table)
+    value[occupied >= np.float32(table.occupied_thresh)] = OCCUPIED
+    value[occupied <= np.float32(table.free_thresh)] = FREE
+    if opacity is not None:
+        value[opacity < WHITE] = UNKNOWN
+    return value
+
+
+def averaged_occupancy(pixels: npt.NDArray[Any], table: RosMapTable) -> Percents:
+    """Return what nav2 of Humble, and ROS 1, read from the same pixels."""
+    if pixels.ndim == 2 and pixels.dtype == np.uint8:
+        return np.asarray(averaged_occupancy(np.arange(256.0)[None], table)[0][pixels])
+    colors, opacity = _parts(pixels)
+    brightness = colors.mean(axis=2, dtype=np.float64)
+    if table.mode == "raw":
+        return _raw(brightness)
+    if table.mode == "trinary" and opacity is not None:
+        brightness = (3.0 * brightness + opacity) / 4.0
+    shade = brightness * SIXTEEN / WHITE_16
+    occupied = shade if table.negate else 1.0 - shade
+    value = _between(occupied, table)
     value[occupied < table.free_thresh] = FREE
     value[occupied > table.occupied_thresh] = OCCUPIED
     if table.mode == "scale" and opacity is not None:
         value[opacity < WHITE] = UNKNOWN
     return value
+
+
+def _parts(pixels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return colours (height, width, 1 or 3) and opacity (height, width) or None."""
+    channels = pixels[..., None] if pixels.ndim == 2 else pixels
+    return (channels[..., :-1], channels[..., -1]) if channels.shape[2] in (2, 4) else (channels, None)
+
+
+def _raw(brightness: npt.NDArray[Any]) -> Percents:
+    percent = np.rint(brightness)
+    return np.where((percent >= FREE) & (percent <= OCCUPIED), percent, UNKNOWN).astype(np.int8)
+
+
+def _between(occupied: npt.NDArray[Any], table: RosMapTable) -> Percents:
+    """Return what cells between the thresholds are: a percentage in mode scale, else unknown."""
+    if table.mode != "scale":
+        return np.full(occupied.shape, UNKNOWN, np.int8)
+    part = (occupied - table.free_thresh) / (table.occupied_thresh - table.free_thresh)
+    percent: Percents = np.rint(OCCUPIED * part.clip(0.0, 1.0)).astype(np.int8)
+    return percent
 
 
 def check_size(path: Path, rows: float, columns: float) -> None:
@@ -112,14 +198,39 @@ def _read_table(path: Path) -> RosMapTable:
         raise InputError(validation_lines(path, error)) from error
 
 
-def _read_pixels(path: Path) -> npt.NDArray[Any]:
-    """Return (height, width) or (height, width, channels), 0 to 255. Raises InputError; checks the size by header."""
+class _Pixels(NamedTuple):
+    """What Pillow decodes, 0 to 255, as `occupancy` takes it.
+
+    slack:         by how much nav2's decoder may differ
+    alpha_ignored: nav2's decoder takes such an image for opaque
+    kind:          mode and bits, for a message
+    """
+
+    values: npt.NDArray[Any]
+    slack: float
+    alpha_ignored: bool
+    kind: str
+
+
+def _other_readings(pixels: _Pixels, rows: slice, table: RosMapTable) -> list[Percents]:
+    values = pixels.values[rows]
+    readings = [averaged_occupancy(values, table)]
+    if pixels.slack:
+        readings += [averaged_occupancy(values + step, table) for step in (-pixels.slack, pixels.slack)]
+    if pixels.alpha_ignored:
+        opaque = np.concatenate([values[..., :-1], np.full_like(values[..., -1:], WHITE)], axis=2)
+        readings.append(averaged_occupancy(opaque, table))
+    return readings
+
+
+def _read_pixels(path: Path) -> _Pixels:
+    """Return the pixels of an image. Raises InputError; checks the size by header."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
                 check_size(path, image.height, image.width)
-                return _channels(image)
+                return _pixels(image)
     except UnidentifiedImageError as error:
         raise InputError(f"{path}: not an image that can be read") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -131,11 +242,34 @@ def _read_pixels(path: Path) -> npt.NDArray[Any]:
         raise InputError(f"{path}: cannot be read: {error}") from error
 
 
-def _channels(image: Image.Image) -> npt.NDArray[Any]:
-    """Return the pixels in the form that `occupancy` takes."""
-    if image.mode in SIXTEEN_BIT_MODES:
-        return np.asarray(image) * (WHITE / WHITE_16)
-    see_through = "A" in image.getbands() or "transparency" in image.info
+def _pixels(image: ImageFile.ImageFile) -> _Pixels:
+    """Return the decoded image. nav2 decodes with GraphicsMagick, which keeps 16 bits and the fourth byte of a BMP."""
+    decoder = image.tile[0][3] if image.tile else ()
+    layout, *further = decoder if isinstance(decoder, tuple) else (decoder,)
+    kind = f"mode {image.mode}, layout {layout}" if isinstance(layout, str) else f"mode {image.mode}"
+    slack = _slack(image, str(layout), further)
+    key = image.info.get("transparency")
+    if image.mode in SIXTEEN_BIT_MODES or (image.mode == "L" and isinstance(key, int)):
+        grey = np.asarray(image)
+        steps = SIXTEEN if image.mode in SIXTEEN_BIT_MODES else 1
+        if key is None:
+            return _Pixels(grey / steps, slack, False, kind)
+        opacity = np.where(grey == key * KEY_SCALES.get(str(layout), 1), 0.0, WHITE)
+        return _Pixels(np.stack([grey / steps, opacity], axis=2), slack, False, kind)
+    see_through = "A" in image.getbands() or key is not None
     if image.mode in ("1", "L", "LA"):
-        return np.asarray(image.convert("LA" if see_through else "L"))
-    return np.asarray(image.convert("RGBA" if see_through else "RGB"))
+        values = np.asarray(image.convert("LA" if see_through else "L"))
+    else:
+        values = np.asarray(image.convert("RGBA" if see_through else "RGB"))
+    ignored = see_through and (image.mode == "RGB" or str(layout).startswith("LA"))
+    return _Pixels(values, slack, ignored, kind)
+
+
+def _slack(image: ImageFile.ImageFile, layout: str, further: list[Any]) -> float:
+    """Return by how much nav2's decoder may differ from Pillow's, of 255."""
+    if image.format == "PPM" and image.tile and image.tile[0][0].startswith("ppm") and further:
+        exact = further[0] == WHITE or (further[0] == WHITE_16 and image.mode in SIXTEEN_BIT_MODES)
+        return WHITE if further[0] < 128 else 0.0 if exact else 1.0
+    if image.format == "BMP":
+        return WHITE if layout == "BGRX" else 8.0 if layout in FIVE_BITS else 0.0
+    return 1.0 if ";16" in layout and image.mode not in SIXTEEN_BIT_MODES else 0.0

@@ -1,4 +1,4 @@
-"""Colour images at the policy's size, by exact area averaging; depth images of a covered camera."""
+"""Colour images at the policy's size, by exact area averaging; false depth; depth images of a covered camera."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ POLICY_HEIGHT = 144
 CHANNELS = 3
 MAX_FACTOR = 16
 """Maximum reduction along an axis; sums of MAX_FACTOR rows of bytes, with rounding, fit in uint16."""
+
+FALSE_DEPTH = np.iinfo(np.uint16).max
+"""D4xx cameras write this for pixels whose depth they could not tell, whatever the depth unit."""
+
+
+def without_false_depth(depth: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
+    """Return a depth image with 0, no return, in place of `FALSE_DEPTH`; the same array if it has none."""
+    if depth.dtype != np.uint16 or depth.size == 0 or depth.max() != FALSE_DEPTH:
+        return depth
+    return np.where(depth == FALSE_DEPTH, np.uint16(0), depth)
 
 
 def policy_image(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

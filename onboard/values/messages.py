@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onboard.values.images import without_false_depth
+
 BINS = 180
 """Bins of a scan; bin i covers azimuth [-180 + 2i, -180 + 2i + 2) degrees in the base frame."""
 
@@ -51,13 +53,18 @@ class DepthFrame:
     camera:   name of the mount
     number:   identity of the frame, ascending; equal numbers of a camera are the same frame
     stamp_ns: capture time (arrival if the driver has no capture time), monotonic [ns]
-    depth:    (height, width) uint16 in units of the mount's depth scale; 0 is no return
+    depth:    (height, width) uint16 in units of the mount's depth scale; 0 is no return, and so is `FALSE_DEPTH`,
+              which becomes 0 here
     """
 
     camera: str
     number: int
     stamp_ns: int
     depth: npt.NDArray[np.uint16]
+
+    def __post_init__(self) -> None:
+        """Drop false depth, wherever the image is from: a camera, a file or a recording."""
+        object.__setattr__(self, "depth", without_false_depth(self.depth))
 
 
 @dataclass(frozen=True, slots=True)

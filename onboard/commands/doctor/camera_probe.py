@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Sequence
 
-from onboard.commands.doctor.cameras import CameraMeasurement, device_of_row, lens, wanted_hz
+from onboard.commands.doctor.cameras import CameraMeasurement, device_of_row, floor_seen, lens, wanted_hz
 from onboard.commands.doctor.wire_probe import CAMERA, RuntimeStatus, count, rate_hz
 from onboard.config.config import Config
-from onboard.config.mounts import Mounts
+from onboard.config.mounts import Mount, Mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.realsense.cameras import open_cameras
 from onboard.drivers.realsense.device import Device
 from onboard.drivers.realsense.supervisor import START_LIMIT_S
+from onboard.health.floor import floor
 from onboard.values.interfaces import ColorCamera, DepthCamera
+from onboard.values.messages import DepthFrame
 
 FIRST_IMAGE_S = 5.0
 """Timeout for images of another process; for a device of this computer it is START_LIMIT_S."""
 DDS, REALSENSE = "dds", "realsense"
 OK = 0
+MOST_FLOORS = 15
+"""Images of each camera in which the floor is searched."""
 Camera = DepthCamera | ColorCamera
 
 
@@ -39,7 +44,7 @@ def measure_by_opening(config: Config, mounts: Mounts, seconds: float) -> list[C
             held.callback(one.close)
         cameras += [(one, DDS) for one in received]
         _wait_for_all(cameras)
-        watched = [_Watched(one, kind) for one, kind in cameras]
+        watched = [_Watched(one, kind, mounts.depth.get(one.health().camera)) for one, kind in cameras]
         began_s = time.monotonic()
         wait_until(lambda: any(one.look() for one in watched), seconds)
         took_s = time.monotonic() - began_s
@@ -99,10 +104,12 @@ def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
 
 
 class _Watched:
-    """One camera during its measurement; `reason` is the last reason for being blind."""
+    """One camera during its measurement; `reason` is the last reason for being blind, `floors` what `floor` finds."""
 
-    def __init__(self, camera: Camera, kind: str) -> None:
-        self.camera, self.kind = camera, kind
+    def __init__(self, camera: Camera, kind: str, mount: Mount | None) -> None:
+        self.camera, self.kind, self.mount = camera, kind, mount
+        self.floors: list[tuple[float, float, float]] = []
+        self._last = -math.inf
         self.before = camera.health().frames
         self.reason = ""
         self._looks = self._blind = 0
@@ -115,9 +122,13 @@ class _Watched:
     def look(self) -> bool:
         """Poll the camera once; return False, so that the measurement goes on."""
         self._looks += 1
-        if self.camera.latest(time.monotonic_ns()) is None:
+        frame = self.camera.latest(time.monotonic_ns())
+        if frame is None:
             self._blind += 1
             self.reason = self.camera.health().reason
+        elif isinstance(frame, DepthFrame) and self.mount is not None and frame.number > self._last:
+            self._last = frame.number if len(self.floors) < MOST_FLOORS else math.inf
+            self.floors += filter(None, [floor(frame.depth, self.mount)])
         return False
 
 
@@ -135,5 +146,5 @@ def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> C
         frames=health.frames,
         restarts=health.restarts,
         device=Device(**device) if isinstance(device, dict) else None,
-        lens=tuple(lens(mount, health.detail)) if mount is not None else (),
+        lens=(*lens(mount, health.detail), *floor_seen(one.floors)) if mount is not None else (),
     )

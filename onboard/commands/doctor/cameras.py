@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,14 +10,18 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onboard.assembly.robot import lasers_of
 from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined
+from onboard.commands.doctor.wire_probe import RuntimeStatus
 from onboard.config.config import CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
 from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.drivers.realsense.device import Device, Source
+from onboard.health.verdict import LIMITS
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.service.input_watch import SCANS_IN_TIME
 from onboard.values.errors import InputError
@@ -109,6 +114,37 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
+LEAST_FLOORS = 3
+FLOOR_REMEDY = (
+    "heights in mounts.toml count from the floor under the robot: add the height of the base frame, or run "
+    "`onboard-calib floor`"
+)
+
+
+def floor_seen(floors: Sequence[tuple[float, float, float]]) -> list[Problem]:
+    """Return a problem if the floor in a camera's images is not where its mount expects it."""
+    if len(floors) < LEAST_FLOORS:
+        return []
+    x, y, lift_m = (float(one) for one in np.median(floors, axis=0))
+    tilt_deg = math.degrees(math.hypot(x, y))
+    level = max(_level("tilt_deg", tilt_deg), _level("height_m", abs(lift_m)))
+    if level is Level.GREEN:
+        return []
+    where = f"{abs(lift_m):.2f} m {'lower' if lift_m > 0 else 'higher'} than mounts.toml says, and tilted by"
+    return [Problem(level, f"the floor that it sees is {where} {tilt_deg:.1f} deg against it", FLOOR_REMEDY)]
+
+
+def compared_by_the_runtime(status: RuntimeStatus) -> list[Finding]:
+    """Return a finding if the running runtime says that mounts or base differ from their calibration."""
+    row = status.rows.get("calibration")
+    return [] if row is None or not row.level else [amber("calibration in use", row.message, MEASURE)]
+
+
+def _level(quantity: str, value: float) -> Level:
+    watch, recalibrate = LIMITS[quantity]
+    return Level.RED if value > recalibrate else Level.AMBER if value > watch else Level.GREEN
+
+
 SLOW_AMBER = 0.9
 SLOW_RED = 0.5
 """Share of the requested images."""
@@ -133,7 +169,7 @@ class CameraMeasurement:
     blind:     share of the time without a usable image
     reason:    why the camera was blind the last time
     device:    the device's own description; None if unknown
-    lens:      problems of its lens (see `lens`)
+    lens:      problems of its lens (see `lens`), and of the floor that it sees (`floor_seen`)
     """
 
     name: str

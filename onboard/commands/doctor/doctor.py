@@ -177,7 +177,7 @@ def _cameras(
         if not statuses:
             return []
         health = measure_by_diagnostics(config, mounts, statuses)
-        return [cameras.camera(one) for one in health]
+        return [*map(cameras.camera, health), *cameras.compared_by_the_runtime(statuses[-1])]
     measured = measure_by_opening(config, mounts, seconds)
     if not measured:
         return [green("cameras", "the configuration has none")]

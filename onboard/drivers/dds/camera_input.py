@@ -20,7 +20,7 @@ from onboard.drivers.dds.ros_types import Image
 from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SECOND, SoleReader
 from onboard.values.errors import InputError
-from onboard.values.images import covered, policy_image
+from onboard.values.images import FALSE_DEPTH, covered, policy_image, without_false_depth
 from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
 
 NS_PER_MS = 1_000_000
@@ -29,7 +29,6 @@ COLOR = "color"
 NOTHING_YET = "no image yet"
 RGB_ENCODINGS = ("rgb8", "bgr8")
 UINT16_ENCODINGS = ("16UC1", "mono16")
-MAX_UNITS = np.iinfo(np.uint16).max
 
 
 def depth_from_ros(sample: Image, mount: Mount) -> npt.NDArray[np.uint16]:
@@ -42,12 +41,12 @@ def depth_from_ros(sample: Image, mount: Mount) -> npt.NDArray[np.uint16]:
         raise InputError(f"image is {sample.width}x{sample.height}, mounts say {mount.width}x{mount.height}")
     order = ">" if sample.is_bigendian else "<"
     if sample.encoding in UINT16_ENCODINGS:
-        return _pixels(sample, np.dtype(f"{order}u2"), 1)[..., 0].astype(np.uint16)
+        return without_false_depth(_pixels(sample, np.dtype(f"{order}u2"), 1)[..., 0].astype(np.uint16))
     if sample.encoding == "32FC1":
         metres = _pixels(sample, np.dtype(f"{order}f4"), 1)[..., 0].astype(np.float64)
         with np.errstate(invalid="ignore"):
             units = np.rint(metres / mount.depth_scale_m)
-            return np.where((units > 0) & (units <= MAX_UNITS), units, 0).astype(np.uint16)
+            return np.where((units > 0) & (units < FALSE_DEPTH), units, 0).astype(np.uint16)
     raise InputError(f"encoding is {sample.encoding!r}, depth is {', '.join(UINT16_ENCODINGS)} or 32FC1")
 
 

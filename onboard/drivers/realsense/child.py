@@ -25,7 +25,7 @@ from onboard.drivers.realsense.shared_memory import FrameSlots
 from onboard.drivers.realsense.stream import Stream, connected_devices, reset
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import DriverError, InputError, MissingExtraError
-from onboard.values.images import policy_image
+from onboard.values.images import policy_image, without_false_depth
 
 POLL_S = 0.001
 """Poll period of the device; bounds the error of the arrival stamp."""
@@ -60,7 +60,7 @@ def capture(order: dict[str, Any]) -> None:
         if captured is None:
             stop.wait(POLL_S)
             continue
-        pixels = captured.pixels if source.stream == "depth" else policy_image(captured.pixels)
+        pixels = without_false_depth(captured.pixels) if source.stream == "depth" else policy_image(captured.pixels)
         slots.write(number, captured.stamp_ns, int(np.count_nonzero(pixels)), pixels)
         number += 1
         stop.wait(max(0.0, period_s - (time.monotonic() - began_s)))

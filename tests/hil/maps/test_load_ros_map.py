@@ -11,7 +11,10 @@ from PIL import Image
 
 from hil.maps.load import free_cells, load_map, load_ros_map
 from hil.maps.world_grid import WALL_HEIGHT_M
-from onboard.safety.map_image import MAX_CELLS, UNKNOWN, RosMapTable, occupancy
+from hil.physics.collision_world import Body
+from hil.physics.free_space import free_space
+from hil.scene.furniture import furnish
+from onboard.safety.map_image import MAX_CELLS, UNKNOWN, RosMapTable, averaged_occupancy, occupancy
 from onboard.values.errors import InputError
 
 PIXELS = np.array([[0, 100, 205, 254], [254, 254, 254, 254]], np.uint8)
@@ -60,15 +63,15 @@ GREYS = [
     ("scale just above free: (0.19608 - 0.196) / 0.454 is 0.0002", SCALE, 205, 0),
     ("scale negated: (128 / 255 - 0.196) / 0.454 is 0.6739", {**SCALE, **NEGATED}, 128, 67),
     ("modes in capitals", {"mode": "Scale"}, 128, 67),
-    # Colours are averaged, not weighted: (250 + 0 + 250) / 3 is 166.7, occupancy 0.346.
+    # Colours count by their luma: 0.299 * 250 + 0.114 * 250 is 103.25.
     ("a colour", {}, (250, 0, 250), UNKNOWN),
-    ("another colour: mean 206.67, occupancy 0.1895", {}, (255, 110, 255), 0),
-    ("raw, the mean of a colour", RAW, (10, 20, 60), 30),
-    # Trinary averages opacity in: (206 * 3 + 255) / 4 is 218.25; (206 * 3 + 0) / 4 is 154.5, occupancy 0.394.
+    ("another colour: luma 169.9, occupancy 0.337", {}, (255, 110, 255), UNKNOWN),
+    ("raw, the luma of a colour", RAW, (10, 20, 60), 21),
     ("trinary, opaque", {}, (206, 206, 206, 255), 0),
     ("trinary, see-through", {}, (206, 206, 206, 0), UNKNOWN),
-    ("trinary, opaque black: 63.75, occupancy 0.75", {}, (0, 0, 0, 255), 100),
-    ("trinary, grey and opacity: (90 + 255) / 2 is 172.5", {}, (90, 255), UNKNOWN),
+    ("trinary, opaque black", {}, (0, 0, 0, 255), 100),
+    ("trinary, see-through black", {}, (0, 0, 0, 254), UNKNOWN),
+    ("trinary, grey and opacity", {}, (0, 255), 100),
     ("scale, opaque", SCALE, (206, 206, 206, 255), 0),
     ("scale, not fully opaque", SCALE, (206, 206, 206, 254), UNKNOWN),
     ("scale, see-through black", SCALE, (0, 0, 0, 0), UNKNOWN),
@@ -80,6 +83,24 @@ GREYS = [
 def test_occupancy_of_a_pixel(name, changes, pixel, value):
     pixels = np.array([[pixel]], np.uint8)
     assert occupancy(pixels, table(**changes)).item() == value
+
+
+# name, changes of the yaml, pixel, occupancy by the mean of nav2's Humble and ROS 1, where it differs
+AVERAGED = [
+    ("mean 206.67, occupancy 0.1895", {}, (255, 110, 255), 0),
+    ("raw, the mean of a colour", RAW, (10, 20, 60), 30),
+    ("trinary, see-through black: (0 * 3 + 254) / 4 is 63.5", {}, (0, 0, 0, 254), 100),
+    ("trinary, opaque grey: (60 * 3 + 255) / 4 is 108.75, occupancy 0.574", {}, (60, 60, 60, 255), UNKNOWN),
+    ("trinary, a grey with opacity counts as three colours", {}, (60, 255), UNKNOWN),
+    ("trinary, see-through white: (255 * 3 + 0) / 4 is 191.25, occupancy 0.25", {}, (255, 0), UNKNOWN),
+    ("scale leaves opacity out", SCALE, (128, 128, 128, 255), 67),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changes", "pixel", "value"), AVERAGED, ids=[row[0] for row in AVERAGED])
+def test_averaged_occupancy_of_a_pixel(name, changes, pixel, value):
+    pixels = np.array([[pixel]], np.uint8)
+    assert averaged_occupancy(pixels, table(**changes)).item() == value
 
 
 # name, changes, occupancy, free
@@ -240,3 +261,45 @@ def test_a_bad_image_is_refused_in_one_line(name, content, named, tmp_path):
         load_map(file)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+WHITE_WITH = np.full((60, 80), 254, np.uint8)
+#   name, grey of the left half, yaml, share of the warning; None: no warning
+UNSEEN = [
+    ("map_saver's default of nav2", 205, {"free_thresh": 0.25}, "50%"),
+    ("map_saver's default of ROS 1", 205, {}, None),
+    ("another unknown grey", 128, {"free_thresh": 0.6}, "50%"),
+    ("scale", 205, {"free_thresh": 0.25, "mode": "scale"}, "50%"),
+    ("a light grey is free by any rule", 220, {"free_thresh": 0.25}, None),
+    ("a wall", 0, {"free_thresh": 0.25}, None),
+    ("unknown by this rule too", 128, {"free_thresh": 0.25}, None),
+    ("raw has no greys", 0, {"free_thresh": 0.25, "mode": "raw"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "grey", "changes", "share"), UNSEEN, ids=[row[0] for row in UNSEEN])
+def test_no_start_or_goal_on_free_ground_that_may_be_unknown(name, grey, changes, share, tmp_path, capsys):
+    """The map itself stays: the robot may drive there, as map_server's free cells say."""
+    pixels = WHITE_WITH.copy() if changes.get("mode") != "raw" else np.zeros((60, 80), np.uint8)
+    pixels[:, :40] = grey
+    text = YAML.replace("0.196", str(changes.get("free_thresh", 0.196))) + f"mode: {changes.get('mode', 'trinary')}\n"
+    world = load_ros_map(write_map(tmp_path, text, pixels))
+    space = free_space(furnish(world, 0, 0.0), Body(0.2, 1.0))
+    left, right = space.standing[:, 6:34], space.standing[:, 50:74]
+    assert right.any()
+    assert left.any() == (grey == 220 or changes.get("mode") == "raw")
+    assert space.passable[:, 6:34].any() == (share is not None or left.any())
+    warning = capsys.readouterr().err
+    assert (f"map.yaml: {share} of the cells" in warning) == (share is not None)
+    assert ("state free_thresh: 0.196" in warning) == (share is not None)
+    load_ros_map(tmp_path / "map.yaml")
+    assert capsys.readouterr().err == "", "said once"
+
+
+def test_a_map_that_is_grey_all_over_means_its_grey(tmp_path, capsys):
+    pixels = np.full((60, 80), 205, np.uint8)
+    pixels[20:22] = 0
+    world = load_ros_map(write_map(tmp_path, YAML.replace("0.196", "0.25"), pixels))
+    assert world.unseen is None
+    assert free_space(world, Body(0.2, 1.0)).standing.any()
+    assert capsys.readouterr().err == ""

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from onboard.commands.mounts import base_from_frame, mounts_command, read_joints
+from onboard.commands.mounts import mounts_command
 from onboard.commands.mounts_plot import nearest_floor_m
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, load_mounts
+from onboard.config.urdf import read_urdf
 from onboard.perception.collision import blind_sectors_deg
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
@@ -41,13 +42,13 @@ def urdf(folder: Path, joints: list[tuple[str, str, str, tuple[float, ...], tupl
 
 def test_poses_along_a_chain_are_those_of_scipy(tmp_path: Path) -> None:
     path = urdf(tmp_path)
-    joints = read_joints(path)
+    read = read_urdf(path)
     expected = np.eye(4)
     for _, _, frame, xyz, rpy in JOINTS[:3]:
         step = np.eye(4)
         step[:3, :3], step[:3, 3] = Rotation.from_euler("xyz", rpy).as_matrix(), xyz
         expected = expected @ step
-        translation, rotation = base_from_frame(path, joints, "base_link", frame)
+        translation, rotation = read.pose("base_link", frame)
         assert translation == pytest.approx(expected[:3, 3], abs=1e-12)
         assert rotation_from_quaternion(rotation) == pytest.approx(expected[:3, :3], abs=1e-12)
 

@@ -251,8 +251,8 @@ def test_every_cut_and_every_flipped_byte_before_the_end_of_a_png_is_refused(tmp
 
 
 def test_a_png_is_read_as_it_was_written(tmp_path: Path) -> None:
-    depth = np.random.default_rng(0).integers(0, 65_536, (6, 8), dtype=np.uint16)
-    depth[0, :2] = [0, 65_535]
+    depth = np.random.default_rng(0).integers(0, 65_535, (6, 8), dtype=np.uint16)
+    depth[0, :2] = [0, 65_534]
     read = read_depth_png(save(tmp_path / "depth.png", depth))
     assert read.dtype == np.uint16
     assert np.array_equal(read, depth)

@@ -162,7 +162,9 @@ def test_without_masks_there_are_no_zones() -> None:
 def test_unknown_and_shades_are_free_of_keep_out(tmp_path: Path) -> None:
     masks = loaded(keep_out=mask(tmp_path, "keep", block((5.0, 7.0), 99)))
     assert not zone_of(masks, at(6.0)).held
-    Image.fromarray(np.full((120, 180, 2), 0, np.uint8), "LA").save(tmp_path / "keep.png")
+    see_through = np.full((120, 180, 2), 255, np.uint8)  # white, and not opaque: unknown in mode scale
+    see_through[..., 1] = 0
+    Image.fromarray(see_through, "LA").save(tmp_path / "keep.png")
     assert not zone_of(loaded(keep_out=tmp_path / "keep.yaml"), at(6.0)).held
 
 

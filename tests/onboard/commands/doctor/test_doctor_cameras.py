@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from onboard.drivers.dds.robot_link import Claim
 from onboard.drivers.dds.ros_convert import ros_diagnostics, ros_image
 from onboard.drivers.realsense.device import Device, Source
 from onboard.values.clock import NS_PER_S, wall_ns
+from onboard.values.messages import CameraHealth, DepthFrame
 from tests.rigs.devices.software_camera import SERIAL, Scene, make_recording
 from tests.rigs.network.loopback import SECTION
 
@@ -196,3 +198,50 @@ def test_a_runtime_that_holds_the_robot_and_is_silent_is_red() -> None:
     wire.close()
     assert wire_probe.findings([], claimed=False) == []
     assert wire_probe.findings([], claimed=True)[0].level is RED
+
+
+#   how much lower the floor is than the mount says [m], tilt [deg], images with a floor; level, words
+FLOORS = [
+    (0.0, 0.5, 10, None, ""),
+    (0.03, 0.0, 10, AMBER, "0.03 m lower than mounts.toml says, and tilted by 0.0 deg"),
+    (0.13, 0.0, 10, RED, "0.13 m lower"),
+    (-0.0635, 0.0, 10, RED, "0.06 m higher"),
+    (0.0, 3.0, 10, RED, "tilted by 3.0 deg"),
+    (0.13, 0.0, 2, None, ""),
+]
+
+
+@pytest.mark.parametrize(("lift_m", "tilt_deg", "images", "level", "words"), FLOORS)
+def test_the_floor_that_a_camera_sees(lift_m, tilt_deg, images, level, words) -> None:
+    found = cameras.floor_seen([(0.0, math.radians(tilt_deg), lift_m)] * images)
+    assert [one.level for one in found] == ([] if level is None else [level])
+    assert all(words in one.found for one in found)
+
+
+def test_the_floor_is_searched_in_the_images_of_a_camera() -> None:
+    """A camera 0.4 m above the floor, whose mount says 0.3 m."""
+    mount = replace(mounts_of("front").depth["front"], base_from_camera=LOOKS_DOWN)
+    v, u = np.indices((48, 64))
+    rays = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)]).reshape(3, -1)
+    down = LOOKS_DOWN[2, :3] @ rays
+    image = np.where(down < -0.1, -0.4 / np.minimum(down, -0.1) / 0.001, 0.0).reshape(48, 64).astype(np.uint16)
+    numbers = iter(range(1, 100))
+
+    class Camera:
+        name = "front"
+
+        def latest(self, now_ns: int) -> DepthFrame:
+            return DepthFrame("front", next(numbers), now_ns, image)
+
+        def health(self) -> CameraHealth:
+            return CameraHealth("front", True, "", 1, 0)
+
+    watched = camera_probe._Watched(Camera(), "dds", mount)
+    for _ in range(30):
+        assert not watched.look()
+    assert len(watched.floors) == camera_probe.MOST_FLOORS
+    (problem,) = cameras.floor_seen(watched.floors)
+    assert "0.10 m lower" in problem.found
+
+
+LOOKS_DOWN = np.array([[0, -0.5, 0.866, 0.2], [-1, 0, 0, 0], [0, -0.866, -0.5, 0.3], [0, 0, 0, 1.0]])

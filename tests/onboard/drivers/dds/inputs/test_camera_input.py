@@ -18,7 +18,7 @@ from tests.rigs.network.loopback import hear
 
 FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 SMALL = replace(FRONT, width=3, height=2)
-UNITS = np.array([[0, 1, 65535], [1000, 256, 2]], np.uint16)
+UNITS = np.array([[0, 1, 65534], [1000, 256, 2]], np.uint16)
 MS = 1_000_000
 CAMERAS = CamerasSection(stale_ms=300.0, min_valid_fraction=0.02)
 
@@ -62,7 +62,8 @@ def test_depth_is_the_callers_own():
 METRES = [
     (1.0, 1000),
     (0.0006, 1),
-    (65.535, 65535),
+    (65.534, 65534),
+    (65.535, 0),
     (66.0, 0),
     (0.0, 0),
     (-1.0, 0),

@@ -1,0 +1,117 @@
+"""What is legal in a configuration and yet hardly meant: a line each, for `check-config` and the start of a run."""
+
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+
+from onboard.assembly.robot import used_mounts, zones_of
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts, load_mounts, unusual_views
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.topics import BY_NAME
+from onboard.safety.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.images import CHANNELS, policy_image
+
+LONGEST_TIMEOUT_S = 0.5
+"""Of a base without commands (docs/base.md)."""
+
+
+def config_warnings(config: Config) -> list[str]:
+    """Return the warnings about a configuration whose files are checked. Raises OnboardError for files that are not."""
+    mounts = used_mounts(config, load_mounts(config.robot.mounts))
+    return [*unusual_views(mounts), *_base(config), *_zones(config), *_heights(config), *_color(config, mounts)]
+
+
+def mask_cells(config: Config) -> dict[str, int]:
+    """Return how many cells of each mask have an effect: `keep_out_cells` forbid, `speed_cells` limit the speed."""
+    cells = {}
+    for name, used in {"keep_out": occupied_cells, "speed": speed_limits}.items():
+        if (file := getattr(config.zones, name)) is not None:
+            table, value = read_map_image(file, used)
+            cells[f"{name}_cells"] = int(np.count_nonzero(used(value, table)))
+    return cells
+
+
+def check_staleness(config: Config) -> None:
+    """Raise ConfigError if one dead camera would make the whole scan stale, and so stop the robot."""
+    cameras_ms, scan_ms = config.cameras.stale_ms, config.limits.scan_stale_ms
+    fused = [section for section in (config.scan, config.limits_scan) if section is not None and not section.topic]
+    if fused and cameras_ms > scan_ms:
+        raise ConfigError(
+            f"cameras.stale_ms {cameras_ms:g} is above limits.scan_stale_ms {scan_ms:g}: one camera that falls silent "
+            "would stop the robot in place of leaving a blind sector; lower it"
+        )
+
+
+def check_remaps(config: Config, mounts: Mounts) -> None:
+    """Raise ConfigError with a line for each remapping of a camera that the mounts do not have."""
+    lines = []
+    for name in config.dds.remap:
+        camera = name.partition("/")[0]
+        if "/" in name and name not in BY_NAME and camera not in mounts.depth:
+            near = difflib.get_close_matches(camera, mounts.depth, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            lines.append(
+                f"dds.remap.{name}: unknown camera {camera}, {mounts.path} has {', '.join(mounts.depth)}{hint}"
+            )
+    if lines:
+        raise ConfigError("\n".join(lines))
+
+
+def check_heights(mounts: Mounts) -> None:
+    """Raise ConfigError with a line for each depth camera that is not above the floor."""
+    lines = [
+        f"{mounts.path}: cameras.{name}.translation_m: z is {mount.base_from_camera[2, 3]:g} m, which is not above the "
+        "floor: it counts from the floor, so add the height of the base frame (`onboard mounts --from-urdf` does)"
+        for name, mount in mounts.depth.items()
+        if mount.base_from_camera[2, 3] <= 0.0
+    ]
+    if lines:
+        raise ConfigError("\n".join(lines))
+
+
+def _base(config: Config) -> list[str]:
+    timeout_s = load_plant(config.robot.plant).base.command_timeout_s
+    if timeout_s <= LONGEST_TIMEOUT_S:
+        return []
+    return [
+        f"{config.robot.plant}: base.command_timeout_s {timeout_s:g} is above {LONGEST_TIMEOUT_S:g}: after a crash the "
+        "robot rolls on for so long; shorten it in the base (docs/base.md)"
+    ]
+
+
+def _zones(config: Config) -> list[str]:
+    masks, section = zones_of(config), config.zones
+    if masks is None:
+        missing = "zones.required has no effect without a mask: state zones.keep_out or zones.speed"
+        return [missing] if section.required else []
+    if masks.keep_out is not None and not (masks.keep_out.percent == OCCUPIED).any():
+        return [
+            f"{section.keep_out}: zones.keep_out forbids no cell: none is occupied by its mode, negate and "
+            "occupied_thresh; draw forbidden ground black"
+        ]
+    return []
+
+
+def _heights(config: Config) -> list[str]:
+    section = config.limits_scan or config.scan
+    if section.topic or config.robot.height_m <= section.z_max_m:
+        return []
+    table = "scan" if config.limits_scan is None else "limits_scan"
+    return [
+        f"robot.height_m {config.robot.height_m:g} is above {table}.z_max_m {section.z_max_m:g}: what hangs between "
+        f"is no obstacle; raise {table}.z_max_m"
+    ]
+
+
+def _color(config: Config, mounts: Mounts) -> list[str]:
+    lines = []
+    for name, mount in mounts.color.items() if config.cameras.color == "dds" else ():
+        try:
+            policy_image(np.zeros((mount.height, mount.width, CHANNELS), np.uint8))
+        except InputError as error:
+            lines.append(f"{mounts.path}: color_cameras.{name}: {error}: the policy will see no colour")
+    return lines

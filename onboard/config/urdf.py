@@ -1,0 +1,264 @@
+"""A robot's URDF: where its frames are, which joints move between them, and how high it is above the floor."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.values.errors import InputError
+from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+
+Vector = npt.NDArray[np.float64]
+Quaternion = tuple[float, float, float, float]
+Pose3 = tuple[Vector, Quaternion]
+"""Translation (3,) [m] and rotation of a child frame in its parent."""
+
+MAX_URDF_BYTES = 10_000_000
+NORM_TOLERANCE = 0.1
+UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
+"""Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
+FOOTPRINT = "footprint"
+"""A frame with this at the end of its name is on the floor (REP-120, `base_footprint`)."""
+ROLLS = re.compile("wheel|tire|tyre|caster|castor", re.IGNORECASE)
+"""In the name of a wheel or of its joint; arms and lidars have joints that turn for ever, too."""
+SAME_FLOOR_M = 0.01
+IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """One joint. mimic: (joint, multiplier, offset); limits: lowest and highest value, None if it states none."""
+
+    name: str
+    kind: str
+    parent: str
+    origin: Pose3
+    axis: Vector
+    limits: tuple[float, float] | None = None
+    mimic: tuple[str, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How high the base frame is above the floor [m], and what says so."""
+
+    base_height_m: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Urdf:
+    """The joints by child frame, and round bodies by link: (radius [m], their pose in the link).
+
+    values: positions of joints that the caller states [rad, m]; all others are at zero, or where they mimic
+    """
+
+    path: Path
+    joints: Mapping[str, Joint]
+    wheels: Mapping[str, tuple[float, Pose3]]
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def pose(self, base: str, frame: str) -> Pose3:
+        """Return the pose of a frame in another, above or below it. Raises InputError if no joints connect them."""
+        for name in (base, frame):
+            self._check_frame(name)
+        if (root := self._up(base)[-1]) != self._up(frame)[-1]:
+            raise InputError(f"{self.path}: no chain of joints leads from {base} to {frame} ({root} is above {base})")
+        base_at, base_turn = self._in_root(base)
+        at, turn = self._in_root(frame)
+        back = (-base_turn[0], -base_turn[1], -base_turn[2], base_turn[3])
+        return rotation_from_quaternion(back) @ (at - base_at), quaternion_product(back, turn)
+
+    def moving_between(self, base: str, frame: str) -> str:
+        """Return the joints that move between two frames, each with limits and position; "" if none does."""
+        ways = [self._up(one)[:-1] for one in (base, frame)]
+        joints = [self.joints[one] for one in dict.fromkeys(ways[0] + ways[1]) if (one in ways[0]) != (one in ways[1])]
+        return "; ".join(self._stated(one) for one in reversed(joints) if one.kind != "fixed")
+
+    def floor(self, base: str) -> Floor | None:
+        """Return where the floor is, by a footprint frame or by the wheels; None if neither is there."""
+        root = self._up(base)[-1]
+        low = {name: self._lowest_m(base, name) for name in self.wheels if self._up(name)[-1] == root}
+        wheels = {name: z_m for name, z_m in low.items() if z_m - min(low.values()) < SAME_FLOOR_M}
+        by_wheels = f"wheels {', '.join(sorted(wheels))} (radius {self._radii(wheels)} m)" if wheels else ""
+        for frame in sorted(self._frames(), key=lambda one: (len(one), one)):
+            if frame.endswith(FOOTPRINT) and self._up(frame)[-1] == root:
+                height_m = -float(self.pose(base, frame)[0][2])
+                apart = wheels and abs(height_m + min(wheels.values())) > SAME_FLOOR_M
+                doubt = f", but the {by_wheels} end at {min(wheels.values()):.4g} m: check it" if apart else ""
+                return Floor(height_m, f"frame {frame}{doubt}")
+        return Floor(-min(wheels.values()), by_wheels) if wheels else None
+
+    def _radii(self, names: Iterable[str]) -> str:
+        return ", ".join(dict.fromkeys(f"{self.wheels[name][0]:g}" for name in sorted(names)))
+
+    def _lowest_m(self, base: str, link: str) -> float:
+        radius_m, (offset, _) = self.wheels[link]
+        at, turn = self.pose(base, link)
+        return float((at + rotation_from_quaternion(turn) @ offset)[2]) - radius_m
+
+    def _frames(self) -> set[str]:
+        return {*self.joints, *(one.parent for one in self.joints.values())}
+
+    def _check_frame(self, name: str) -> None:
+        frames = sorted(self._frames())
+        if name not in frames:
+            near = difflib.get_close_matches(name, frames, 3, 0.4)
+            hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(frames[:10]) or 'none'}"
+            raise InputError(f"{self.path}: has no frame {name}{hint}")
+
+    def _up(self, frame: str) -> list[str]:
+        """Return the frame and all frames above it, up to its root. Raises InputError for a ring."""
+        chain = [frame]
+        while chain[-1] in self.joints:
+            chain.append(self.joints[chain[-1]].parent)
+            if chain[-1] in chain[:-1]:
+                raise InputError(f"{self.path}: no chain of joints: {' - '.join(chain)} is a ring")
+        return chain
+
+    def _in_root(self, frame: str) -> Pose3:
+        at: Vector = np.zeros(3)
+        turn = IDENTITY_XYZW
+        for child in self._up(frame)[:-1]:
+            joint, value = self.joints[child], self._value(self.joints[child].name)
+            slide = joint.axis * value if joint.kind == "prismatic" else np.zeros(3)
+            angle = value if joint.kind in ("revolute", "continuous") else 0.0
+            x, y, z = (float(one) for one in joint.axis * math.sin(angle / 2))
+            about = x, y, z, math.cos(angle / 2)
+            at, turn = slide + rotation_from_quaternion(about) @ at, quaternion_product(about, turn)
+            offset, rotation = joint.origin
+            at, turn = offset + rotation_from_quaternion(rotation) @ at, quaternion_product(rotation, turn)
+        return at, turn
+
+    def _value(self, name: str, asked: tuple[str, ...] = ()) -> float:
+        """Return a joint's position. Raises InputError if joints mimic each other in a ring."""
+        joint = next((one for one in self.joints.values() if one.name == name), None)
+        if name in self.values or joint is None or joint.mimic is None:
+            return self.values.get(name, 0.0)
+        if name in asked:
+            raise InputError(f"{self.path}: joints {', '.join(asked)} mimic each other")
+        master, multiplier, offset = joint.mimic
+        return multiplier * self._value(master, (*asked, name)) + offset
+
+    def _stated(self, joint: Joint) -> str:
+        unit, value = UNITS.get(joint.kind, ""), self._value(joint.name)
+        limits = "" if joint.limits is None else f", {joint.limits[0]:g} to {joint.limits[1]:g} {unit}"
+        inside = joint.limits is None or joint.limits[0] <= value <= joint.limits[1]
+        how = f", which mimics {joint.mimic[0]}," if joint.mimic and joint.name not in self.values else ""
+        outside = "" if inside else ", outside of its limits"
+        return f"{joint.name} ({joint.kind}{limits}){how} at {value:g} {unit}{outside}"
+
+
+def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
+    """Return the frames of a URDF. Raises InputError for a file that cannot be read, or is no single, plain URDF."""
+    robot = _root(path)
+    joints: dict[str, Joint] = {}
+    for element in robot.iter("joint"):
+        parent, child = element.find("parent"), element.find("child")
+        if parent is None or child is None:  # a joint of <transmission> or <gazebo> names no frames
+            continue
+        name = child.get("link", "")
+        if name in joints:
+            raise InputError(f"{path}: frame {name} hangs on two joints, {joints[name].name} and {element.get('name')}")
+        joints[name] = _joint(f"{path}: joint {element.get('name')}", element, parent.get("link", ""))
+    names = {one.name for one in joints.values()}
+    for name in values or {}:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 3, 0.4) or sorted(names)[:10]
+            raise InputError(f"{path}: has no joint {name}; it has {', '.join(near)}")
+    rolling = {child for child, one in joints.items() if ROLLS.search(f"{child} {one.name}")}
+    wheels = {}
+    for link in robot.iter("link"):
+        if link.get("name", "") in rolling and (found := _round_body(f"{path}: link {link.get('name')}", link)):
+            wheels[link.get("name", "")] = found
+    return Urdf(path, joints, wheels, values or {})
+
+
+def _root(path: Path) -> ElementTree.Element:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_URDF_BYTES:
+        raise InputError(f"{path}: has {len(data)} bytes, at most {MAX_URDF_BYTES} are read")
+    bare = re.sub(rb"<!--.*?-->", b"", data, flags=re.DOTALL)
+    if re.search(rb"<xacro:|=\s*[\"'][^\"'<]*\$[{(]", bare):
+        raise InputError(f"{path}: holds xacro; expand it first: xacro {path.name} > robot.urdf")
+    if (count := len(re.findall(rb"<robot[\s>]", bare))) > 1:
+        raise InputError(f"{path}: holds {count} <robot> documents; keep the one of this robot, alone in its file")
+    try:
+        robot = ElementTree.fromstring(re.sub(rb"^---\s*$", b"", data, flags=re.MULTILINE))
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise InputError(f"{path}: not valid XML: {error}") from error
+    if robot.tag != "robot":
+        raise InputError(f"{path}: the root is <{robot.tag}>, a URDF has <robot>")
+    return robot
+
+
+def _joint(where: str, element: ElementTree.Element, parent: str) -> Joint:
+    kind = element.get("type", "fixed")
+    axis = np.array(_numbers(where, "axis", _attributes(element, "axis").get("xyz", "1 0 0"), 3))
+    length = float(np.linalg.norm(axis))
+    if kind in UNITS and length == 0.0:
+        raise InputError(f"{where}: axis is 0 0 0, expected a direction")
+    limit, mimic = _attributes(element, "limit"), _attributes(element, "mimic")
+    low, high = (_numbers(where, key, limit.get(key, "0"), 1)[0] for key in ("lower", "upper"))
+    follows = None
+    if mimic:
+        multiplier, offset = (
+            _numbers(where, key, mimic.get(key, usual), 1)[0] for key, usual in (("multiplier", "1"), ("offset", "0"))
+        )
+        follows = mimic.get("joint", ""), multiplier, offset
+    limits = (low, high) if limit and kind in ("revolute", "prismatic") else None
+    origin = _origin(where, element)
+    return Joint(element.get("name", ""), kind, parent, origin, axis / (length or 1.0), limits, follows)
+
+
+def _round_body(where: str, link: ElementTree.Element) -> tuple[float, Pose3] | None:
+    """Return radius and pose of a link's cylinder or sphere, of the collision before the visual; None without one."""
+    for body in (*link.findall("collision"), *link.findall("visual")):
+        for shape in ("cylinder", "sphere"):
+            if (found := body.find(f"geometry/{shape}")) is not None:
+                return _numbers(where, "radius", found.get("radius", ""), 1)[0], _origin(where, body)
+    return None
+
+
+def _attributes(element: ElementTree.Element, tag: str) -> Mapping[str, str]:
+    found = element.find(tag)
+    return {} if found is None else found.attrib
+
+
+def _origin(where: str, element: ElementTree.Element) -> Pose3:
+    values = _attributes(element, "origin")
+    translation = np.array(_numbers(where, "xyz", values.get("xyz", "0 0 0"), 3))
+    if "quat_xyzw" not in values:
+        roll, pitch, yaw = _numbers(where, "rpy", values.get("rpy", "0 0 0"), 3)
+        return translation, quaternion_from_rpy(roll, pitch, yaw)
+    if "rpy" in values:
+        raise InputError(f"{where}: origin states both rpy and quat_xyzw, expected one of them")
+    x, y, z, w = _numbers(where, "quat_xyzw", values["quat_xyzw"], 4)
+    norm = math.sqrt(x * x + y * y + z * z + w * w)
+    if abs(norm - 1.0) > NORM_TOLERANCE:
+        raise InputError(f"{where}: quat_xyzw is {values['quat_xyzw']!r} of norm {norm:.3g}, expected 1")
+    return translation, (x / norm, y / norm, z / norm, w / norm)
+
+
+def _numbers(where: str, name: str, text: str, count: int) -> list[float]:
+    words = {1: "one number", 3: "three numbers", 4: "four numbers"}[count]
+    try:
+        found = [float(one) for one in text.split()]
+    except ValueError:
+        found = []
+    if len(found) != count:
+        raise InputError(f"{where}: {name} is {text!r}, expected {words}")
+    if not all(map(math.isfinite, found)):
+        raise InputError(f"{where}: {name} is {text!r}, expected finite numbers")
+    return found

@@ -1,0 +1,196 @@
+"""URDFs of others: the floor, moving joints, quaternions, axes of a camera's frame, and files that are refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from onboard.commands.mounts import mounts_command, placed_camera
+from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW
+from onboard.config.urdf import read_urdf
+from onboard.values.errors import InputError
+from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+
+Text = str
+OPTICAL = "-1.5707963267948966 0 -1.5707963267948966"
+
+
+def joint(
+    name: str, parent: str, child: str, xyz: str = "0 0 0", rpy: str = "0 0 0", kind: str = "fixed", more: str = ""
+) -> Text:
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{xyz}" rpy="{rpy}"/>{more}</joint>'
+    )
+
+
+def wheel(
+    name: str, radius: float, z_m: float, shape: str = "cylinder", part: str = "collision", lift: float = 0.0
+) -> Text:
+    """Return a wheel whose axle is so high in base_link; lift: of its body in its link."""
+    body = f'<{part}><origin xyz="0 0 {lift}"/><geometry><{shape} radius="{radius}" length="0.05"/></geometry></{part}>'
+    return f'<link name="{name}">{body}</link>' + joint(
+        name, "base_link", name, f"0.1 0.2 {z_m}", "-1.57 0 0", "continuous"
+    )
+
+
+def read(folder: Path, *parts: Text, **values: float):
+    path = folder / "robot.urdf"
+    path.write_text(f'<?xml version="1.0"?>\n<robot name="r">{"".join(parts)}</robot>')
+    return read_urdf(path, values)
+
+
+CAMERA = joint("mast", "base_link", "camera", "0.2 0 0.5")
+FOOTPRINT_BELOW = joint("foot", "base_link", "base_footprint", "0 0 -0.1")
+FOOTPRINT_ABOVE = joint("foot", "base_footprint", "base_link", "0 0 0.01")
+#   robot, its parts, base frame, height of the base frame above the floor, words of what says so
+FLOORS = [
+    ("jackal", [wheel("front_left_wheel_link", 0.098, 0.0345), wheel("rear_right_wheel_link", 0.098, 0.0345)],
+     "base_link", 0.0635, "wheels front_left_wheel_link, rear_right_wheel_link (radius 0.098 m)"),
+    ("husky", [wheel("wheel", 0.1651, 0.03282)], "base_link", 0.13228, "wheels wheel (radius 0.1651 m)"),
+    ("turtlebot", [FOOTPRINT_ABOVE, wheel("wheel_left_link", 0.033, 0.023)], "base_link", 0.01, "frame base_footprint"),
+    ("its footprint", [FOOTPRINT_ABOVE, wheel("wheel_left_link", 0.033, 0.023)], "base_footprint", 0.0, "footprint"),
+    ("footprint below", [FOOTPRINT_BELOW], "base_link", 0.1, "frame base_footprint"),
+    ("base is below", [FOOTPRINT_BELOW], "base_footprint", 0.0, "frame base_footprint"),
+    ("namespaced", [joint("f", "base_link", "r1_base_footprint", "0 0 -0.2")], "base_link", 0.2, "r1_base_footprint"),
+    ("they contradict", [FOOTPRINT_BELOW, wheel("wheel", 0.3, 0.0)], "base_link", 0.1, "end at -0.3 m: check it"),
+    ("visual alone", [wheel("wheel", 0.1, 0.05, part="visual")], "base_link", 0.05, "wheels wheel"),
+    ("a lifted caster", [wheel("wheel", 0.1, 0.0), wheel("caster", 0.02, -0.06, "sphere")],
+     "base_link", 0.1, "wheels wheel ("),
+    ("a low caster", [wheel("wheel", 0.1, 0.0), wheel("caster", 0.02, -0.085, "sphere")],
+     "base_link", 0.105, "caster, wheel"),
+    ("by its joint", [wheel("rueda", 0.1, 0.02).replace('<joint name="', '<joint name="wheel_')],
+     "base_link", 0.08, "rueda"),
+    ("a lidar that turns", [wheel("head", 0.05, 0.6)], "base_link", None, "no footprint frame and no wheel"),
+    ("nothing", [], "base_link", None, "no footprint frame and no wheel"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parts", "base", "height_m", "words"), FLOORS, ids=[row[0] for row in FLOORS])
+def test_heights_count_from_the_floor(name, parts, base, height_m, words, tmp_path):
+    urdf = read(tmp_path, CAMERA, *parts)
+    table, notes = placed_camera(urdf, base, "front", "camera")
+    assert words in " ".join(notes)
+    above_base_m = 0.5 + (0.01 if name == "its footprint" else 0.1 if name == "base is below" else 0.0)
+    assert table["translation_m"] == pytest.approx([0.2, 0.0, above_base_m + (height_m or 0.0)], abs=1e-6)
+    if height_m is not None:
+        assert urdf.floor(base).base_height_m == pytest.approx(height_m, abs=1e-6)
+    stated, notes = placed_camera(urdf, base, "front", "camera", floor_m=0.3)
+    assert stated["translation_m"][2] == pytest.approx(above_base_m + 0.3)
+    assert "by --floor-m" in " ".join(notes)
+
+
+LIFT = joint(
+    "lift", "base_link", "mast", "0 0 0.3", kind="prismatic", more='<axis xyz="0 0 2"/><limit lower="0.2" upper="0.9"/>'
+)
+TILT = joint(
+    "tilt", "mast", "camera", "0.1 0 0", kind="revolute", more='<axis xyz="0 1 0"/><limit lower="-1" upper="1"/>{}'
+)
+LIFTS, TILTS = "lift (prismatic, 0.2 to 0.9 m)", "tilt (revolute, -1 to 1 rad)"
+#   name, mimic of the tilt, stated positions, height, pitch, words
+MOVING = [
+    ("at zero", "", {}, 0.3, 0.0, [f"{LIFTS} at 0 m, outside of its limits", f"{TILTS} at 0 rad:"]),
+    ("stated", "", {"lift": 0.5, "tilt": -0.2}, 0.8, -0.2, [f"{LIFTS} at 0.5 m;", "at -0.2 rad:"]),
+    ("an offset", '<mimic joint="lift" multiplier="0" offset="0.35"/>', {}, 0.3, 0.35, ["mimics lift, at 0.35 rad"]),
+    ("a multiplier", '<mimic joint="lift" multiplier="-0.5" offset="0.1"/>', {"lift": 0.4}, 0.7, -0.1, ["at -0.1 rad"]),
+    ("mimics plainly", '<mimic joint="lift"/>', {"lift": 0.4}, 0.7, 0.4, ["which mimics lift, at 0.4 rad"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mimic", "values", "z_m", "pitch", "words"), MOVING, ids=[row[0] for row in MOVING])
+def test_moving_joints_are_named_and_taken_where_they_are(name, mimic, values, z_m, pitch, words, tmp_path):
+    urdf = read(tmp_path, LIFT, TILT.format(mimic), **values)
+    table, notes = placed_camera(urdf, "base_link", "front", "camera", floor_m=0.0)
+    expected = quaternion_product(quaternion_from_rpy(0.0, pitch, 0.0), BODY_FROM_OPTICAL_XYZW)
+    assert table["translation_m"] == pytest.approx([0.1, 0.0, z_m])
+    assert table["rotation_xyzw"] == pytest.approx(expected, abs=1e-9)
+    assert all(one in notes[0] for one in words), notes
+    assert "\n" not in notes[0]
+
+
+def test_joints_beside_the_chain_are_not_named(tmp_path):
+    arm = joint("arm", "base_link", "hand", kind="revolute")
+    assert placed_camera(read(tmp_path, CAMERA, arm), "base_link", "front", "camera", 0.0)[1] == [
+        "floor: base_link is 0 m above it, by --floor-m: heights count from it"
+    ]
+
+
+#   name of the frame, its rpy, stated axes, view axis in the base, whether a note says so
+AXES = [
+    ("depth_sensor_link", OPTICAL, "", (1, 0, 0), True),
+    ("front_optical_frame", OPTICAL, "", (1, 0, 0), False),
+    ("camera_link", "0 0 0", "", (1, 0, 0), False),
+    ("camera_link", "0 0.5 0", "", (math.cos(0.5), 0, -math.sin(0.5)), False),
+    ("left_sensor", "-1.5707963267948966 0 0", "", (0, 1, 0), True),
+    ("rolled_camera", "-1.5707963267948966 0 0", ":body", (1, 0, 0), False),
+    ("unturned_optical_frame", "0 0 0", "", (1, 0, 0), True),
+    ("sky_optical_frame", "0 0 0", ":optical", (0, 0, 1), False),
+    ("down_optical_frame", "3.14159265358979 0 0", "", (0, 0, -1), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("frame", "rpy", "stated", "view", "noted"), AXES)
+def test_the_upright_axis_tells_an_optical_frame(frame, rpy, stated, view, noted, tmp_path):
+    urdf = read(tmp_path, joint("j", "base_link", frame, "0 0 1", rpy))
+    table, notes = placed_camera(urdf, "base_link", "front", frame + stated, floor_m=0.0)
+    assert rotation_from_quaternion(tuple(table["rotation_xyzw"]))[:, 2] == pytest.approx(view, abs=1e-6)
+    assert any("otherwise state --camera front=" in one for one in notes) == noted
+
+
+@pytest.mark.parametrize("norm", [1.0, 0.95, 1.09])
+def test_a_quaternion_on_an_origin(norm, tmp_path):
+    x, y, z, w = (norm * one for one in quaternion_from_rpy(0.1, 0.2, 0.3))
+    text = joint("j", "base_link", "camera").replace('rpy="0 0 0"', f'quat_xyzw="{x} {y} {z} {w}"')
+    assert read(tmp_path, text).pose("base_link", "camera")[1] == pytest.approx(quaternion_from_rpy(0.1, 0.2, 0.3))
+
+
+PLAIN = 'rpy="0 0 0"'
+
+
+def turned(origin: str) -> Text:
+    """Return a URDF whose joint states `origin` in place of rpy."""
+    return f"<robot>{joint('j', 'a', 'b').replace(PLAIN, origin)}</robot>"
+
+
+TWO = "<robot></robot>\n<robot></robot>"
+HEADS = '<?xml version="1.0"?><robot name="a"/>\n<?xml version="1.0"?><robot name="b"/>'
+NO_AXIS = joint("j", "a", "b", kind="prismatic", more='<axis xyz="0 0 0"/>')
+#   mistake, the file, words
+REFUSED = [
+    ("norm", turned('quat_xyzw="0 0 0 1.3"'), "norm 1.3"),
+    ("zero", turned('quat_xyzw="0 0 0 0"'), "norm 0"),
+    ("no w", turned('quat_xyzw="0 0 0.5"'), "expected four numbers"),
+    ("both", turned('quat_xyzw="0 0 0 1" rpy="0 0 0"'), "both rpy and quat_xyzw"),
+    ("two documents", TWO, "holds 2 <robot> documents"),
+    ("two with heads", HEADS, "holds 2 <robot> documents"),
+    ("no namespace", "<robot><xacro:arm/></robot>", "holds xacro; expand it first"),
+    ("an argument", '<robot><joint name="j"><origin xyz="0 0 ${h}"/></joint></robot>', "holds xacro"),
+    ("two joints", f"<robot>{joint('j', 'a', 'b')}{joint('k', 'c', 'b')}</robot>", "hangs on two joints, j and k"),
+    ("no axis", f"<robot>{NO_AXIS}</robot>", "axis is 0 0 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "words"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_a_file_is_refused_in_one_line(name, text, words, tmp_path):
+    (tmp_path / "robot.urdf").write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_urdf(tmp_path / "robot.urdf")
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_ros_prints_behind_a_document_is_left_out(tmp_path):
+    (tmp_path / "robot.urdf").write_text(f'<robot xmlns:xacro="http://ros.org/wiki/xacro">{CAMERA}</robot>\n---\n')
+    assert read_urdf(tmp_path / "robot.urdf").pose("base_link", "camera")[0] == pytest.approx([0.2, 0.0, 0.5])
+
+
+def test_the_written_file_says_what_its_heights_are_from(tmp_path, capsys):
+    read(tmp_path, CAMERA, wheel("left_wheel", 0.1, 0.02))
+    with pytest.raises(InputError, match="has no joint lft; it has left_wheel"):
+        mounts_command(tmp_path / "robot.urdf", ["front=camera"], joint=["lft=1"])
+    mounts_command(tmp_path / "robot.urdf", ["front=camera"], "base_link", tmp_path / "out.toml")
+    said = "floor: base_link is 0.08 m above it, by wheels left_wheel (radius 0.1 m): heights count from it"
+    assert said in capsys.readouterr().err
+    assert f"# {said}" in (tmp_path / "out.toml").read_text()
