@@ -39,10 +39,9 @@ from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.discovery import GuardedInbox, Peers
 from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.publisher_names import PublisherNames
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
-from onboard.drivers.dds.sole_writer import PublisherWatch
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras

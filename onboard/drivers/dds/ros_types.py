@@ -10,7 +10,7 @@ or tuples (cyclonedds tests their truth, which a numpy array refuses).
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl._builder import Builder
@@ -293,3 +293,64 @@ def from_cdr(kind: type[Sample], data: bytes) -> Sample:
     if buffer.tell() > len(data):  # cyclonedds silently returns a shorter string or bytes
         raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: it is cut off, {buffer.tell()} were announced")
     return sample
+
+
+# ---- The ROS graph, which has no message of ours
+
+GUID_BYTES = 16
+GID_BYTES = (GUID_BYTES, 24)
+"""Size of an endpoint's identity in ROS 2 since Iron, and before. It begins with DDS's GUID."""
+
+
+@dataclass
+class NodeGraph(IdlStruct, typename="rmw_dds_common.msg.dds_.ParticipantEntitiesInfo_"):
+    """The nodes of one ROS 2 process. The type has two layouts, so `deserialize` reads it.
+
+    nodes: name of the node of each writer, by the writer's GUID
+    """
+
+    gid: Annotated[Sequence[int], array(uint8, GUID_BYTES)] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.process = b""
+        self.nodes: dict[bytes, str] = {}
+
+    @classmethod
+    def deserialize(cls, data: bytes, *_: Any, **__: Any) -> "NodeGraph":
+        """Return the graph in a message; an empty graph for other bytes."""
+        graph = cls()
+        for gid_bytes in GID_BYTES:
+            try:
+                graph.process, graph.nodes = _nodes(data, gid_bytes)
+                break
+            except (struct.error, ValueError):  # the other layout, or no such message
+                continue
+        return graph
+
+
+def _nodes(data: bytes, gid_bytes: int) -> tuple[bytes, dict[bytes, str]]:
+    """Return the process's GUID and its writers' nodes. Raises struct.error or ValueError for another layout."""
+    order, at = "<" if data[1] & 1 else ">", 4 + gid_bytes
+    nodes: dict[bytes, str] = {}
+
+    def number() -> int:
+        nonlocal at
+        at += -at % 4
+        at += 4
+        return int(struct.unpack_from(f"{order}I", data, at - 4)[0])
+
+    def block(size: int) -> bytes:
+        nonlocal at
+        if at + size > len(data):
+            raise ValueError("longer than the message")
+        at += size
+        return data[at - size : at]
+
+    for _ in range(number()):
+        namespace, name = (block(number()).rstrip(b"\0").decode(errors="replace") for _ in range(2))
+        block(number() * gid_bytes)  # its readers
+        full = f"{namespace.strip('/')}/{name}".strip("/")
+        nodes |= dict.fromkeys((block(gid_bytes)[:GUID_BYTES] for _ in range(number())), full)
+    if len(data) - at >= 4:
+        raise ValueError("shorter than the message")
+    return data[4 : 4 + GUID_BYTES], nodes

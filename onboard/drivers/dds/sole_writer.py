@@ -13,15 +13,22 @@ While both are silent, both stay: two localisations are silent while the robot s
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import structlog
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
+from cyclonedds.core import DDSException, Policy, Qos
+from cyclonedds.internal import InvalidSample
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic as DdsTopic
 
-from onboard.drivers.dds.discovery import printable
-from onboard.drivers.dds.participant import InputWire, Messages, Received
-from onboard.drivers.dds.publisher_names import PublisherNames
+from onboard.drivers.dds.discovery import BATCH, Member, member_of, printable
+from onboard.drivers.dds.domain import ignores_descriptions
+from onboard.drivers.dds.participant import HANDLES, InputWire, Messages, Received, Wire
+from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import InputFault
@@ -40,6 +47,12 @@ NAMED_NS = NS_PER_S
 """Period in which the publishers are named anew: a ROS node may be known later than its messages."""
 REFUSED_NS = 3 * NS_PER_S
 """How long the state shows that a goal was refused."""
+
+
+GRAPH_TOPIC = "ros_discovery_info"
+"""The topic, without ROS's prefix, on which each ROS 2 process lists its nodes and their endpoints."""
+GRAPH_DEPTH = 256
+MOST_PROCESSES = 256
 
 
 class Source(NamedTuple):
@@ -112,6 +125,75 @@ class SoleReader:
         }
         counting = [one for one, heard in self._heard.items() if newest_ns - heard.newest_ns <= heard.counts_ns]
         return tuple(sorted(counting)) if len(counting) > 1 else ()
+
+
+class PublisherNames:
+    """Names publishers of one wire by the handles of `Received.writer`."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Listen to the ROS graph, where DDS security allows it. Raises DriverError if the wire is closed."""
+        self._participant = wire.participant()
+        self._processes: dict[bytes, Mapping[bytes, str]] = {}
+        self._graph: DataReader[Any] | None = None
+        reliable, queue = Policy.Reliability.Reliable(0), Policy.History.KeepLast(GRAPH_DEPTH)
+        try:
+            if not ignores_descriptions():  # as in `Wire`
+                cast(Any, NodeGraph).__idl__.fill_type_data = lambda: None
+            topic = DdsTopic(self._participant, GRAPH_TOPIC, NodeGraph)
+            self._graph = DataReader(self._participant, topic, Qos(reliable, Policy.Durability.TransientLocal, queue))
+        except DDSException as error:
+            log.debug("ros_graph_not_read", error=str(error))
+
+    def listen(self) -> None:
+        """Take what ROS processes said of their nodes, without waiting."""
+        if self._graph is None:
+            return
+        try:
+            for graph in self._graph.take(GRAPH_DEPTH):
+                if not isinstance(graph, InvalidSample) and graph.nodes:
+                    self._processes[graph.process] = {key: printable(node) for key, node in graph.nodes.items()}
+        except DDSException as error:
+            log.debug("ros_graph_not_read", error=str(error))
+        while len(self._processes) > MOST_PROCESSES:
+            del self._processes[next(iter(self._processes))]
+
+    def of(self, writers: Iterable[int]) -> dict[int, str]:
+        """Return a name for each writer; no two are the same."""
+        try:
+            ends = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication).read(BATCH)
+            members = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant).read(BATCH)
+        except DDSException as error:
+            log.debug("publishers_not_named", error=str(error))
+            ends, members = [], []
+        keys = {end.sample_info.instance_handle % HANDLES: end for end in ends}
+        known = {member.key: member_of(member) for member in members if member.qos is not None}
+        named = {
+            writer: self._name(keys[writer].key, known.get(keys[writer].participant_key))
+            if writer in keys
+            else "a publisher that DDS no longer lists"
+            for writer in writers
+        }
+        return {
+            writer: name if list(named.values()).count(name) == 1 else f"{name}, {_apart(writer, name, named, keys)}"
+            for writer, name in named.items()
+        }
+
+    def _name(self, key: uuid.UUID, member: Member | None) -> str:
+        node = next((nodes[key.bytes] for nodes in self._processes.values() if key.bytes in nodes), "")
+        if member is None:
+            return node or f"participant {key.hex[16:24]}"
+        if not node:
+            return str(member)
+        details = [f"pid {member.pid}" if member.pid else "", f"on {member.host}" if member.host else ""]
+        return f"{node} ({' '.join(filter(None, details))})" if any(details) else node
+
+
+def _apart(writer: int, name: str, named: Mapping[int, str], keys: Mapping[int, Any]) -> str:
+    """Return what tells a writer from others of the same name: its participant, else itself, by its GUID."""
+    if writer not in keys:
+        return f"{writer:x}"[-8:]
+    same = {keys[one].participant_key for one, other in named.items() if other == name and one in keys}
+    return f"participant {keys[writer].key.hex[16:24]}" if len(same) > 1 else f"writer {keys[writer].key.hex[24:]}"
 
 
 def whose(rivals: Sequence[Source], names: Mapping[int, str]) -> str:

@@ -18,10 +18,9 @@ from onboard.config.mounts import load_mounts
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Wire, wait_until
-from onboard.drivers.dds.publisher_names import PublisherNames
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_goal
-from onboard.drivers.dds.sole_writer import HEARD_NS, NAMED_NS, PublisherWatch
+from onboard.drivers.dds.sole_writer import HEARD_NS, NAMED_NS, PublisherNames, PublisherWatch
 from onboard.values.messages import BINS, Inputs, Pose, Scan, Twist
 from tests.onboard.drivers.dds.test_ros_types import SAMPLES, fields, label
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, free_domain

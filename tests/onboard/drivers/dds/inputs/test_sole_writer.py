@@ -14,11 +14,10 @@ from onboard.config.config import DEFAULT_ROBOT, CamerasSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Received, Wire, wait_until
-from onboard.drivers.dds.publisher_names import GUID_BYTES, NodeGraph, PublisherNames
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import header, ros_fix, ros_goal, ros_image, ros_odometry, ros_scan
-from onboard.drivers.dds.ros_types import PoseWithCovarianceStamped
-from onboard.drivers.dds.sole_writer import PublisherWatch, SoleReader, Source, whose
+from onboard.drivers.dds.ros_types import GUID_BYTES, NodeGraph, PoseWithCovarianceStamped
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader, Source, whose
 from onboard.drivers.dds.topics import scan_source
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, GoalRequest, Pose, Scan
