@@ -72,7 +72,7 @@ def check(request: GoalRequest, situation: Situation, config: Config) -> None:
     if situation.was_pressed:
         raise InputError("the e-stop has only just been released")
     if situation.wheels.stamp_ns is None:
-        raise InputError("there is no odometry yet")
+        raise InputError(situation.wheels.refusal or "there is no odometry yet")
     if situation.wheels.agreement.contradiction:
         raise InputError(f"{config.dds.odometry_topic} {situation.wheels.agreement.contradiction}")
 

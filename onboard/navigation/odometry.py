@@ -75,6 +75,7 @@ HISTORY_SAMPLES = 2048
 EXTRAPOLATION_NS = NS_PER_S // 5
 """How far past the newest message its twist extrapolates the pose."""
 
+NO_POSE = "no pose in the message, or it is all zero, the orientation too (odometry.source is pose)"
 MAX_POSITION_M = 1e7
 JUMP_SLACK_M = 0.1
 JUMP_SLACK_RAD = 0.2
@@ -281,7 +282,7 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
         if abs(value) > limit:
             return f"{name} is {value:g} {unit}, limit {limit:g} ({key})"
     if message.pose is None:
-        return "no pose in the message (odometry.source is pose)" if section.source == "pose" else ""
+        return NO_POSE if section.source == "pose" else ""
     for name, value in (("x", message.pose.x_m), ("y", message.pose.y_m), ("yaw", message.pose.yaw_rad)):
         if name == "yaw" and math.isnan(value):
             return NO_ORIENTATION

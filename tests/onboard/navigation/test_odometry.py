@@ -166,7 +166,7 @@ def test_invalid_messages_are_refused_with_a_reason(
 
 
 def test_by_pose_a_message_without_one_is_refused() -> None:
-    assert fed(message(0), section=BY_POSE).refusal.endswith("no pose in the message (odometry.source is pose)")
+    assert fed(message(0), section=BY_POSE).refusal.endswith("the orientation too (odometry.source is pose)")
 
 
 JUMPS = [
