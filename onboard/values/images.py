@@ -21,7 +21,8 @@ def without_false_depth(depth: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]
     """Return a depth image with 0, no return, in place of `FALSE_DEPTH`; the same array if it has none."""
     if depth.dtype != np.uint16 or depth.size == 0 or depth.max() != FALSE_DEPTH:
         return depth
-    return np.where(depth == FALSE_DEPTH, np.uint16(0), depth)
+    cleaned: npt.NDArray[np.uint16] = depth * (depth != FALSE_DEPTH)
+    return cleaned
 
 
 def policy_image(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
