@@ -11,6 +11,8 @@ S5   the odometry itself takes the most likely motion, also where the gate rejec
      place in the map
 S6   without a match, because too few points agree, the wheels went far or slipped badly, the wheels alone count. The
      key scan stays for later scans, each RETRY further on, until the wheels have moved by AGAIN times as much
+S7   a ready-made scan that was older than AGE_NS when it was taken is not matched: a turn in several messages is as old
+     as its oldest part, and the robot has moved between the parts
 
 The limits, the watch on stale odometry, the published `odom` and goals in it keep to the wheels.
 """
@@ -35,6 +37,7 @@ KEY_M, KEY_RAD = 0.25, 0.25
 """Motion between two key scans: the scans still show the same walls, and matching errors add up seldom."""
 AGAIN, RETRY = 3.0, 0.05
 """As factor on KEY_M and KEY_RAD, and in m and rad."""
+AGE_NS = 50_000_000
 FAR_M, FAR_RAD = 2.0, 2.0
 """Beyond this the wheels' guess is too uncertain to match."""
 FLOOR = np.diag(np.square([0.005, 0.005, 0.002]))
@@ -91,7 +94,7 @@ def advance(
     registered: whether the scan is in the base frame of now (`scan.history` above 1), not of its stamp
     """
     then = _wheels_at(scan, wheels, registered)
-    if then is None:
+    if then is None or (scan.arrival_ns is not None and scan.arrival_ns - scan.stamp_ns > AGE_NS):
         return state, localization
     key, back = state.key, between(wheels.pose, then.motion.pose)
     if key is None:

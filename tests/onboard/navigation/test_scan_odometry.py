@@ -14,7 +14,7 @@ from onboard.config.config import OdometrySection
 from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import STATES, LocalizationState
 from onboard.navigation.odometry import OdometryState
-from onboard.navigation.scan_odometry import AGAIN, FAR_M, KEY_M, KEY_RAD, ScanOdometry
+from onboard.navigation.scan_odometry import AGAIN, AGE_NS, FAR_M, KEY_M, KEY_RAD, ScanOdometry
 from onboard.perception import scan_matching
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, distance, wrap
@@ -195,6 +195,16 @@ def test_s6_a_robot_that_stands_after_a_miss_does_not_try_again(monkeypatch: pyt
     wheels = rolled(wheels, Twist(0.5, 0.0), 4)
     state, _ = scan_odometry.advance(state, localization, blind(wheels), wheels)
     assert (len(tries), state.missed) == (2, 0)
+
+
+@pytest.mark.parametrize(("age_ns", "matched"), [(AGE_NS, 1), (AGE_NS + 1, 0)])
+def test_s7_a_scan_that_was_old_when_it_was_taken_is_not_matched(age_ns: int, matched: int) -> None:
+    wheels, true = gone(Twist(0.5, 0.0), 20)
+    state, localization = begun()
+    scan, localization = scan_at(true, wheels.stamp_ns or 0), ekf.predict(localization, wheels)
+    scan = replace(scan, arrival_ns=scan.stamp_ns + age_ns)
+    state, _ = scan_odometry.advance(state, localization, scan, wheels)
+    assert state.matched == matched
 
 
 def test_a_registered_scan_is_in_the_base_frame_of_now() -> None:
