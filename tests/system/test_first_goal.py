@@ -33,7 +33,7 @@ def printed(pattern: str) -> str:
 
 
 def test_the_first_goal_of_the_readme_is_reached(tmp_path: Path) -> None:
-    pub = re.search(r'topic pub -w 1 --times 3 (\S+) (\S+) "(.*)"', README)
+    pub = re.search(r'topic pub -w 1 --times 3 --qos-durability transient_local (\S+) (\S+) "(.*)"', README)
     assert pub is not None
     sim = printed(r"\nonboard-hil (sim[^#\n]*?) +#").split()
     domain = free_domain()
