@@ -127,8 +127,8 @@ class _Watched:
             self._blind += 1
             self.reason = self.camera.health().reason
         elif isinstance(frame, DepthFrame) and self.mount is not None and frame.number > self._last:
-            self._last = frame.number if len(self.floors) < MOST_FLOORS else math.inf
             self.floors += filter(None, [floor(frame.depth, self.mount)])
+            self._last = frame.number if len(self.floors) < MOST_FLOORS else math.inf
         return False
 
 
