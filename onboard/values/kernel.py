@@ -35,11 +35,12 @@ def _import_numba() -> Any:
         modules[BLAS] = None
     try:
         loaded = importlib.import_module("numba")
+        arrays: Any = importlib.import_module("numba.np.arraymath")
     finally:
         if hidden:
             del modules[BLAS]
     if hidden:
-        cast(Any, importlib.import_module("numba.np.arraymath"))._HAVE_BLAS = find_spec("scipy") is not None
+        arrays._HAVE_BLAS = find_spec("scipy") is not None
     return loaded
 
 

@@ -134,3 +134,16 @@ ROOTS = [
 @pytest.mark.parametrize(("environment", "root"), ROOTS)
 def test_where_the_cache_lies(environment: dict[str, str], root: Path | None) -> None:
     assert cache_root(environment) == root
+
+
+def test_the_import_leaves_scipy_out_and_a_matrix_product_still_compiles() -> None:
+    program = """
+import sys
+import numpy as np
+from onboard.values.kernel import kernel, numba
+before = "scipy.linalg" in sys.modules
+product = numba.njit(lambda a, b: a @ b)
+print(before, product(2.0 * np.eye(2), np.ones((2, 2))).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False [[2.0, 2.0], [2.0, 2.0]]"
