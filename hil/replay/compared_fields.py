@@ -76,7 +76,10 @@ def _completed(recorded: Any, table: Any, again: Any) -> Any:
         return recorded
     values = {one.name: (getattr(recorded, one.name), getattr(again, one.name)) for one in fields(recorded)}
     known = {name: _completed(a, table[name], b) if name in table else b for name, (a, b) in values.items()}
-    return replace(recorded, **known)  # type: ignore[type-var]
+    try:
+        return replace(recorded, **known)  # type: ignore[type-var]
+    except ValueError:  # arrays of the two states have different lengths: a difference, to be told as one
+        return recorded
 
 
 def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:
