@@ -1,1 +1,1 @@
-"""Training of the colour encoder on rendered views (paper 1, section 1.3)."""
+"""Training of the colour encoder on rendered views (paper 1, Appendix B)."""

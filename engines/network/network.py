@@ -1,4 +1,4 @@
-"""The network of paper 1, section 1.3 (its Fig. 9 and Appendix B), in PyTorch.
+"""The network of paper 1, Fig. 9 and Appendix B, in PyTorch.
 
 The paper reports 25,589,541 trainable parameters. The parts as it lists them, with a Linear 512 -> 512 after the
 ResNet's pooling, add up to 25,614,909; the auxiliary head comes on top. Each encoder's output goes into the

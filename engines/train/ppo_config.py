@@ -12,7 +12,7 @@ MOST_COLLECTORS = 256
 
 
 class RewardSection(Section):
-    """The reward of a decision (paper 1, section 1.9): success - metres lost to the goal - step - contact x contacts.
+    """The reward of a decision (paper 1, section 3): success - metres lost to the goal - step - contact x contacts.
 
     success: for a drive that stops by itself at the goal
     step:    cost of each decision

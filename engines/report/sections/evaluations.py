@@ -17,7 +17,7 @@ PAPER = {
     "its office, simulated": (NOTHING, "100", "78.8", "59.9"),
     "its office, real robot": (NOTHING, "40", "28.9", "10.1"),
 }
-"""Episodes, SR, SPL and SCT of paper 1, section 1.9."""
+"""Episodes, SR, SPL and SCT of paper 1, section 5."""
 HEADINGS = ("policy", "drives", "episodes", *FIGURE_HEADINGS)
 NOTE = (
     "Brackets hold 95 % intervals: Wilson for rates, exact Poisson for zero contacts, bootstrap over episodes "
