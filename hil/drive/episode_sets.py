@@ -55,7 +55,11 @@ def split_of(place: str) -> Split | None:
 
 COMMITTED_SET = "committed"
 UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED = 3026, 4026, 5026, 6026
-RESERVED_SEEDS = frozenset({plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED})
+SECOND_SEEDS = {"habitat": 7026, "hard": 8026}
+"""Of sealed episodes that nobody had driven when the first sealed halves had been."""
+RESERVED_SEEDS = frozenset(
+    {plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED, *SECOND_SEEDS.values()}
+)
 """Seeds of furniture that no training may use."""
 UNSEEN_COUNT, UNSEEN_DETOURS = 105, 36
 VALIDATION_COUNT, VALIDATION_DETOURS = 20, 9
@@ -126,8 +130,16 @@ DIGESTS = {
     "habitat-sealed": "9e827c6fa9054008",
     "hard": "f296069eb5fed386",
     "hard-sealed": "effbc0e622d0e72a",
+    "habitat-sealed-2": "230595f72406f84c",
+    "hard-sealed-2": "edba5f2afbe86805",
 }
 """Digests of the benchmark's files (`digest_of`)."""
+
+
+def _second(name: str, count: int) -> dict[str, NamedSet]:
+    """Return the second sealed set of a benchmark, of the size of a half."""
+    plans, second = _planned("test", SECOND_SEEDS[name], count // 2, 0), name + SEALED + "-2"
+    return {second: NamedSet(EPISODES_FOLDER.with_name(second), plans, name, None, True, DIGESTS[second])}
 
 
 def _halves(name: str, seed: int, count: int) -> dict[str, NamedSet]:
@@ -151,10 +163,12 @@ SETS: dict[str, NamedSet] = {
     ),
     **_halves("habitat", HABITAT_SEED, HABITAT_COUNT),
     **_halves("hard", HARD_SEED, HARD_COUNT),
+    **_second("habitat", HABITAT_COUNT),
+    **_second("hard", HARD_COUNT),
 }
 """`unseen` judges a policy in buildings outside the training; at least a third of its episodes are detours.
 `validation` chooses between checkpoints: training buildings, other furniture. `habitat` and `hard` are the benchmark;
-their sealed halves are driven for a release alone. No drive had a part in drawing any set."""
+their sealed sets are driven for a release alone. No drive had a part in drawing any set."""
 
 
 def make(name: str) -> None:

@@ -92,8 +92,13 @@ def test_a_benchmark_is_what_its_rule_says_and_no_episode_is_in_both_halves(
         assert ratios.min() >= 1.5 - 1e-3
     else:  # the rule keeps under 0.3 of the draws below 1.1, so few of them are left
         assert 0.02 < (ratios < 1.1).mean() < 0.2
+    again = tables(name + SEALED + "-2")
+    assert [len(table["episodes"]) for table in again] == sizes[1]
+    assert not {json.dumps(row) for row in rows} & {json.dumps(row) for table in again for row in table["episodes"]}
+    assert all(lengths_m[0] <= row["geodesic_m"] <= lengths_m[1] for table in again for row in table["episodes"])
     by = SETS[name].rule
     assert (by.limit_s, by.noise_seeds, by) == (180.0, 3, SETS[name + SEALED].rule)
+    assert by == SETS[name + SEALED + "-2"].rule
 
 
 def test_a_rule_keeps_an_episode_by_its_ratio() -> None:
@@ -126,10 +131,12 @@ def test_a_benchmark_drawn_anew_is_refused(tmp_path: Path, monkeypatch: pytest.M
         find_sets([], None, 1, BODY, "hard")
 
 
-def test_a_sealed_half_is_driven_for_a_release_only() -> None:
-    with pytest.raises(InputError, match="--set hard-sealed: sealed: driven for a release alone, with --release"):
-        find_sets([], None, 1, BODY, "hard-sealed")
-    assert len(find_sets([], None, 1, BODY, "hard-sealed", release=True)) == len(TEST)
+@pytest.mark.parametrize("name", ["hard-sealed", "hard-sealed-2", "habitat-sealed", "habitat-sealed-2"])
+def test_a_sealed_set_is_driven_for_a_release_only(name: str) -> None:
+    with pytest.raises(InputError, match=f"--set {name}: sealed: driven for a release alone, with --release"):
+        find_sets([], None, 1, BODY, name)
+    assert len(find_sets([], None, 1, BODY, name, release=True)) == len(TEST)
+    assert SETS[name].digest
 
 
 @pytest.mark.parametrize("draw", ["habitat", "hard"])
@@ -169,7 +176,8 @@ BAD = [
     (
         [],
         "seen",
-        "--set seen: must be one of committed, unseen, validation, habitat, habitat-sealed, hard, hard-sealed",
+        "--set seen: must be one of committed, unseen, validation, habitat, habitat-sealed, hard, hard-sealed, "
+        "habitat-sealed-2, hard-sealed-2",
     ),
     (["home"], "hard", "--map home: not the benchmark hard, which has ahg2, apartment, lgrc1, warehouse, willow; "),
     (["hard.json"], "hard", "to draw in your own map, give --draw hard without --set"),
