@@ -222,7 +222,7 @@ def test_of_two_frames_the_first_transform_counts_and_one_that_is_none_does_not(
     frames.hear([transform("a", "b", (1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))])
     assert frames.between("a", "b") is None
     for x_m in (2.0, 3.0):
-        frames.hear([transform("a", "b", (x_m, 0.0, 0.0), (0.0, 0.0, 0.0, 2.0))])
+        frames.hear([transform("a", "b", (x_m, 0.0, 0.0), (0.0, 0.0, 0.0, 1.05))])
     assert frames.between("a", "b")[0, 3] == 2.0
 
 

@@ -336,7 +336,7 @@ def test_a_committed_episode_is_driven_alike():
 
 REFUSED = [
     ("without limits", replace(SETTING, limits=False), False, "the whole runtime cannot leave the limits out"),
-    ("a rendered lidar", replace(SETTING, scan="lidar"), True, "a lidar's scan is cast, not rendered"),
+    ("a rendered lidar", replace(SETTING, scan="lidar"), True, "leave --rendered or --scan out"),
 ]
 
 

@@ -245,7 +245,7 @@ def test_a_dry_run_prints_its_plan_on_a_machine_that_refuses_the_installation(py
     choice = Choice("cpu", None, False, python)
     request = Request(wheel(tmp_path, "0.2.0"), choice, Timeouts(1.0, 0.0), start=False, dry_run=True)
     result = install(request, Layout(tmp_path / "root"), NoSystemd(), said.append)
-    assert result["steps"] == ["build", "configure", "check", "account", "switch"]
+    assert result["steps"] == ["build", "configure", "check", "account", "compile", "switch"]
     assert f"would build {result['version']} beside the others" in said
     refused = [line for line in said if line.startswith("would be refused on this machine: ")]
     assert any("systemctl is not on this machine" in line for line in refused)
