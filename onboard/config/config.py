@@ -181,7 +181,7 @@ class ScanSection(Section):
 
     topic: str = ""
     laser: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.1, 0.0, 180.0)])
-    no_return: list[NoReturn] = []
+    no_return: list[NoReturn] = Field(default_factory=list)
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
     drop_m: NonNegative = 0.08
