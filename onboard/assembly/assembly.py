@@ -56,7 +56,7 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
-from onboard.service.input_watch import InputWatch
+from onboard.service.input_watch import InputWatch, causes
 from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
@@ -190,7 +190,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
-        watch = _publisher_watch(wire, dds_inputs, (*depth, color))
+        watch = _publisher_watch(wire, dds_inputs, (*depth, color), base)
         guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
@@ -264,7 +264,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
-        watch = _publisher_watch(wire, dds_inputs, (*depth, color))
+        watch = _publisher_watch(wire, dds_inputs, (*depth, color), base)
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
         )
@@ -300,7 +300,7 @@ class TickPublisher:
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Publish the due topics, then queue the tick for the recording."""
         stats = self._recorder.stats() if self._recorder else None
-        faults = [fault for found in self._faults for fault in found()]
+        faults = causes([fault for found in self._faults for fault in found()])
         others = lambda: [row() for row in self._others]  # noqa: E731
         self._publisher.publish(record, counters, self._inbox.cameras, stats, others, faults)
         if self._ticks is not None:
@@ -332,10 +332,11 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
 
 
 def _publisher_watch(
-    wire: Wire, inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None]
+    wire: Wire, inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None], base: KobukiBase | None
 ) -> PublisherWatch:
+    """Return the watch over the inputs that are used: with a serial base no odometry of DDS is."""
     sent = [camera.reader for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))]
-    return PublisherWatch([*inputs.sole_readers(), *sent], PublisherNames(wire))
+    return PublisherWatch([*inputs.sole_readers(odometry=base is None), *sent], PublisherNames(wire))
 
 
 def _used_images(

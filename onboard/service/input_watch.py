@@ -163,6 +163,7 @@ class InputWatch:
         return (WAITING, level, missing or NOTHING, {"waited_s": round(waited_s, 1)})
 
     def _missing(self) -> Iterator[str]:
+        """Yield each missing input and its source. No ages: the published state must not change with them."""
         record, config = self._record, self._config
         if record is None:
             return
@@ -172,17 +173,23 @@ class InputWatch:
             stale_ms = config.odometry.stale_ms
             age_ms = None if fresh_ns is None else (record.inputs.now_ns - fresh_ns) / NS_PER_MS
             if age_ms is None or age_ms > stale_ms:
-                old = "none yet" if age_ms is None else f"{age_ms:.0f} ms old, limit {stale_ms:g} ms"
-                yield f"odometry ({old}): {self._where(topic('odom'))}"
+                yield f"odometry ({'none yet' if age_ms is None else 'stale'}): {self._where(topic('odom'))}"
         if config.dds.e_stop_required and record.inputs.e_stop and not self._published("e_stop"):
             yield f"e-stop (dds.e_stop_required): {self._where(topic('e_stop'))}"
         for name, section in self._tables.items():
             scan = record.scan if name == "scan" else record.limits_scan
-            if trouble := self._trouble(section, scan, None):
-                yield f"{name}: {trouble}"
+            if self._trouble(section, scan, None):
+                old = "none yet" if scan.stamp_ns == NO_SCAN.stamp_ns else "stale"
+                yield f"{name} ({old}): {self._sources(section)}"
 
     def _now_s(self) -> float:
         return 0.0 if self._record is None else self._record.inputs.now_ns / NS_PER_S
+
+
+def causes(faults: Sequence[InputFault]) -> list[InputFault]:
+    """Return the faults; without that of row WAITING if another one says why the robot stands."""
+    known = any(fault.standing and fault.row != WAITING for fault in faults)
+    return [fault for fault in faults if not (known and fault.row == WAITING)]
 
 
 def missing_in(message: str) -> str:

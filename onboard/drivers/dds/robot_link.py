@@ -144,9 +144,9 @@ class DdsInputs:
             speed_limit_mps=self._speed_limits.take(),
         )
 
-    def sole_readers(self) -> list[SoleReader]:
-        """Return the readers of the inputs that must have one publisher."""
-        return [self._odometry, self._fixes, *self._scans.readers.values()]
+    def sole_readers(self, odometry: bool = True) -> list[SoleReader]:
+        """Return the readers of the inputs that must have one publisher. odometry: include that of the odometry."""
+        return [*([self._odometry] if odometry else []), self._fixes, *self._scans.readers.values()]
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs' messages, without second publishers."""

@@ -15,7 +15,7 @@ from hil.live.simulator import NEEDED_HZ, slow_images
 from onboard.config.config import Config, DdsSection
 from onboard.system.waiting import Waiting
 
-SCAN = "scan: no scan yet: /laser (sensor_msgs/msg/LaserScan): nobody publishes it"
+SCAN = "scan (none yet): /laser (sensor_msgs/msg/LaserScan): nobody publishes it"
 
 
 class Silence(DriveLink):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from onboard.drivers.dds.topics import Topic
-from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, missing_in
-from onboard.values.interfaces import Diagnostic
+from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, causes, missing_in
+from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, CameraHealth, Inputs, Scan
 from tests.rigs.runtime_bench import Bench
 
@@ -102,9 +102,13 @@ def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clea
     late = site.rows(7)[WAITING]
     assert late[1] == ERROR
     assert "odometry (none yet): /odom (nav_msgs/msg/Odometry): nobody publishes it" in late[2]
-    assert f"scan: no scan yet: /{NOBODY}" in late[2]
+    assert f"scan (none yet): /{NOBODY}" in late[2]
     (fault,) = site.watch.faults()
     assert fault.reason == f"waiting for {late[2]}"
+    assert site.rows(2)[WAITING][2] == late[2], "the state must not change with every age"
+    other = InputFault("odometry", "second publisher on /odom: a and b")
+    assert (causes([fault]), causes([fault, other])) == ([fault], [other])
+    assert causes([fault, replace(other, standing=False)])[0] == fault
     assert missing_in(fault.reason) == missing_in(late[2]) == late[2]
     assert missing_in(NOTHING) == ""
     site.bench.reports, site._period_ns = True, 1e8
