@@ -166,6 +166,15 @@ def blind_reason(scan: Scan, rays: Rays, no_return: Collection[NoReturn] = ()) -
     return f"{blind} of {BINS} bins are blind: {', '.join(causes) or 'beside the view of the laser'}{key}"
 
 
+def mostly_blind(rays: Rays, no_return: Collection[NoReturn] = ()) -> bool:
+    """Return whether more than half of a laser's rays have values that mean neither a distance nor free space."""
+    blind = np.zeros(len(rays.ranges_m), np.bool_)
+    for kind, which in _kinds(rays).items():
+        if kind not in no_return:
+            blind |= which
+    return 2 * int(blind.sum()) > len(blind)
+
+
 # ---- A turn in several messages
 
 TURN_NS = 200_000_000

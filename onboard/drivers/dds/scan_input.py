@@ -27,7 +27,7 @@ from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.collision import Look, look
-from onboard.perception.laser_scan import Turn, blind_reason, joined, scan_of_rays
+from onboard.perception.laser_scan import Turn, blind_reason, joined, mostly_blind, scan_of_rays
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, Scan, Twist
@@ -66,6 +66,7 @@ class DdsScans:
         self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()
         self._unusable: dict[str, str] = {}
+        self._mostly_blind: dict[str, str] = {}
 
     def take(self, now_ns: int) -> Mapping[str, Scan]:
         """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
@@ -79,10 +80,14 @@ class DdsScans:
         return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self.readers}
 
     def faults(self) -> list[InputFault]:
-        """Return why there is no scan though messages are received: the first refusal since the last scan, by topic."""
+        """Return why the robot cannot drive by the scans though messages are received, by topic.
+
+        Either the first refusal since the last scan, or why most rays are blind, by the first such message.
+        """
+        refused = {name: f"scan refused: {reason}" for name, reason in self._unusable.items()}
         return [
-            InputFault("scan", f"scan refused: {reason}: topic {ros_topic(self._section, scan_source(name))}")
-            for name, reason in self._unusable.items()
+            InputFault("scan", f"{reason}: topic {ros_topic(self._section, scan_source(name))}")
+            for name, reason in (self._mostly_blind | refused).items()
         ]
 
     def diagnostic(self) -> Diagnostic:
@@ -128,6 +133,7 @@ class DdsScans:
             self._turns[name] = joined(self._turns.get(name), rays, scan, base_from_laser)
             self._newest[name] = self._turns[name].scan
             self._unusable.pop(name, None)
+            self._note_blind(name)
         except InputError as error:
             self._refused[name] += 1
             newest = self._newest.get(name)
@@ -135,3 +141,11 @@ class DdsScans:
                 self._unusable.setdefault(name, str(error))
             if self._refused[name] == 1:
                 log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))
+
+    def _note_blind(self, name: str) -> None:
+        """Keep the reason while most rays of the newest message are blind."""
+        turn, no_return = self._turns[name], self._no_return.get(name, ())
+        if not mostly_blind(turn.rays, no_return):
+            self._mostly_blind.pop(name, None)
+        elif name not in self._mostly_blind:
+            self._mostly_blind[name] = blind_reason(turn.scan, turn.rays, no_return)

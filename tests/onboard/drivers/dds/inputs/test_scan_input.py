@@ -171,6 +171,7 @@ def test_all_parts_of_a_turn_are_taken_and_the_row_names_what_is_blind(wires):
     name, level, reason, values = inputs.blind()
     assert (name, level, values) == ("scan", 1, {"blind_bins": 90})
     assert "90 of 180 bins are blind: a message covers 60 deg" in reason
+    assert inputs.faults() == [], "a laser that looks to one side only may be meant"
     assert reason.endswith("topic /twin/scan")
     sender.send(scan_source(TOPIC), *turn[3:])
     taken = inputs.take(60 * MS).scans[TOPIC]
@@ -190,4 +191,9 @@ def test_what_the_laser_sends_for_no_return_is_free_by_the_configuration(wires):
     Sender(*wires).send(scan_source(TOPIC), part(-180.0, 0.0, 0.0, 360))
     assert not without.take(1).scans[TOPIC].seen.any()
     assert 'set scan.no_return = ["zero"]' in without.blind()[2]
+    assert [one.reason for one in without.faults()] == [without.blind()[2]]
     assert key.take(1).scans[TOPIC].seen.all()
+    assert key.faults() == []
+    Sender(*wires).send(scan_source(TOPIC), part(-180.0, 2.0, 1.0, 360))
+    without.take(NS_PER_S)
+    assert without.faults() == [], "some distances again"
