@@ -48,7 +48,7 @@ numba = _import_numba()
 from numba.core import caching, event  # noqa: E402 - after the import without scipy
 
 log = logging.getLogger("onboard.kernel")
-"""Tells of a compilation; the commands show it (`onboard/commands/cli.py`)."""
+"""Logs a compilation; the commands show it (`onboard/commands/cli.py`)."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("onboard", "hil", "engines", "calib")
 MARK = b"onboard.values.kernel import"
@@ -132,14 +132,19 @@ _CACHED = _open_cache(cache_root())
 
 
 class Compilations(event.Listener):
-    """Counts the kernels that were compiled in this process, not loaded from the cache, and tells of the first."""
+    """Counts the kernels that were compiled in this process, not loaded from the cache, and logs the first.
+
+    importing: a module with kernels of a given signature is imported. That takes seconds, and every command may do it
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.importing = self._logged = False
 
     def on_start(self, _: event.Event) -> None:
         """Count a compilation."""
-        if not self.count:
+        if not (self._logged or self.importing):
+            self._logged = True
             log.info(
                 "kernels are compiled: the first use of this version on this machine takes a minute or two longer; "
                 "`onboard compile` does it beforehand"
@@ -168,5 +173,13 @@ def kernel(function: Any = None, /, *, signature: Any = None, **options: Any) ->
     signature: a numba signature, to compile at once; options: options of `njit`
     Kernels never use `fastmath`, so results equal the numpy definition bit for bit.
     """
-    made = numba.njit(signature, **{"cache": _CACHED, "nogil": True, **options})
+    decorate = numba.njit(signature, **{"cache": _CACHED, "nogil": True, **options})
+
+    def made(function: Any) -> Any:
+        compilations.importing = signature is not None
+        try:
+            return decorate(function)
+        finally:
+            compilations.importing = False
+
     return made if function is None else made(function)
