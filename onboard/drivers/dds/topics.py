@@ -225,10 +225,12 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
     target = section.remap.get(row.name, row.wire)
     if not ROS_NAME.fullmatch(target):
         raise ConfigError(f"dds.remap.{row.name}: {target!r} is not a ROS topic name")
+    if target.startswith("/"):
+        return target
     namespace = section.namespace.strip("/")
-    if not target.startswith("/") and namespace and not ROS_NAME.fullmatch(namespace):
+    if namespace and not ROS_NAME.fullmatch(namespace):
         raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
-    return section.ros_name(target)
+    return f"/{namespace}/{target}" if namespace else f"/{target}"  # no method: the stop's section is a plain table
 
 
 def dds_topic(section: DdsSection, name: str | Topic) -> str:
