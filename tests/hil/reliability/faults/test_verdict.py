@@ -162,7 +162,7 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
     ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
     ("odometry that comes late",        taking_late_odometry, "odometry_late",          "never so: "),
-    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
+    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      'its state is "'),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
     ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),

@@ -68,7 +68,7 @@ def test_a_folder_that_cannot_be_looked_at_ends_no_report(tmp_path: Path) -> Non
     """Its name is longer than the system takes: an error of looking, whoever asks."""
     found = rows(toml(tmp_path / "onboard.toml", record={"directory": "x" * 300}, **OFF))
     assert (found["disk"].level, "File name too long" in found["disk"].found) == (RED, True)
-    assert {"configuration", "calibration", "policy", "clock", "memory", "power", "versions"} <= set(found)
+    assert {"configuration", "policy", "clock", "memory", "power", "versions"} <= set(found)
 
 
 def test_a_wire_that_cannot_be_joined_ends_no_report(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_wire_that_cannot_be_joined_ends_no_report(tmp_path: Path) -> None:
     }
     assert found["policy"].level != RED, "amber on a machine that is too busy for it"
     assert "/dev/none is not there" in found["base"].found
-    assert {"calibration", "clock", "versions"} <= set(found)
+    assert {"clock", "versions"} <= set(found)
     assert not {"command", "topics", "runtime"} & set(found), "nothing is said of what was not heard"
 
 
