@@ -51,6 +51,9 @@ def install_command(
     start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
     ready_within: Annotated[float, typer.Option(min=1.0, help="Timeout until READY, in s.")] = 900.0,
     settle: Annotated[float, typer.Option(min=0.0, help="Time for which it must stay READY, in s.")] = 10.0,
+    compiles: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Compile the kernels before the service starts.")
+    ] = True,
     dry_run: DryRunOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -63,7 +66,7 @@ def install_command(
         raise typer.BadParameter("--rollback takes no SOURCE")
     check_json_target(json_file)
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
-    request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run)
+    request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run, compiles)
     with _exit_codes():
         result = install(request, Layout(), Systemd(), _say_beside(json_file))
     if json_file is not None:

@@ -63,6 +63,7 @@ class Request:
     downgrade: bool = False
     start: bool = True
     dry_run: bool = False
+    compiles: bool = True
 
 
 @contextlib.contextmanager
@@ -164,11 +165,11 @@ def _wheel_file(request: Request, held: contextlib.ExitStack) -> Path:
 
 def _order(request: Request, wheel: Wheel | None, found: Found) -> Order:
     if wheel is not None:
-        return Order(wheel.release, wheel.name, request.downgrade, request.start)
+        return Order(wheel.release, wheel.name, request.downgrade, request.start, request.compiles)
     before = found.versions.get(found.previous or "")
     if before is None:
         raise InputError("there is no previous version to go back to")
-    return Order(before.release, before.name, True, request.start)
+    return Order(before.release, before.name, True, request.start, request.compiles)
 
 
 # ---- Uninstalling: stops the service and removes what `install` made; recordings stay unless purged

@@ -74,6 +74,7 @@ class Order:
     name: str
     downgrade: bool = False
     start: bool = True
+    compiles: bool = True
 
 
 def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> Found:
@@ -105,7 +106,7 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
         Step.CHECK: new or start or not found.placed,
         Step.RETURN: back,
         Step.ACCOUNT: new or back or not found.placed,
-        Step.COMPILE: new or start,
+        Step.COMPILE: order.compiles and (new or start),
         Step.TRY: tried,
         Step.SWITCH: new or back or not found.placed,
         Step.START: start and not tried,

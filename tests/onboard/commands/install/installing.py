@@ -17,7 +17,7 @@ BUSY = "another installation goes on"
 
 
 def install_words(*words: str | Path) -> list[str | Path]:
-    return ["install", *words, "--extras", "", "--python", PYTHON, "--settle", "1"]
+    return ["install", *words, "--extras", "", "--python", PYTHON, "--settle", "1", "--no-compile"]
 
 
 def install(box: Machine, *words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ from tests.rigs.machine.processes import toml
 from tests.rigs.network.loopback import free_domain
 
 CHOICE = Choice("", None, False, Path("/usr/bin/python3"))
-WANT_NEW = Order("0.2.0", NEW)
+WANT_NEW = Order("0.2.0", NEW, compiles=False)
 PORT = "no-base"
 OFF = replace(RUNS, active="inactive")
 
@@ -74,7 +74,7 @@ def test_an_upgrade_is_refused_at_once_and_nothing_is_changed(told: Told) -> Non
 def test_what_was_stopped_is_not_started_either(told: Told) -> None:
     stopped = replace(there(told), runs=False, running=None)
     with pytest.raises(InputError, match="--no-start"):
-        done(told, Order("0.1.0", OLD), stopped)
+        done(told, Order("0.1.0", OLD, compiles=False), stopped)
     assert told.asked == []
 
 
@@ -86,7 +86,7 @@ def test_without_a_start_it_is_said_and_the_version_is_in_force(told: Told) -> N
 
 
 def test_a_file_of_ours_that_is_missing_is_put_back_while_the_service_runs(told: Told) -> None:
-    shown = done(told, Order("0.1.0", OLD), replace(there(told), placed=False))
+    shown = done(told, Order("0.1.0", OLD, compiles=False), replace(there(told), placed=False))
     assert [line for line in shown if line.startswith("warning: ")]
     assert pointed_at(told.layout.current) == OLD
 
