@@ -93,8 +93,8 @@ def installation(told: Told, say: Callable[[str], None] = lambda _: None, **diff
     found = Found(told.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True)
     found = replace(found, **{"running": OLD, **differs})
     return Installer(
-        told.layout, told, Order("0.2.0", NEW, compiles=False), found, None, Choice("", None, False, Path("/usr/bin/python3")),
-        Timeouts(1.0, 0.0), say,
+        told.layout, told, Order("0.2.0", NEW, compiles=False), found, None,
+        Choice("", None, False, Path("/usr/bin/python3")), Timeouts(1.0, 0.0), say,
     )  # fmt: skip
 
 
