@@ -288,7 +288,7 @@ class PolicySection(Section):
 
 
 class RecoverySection(Section):
-    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded.
+    """Back off when blocked (paper 1, section 5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded.
 
     blocked_s:    time without the commanded motion after which the robot is blocked [s]
     backward_mps: speed of backing off [m/s]

@@ -184,7 +184,7 @@ class Inputs:
 class Observation:
     """Input of a policy's decision. All poses are in the start frame: the robot's pose when the goal came.
 
-    goal_xy_m:           the static goal, never updated with motion (paper 1, section 1.1)
+    goal_xy_m:           the static goal, never updated with motion (paper 1, section 3)
     odometry:            raw integrated wheel motion
     localization:        newest external fix with the wheels' v and w at its time; None without a fix
     localization_age_ns: age of that fix; None without a fix
