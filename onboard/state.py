@@ -21,7 +21,7 @@ from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.values.clock import Slot
-from onboard.values.messages import Inputs, Memory, Motion, Pose, Scan, Twist
+from onboard.values.messages import STOP, Inputs, Memory, Motion, Pose, Scan, Twist
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class RobotState:
 # ---- Inputs and results of one tick, to publish, record and compare
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TickRecord:
-    """One tick. The runtime makes it, or `onboard/recording/tick_message.py` reads it from a recording.
+    """One tick: runtime, recorder, replay and report have this type; `tick_message.py` converts it for the file.
 
     odometry:      raw pose of the base in the odom frame, with the wheels' twist
     map_from_odom: the filter's correction; None until localised
@@ -93,21 +93,21 @@ class TickRecord:
     slot: Slot
     inputs: Inputs
     odometry: Motion
-    map_from_odom: Pose | None
-    filtered: Motion | None
+    map_from_odom: Pose | None = None
+    filtered: Motion | None = None
     scan: Scan
     limits_scan: Scan
     state: str
-    episode: int
-    goal_distance_m: float | None
-    sensed: Sensed | None
-    acted: Acted | None
-    recovery: str
-    wanted: Twist
+    episode: int = 0
+    goal_distance_m: float | None = None
+    sensed: Sensed | None = None
+    acted: Acted | None = None
+    recovery: str = ""
+    wanted: Twist = STOP
     command: Twist
     reason: str
     sent_ns: int
-    stage_ns: Mapping[str, int]
-    after: RobotState | None
+    stage_ns: Mapping[str, int] = field(default_factory=dict)
+    after: RobotState | None = None
     events: tuple[str, ...] = ()
     keyframe: str = ""

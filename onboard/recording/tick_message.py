@@ -188,7 +188,6 @@ def tick_record(
         reason=message.reason,
         sent_ns=message.sent_ns,
         stage_ns=dict(zip(message.stages, message.stage_ns, strict=True)),
-        after=None,
         events=tuple(message.events),
         keyframe=keyframe,
     )
