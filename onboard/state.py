@@ -11,15 +11,15 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
-from onboard.navigation.start_frame import Start
+from onboard.navigation.start_frame import Located, Start
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.obstacle_memory import Nearby
+from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory, Scanner
 from onboard.policy.decision import Acted, DecisionState, Sensed
-from onboard.safety.keepout_zones import MapZones
+from onboard.safety.keepout_zones import MapZones, Zone
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
-from onboard.safety.recovery import RecoveryState
+from onboard.safety.recovery import Event, RecoveryState
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Inputs, Memory, Motion, Pose, Scan, Twist
 
@@ -69,6 +69,72 @@ class RobotState:
     looking: LookingState = field(default_factory=LookingState)
 
 
+# ---- What passes between the stages of one tick
+
+
+@dataclass(frozen=True, slots=True)
+class PoseEstimate:
+    """Where the robot is; the first four as in `RobotState`. located: in the start frame, None before the first goal"""
+
+    wheels: OdometryState
+    localization: LocalizationState
+    scan_odometry: ScanOdometry
+    start: Start | None
+    located: Located | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is around the robot; the last four as in `RobotState`.
+
+    scan:   of the policy
+    around: for limits and recovery: their scan, remembered obstacles and unknown ground
+    zone:   of the map at this place
+    """
+
+    scan: Scan
+    around: Around
+    zone: Zone
+    scan_memory: ScanMemory
+    limits_scan_memory: ScanMemory
+    nearby: Nearby
+    ground: FreeGround
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which conditions the stages after a decision run.
+
+    new_episode:     a goal was accepted in this tick
+    operator_drives: an operator's command is in force
+    lost_ns:         time at which a required input became stale, by the tick before; None while all are fresh
+    engine_lost:     too many decisions in a row were late
+    """
+
+    slot: Slot
+    inputs: Inputs
+    new_episode: bool
+    operator_drives: bool
+    lost_ns: int | None
+    engine_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Maneuver:
+    """What recovery does, or the turn to look; the first two as in `RobotState`.
+
+    override: command in place of the policy's; None to leave the policy's
+    turns:    the turn to look wants a command
+    event:    of the recovery
+    """
+
+    recovery: RecoveryState
+    looking: LookingState
+    override: Twist | None
+    turns: bool
+    event: Event | None
+
+
 # ---- Inputs and results of one tick, to publish, record and compare
 
 
@@ -106,7 +172,7 @@ class TickRecord:
     wanted: Twist = STOP
     command: Twist
     reason: str
-    sent_ns: int
+    sent_ns: int = 0
     stage_ns: Mapping[str, int] = field(default_factory=dict)
     after: RobotState | None = None
     events: tuple[str, ...] = ()
