@@ -135,9 +135,10 @@ def load_ros_map(path: Path) -> World:
 def _unseen(path: Path, table: RosMapTable, free: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | None:
     """Return where the image is free by a `free_thresh` so high that map_saver's unknown is free too; None elsewhere.
 
-    A map without any brighter cell means its greys: then all of it is free ground. Says the share, once.
+    A map without any brighter cell means its greys: then all of it is free ground. So does a map that ships, whose
+    committed episodes start there. Says the share, once.
     """
-    if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH:
+    if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH or path.parent == MAPS_FOLDER:
         return None
     strictly = {"free_thresh": SURE_FREE_THRESH, "mode": "trinary"}
     sure = free_cells(read_map_image(path, lambda value, _: np.zeros(value.shape), **strictly)[1], table)
