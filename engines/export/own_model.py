@@ -341,7 +341,9 @@ def validate(model: Path, config: Config) -> Checked:
         drawn = random_nodes(proto, [action, *(entry.output for entry in manifest.memory)])
         wrong += [f"{model}: output {action}: {DRAWN.format(drawn=', '.join(drawn))}"] if drawn else []
         if not wrong and kind is not None and is_index(proto, action, kind):
-            wrong.append(f"{model}: output {action}: exports an index; export the values{index_of(proto, action, kind)}")
+            wrong.append(
+                f"{model}: output {action}: exports an index; export the values{index_of(proto, action, kind)}"
+            )
         try:
             fed += [] if wrong else [_tried(engine, manifest)]
         except OnboardError as error:

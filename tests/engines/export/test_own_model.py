@@ -293,7 +293,7 @@ def test_an_index_in_place_of_the_values_is_named(twists, tmp_path):
     assert load_manifest(copy).action.output == "q"
 
 
-F, I = TensorProto.FLOAT, TensorProto.INT64
+F = TensorProto.FLOAT
 Q, BEST = node("MatMul", ["scan", "w5"], "q"), node("ArgMax", ["q"], "i", axis=1, keepdims=0)
 KEPT = node("ArgMax", ["q"], "j", axis=1, keepdims=1)
 
@@ -316,7 +316,8 @@ INDICES = {
     "reshaped, twice cast": (
         [BEST, node("Cast", ["i"], "a", to=TensorProto.DOUBLE), node("Reshape", ["a", "column"], "b"),
          node("Cast", ["b"], "action", to=F)], (F, ["n", 1]), True),
-    "counted from one": ([BEST, node("Cast", ["i"], "a", to=F), node("Add", ["a", "half"], "action")], (F, ["n"]), True),
+    "counted from one": (
+        [BEST, node("Cast", ["i"], "a", to=F), node("Add", ["a", "half"], "action")], (F, ["n"]), True),
     "TopK": (
         [helper.make_node("TopK", ["q", "first"], ["best", "k"]), node("Cast", ["k"], "action", to=F)],
         (F, ["n", 1]), True),
