@@ -130,7 +130,9 @@ def _axle(urdf: Urdf, base: str, link: str) -> Vector:
 
 
 def _coaxial(urdf: Urdf, base: str, axles: Mapping[str, Vector], a: str, b: str) -> bool:
-    """Return whether two wheels turn on one axle, at both sides of the robot."""
+    """Return whether two wheels of one body turn on one axle; the joints of an arm hang on each other."""
+    if urdf.joints[a].parent != urdf.joints[b].parent:
+        return False
     apart = urdf.pose(base, b)[0] - urdf.pose(base, a)[0]
     length = float(np.linalg.norm(apart))
     return length > SAME_FLOOR_M and all(abs(float(axles[one] @ apart)) > 0.99 * length for one in (a, b))
