@@ -8,9 +8,38 @@ from dataclasses import replace
 
 from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
+from onboard.navigation.odometry import HISTORY_NS, integrate
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import IDENTITY, between, distance
 from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
-from onboard.values.messages import CameraHealth, Fix, Inputs, Scan
+from onboard.values.messages import CameraHealth, Fix, Inputs, OdometryMessage, Pose, Scan
+
+MOVED_M = MOVED_RAD = 0.05
+"""Smaller motion by pose or twist is noise at rest."""
+LONGEST_S = 1.0
+"""Between two messages; a longer silence of the odometry has no twist."""
+
+
+class _Wheels:
+    """moved_ns: when the wheels had last moved by MOVED_M or MOVED_RAD, monotonic; 0 if never."""
+
+    def __init__(self) -> None:
+        self.moved_ns = self._taken_ns = 0
+        self._driven = IDENTITY
+        self._pose: Pose | None = None
+
+    def note(self, odometry: Sequence[OdometryMessage], now_ns: int) -> None:
+        """Add the motion of the messages of a tick."""
+        for message in odometry:
+            elapsed_s, self._taken_ns = min((now_ns - self._taken_ns) / NS_PER_S, LONGEST_S), now_ns
+            self._driven = integrate(self._driven, message.twist, elapsed_s)
+            self._pose = self._pose or message.pose
+            moves = [self._driven]
+            if self._pose is not None and message.pose is not None:
+                moves.append(between(self._pose, message.pose))
+            if not all(abs(at.yaw_rad) < MOVED_RAD and distance(IDENTITY, at) < MOVED_M for at in moves):
+                self.moved_ns, self._driven, self._pose = now_ns, IDENTITY, message.pose
 
 
 class DeviceInbox:
@@ -22,7 +51,8 @@ class DeviceInbox:
     While any input has a second publisher (`watch`), images and new scans are withheld too, so that the robot stands
     whatever input it is, and goals are refused. Other odometry goes on: the pose stays right while the robot stops.
 
-    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once.
+    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once. A fix that a
+    second publisher withheld for longer than the odometry is remembered is dropped if the wheels moved since.
     """
 
     def __init__(
@@ -43,10 +73,14 @@ class DeviceInbox:
         self._watch = watch
         self._scans: Mapping[str, Scan] = {}
         self._early: tuple[Fix, ...] | None = ()
+        self._wheels = _Wheels()
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without frames of blind cameras."""
         inputs = self._after_odometry(self._with_base(self._wire.take(now_ns), now_ns))
+        self._wheels.note(inputs.odometry, now_ns)
+        known_ns = min(self._wheels.moved_ns, now_ns - HISTORY_NS)
+        inputs = replace(inputs, fixes=tuple(fix for fix in inputs.fixes if fix.arrival_ns >= known_ns))
         newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
         return self._of_sole_publishers(
