@@ -16,7 +16,7 @@ import structlog
 
 from onboard.assembly.config_warnings import check_heights, check_remaps, check_staleness, config_warnings
 from onboard.assembly.in_effect import in_effect
-from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.inbox import DeviceInbox, GuardedInbox
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import (
@@ -36,7 +36,7 @@ from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import model_path
 from onboard.counters import Counters
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.discovery import GuardedInbox, Peers
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs

@@ -1,4 +1,4 @@
-"""The inbox of a robot: inputs from DDS, the newest camera frames, and a serial base."""
+"""The inbox of a robot: inputs from DDS, the newest camera frames, a serial base, and what is wrong with topics."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import structlog
+
+from onboard.drivers.dds.discovery import NO_BASE, Peers, Rival
 from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.navigation.odometry import HISTORY_NS, integrate
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, distance
-from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Inbox, InputFault
 from onboard.values.messages import CameraHealth, Fix, Inputs, OdometryMessage, Pose, Scan
+
+log = structlog.get_logger()
+
+OK, ERROR = 0, 2
+LOG_EVERY_NS = 10 * NS_PER_S
+HEARD_BY_NS = 10 * NS_PER_S
+"""The base may start after the runtime: so long nobody need listen to the commands."""
 
 MOVED_M = MOVED_RAD = 0.05
 """Smaller motion by pose or twist is noise at rest."""
@@ -146,3 +156,63 @@ class DeviceInbox:
 def _any_true(a: bool | None, b: bool | None) -> bool | None:
     """Return `a or b`, where None means no report; None if both are None."""
     return None if a is None and b is None else bool(a) or bool(b)
+
+
+class GuardedInbox:
+    """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands that nobody hears.
+
+    The e-stop counts as pressed beside another driver if `refuse`, and while the e-stop or another topic that people
+    rely on has a publisher of another type: what it says is unknown.
+    """
+
+    def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool, commands: str = "") -> None:
+        """commands: name of the topic on which somebody must listen to the commands; "" for none."""
+        self._inner, self._peers, self._refuse, self._commands = inner, peers, refuse, commands
+        self._rivals: tuple[Rival, ...] = ()
+        self._logged_ns = 0
+        self._heard_ns: int | None = None
+        self._faults: list[InputFault] = []
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call. Raises DriverError if the link is gone."""
+        inputs = self._inner.take(now_ns)
+        self._log(self._peers.look(), now_ns)
+        if self._heard_ns is None or self._peers.listens("cmd_vel"):
+            self._heard_ns = now_ns
+        found = [*self._peers.faults()]
+        if self._commands and now_ns - self._heard_ns >= HEARD_BY_NS:
+            found.append(InputFault("command", f"no base listens to {self._commands}: {NO_BASE}", warning=True))
+        for fault in found:
+            if fault not in self._faults:
+                log.warning("topic_fault", row=fault.row, reason=fault.reason)
+        self._faults = found
+        stands = (self._rivals and self._refuse) or self._peers.unsafe
+        return replace(inputs, e_stop=True) if stands else inputs
+
+    def close(self) -> None:
+        """Release what it holds. Safe to call twice."""
+        self._inner.close()
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of our topics, as of the last `take`."""
+        return self._faults
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row of `/diagnostics` about other drivers."""
+        values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
+        if not self._rivals:
+            return ("other drivers", OK, "none", values)
+        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
+        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
+
+    def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
+        """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""
+        again = now_ns - self._logged_ns >= LOG_EVERY_NS
+        for rival in rivals:
+            if again or rival not in self._rivals:
+                log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
+                self._logged_ns = now_ns
+        for rival in self._rivals:
+            if rival not in rivals:
+                log.info("other_driver_gone", topic=rival.topic, who=rival.who)
+        self._rivals = tuple(rivals)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from onboard.commands.cli import (
@@ -120,5 +121,5 @@ def _screen(config: Config, seen: Status) -> Table:
     ]
     table = Table(title=f"{seen.robot}, domain {seen.domain}", box=None, show_header=False, title_justify="left")
     for name, text, level in rows:
-        table.add_row(name, text, f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
+        table.add_row(escape(name), escape(text), f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
     return table

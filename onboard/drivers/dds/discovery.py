@@ -6,12 +6,11 @@ import re
 import socket
 import threading
 import uuid
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import structlog
 from cyclonedds.builtin import (
     BuiltinDataReader,
     BuiltinTopicDcpsParticipant,
@@ -24,10 +23,8 @@ from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
 from onboard.drivers.dds.participant import HANDLES, Wire
 from onboard.drivers.dds.topics import Topic, dds_topic, domain_id, ros_topic, topic, type_of
-from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic, Inbox, InputFault
-from onboard.values.messages import Inputs
+from onboard.values.interfaces import InputFault
 
 BATCH = 4096
 ROS_PREFIX = "rt/"
@@ -207,8 +204,6 @@ def _offer(qos: Qos) -> Offer:
 
 # ---- Other drivers of this robot: other writers of its command and of its state
 
-log = structlog.get_logger()
-
 OURS = ("cmd_vel", "state")
 """Topics that only one runtime may write: the command, and the state by which runtimes find each other."""
 
@@ -216,12 +211,7 @@ PEER_BATCH, MEMBER_BATCH = 4, 2
 """Writers and as many readers, or participants, handled in one tick: 0.1 and 0.3 ms each. The rest waits."""
 LOOKS = BATCH // PEER_BATCH
 
-HEARD_BY_NS = 10 * NS_PER_S
-"""The base may start after the runtime: so long nobody need listen to the commands."""
-NO_BASE = "start the base's driver; the same ROS_DOMAIN_ID, interface and namespace; see remap in [dds]"
-
-LOG_EVERY_NS = 10 * NS_PER_S
-OK, ERROR = 0, 2
+NO_BASE = "start the base's driver with the same ROS_DOMAIN_ID, interface and namespace, or set dds.remap.cmd_vel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +230,7 @@ class End:
     """Another participant's writer or reader of one of our topics.
 
     row: the topic; kind: its ROS type there; handle: of a writer, as in `Received.writer`
+    member: its participant, kept after it left, or a fault would change its name at the end; None: DDS listed none
     """
 
     row: Topic
@@ -248,6 +239,11 @@ class End:
     key: uuid.UUID
     participant: uuid.UUID
     handle: int
+    member: Member | None
+
+    def who(self) -> str:
+        """Return the description of its participant."""
+        return f"participant {self.participant}" if self.member is None else str(self.member)
 
 
 class _Reader(BuiltinDataReader):
@@ -307,10 +303,6 @@ class Peers:
                 break
         return list(self._ends.values())
 
-    def member(self, end: End) -> Member | None:
-        """Return the participant of an end; None if DDS lists none."""
-        return self._known.get(end.participant)
-
     def _take(self) -> int:
         """Take the next samples, participants first, so that their ends have names; return their number."""
         try:
@@ -336,13 +328,13 @@ class Peers:
             self._ends.pop(sample.key, None)
         elif row is not None and sample.participant_key != self._own:
             handle = sample.sample_info.instance_handle % HANDLES
-            kind = ros_kind(printable(sample.type_name))
-            self._ends[sample.key] = End(row, kind, writes, sample.key, sample.participant_key, handle)
+            kind, member = ros_kind(printable(sample.type_name)), self._known.get(sample.participant_key)
+            self._ends[sample.key] = End(row, kind, writes, sample.key, sample.participant_key, handle, member)
 
     def _judge(self) -> None:
         section = self._wire.section
         ours = [end for end in self._ends.values() if end.writes and end.row.name in OURS]
-        self._rivals = tuple(Rival(ros_topic(section, end.row), self._who(end)) for end in ours)
+        self._rivals = tuple(Rival(ros_topic(section, end.row), end.who()) for end in ours)
         wrong = [end for end in self._ends.values() if not (self._fits(end) or end in ours or self._is_unused(end))]
         self._faults = list(dict.fromkeys(self._fault(end) for end in wrong))
         self.unsafe = any(end.writes and end.row.guards for end in wrong)
@@ -353,7 +345,7 @@ class Peers:
         is_ours = self._wire.writes(row)  # then the base's end matters, and for others only the publishers
         fits = any(other.writes == end.writes and self._fits(other) for other in self._of(row))
         needed = end.writes != is_ours and (end.writes or row.name == "cmd_vel")
-        reason = ": ".join(other_type(self._who(end), end.kind, ours, row, writes=end.writes))
+        reason = ": ".join(other_type(end.who(), end.kind, ours, row, writes=end.writes))
         standing = (end.writes and row.guards) or (needed and not fits)
         return InputFault(row.part or f"topic {name}", f"{name}: {reason}", standing)
 
@@ -365,67 +357,3 @@ class Peers:
 
     def _is_unused(self, end: End) -> bool:
         return end.row.name in self._unused or dds_topic(self._wire.section, end.row) not in self._wire.opened
-
-    def _who(self, end: End) -> str:
-        member = self.member(end)
-        return f"participant {end.participant}" if member is None else str(member)
-
-
-class GuardedInbox:
-    """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands that nobody hears.
-
-    The e-stop counts as pressed beside another driver if `refuse`, and while the e-stop or another topic that people
-    rely on has a publisher of another type: what it says is unknown.
-    """
-
-    def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool, commands: str = "") -> None:
-        """commands: name of the topic on which somebody must listen to the commands; "" for none."""
-        self._inner, self._peers, self._refuse, self._commands = inner, peers, refuse, commands
-        self._rivals: tuple[Rival, ...] = ()
-        self._logged_ns = 0
-        self._heard_ns: int | None = None
-        self._faults: list[InputFault] = []
-
-    def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call. Raises DriverError if the link is gone."""
-        inputs = self._inner.take(now_ns)
-        self._log(self._peers.look(), now_ns)
-        if self._heard_ns is None or self._peers.listens("cmd_vel"):
-            self._heard_ns = now_ns
-        found = [*self._peers.faults()]
-        if self._commands and now_ns - self._heard_ns >= HEARD_BY_NS:
-            found.append(InputFault("command", f"no base listens to {self._commands}: {NO_BASE}", warning=True))
-        for fault in found:
-            if fault not in self._faults:
-                log.warning("topic_fault", row=fault.row, reason=fault.reason)
-        self._faults = found
-        stands = (self._rivals and self._refuse) or self._peers.unsafe
-        return replace(inputs, e_stop=True) if stands else inputs
-
-    def close(self) -> None:
-        """Release what it holds. Safe to call twice."""
-        self._inner.close()
-
-    def faults(self) -> list[InputFault]:
-        """Return the faults of our topics, as of the last `take`."""
-        return self._faults
-
-    def diagnostic(self) -> Diagnostic:
-        """Return the row of `/diagnostics` about other drivers."""
-        values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
-        if not self._rivals:
-            return ("other drivers", OK, "none", values)
-        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
-        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
-
-    def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
-        """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""
-        again = now_ns - self._logged_ns >= LOG_EVERY_NS
-        for rival in rivals:
-            if again or rival not in self._rivals:
-                log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
-                self._logged_ns = now_ns
-        for rival in self._rivals:
-            if rival not in rivals:
-                log.info("other_driver_gone", topic=rival.topic, who=rival.who)
-        self._rivals = tuple(rivals)

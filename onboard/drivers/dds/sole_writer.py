@@ -185,7 +185,7 @@ class PublisherNames:
         }
 
     def _name(self, end: End) -> str:
-        member, key = self._peers.member(end), end.key
+        member, key = end.member, end.key
         node = next((nodes[key.bytes] for nodes in self._processes.values() if key.bytes in nodes), "")
         if member is None:
             return node or f"participant {key.hex[16:24]}"

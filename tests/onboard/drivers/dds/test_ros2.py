@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from cyclonedds.idl._support import Buffer
 
+from onboard.assembly.inbox import GuardedInbox
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.discovery import GuardedInbox, Peers
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_goal
