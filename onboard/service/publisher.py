@@ -104,17 +104,18 @@ def with_faults(state: str, faults: Sequence[InputFault]) -> str:
 
 
 def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics`, with the faults in place of the messages of their inputs."""
-    values = {name: values for name, _, _, values in found}
-    reasons: dict[str, list[InputFault]] = {}
-    for fault in faults:
-        reasons.setdefault(fault.row, []).append(fault)
-    bad = {
-        row: (row, ERROR if any(one.standing for one in of) else WARNING, FAULTS.join(one.reason for one in of))
-        for row, of in reasons.items()
-    }
-    kept = [(*bad[row[0]], row[3]) if row[0] in bad else row for row in found]
-    return [*kept, *((*row, {}) for name, row in bad.items() if name not in values)]
+    """Return the rows of `/diagnostics`, with the faults in place of the messages of their inputs.
+
+    A row that is worse than its faults keeps its message in front of theirs.
+    """
+    rows = {row[0]: row for row in found}
+    for name in dict.fromkeys(fault.row for fault in faults):
+        of = [fault for fault in faults if fault.row == name]
+        level = ERROR if any(one.standing and not one.warning for one in of) else WARNING
+        _, own_level, own, values = rows.get(name, (name, OK, "", {}))
+        said = [own] if own_level > level else []
+        rows[name] = (name, max(level, own_level), FAULTS.join([*said, *(one.reason for one in of)]), values)
+    return list(rows.values())
 
 
 def rows(
