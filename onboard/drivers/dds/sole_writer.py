@@ -27,7 +27,7 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.drivers.dds.discovery import BATCH, Member, member_of, printable
 from onboard.drivers.dds.domain import ignores_descriptions
-from onboard.drivers.dds.participant import HANDLES, InputWire, Messages, Received, Wire
+from onboard.drivers.dds.participant import HANDLES, InputWire, Messages, Reader, Received, Wire
 from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
 from onboard.values.clock import NS_PER_S
@@ -109,6 +109,10 @@ class SoleReader:
             self._heard[source] = _Heard(now_ns) if heard is None else heard.again(now_ns)
         self.rivals = self._counting() if len(self._heard) > 1 else ()
         return [] if self.rivals else messages
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a message; return whether there is one. Only over a `Wire`. Raises DriverError."""
+        return cast(Reader, self._reader).wait(timeout_s)
 
     @property
     def undecodable(self) -> int:
@@ -245,6 +249,10 @@ class PublisherWatch:
             self._refused_ns = now_ns
         elif self._refused_ns is not None and now_ns - self._refused_ns > REFUSED_NS:
             self._refused_ns = None
+
+    def reason(self, now_ns: int) -> str:
+        """Look, and return the second publishers of all inputs in one line; "" without one."""
+        return "; ".join(dict.fromkeys(self._reasons().values())) if self.look(now_ns) else ""
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs now."""
