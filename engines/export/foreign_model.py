@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import numpy_helper
+from onnx.checker import ValidationError
 
 from onboard.policy.contract import TensorType
 from onboard.values.errors import InputError
@@ -27,7 +29,7 @@ def copied(model: Path, target: Path) -> bool:
         proto = onnx.load(model)
     except OSError as error:
         raise InputError(f"{model}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # protobuf and onnx raise many kinds for a file that is no model
+    except (DecodeError, ValidationError, ValueError) as error:
         raise InputError(f"{model}: not an ONNX model: {' '.join(str(error).split())[:120]}") from error
     weights = {weight.name for weight in proto.graph.initializer}
     tensors = [one for one in proto.graph.input if one.name not in weights]

@@ -43,9 +43,9 @@
          for distance and yaw rate for speed. The slow rate is slow_fraction of w_max_radps
     R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
          at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
-    R27  overload: the speed is at most the wanted one times the share of the last WINDOW ticks that ran, so that the
-         robot drives no farther between two ticks. The longest pause among them adds to reaction_s in all rows that
-         brake. Both hold for an operator too. Without a missed tick nothing changes
+    R27  overload: with OVERLOADED or more of the last WINDOW ticks missed, the speed is at most the wanted one times the
+         share that ran, so that the robot drives no farther between two ticks. From the first missed tick on, the
+         longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -172,8 +172,8 @@ RAMP_S = 0.1
 """Longest time step of a ramp: after a pause the set point does not jump."""
 WINDOW = 90
 """Number of ticks over which the limits judge whether the machine is overloaded (R27)."""
-SAID = 9
-"""State, log and diagnostics name the missed ticks of a window from this number on."""
+OVERLOADED = 9
+"""With so many missed ticks of a window the robot slows down, and state, log and diagnostics say so (R27)."""
 
 
 class Reason(str, Enum):
@@ -250,7 +250,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Ticks missed in a row. slot: the tick after them; extra_s: how much later than its slot that tick acted."""
+    """Ticks missed in a row, as far as they are in the window. slot: the tick after them; extra_s: its delay [s]."""
 
     slot: int
     missed: int
@@ -278,7 +278,7 @@ class LimitsState:
     @property
     def missed(self) -> int:
         """Return how many of the last WINDOW ticks were missed."""
-        return min(sum(pause.missed for pause in self.pauses), WINDOW)
+        return sum(pause.missed for pause in self.pauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,19 +316,20 @@ def _overloaded(state: LimitsState, situation: Situation, bounds: Bounds) -> tup
     """Return the state with the pauses of the last WINDOW ticks, and the bounds with the longest as latency (R27)."""
     if not (state.pauses or situation.missed):
         return state, bounds
-    pauses = [pause for pause in state.pauses if 0 <= situation.slot - pause.slot < WINDOW]
-    if situation.missed > 0:
-        since_ns = situation.now_ns if state.sent_ns is None else state.sent_ns
-        ran_late_s = max(situation.now_ns - since_ns, 0) / NS_PER_S
-        extra_s = ran_late_s * situation.missed / (situation.missed + 1)
-        pauses.append(Pause(situation.slot, min(situation.missed, WINDOW), extra_s))
+    before_ns, ticks = state.sent_ns or situation.now_ns, situation.missed + 1
+    extra_s = max(situation.now_ns - before_ns, 0) / NS_PER_S * situation.missed / ticks
+    pauses = [
+        replace(pause, missed=min(pause.missed, pause.slot + WINDOW - 1 - situation.slot))
+        for pause in (*state.pauses, Pause(situation.slot, situation.missed, extra_s))
+    ]
+    pauses = [pause for pause in pauses if pause.missed > 0 and pause.slot <= situation.slot]
     longest_s = max((pause.extra_s for pause in pauses), default=0.0)
     return replace(state, pauses=tuple(pauses)), replace(bounds, reaction_s=bounds.reaction_s + longest_s)
 
 
 def overload(missed: int) -> str:
     """Return what the operator reads about so many missed ticks of the last WINDOW; "" for few."""
-    if missed < SAID:
+    if missed < OVERLOADED:
         return ""
     return (
         f"{missed} of the last {WINDOW} ticks were missed, so the robot drives at {100 - 100 * missed // WINDOW} % of "
@@ -379,7 +380,7 @@ def _apply_way_limits(
     caps = _caps(ramped, situation.scan, situation, operator, bounds)
     caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
     caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
-    if state.missed > 0:
+    if state.missed >= OVERLOADED:
         caps.append((abs(slowed.v_mps) * (WINDOW - state.missed) / WINDOW, Reason.OVERLOAD))
     if situation.obstacle is True and ramped.v_mps > 0.0:
         caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))

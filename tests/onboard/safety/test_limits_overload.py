@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from onboard.safety.limits import SAID, WINDOW, Bounds, Limited, LimitsState, Reason, Situation, limit, overload
+from onboard.safety.limits import OVERLOADED, WINDOW, Bounds, Limited, LimitsState, Reason, Situation, limit, overload
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Twist
 from tests.onboard.safety.limits_bench import AHEAD, BOUNDS, FREE, NOW_NS, TICK_NS, bounds_with, operator, scan_of
@@ -47,6 +47,14 @@ def test_r27_the_speed_falls_as_the_ticks_become_rare(every: int, share: float, 
     assert result.reason is Reason.OVERLOAD
 
 
+def test_r27_few_missed_ticks_leave_the_speed() -> None:
+    def at(missed: int) -> Twist:
+        return limit(LimitsState(), AHEAD, replace(FREE, slot=WINDOW, missed=missed), BOUNDS)[1].twist
+
+    assert at(OVERLOADED - 1) == AHEAD
+    assert at(OVERLOADED).v_mps == pytest.approx(1.0 - OVERLOADED / WINDOW)
+
+
 def test_r27_a_ramp_does_not_add_to_it() -> None:
     _, result = after(2, slots=600, bounds=bounds_with(acceleration_mps2=0.5))
     assert result.twist.v_mps == pytest.approx(0.5)
@@ -71,7 +79,7 @@ def test_r27_before_an_obstacle_the_longest_pause_counts_as_latency() -> None:
 
 def test_r27_it_ends_when_the_window_has_no_missed_tick() -> None:
     state, _ = after(2)
-    for slot in range(RUN - 1, RUN + WINDOW - 1):
+    for slot in range(RUN - 1, RUN + WINDOW - 2):
         now_ns = NOW_NS + slot * TICK_NS
         at = replace(FREE, now_ns=now_ns, odometry_arrival_ns=now_ns, scan=scan_of(stamp_ns=now_ns), slot=slot)
         assert state.pauses
@@ -79,13 +87,20 @@ def test_r27_it_ends_when_the_window_has_no_missed_tick() -> None:
     assert (state.pauses, result.twist) == ((), AHEAD)
 
 
-def test_r27_a_pause_longer_than_the_window_stops_until_ticks_run_again() -> None:
+def test_r27_after_a_pause_longer_than_the_window_the_speed_rises_with_the_ticks() -> None:
     state, result = after(3 * WINDOW, slots=3 * WINDOW + 1)
-    assert (state.missed, result.twist.v_mps) == (WINDOW, 0.0)
+    speeds_mps = [result.twist.v_mps]
+    for slot in range(3 * WINDOW + 1, 4 * WINDOW + 1):
+        now_ns = NOW_NS + slot * TICK_NS
+        at = replace(FREE, now_ns=now_ns, odometry_arrival_ns=now_ns, scan=scan_of(stamp_ns=now_ns), slot=slot)
+        state, result = limit(state, AHEAD, at, BOUNDS)
+        speeds_mps.append(result.twist.v_mps)
+    ran = [*range(1, WINDOW - OVERLOADED + 1), *(OVERLOADED + 1) * [WINDOW]]
+    assert speeds_mps == pytest.approx([number / WINDOW for number in ran])
 
 
 def test_r27_the_operator_reads_how_many_were_missed_and_what_to_do() -> None:
-    assert overload(SAID - 1) == ""
+    assert overload(OVERLOADED - 1) == ""
     assert overload(30) == (
         "30 of the last 90 ticks were missed, so the robot drives at 67 % of its speed: this machine is overloaded; "
         "end other programs on it (`top` shows them)"
