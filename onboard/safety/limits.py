@@ -43,8 +43,8 @@
          for distance and yaw rate for speed. The slow rate is slow_fraction of w_max_radps
     R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
          at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
-    R27  overload: with OVERLOADED or more of the last WINDOW ticks missed, the speed is at most the wanted one times the
-         share that ran, so that the robot drives no farther between two ticks. From the first missed tick on, the
+    R27  overload: with OVERLOADED of the last WINDOW ticks missed or more, the speed is at most the wanted one times
+         the share that ran, so that the robot drives no farther between two ticks. From the first missed tick on, the
          longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as

@@ -11,8 +11,8 @@ import pytest
 
 from onboard.counters import Counters
 from onboard.policy.contract import ACTIONS, NO_ACTION
-from onboard.state import TickRecord
 from onboard.safety.limits import WINDOW
+from onboard.state import TickRecord
 from onboard.values.messages import STOP, Decision, Inputs, Twist
 from tests.rigs.runtime_bench import (
     FORWARD,
