@@ -105,7 +105,7 @@ class ScanReader:
 
     def __init__(self, robot: Wire, name: str) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        self.reader = SoleReader(robot, name, "scan")
+        self.reader = SoleReader(robot, name)
         self.refused = 0
         self._base = robot.section.base_frame
         self._scan: Scan | None = None
