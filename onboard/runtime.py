@@ -366,6 +366,8 @@ class Runtime:
             zone=view.zone,
             engine_lost=conditions.engine_lost and mission.driving,
             obstacle=inputs.obstacle,
+            slot=conditions.slot.number,
+            missed=conditions.slot.missed,
         )
         return limit_rules.limit(state, wanted, situation, self._bounds)
 

@@ -67,7 +67,7 @@ from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
-from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault, Policy
 
 log = structlog.get_logger()
 
@@ -173,10 +173,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
-        for name, text in in_effect(config).items():
-            log.info("in_effect", **{name: text})
-        for doubt in config_warnings(config):
-            log.warning("configuration", doubt=doubt)
+        _log_configuration(config)
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name)
         inference.begin()
@@ -198,9 +195,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
         )
         # Last, so that repeated failed starts create no files, which would delete older recordings.
-        recorder = _open_recorder(config, clock.now_ns())
-        if recorder is not None:
-            held.enter_context(contextlib.closing(recorder))
+        recorder = _open_recorder(config, clock.now_ns(), held)
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
@@ -224,6 +219,21 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         dds_inputs.drain_states()
         signals.stop_with(runtime.stop)
         asyncio.run(_until_stopped(runtime, lead_ns(config.rates), seconds, line, terminal))
+    return _result(config, policy, runtime, monitor, recorder)
+
+
+def _log_configuration(config: Config) -> None:
+    """Log the settings in effect, and the warnings about them."""
+    for name, text in in_effect(config).items():
+        log.info("in_effect", **{name: text})
+    for doubt in config_warnings(config):
+        log.warning("configuration", doubt=doubt)
+
+
+def _result(
+    config: Config, policy: Policy, runtime: Runtime, monitor: Monitor, recorder: Recorder | None
+) -> dict[str, Any]:
+    """Return the counts of a run, for `onboard run --json`."""
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -354,13 +364,13 @@ def _used_images(
     return (UsedImages(wire, config.robot.name, clock, sent),)
 
 
-def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
+def _open_recorder(config: Config, now_ns: int, held: contextlib.ExitStack) -> Recorder | None:
     if not config.record.enabled:
         return None
     recorder = Recorder(config.record, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=now_ns)
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
-    return recorder
+    return held.enter_context(contextlib.closing(recorder))
 
 
 def _robot_name(config: Config) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
+from onboard.navigation.mission import drives
 from onboard.navigation.odometry import ALONE_NS, NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
+from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.values.clock import wall_ns
@@ -51,6 +53,7 @@ class Publisher:
         self._state = ""
         self._scan_ns = self._limits_scan_ns = NO_SCAN.stamp_ns
         self._slowest: dict[str, int] = {}
+        self._overload = ""
 
     def publish(
         self,
@@ -70,7 +73,9 @@ class Publisher:
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
             self._publish_scans(record, stamp_ns)
-        state = with_faults(record.state, faults)
+        if number % EVERY_STATE == 0:
+            self._overload = overload(record)
+        state = FAULTS.join(filter(None, (with_faults(record.state, faults), self._overload)))
         if state != self._state or number % EVERY_STATE == 0:
             self._state = state
             self._outputs.state(state)
@@ -101,6 +106,12 @@ class Publisher:
 def with_faults(state: str, faults: Sequence[InputFault]) -> str:
     """Return the state as it is published: with the faults for which the robot stands."""
     return FAULTS.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
+
+
+def overload(record: TickRecord) -> str:
+    """Return what a drive's state says of missed ticks; "" while few are missed, or without a drive."""
+    missed = 0 if record.after is None else record.after.limits.missed
+    return limits.overload(missed) if drives(record.state) else ""
 
 
 def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> list[Diagnostic]:
@@ -151,6 +162,8 @@ def _runtime(record: TickRecord, counters: Counters, slowest: Mapping[str, int])
         "delay_error_p99_ms": counters.delay_error.summary_ms()["p99"],
         **{f"fault_{name}": count for name, count in counters.faults.items()},
     }
+    if slow := overload(record):
+        return ("runtime", WARNING, FAULTS.join((record.state, slow)), values)
     return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
 
 

@@ -28,7 +28,7 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.drivers.dds.discovery import End, Peers, printable
 from onboard.drivers.dds.domain import ignores_descriptions
-from onboard.drivers.dds.participant import InputWire, Messages, Received, Wire
+from onboard.drivers.dds.participant import InputWire, Messages, Reader, Received, Wire
 from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
 from onboard.values.clock import NS_PER_S
@@ -124,6 +124,10 @@ class SoleReader:
         came = [message for message in messages if source_of(message) in counting]
         held_ns = {source: now_ns - self._heard[source].newest_ns for source in counting if source in withheld}
         return came or [replace(withheld[source], held_ns=since_ns) for source, since_ns in held_ns.items()]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a message; return whether there is one. Only over a `Wire`. Raises DriverError."""
+        return cast(Reader, self._reader).wait(timeout_s)
 
     @property
     def undecodable(self) -> int:
@@ -252,6 +256,10 @@ class PublisherWatch:
             self._refused_ns = now_ns
         elif self._refused_ns is not None and now_ns - self._refused_ns > REFUSED_NS:
             self._refused_ns = None
+
+    def reason(self, now_ns: int) -> str:
+        """Look, and return the second publishers of all inputs in one line; "" without one."""
+        return "; ".join(dict.fromkeys(self._reasons().values())) if self.look(now_ns) else ""
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs now."""

@@ -154,6 +154,7 @@ def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
     toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
     command = robot.say("cancel", config="alone.toml")
     assert command.process.returncode == 2
-    assert command.err.startswith(
-        f"error: no runtime is heard on domain {robot.domain}, interface lo, namespace nobody within"
-    )
+    where = f"domain {robot.domain}, interface lo, namespace nobody"
+    waits, ends = command.err.splitlines()
+    assert waits == f"waiting up to 10 s: no runtime is heard yet on {where}"
+    assert ends == f"error: no runtime is heard on {where} within 10 s; is `onboard run` running?"
