@@ -14,6 +14,7 @@ from hil.report.tables import notes_of
 from hil.report.timeline import MOST_CHARACTERS, Timeline, shown
 from onboard.drivers.dds.tick_types import TickMessage
 from onboard.recording.tick_message import tick_record
+from onboard.state import TickRecord
 from onboard.values.errors import InputError
 from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import Recorded, record_drive
@@ -68,10 +69,13 @@ def test_a_gap_is_seen_and_skipped_slots_are_none(timeline):
 
 
 def changed(field: str, value: object):
-    def change(tick: TickMessage) -> TickMessage:
-        return replace(tick, **{field: value}) if tick.slot == 19 else tick
+    """Return a reader of the first 20 ticks, the last of them with another value."""
 
-    return change
+    def read(message: TickMessage, *parts: object) -> TickRecord | None:
+        message = replace(message, **{field: value}) if message.slot == 19 else message
+        return tick_record(message, *parts) if message.slot < 20 else None
+
+    return read
 
 
 #   what is written into the 20th tick   what is said after the file's name
@@ -84,9 +88,9 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("change", "expected"), UNFIT)
-def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, expected):
-    monkeypatch.setattr(ticks, "tick_record", lambda message, *parts: tick_record(change(message), *parts))
+@pytest.mark.parametrize(("read", "expected"), UNFIT)
+def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, read, expected):
+    monkeypatch.setattr(ticks, "tick_record", read)
     with pytest.raises(InputError) as caught:
         read_timeline([drive.path])
     assert str(caught.value).startswith(str(drive.path))
@@ -95,8 +99,7 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
 
 
 def test_values_that_are_no_numbers_are_absent(drive, monkeypatch):
-    far = changed("goal_distance_m", [float("inf")])
-    monkeypatch.setattr(ticks, "tick_record", lambda message, *parts: tick_record(far(message), *parts))
+    monkeypatch.setattr(ticks, "tick_record", changed("goal_distance_m", [float("inf")]))
     assert np.isnan(read_timeline([drive.path]).goal_distance_m[19])
 
 
