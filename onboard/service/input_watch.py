@@ -39,7 +39,7 @@ ENOUGH = 0.9
 WINDOW_NS = 3 * NS_PER_S
 BLIND = frozenset({Reason.BLIND_AHEAD.value, Reason.LOOKING.value})
 TURNING_NS, SINCE_NS = 5 * NS_PER_S, 3 * NS_PER_S
-"""A robot that has not driven ahead for so long since blind bins held it, the last time not long ago, turns for ever."""
+"""A robot turns for ever if blind bins held it within the second, and it has not driven ahead for the first."""
 
 
 class Arrivals:
@@ -118,7 +118,8 @@ class InputWatch:
         now_ns = record.inputs.now_ns
         if record.reason in BLIND:
             self._blind_ns, self._held_ns = now_ns, self._held_ns or now_ns
-        if record.command.v_mps > 0.0 or not record.state.startswith(State.NAVIGATING.value):
+        driving = record.state.partition(":")[0] in (State.NAVIGATING.value, State.RECOVERING.value)
+        if record.command.v_mps > 0.0 or not driving:
             self._held_ns = None
         turns = self._held_ns is not None and now_ns - self._held_ns > TURNING_NS
         if not turns or now_ns - self._blind_ns > SINCE_NS:
