@@ -1,4 +1,4 @@
-"""The trial: runtimes drive a simulated base in its own process, and each is killed during the drive."""
+"""Runtimes drive a simulated base in its own process, and each is killed during the drive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from onboard.values.messages import Pose, Twist
 
 # ---- Runtime processes, forked by a server with all imports: a start takes one or two seconds
 
-PRELOADED = ["hil.reliability.kills.trial", "onboard.assembly.assembly", "onboard.policy.dwa.policy"]
+PRELOADED = ["tests.nightly.kills", "onboard.assembly.assembly", "onboard.policy.dwa.policy"]
 
 
 class Runtimes:
@@ -153,8 +153,8 @@ class Trial:
     stops_on_liveliness_lost: bool = False
 
 
-def run_trial(trial: Trial, report: Callable[[int, Kill], None]) -> list[Kill]:
-    """Kill a runtime `times` times and return the motion of the base after each. `report` gets each result at once.
+def run_trial(trial: Trial) -> list[Kill]:
+    """Kill a runtime `times` times and return the motion of the base after each.
 
     Raises OnboardError if a process does not start, or the robot does not drive or does not stop.
     """
@@ -163,12 +163,8 @@ def run_trial(trial: Trial, report: Callable[[int, Kill], None]) -> list[Kill]:
     write_config(started, config)
     runtimes = Runtimes(started, trial.folder / "run.log")
     rng = random.Random(trial.seed)
-    kills = []
     with contextlib.closing(Wire(config.dds)) as wire, contextlib.closing(_Hall(wire, trial, config, started)) as hall:
-        for number in range(trial.times):
-            kills.append(_killed(hall, runtimes, rng.uniform(0.0, LATEST_S)))
-            report(number, kills[-1])
-    return kills
+        return [_killed(hall, runtimes, rng.uniform(0.0, LATEST_S)) for _ in range(trial.times)]
 
 
 def _killed(hall: _Hall, runtimes: Runtimes, after_s: float) -> Kill:

@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from onboard.values.errors import OnboardError
-
 MIB = 1024 * 1024
 FEWEST = 9
 """Minimum number of samples: three in each third."""
@@ -78,13 +76,10 @@ class Growth:
 
 
 def held_by(pid: int, robot_s: float) -> Held:
-    """Return the resources of a process now. Raises OnboardError if it has ended."""
+    """Return the resources of a process now."""
     there = Path("/proc") / str(pid)
-    try:
-        pages = int((there / "statm").read_text().split()[1])
-        files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
-    except (OSError, IndexError) as error:
-        raise OnboardError(f"process {pid} has ended") from error
+    pages = int((there / "statm").read_text().split()[1])
+    files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
     return Held(robot_s, pages * os.sysconf("SC_PAGE_SIZE") / MIB, files, threads)
 
 
