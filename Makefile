@@ -80,10 +80,6 @@ sbom: $(AUDIT_VENV)/.ready ## write out/sbom.cdx.json, the bill of materials (Cy
 bench: $(VENV)/.dev ## compare speeds with peers in the same run, and with the accepted table (ACCEPT=1 writes it)
 	@BENCH=1 ACCEPT=$(ACCEPT) $(BIN)/pytest -q -s tests/benchmarks $(ARGS)
 
-.PHONY: performance
-performance: $(VENV)/.dev ## measure this machine and write docs/performance.md
-	@PYTHONPATH=. $(BIN)/python -m tests.benchmarks.performance docs/performance.md $(ARGS)
-
 .PHONY: mutants
 mutants: $(VENV)/.dev ## change the safety code line by line and count what the tests notice (goes on where it was)
 	@CI=1 $(BIN)/mutmut run $(ARGS)
