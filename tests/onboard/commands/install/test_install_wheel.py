@@ -184,7 +184,7 @@ def test_a_wheel_that_is_damaged_inside_leaves_nothing(tmp_path: Path) -> None:
     begin = 30 + data[26]  # what the first file was deflated to
     data[begin : begin + 6] = b"\xff" * 6
     path.write_bytes(bytes(data))
-    with pytest.raises(InputError, match="cannot be installed: ERROR"):
+    with pytest.raises(InputError, match="cannot be installed: "):
         build(layout, read_wheel(path, CHOICE), CHOICE)
     assert list(layout.versions.iterdir()) == []
 
