@@ -11,8 +11,9 @@ import gc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
+
+import psutil
 
 MIB = 1024 * 1024
 FEWEST = 9
@@ -77,10 +78,8 @@ class Growth:
 
 def held_by(pid: int, robot_s: float) -> Held:
     """Return the resources of a process now."""
-    there = Path("/proc") / str(pid)
-    pages = int((there / "statm").read_text().split()[1])
-    files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
-    return Held(robot_s, pages * os.sysconf("SC_PAGE_SIZE") / MIB, files, threads)
+    process = psutil.Process(pid)
+    return Held(robot_s, process.memory_info().rss / MIB, process.num_fds(), process.num_threads())
 
 
 def take_sample(robot_s: float) -> Sample:
