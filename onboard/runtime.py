@@ -139,7 +139,7 @@ class Runtime:
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
             latch, limited = self._limit(
-                was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs
+                was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs, slot
             )
             if turn is not None and limited.reason is Reason.NONE:
                 limited = replace(limited, reason=Reason.LOOKING)
@@ -364,6 +364,7 @@ class Runtime:
         around: Around,
         zone: Zone,
         inputs: Inputs,
+        slot: Slot,
     ) -> tuple[LimitsState, Limited]:
         """Limit the command of recovery or policy. Without a goal or an engine there is no such command."""
         engine_lost = decision.is_lost(deciding, self._config.rates)
@@ -382,6 +383,8 @@ class Runtime:
             zone=zone,
             engine_lost=engine_lost and judged.driving,
             obstacle=inputs.obstacle,
+            slot=slot.number,
+            missed=slot.missed,
         )
         return limits.limit(state, wanted if judged.driving else None, situation, self._bounds)
 

@@ -6,6 +6,7 @@ from onboard.config.config import Config, ScanSection
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Scan
+from onboard.values.topic_name import full_name
 
 MS_PER_S = 1000.0
 
@@ -38,5 +39,5 @@ def _stamp(scan: Scan) -> int | None:
 def _source(section: ScanSection, config: Config) -> str:
     """Return where a scan comes from: its topic, or the depth cameras."""
     if section.topic:
-        return config.dds.ros_name(section.topic)
+        return full_name(config.dds.namespace, section.topic)
     return "depth cameras " + ", ".join(section.cameras) if section.cameras else "depth cameras"

@@ -51,7 +51,7 @@ from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
 NS_PER_MS = 1_000_000
 
 NOISE_PER_STEP = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
-"""Covariance of (forward [m], turn [rad]) added in one environment step while moving (paper 1, section 1.8)."""
+"""Covariance of (forward [m], turn [rad]) added in one environment step while moving (paper 1, section 3)."""
 STEPS_PER_S = 3.0
 REST_MPS = 1e-3
 REST_RADPS = 1e-3

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from onboard.config.config import NoReturn
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.messages import BINS, Scan
+from onboard.values.messages import BIN_RAD, BINS, Scan
 
-BIN_RAD = 2.0 * math.pi / BINS
 MOST_RAYS = 100_000
 SLACK_RAYS = 3.5
 """Drivers repeat rays of a full turn, and round the number of rays: `angle_max` is a few rays beside the last one."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.kernels import EDGE_M, bins_of
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_DEG, BINS, bins_within
 
 WIDEST_BASELINE_M, DISPARITIES = 0.095, 126
 """Widest baseline of the RealSense D400 family (D455), assumed for a camera of unknown type. Formula: librealsense and
@@ -28,8 +28,10 @@ MARGIN_M = 0.05
 REACH_M = 2.0
 """Depth up to which rays are followed: farther obstacles are not remembered."""
 STEP_M = 0.02
-MOST_RAYS = 80
+MOST_RAYS = round(160.0 / BIN_DEG)
 """Rays along each side of an image: at least two in a bin."""
+NEIGHBOURS = bins_within(2.0)
+"""Bins to each side that are judged together with a bin."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +67,7 @@ def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
             np.maximum.at(too_near_m, bins, ranges_m)
         else:
             np.minimum.at(covered_m, bins, ranges_m)
-    covered_m = np.max([np.roll(covered_m, side) for side in (-1, 0, 1)], axis=0)
+    covered_m = np.max([np.roll(covered_m, side) for side in range(-NEIGHBOURS, NEIGHBOURS + 1)], axis=0)
     return np.asarray(np.maximum(too_near_m, covered_m), np.float32)
 
 

@@ -29,7 +29,7 @@ from onboard.perception.kernels import bins_of, planar
 from onboard.perception.seen_heights import heights_at, within
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, interpolate, inverse, wrap
-from onboard.values.messages import BINS, Pose, Scan
+from onboard.values.messages import BINS, Pose, Scan, bins_within
 
 # ---- The base's odometry poses in the last second, for the pose at the time of an image
 
@@ -72,9 +72,12 @@ OFTEN = 3
 """Noise does not repeat in one spot in this many scans: within `SPOT_NS` there are five scans at 10 Hz."""
 BRIEF_NS = 6 * NS_PER_S
 """Longer than the default of `recovery.blocked_s`: the robot first backs off, where it can, and looks again."""
-FLANK_BINS = 8
-"""At this distance from the edge of its view [bins], a camera covers the whole height band; nearer to it, a pitched
+FLANK_DEG = 16.0
+FLANK_BINS = bins_within(FLANK_DEG)
+"""At this distance from the edge of its view, a camera covers the whole height band; nearer to it, a pitched
 camera has only its lower rows."""
+EDGE_BINS = bins_within(2.0)
+"""Nearer to the edge of a view, one hole in an image empties a bin."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
@@ -269,7 +272,7 @@ def _covered(
     only the image's lower rows look, and they look below a table's top: there no scan clears a place that is trusted.
     """
     looked = collision.looked(scan)
-    inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
+    inside: npt.NDArray[np.bool_] = np.all([np.roll(looked, side) for side in range(-EDGE_BINS, EDGE_BINS + 1)], axis=0)
     bins = inside | (looked & np.isfinite(scan.ranges_m))
     at, away_m = _bins(points), _distances_m(points)
     blind_near = np.any([np.roll(~looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)

@@ -1,4 +1,4 @@
-"""Fused scan (paper 1, section 1.4 and Appendix C): newest depth frame of each camera -> 180 ranges round the base."""
+"""Fused scan (paper 1, Appendix C): newest depth frame of each camera -> 180 ranges round the base."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_RAD, BINS, bins_within
 
 STEP_M = 0.05
 STEPS = 33
 """Distances of the table, `STEP_M` apart from 0 on: a little more than `obstacle_memory.REACH_M`."""
-ABOUT_BINS = 2
+ABOUT_DEG = 4.0
+ABOUT_BINS = bins_within(ABOUT_DEG)
 """A return of a bin may be beside its centre, where a camera sees other heights."""
-BIN_RAD = 2.0 * math.pi / BINS
 
 Heights = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]

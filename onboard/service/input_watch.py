@@ -187,8 +187,8 @@ class InputWatch:
 
 
 def causes(faults: Sequence[InputFault]) -> list[InputFault]:
-    """Return the faults; without that of row WAITING if another one says why the robot stands."""
-    known = any(fault.standing and fault.row != WAITING for fault in faults)
+    """Return the faults; without that of row WAITING if the fault of another input says why the robot stands."""
+    known = any(fault.standing and not fault.row.startswith((WAITING, "command", "topic ")) for fault in faults)
     return [fault for fault in faults if not (known and fault.row == WAITING)]
 
 

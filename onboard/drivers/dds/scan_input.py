@@ -61,7 +61,7 @@ class DdsScans:
         """
         self._section, self._topics, self._no_return = wire.section, topics, no_return
         self._turns: dict[str, Turn] = {}
-        self.readers = {name: SoleReader(wire, scan_source(name), "scan") for name in topics}
+        self.readers = {name: SoleReader(wire, scan_source(name)) for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()

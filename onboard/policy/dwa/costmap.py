@@ -17,7 +17,7 @@ from onboard.policy.dwa.cost_to_go import BORDER, CostField, make_prices, solve
 from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter, near_robot
 from onboard.policy.dwa.obstacle_points import HIDDEN_M
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Pose, Scan
+from onboard.values.messages import BINS, Pose, Scan, bins_within
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
@@ -34,7 +34,8 @@ LIFE_DECISIONS = 360
 SEE_M = 6.0
 """Farther returns are not entered: there a bin is wider than two cells."""
 CLEAR_BEFORE_M = 0.15
-"""A cell is seen free when it lies this far before the nearest return of its bin and of both neighbours."""
+NEIGHBOURS = bins_within(2.0)
+"""A cell is seen free when it lies this far before the nearest return of its bin and of its neighbours."""
 FREE_FAR = 1.0
 FREE_NEAR = 1.0 / 20.0
 """Evidence that a cell loses when seen free: all, or a twentieth near by, where cameras see little."""
@@ -129,7 +130,10 @@ def _lost(dx: float, dy: float, yaw_rad: float, ranges: Floats32, radius: float)
     if distance * CELL_M >= SEE_M:
         return 0.0
     k = math.floor((math.atan2(dy, dx) - yaw_rad + math.pi) / (2.0 * math.pi / BINS)) % BINS
-    free_m = min(ranges[k - 1], ranges[k], ranges[(k + 1) % BINS]) - CLEAR_BEFORE_M
+    nearest_m = ranges[k]
+    for side in range(-NEIGHBOURS, NEIGHBOURS + 1):
+        nearest_m = min(nearest_m, ranges[(k + side) % BINS])
+    free_m = nearest_m - CLEAR_BEFORE_M
     if distance * CELL_M >= free_m:
         return 0.0
     return FREE_NEAR if distance * CELL_M < HIDDEN_M else FREE_FAR
