@@ -111,10 +111,11 @@ class Monitor:
         pressed = tick.inputs.e_stop is True
         accepted = any(event.startswith("goal_accepted") for event in tick.events)
         if accepted and (pressed or self._pressed):
-            yield "latch", "a goal is accepted while the e-stop is pressed"
+            yield "e-stop", "a goal is accepted while it is pressed"
         self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
         if (tick.reason == "e_stop") != self._latched or (self._latched and not stands(tick)):
-            yield "latch", f"latched: {self._latched}, reason {tick.reason}, {tick.command.v_mps:.3f} m/s"
+            held = "holds" if self._latched else "does not hold"
+            yield "e-stop", f"it {held}, reason {tick.reason}, {tick.command.v_mps:.3f} m/s"
         limit_mps = tick.inputs.speed_limit_mps
         if limit_mps is not None and 0.0 <= limit_mps < math.inf:
             self._limit_mps = limit_mps or math.inf

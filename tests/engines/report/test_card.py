@@ -17,7 +17,7 @@ from engines.report.results import gather
 from hil.jobs.code_digest import file_digest
 from onboard.policy.manifest import Weights, save_manifest, sha256_of
 from onboard.values.errors import InputError
-from tests.rigs.result_rows import evaluated, put, report, results_in
+from tests.engines.report.result_rig import evaluated, put, report, results_in
 
 NETWORK = untrained(0, TINY, Variant(rgb=False))
 SEEN = {"init": None, "config": {"places": {"maps": ["gdc1", "gdc3"]}}}

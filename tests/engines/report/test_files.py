@@ -10,8 +10,8 @@ import pytest
 
 from engines.report.files import EPISODES, GZ, RESULTS, results_in, training_of
 from onboard.values.errors import InputError
-from tests.rigs.result_rows import evaluated, put, report
-from tests.rigs.result_rows import results_in as some_results
+from tests.engines.report.result_rig import evaluated, put, report
+from tests.engines.report.result_rig import results_in as some_results
 
 LINE = {"stage": "imitation", "step": 0, "decisions": 8.0, "at_s": 2.0}
 

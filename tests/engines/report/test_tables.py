@@ -13,9 +13,9 @@ from engines.report.differences import main_differences, pairs_of
 from engines.report.results import gather
 from hil.evaluate.metrics import paired_rates, summarise
 from onboard.values.errors import InputError
+from tests.engines.report.result_rig import CEILING, SETS, evaluated, part_of, put, results_in
+from tests.engines.report.result_rig import report as run
 from tests.rigs.evaluate_rows import row
-from tests.rigs.result_rows import CEILING, SETS, evaluated, part_of, put, results_in
-from tests.rigs.result_rows import report as run
 
 
 @pytest.fixture

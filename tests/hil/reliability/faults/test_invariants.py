@@ -158,7 +158,7 @@ def test_an_e_stop_holds_until_a_goal_is_accepted_after_its_release(
     rows: list[tuple[dict[str, Any], dict[str, Any]]], found: list[int]
 ) -> None:
     ticks = [tick(0), *(replace(tick(n, consumed=given), **more) for n, (given, more) in enumerate(rows, 1))]
-    assert broken(ticks) == [(slot, "latch") for slot in found]
+    assert broken(ticks) == [(slot, "e-stop") for slot in found]
 
 
 def test_the_newest_valid_speed_limit_holds() -> None:
@@ -234,7 +234,7 @@ def test_a_robot_that_stands_breaks_nothing_whatever_happens(
     happenings: list[tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
     lived = [tick(number, STOP, consumed=given, **more) for number, (given, more) in enumerate(happenings)]
-    assert {rule for _, rule in broken(lived)} <= {"latch", "recovery tries"}, "what is no matter of motion"
+    assert {rule for _, rule in broken(lived)} <= {"e-stop", "recovery tries"}, "what is no matter of motion"
 
 
 # ---- recoveries
