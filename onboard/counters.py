@@ -171,7 +171,7 @@ class Journal:
         if now.wheels.reanchored > was.wheels.reanchored:
             self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
         if now.wheels.backward > was.wheels.backward:
-            detail = f"{now.wheels.backward} messages so far, {now.wheels.rebased} taken as a clock that was set"
+            detail = f"{now.wheels.backward} messages so far: the clock of its sender was set back"
             self.fault("odometry_time_backward", detail)
         if now.localization.refused > was.localization.refused:
             self.fault("localization_refused", now.localization.refusal or "the next fix was accepted")

@@ -41,7 +41,7 @@ from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
-from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
@@ -56,8 +56,8 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
+from onboard.service.input_pace import InputPaces, watched
 from onboard.service.input_watch import InputWatch, causes
-from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
@@ -201,8 +201,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind)
-        stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
-        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults]), guard.faults, inputs.faults]
+        paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
+        faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
@@ -211,7 +211,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, stamps, inputs, publisher, line, monitor, service)
+        listeners = (*used, paces, inputs, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
@@ -342,6 +342,14 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
     return [*depth, *devices], color
 
 
+def _sole_readers(
+    inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None], base: KobukiBase | None
+) -> list[SoleReader]:
+    """Return the readers of the inputs that are used: with a serial base no odometry of DDS is."""
+    sent = [camera.reader for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))]
+    return [*inputs.sole_readers(odometry=base is None), *sent]
+
+
 def _publisher_watch(
     wire: Wire,
     peers: Peers,
@@ -349,9 +357,7 @@ def _publisher_watch(
     cameras: Sequence[DepthCamera | ColorCamera | None],
     base: KobukiBase | None,
 ) -> PublisherWatch:
-    """Return the watch over the inputs that are used: with a serial base no odometry of DDS is."""
-    sent = [camera.reader for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))]
-    return PublisherWatch([*inputs.sole_readers(odometry=base is None), *sent], PublisherNames(wire, peers))
+    return PublisherWatch(_sole_readers(inputs, cameras, base), PublisherNames(wire, peers))
 
 
 def _used_images(

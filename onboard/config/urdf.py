@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.values.errors import InputError
-from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 Vector = npt.NDArray[np.float64]
 Quaternion = tuple[float, float, float, float]
@@ -22,7 +22,6 @@ Pose3 = tuple[Vector, Quaternion]
 """Translation (3,) [m] and rotation of a child frame in its parent."""
 
 MAX_URDF_BYTES = 10_000_000
-NORM_TOLERANCE = 0.1
 UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
 """Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
 ROUNDED = 1e-6

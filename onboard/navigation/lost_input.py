@@ -25,10 +25,10 @@ def described(wheels: OdometryState, scan: Scan, policy_scan: Scan, config: Conf
         (f"scan ({_source(config.scan, config)})", _stamp(policy_scan), scan_ms, "limits.scan_stale_ms"),
     ):
         if stamp_ns is None:
-            return f"{name} was never received: is its publisher running?"
+            return f"{name} was never received"
         age_s = (now_ns - stamp_ns) / NS_PER_S
         if abs(age_s) * MS_PER_S > limit_ms:
-            return f"{name} is {age_s:.1f} s old (limit {limit_ms:g} ms, {key}): is its publisher running?"
+            return f"{name} is {age_s:.1f} s old (limit {limit_ms:g} ms, {key}): nothing usable is received"
     return ""
 
 

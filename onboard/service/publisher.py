@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from onboard.counters import Counters
 from onboard.navigation.mission import drives
-from onboard.navigation.odometry import ALONE_NS, NS_PER_MS, OdometryState
+from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
@@ -26,8 +26,6 @@ LATE_MS = 100
 SCANS = 20
 """Scans without a match are told beyond this number, if they are more than those with a match."""
 UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
-
-BACKWARD = "two senders on its topic, or a sender whose clock jumps"
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
@@ -219,8 +217,6 @@ def _odometry(state: OdometryState) -> Diagnostic:
         return ("odometry", WARNING, state.agreement.doubt, values)
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
-    if state.backward > state.rebased and (state.arrival_ns or 0) - (state.set_ns or 0) <= ALONE_NS:
-        return ("odometry", WARNING, f"{state.backward} messages went back in time: {BACKWARD}", values)
     if late_ms >= LATE_MS:
         return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
     return ("odometry", OK, "in time", values)

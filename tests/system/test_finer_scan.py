@@ -26,7 +26,7 @@ SAME = [
 @pytest.mark.timeout(900)
 def test_they_hold_with_360_bins(tmp_path: Path) -> None:
     """Its kernels are compiled into a cache of their own."""
-    plugin = [sys.executable, "-m", "pytest", "-q", "-p", "tests.rigs.finer_scan", "-p", "no:cacheprovider"]
+    plugin = [sys.executable, "-m", "pytest", "-q", "-p", "tests.rigs.machine.finer_scan", "-p", "no:cacheprovider"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*plugin, *SAME], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

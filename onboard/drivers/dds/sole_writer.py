@@ -16,6 +16,7 @@ and images, an old message would pass for a new one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
@@ -29,6 +30,7 @@ from cyclonedds.topic import Topic as DdsTopic
 from onboard.drivers.dds.discovery import End, Peers, printable
 from onboard.drivers.dds.domain import ignores_descriptions
 from onboard.drivers.dds.participant import InputWire, Messages, Reader, Received, Wire
+from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
 from onboard.values.clock import NS_PER_S
@@ -44,6 +46,7 @@ PERIODS = 1.5
 DEPTH, IMAGE_DEPTH = 16, 4
 """Least queues of a reader: a quick publisher must not hide a slow one within a tick."""
 IMAGE = "sensor_msgs/msg/Image"
+MOST_HEARD = 256
 NAMED_NS = NS_PER_S
 """Period in which the publishers are named anew: a ROS node may be known later than its messages."""
 REFUSED_NS = 3 * NS_PER_S
@@ -92,6 +95,7 @@ class SoleReader:
     """Reader of an input that must have one publisher.
 
     rivals: the sources that count, while there are several; () otherwise
+    heard:  header stamp and arrival of each message [ns], for `input_pace.py`, which takes them
     row:    name of the input's row of `/diagnostics`
     """
 
@@ -107,6 +111,7 @@ class SoleReader:
         self.topic = ros_topic(wire.section, wanted)
         self.row = wanted.part
         self.rivals: tuple[Source, ...] = ()
+        self.heard: deque[tuple[int, int]] = deque(maxlen=MOST_HEARD)
 
     def take(self, now_ns: int) -> list[Received]:
         """Return the messages since the last call, none while there is a second publisher. Raises DriverError."""
@@ -115,10 +120,13 @@ class SoleReader:
         for source in newest:
             heard = self._heard.get(source)
             self._heard[source] = _Heard(now_ns) if heard is None else heard.again(now_ns)
+        for message in messages:
+            self.heard.append((ns_from_time(message.sample.header.stamp), now_ns))
         counting = self._counting() if len(self._heard) > 1 else tuple(self._heard)
         self.rivals = counting if len(counting) > 1 else ()
         if self.rivals:
             self._withheld |= newest if self._keeps else {}
+            self.heard.clear()
             return []
         withheld, self._withheld = self._withheld, {}
         came = [message for message in messages if source_of(message) in counting]

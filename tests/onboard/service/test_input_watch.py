@@ -119,3 +119,35 @@ def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clea
     site.bench.reports, site._period_ns = True, 1e8
     assert site.rows(1)[WAITING][1:3] == (OK, NOTHING)
     assert site.watch.faults() == ()
+
+
+#   bins that are seen                                        whether the robot drives
+VIEWS = [
+    ("all", np.ones(BINS, np.bool_), True),
+    ("every fifth blind", np.arange(BINS) % 5 > 0, False),
+    ("40 % blind", np.random.default_rng(1).random(BINS) > 0.4, False),
+    ("one bin ahead blind: it looks and drives", np.arange(BINS) != BINS // 2, True),
+    ("none behind", np.abs(np.arange(BINS) - BINS // 2 + 0.5) < 60, True),
+]
+
+
+@pytest.mark.parametrize(("seen", "drives"), [row[1:] for row in VIEWS], ids=[row[0] for row in VIEWS])
+def test_a_robot_that_would_turn_for_ever_says_which_bins_are_blind(seen, drives):
+    site = Site(10.0, {"scan from laser"}, {}, **LIDAR)
+    why = f"{int((~seen).sum())} of 180 bins are blind: 3 of 9 rays are 0.0: topic /laser"
+    site.watch._ready_made = lambda: ("scan", WARNING, why, {})
+    whole, seen_now = site.bench.alter, [seen]
+    site.bench.alter = lambda inputs: replace(
+        inputs,
+        scans={"laser": replace(whole(inputs).scans["laser"], ranges_m=np.full(BINS, np.inf), seen=seen_now[0])},
+    )
+    site.bench.driving()
+    found = []
+    for _ in range(8):
+        site.bench.seconds(1.0)
+        found.append(site.watch.faults())
+    assert found[:3] == [()] * 3
+    assert found[-1] == (() if drives else (InputFault("scan", why),))
+    seen_now[0] = np.ones(BINS, np.bool_)
+    site.bench.seconds(4.0)
+    assert site.watch.faults() == ()

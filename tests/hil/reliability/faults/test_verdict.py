@@ -19,7 +19,7 @@ from onboard.navigation import fix_gating, mission, odometry
 from onboard.perception.frozen_sensor import UnchangedWatch
 from onboard.policy import decision
 from onboard.safety import limits, recovery
-from onboard.values.clock import Quickest
+from onboard.values.clock import Timing
 from onboard.values.messages import Pose, Twist
 from tests.hil.reliability.faults.faults_rig import BY_NAME, site
 
@@ -97,7 +97,7 @@ def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
 
 def taking_late_odometry(patch: pytest.MonkeyPatch) -> None:
     """The monitor finds it by the rule of R5 alone: a message that arrives is new to it."""
-    patch.setattr(odometry, "lateness", lambda quickest, stamp_ns, now_ns: (0, Quickest(0, 0)))
+    patch.setattr(odometry, "timed", lambda sender, stamp_ns, now_ns: (Timing(), sender))
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
