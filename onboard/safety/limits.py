@@ -299,11 +299,11 @@ def limit(
     released = situation.goal_accepted and not state.pressed
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
-    asked = wanted if operator is None else operator.twist
+    wanted = wanted if operator is None else operator.twist
     state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
     state, bounds = _overloaded(state, situation, bounds)
-    twist, reason = _apply_limits(state, asked, operator is not None, situation, bounds)
-    limited = Limited(twist, reason, asked, operator is not None)
+    twist, reason = _apply_limits(state, wanted, operator is not None, situation, bounds)
+    limited = Limited(twist, reason, wanted, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
 
@@ -347,10 +347,10 @@ def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsSt
 
 
 def _apply_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits in their order."""
-    twist, reason = _apply_way_limits(state, asked, operator, situation, bounds)
+    twist, reason = _apply_way_limits(state, wanted, operator, situation, bounds)
     turns = abs(twist.v_mps) < collision.REST_MPS and twist.w_radps != 0.0
     if bounds.footprint.is_round or situation.scan is None or not turns:
         return twist, reason
@@ -364,15 +364,15 @@ def _apply_limits(
 
 
 def _apply_way_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits but those on a turn in place (R25)."""
-    stop = _stop_reason(state, asked, operator, situation, bounds)
-    if asked is None or situation.scan is None or stop is not None:
+    stop = _stop_reason(state, wanted, operator, situation, bounds)
+    if wanted is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
     reason = Reason.TELEOP if operator else Reason.NONE
-    slowed = _within_speed(asked, bounds)
-    if slowed != asked:
+    slowed = _within_speed(wanted, bounds)
+    if slowed != wanted:
         reason = Reason.SPEED
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
@@ -397,12 +397,12 @@ def _apply_way_limits(
 
 
 def _stop_reason(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> Reason | None:
     """Return the reason for a stop, or None."""
     if state.e_stopped:
         return Reason.E_STOP
-    if asked is None:
+    if wanted is None:
         return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
     if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
         return Reason.STALE_ODOMETRY
@@ -411,7 +411,7 @@ def _stop_reason(
     seen = situation.policy_scan
     if seen is not None and not operator and not _fresh(seen.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
         return Reason.STALE_POLICY_SCAN
-    if not (math.isfinite(asked.v_mps) and math.isfinite(asked.w_radps)):
+    if not (math.isfinite(wanted.v_mps) and math.isfinite(wanted.w_radps)):
         return Reason.NOT_FINITE
     return None
 

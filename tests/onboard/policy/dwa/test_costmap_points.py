@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.perception.collision import BIN_CENTERS_RAD
-from onboard.policy.dwa.obstacle_points import BLIND_M, HIDDEN_M, blind_ahead, obstacle_points
+from onboard.policy.dwa.costmap import BLIND_M, HIDDEN_M, blind_ahead, obstacle_points
 from onboard.values.messages import BINS, Pose, Scan
 
 RADIUS_M, LOOK_M = 0.25, 2.0

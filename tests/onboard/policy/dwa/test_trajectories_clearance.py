@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onboard.policy.dwa.distance_field import GRID_M, clearance_about, distance_at
+from onboard.policy.dwa.trajectories import GRID_M, clearance_about, distance_at
 
 FAR_M = 0.55
 places = st.tuples(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onboard.policy.dwa.cost_to_go import UNREACHED_M, CostField, make_prices
-from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter, near_robot
+from onboard.policy.dwa.costmap import COARSE, coarse, empty_grid, enter, near_robot
 
 CELL_M = 0.1
 PRICES = make_prices(0.25, CELL_M)
