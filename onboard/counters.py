@@ -14,7 +14,7 @@ from onboard.config.config import RatesSection
 from onboard.episode import Answer
 from onboard.navigation.ekf import tracked
 from onboard.policy.decision import Acted
-from onboard.safety import recovery
+from onboard.safety import limits, recovery
 from onboard.state import RobotState, TickRecord
 from onboard.values.clock import NS_PER_S, Clock, Histogram, Slot
 from onboard.values.messages import STOP, Inputs
@@ -171,7 +171,7 @@ class Journal:
         if now.wheels.reanchored > was.wheels.reanchored:
             self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
         if now.wheels.backward > was.wheels.backward:
-            detail = f"{now.wheels.backward} messages so far, {now.wheels.rebased} taken as a clock that was set"
+            detail = f"{now.wheels.backward} messages so far: the clock of its sender was set back"
             self.fault("odometry_time_backward", detail)
         if now.localization.refused > was.localization.refused:
             self.fault("localization_refused", now.localization.refusal or "the next fix was accepted")
@@ -190,6 +190,8 @@ class Journal:
             self.note("looking", what="ended" if now.looking.look is None else "began")
         if now.limits.limit_refused and not was.limits.limit_refused:
             self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
+        if (slow := limits.overload(now.limits.missed)) and not limits.overload(was.limits.missed):
+            self.fault("overload", slow)
         if now.lost_ns is not None and was.lost_ns is None:
             self.fault(reason, "the robot stands until it is back")
         arrives, arrived = now.mission.arrival, was.mission.arrival

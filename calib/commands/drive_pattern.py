@@ -19,8 +19,10 @@ from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.robot import RunningRobot
 from onboard.config.config import load_config
 from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.system.signals import Signals
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import NO_ORIENTATION, compose, inverse
@@ -80,7 +82,8 @@ def _left_out(drive: PatternDrive, todo: list[Step]) -> str:
 
 def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
     """Send the commands until the pattern ends; return why it ended early, or ""."""
-    odometry, writer = wire.reader("odom"), wire.writer("cmd_vel_teleop")
+    odometry, writer = SoleReader(wire, "odom"), wire.writer("cmd_vel_teleop")
+    publishers = PublisherWatch([odometry], PublisherNames(wire, Peers(wire)))
     newest: OdometryMessage | None = None
     start: Pose | None = None
     received_s = began_s = time.monotonic()
@@ -89,8 +92,11 @@ def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:
         while True:
             if stop():
                 return "stopped by the operator"
-            for message in odometry.take():
+            now_ns = time.monotonic_ns()
+            for message in odometry.take(now_ns):
                 newest, received_s = odometry_from_ros(message.sample, 0), time.monotonic()
+            if rivals := publishers.reason(now_ns):
+                return rivals
             now_s = time.monotonic()
             if now_s - received_s > (STALE_S if newest else FIRST_S):
                 return "odometry is missing"

@@ -125,6 +125,8 @@ def _rms(values: Floats) -> float:
 
 def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[str, float]) -> tuple[list[str], bool]:
     notes, accepted = [], True
+    if any(log.pose is None for log in logs):
+        notes.append("without x_m, y_m and yaw_rad nothing shows that v is in m/s and w in rad/s: check the units")
     for name, fit in refined.items():
         data, command = axis_logs(logs, AXES[name]), f"{AXES[name]}_cmd"
         values = fit.fit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,18 +20,26 @@ AVERAGE_S = 1.0
 LAGS_S = np.arange(0.0, 1.01, 0.1)
 CLEAR = 0.4
 """Share of the variance from which a column explains another."""
-DEGREES = 180.0 / math.pi
-DEGREE_RATIO = 20.0
-"""A ratio of w and w_cmd beyond this is taken for a mix of degrees and radians (57.3)."""
 FASTEST_RADPS = 4.0 * math.pi
 """Two turns a second: a faster base is taken for one that states degrees."""
-SPEED_UNITS = {1000.0: "mm/s", 100.0: "cm/s", 3.6: "km/h"}
+SPEED_UNITS = {
+    "mm/s": 1000.0, "cm/s": 100.0, "in/s": 39.370, "km/h": 3.6, "ft/s": 3.2808, "mph": 2.2369, "knots": 1.9438,
+}  # fmt: skip
+TURN_UNITS = {"degrees a second": 180.0 / math.pi, "rpm": 30.0 / math.pi, "turns a second": 0.5 / math.pi}
+"""Number that other units state in place of 1 m/s, or 1 rad/s."""
 FASTEST_MPS = 15.0
 """A faster base is taken for one that states another unit."""
-MOST_GAIN, LEAST_GAIN = 3.0, 0.05
-"""A ratio of v and v_cmd beyond these is taken for a mix of units. A base may stay far below a command, not above."""
-LEAST_PATH_M, PATH_RATIO = 1.0, 20.0
+GAINS = {"v": (0.05, 1.6), "w": (0.2, 3.0)}
+"""Ratios of a speed and its command beyond these are a mix of units. A base may stay far below a command, not above."""
+ALIKE, STEADY, FOLLOWS = 0.06, 0.1, 0.8
+"""A lower ratio is a mix of units, too: within the first of a unit's, alike within the second for slow and fast
+commands, where the command explains this share of the variance."""
+LEAST_PATH_M, PATH_RATIO = 1.0, 1.55
 """Path and speed are compared from the first on; beyond the second they are of different units."""
+LEAST_STEP = 0.25
+"""Share of the longest step from which a step counts: turning on the spot moves a frame that is off the axle."""
+YAW_RATIO = 3.0
+"""Yaw and yaw rate; wheels that slip sideways as they turn state up to twice the yaw rate."""
 LEVEL_S, SETTLED_S = 1.5, 0.4
 """A command held for longer than the first shows a steady answer in its last part."""
 DEAD_SHARE = 0.3
@@ -60,18 +68,25 @@ def check(logs: Sequence[MotionLog]) -> None:
 
 
 def check_units(logs: Sequence[MotionLog]) -> tuple[Floats, Floats]:
-    """Raise InputError in one line for degrees in place of radians, and for w against the recorded yaw.
+    """Raise InputError in one line for units that are not SI, and for speeds against the recorded pose.
 
     Returns the averaged commands and speeds, (2, n) each.
     """
     names = named(logs)
     commands, measured = _averaged(logs)
-    _check_speed_unit(names, commands, measured, np.concatenate([log.v for log in logs]))
-    _check_units(names, commands, measured, np.concatenate([log.w for log in logs]))
+    for axis, (column, units) in enumerate((("v", SPEED_UNITS), ("w", TURN_UNITS))):
+        _check_ratio(names, column, commands[axis], measured[axis], units)
     for log in logs:
         if log.pose is not None:
             _check_yaw(log)
             _check_distance(log)
+    for column, fastest in (("v", FASTEST_MPS), ("w", FASTEST_RADPS)):
+        fast = float(np.percentile(np.abs(np.concatenate([getattr(log, column) for log in logs])), 99))
+        if fast > fastest:
+            unit, seems = ("m/s", "mm/s or cm/s") if column == "v" else ("rad/s", "degrees a second or rpm")
+            raise InputError(
+                f"{names}: {column} reaches {fast:.4g}: this seems to be {seems}; must be {unit}, at most {fastest:.3g}"
+            )
     return commands, measured
 
 
@@ -134,49 +149,53 @@ def _check_axes(names: str, commands: Floats, measured: Floats) -> None:
             )
 
 
-def _check_speed_unit(names: str, commands: Floats, measured: Floats, v: Floats) -> None:
-    if _explained(commands[0], measured[0]) > CLEAR:
-        gain = abs(_slope(commands[0], measured[0]))
-        if not LEAST_GAIN < gain < MOST_GAIN:
-            column, ratio = ("v", gain) if gain > 1.0 else ("v_cmd", 1.0 / max(gain, 1e-9))
-            unit = min(SPEED_UNITS, key=lambda one: abs(math.log(one / ratio)))
-            raise InputError(
-                f"{names}: {column} is {ratio:.4g} times {'v_cmd' if column == 'v' else 'v'}: {column} seems to be in "
-                f"{SPEED_UNITS[unit]}; both must be m/s"
-            )
-    fast = float(np.percentile(np.abs(v), 99))
-    if fast > FASTEST_MPS:
-        raise InputError(f"{names}: v reaches {fast:.4g}: this seems to be mm/s or cm/s; must be m/s")
+def _check_ratio(names: str, column: str, command: Floats, measured: Floats, units: Mapping[str, float]) -> None:
+    """Raise InputError if a speed and its command are of different units."""
+    if _explained(command, measured) <= CLEAR:
+        return
+    ratio, (least, most) = abs(_slope(command, measured)), GAINS[column]
+    wrong, unit = _mixed(column, ratio, units)
+    if least < ratio < most and not (ratio < 1.0 and _scaled(command, measured, ratio, wrong, units[unit])):
+        return
+    other = column if wrong != column else f"{column}_cmd"
+    raise InputError(
+        f"{names}: {wrong} is {ratio if wrong == column else 1.0 / max(ratio, 1e-9):.4g} times {other}: {wrong} seems "
+        f"to be in {unit} (factor {units[unit]:.4g}); both must be {'m/s' if column == 'v' else 'rad/s'}"
+    )
+
+
+def _mixed(column: str, ratio: float, units: Mapping[str, float]) -> tuple[str, str]:
+    """Return the column and the unit whose factor is nearest to a ratio of speed and command."""
+    powers = [(power, name, unit) for power, name in ((1.0, column), (-1.0, f"{column}_cmd")) for unit in units]
+    _, name, unit = min(powers, key=lambda one: abs(math.log(max(ratio, 1e-9)) - one[0] * math.log(units[one[2]])))
+    return name, unit
+
+
+def _scaled(command: Floats, measured: Floats, ratio: float, wrong: str, factor: float) -> bool:
+    """Return whether a base that stays below its commands does so by a unit's factor, at slow and at fast ones."""
+    slow = np.abs(command) <= np.median(np.abs(command))
+    parts = [abs(_slope(command[part], measured[part])) for part in (slow, ~slow)]
+    away = abs(math.log(ratio) - (math.log(factor) if wrong in ("v", "w") else -math.log(factor)))
+    steady = all(abs(one / ratio - 1.0) < STEADY for one in parts)
+    return away < ALIKE and steady and _explained(command, measured) > FOLLOWS
 
 
 def _check_distance(log: MotionLog) -> None:
-    """Compare v with the recorded path, over steps of a second."""
+    """Compare v with the recorded path, over steps of a second: the middle ratio of the long ones."""
     assert log.pose is not None
     at = np.unique(np.searchsorted(log.t_s, np.arange(0.0, log.seconds, 1.0)))
-    path_m = float(np.hypot(*np.diff(log.pose[at, :2], axis=0).T).sum())
-    driven_m = float(np.abs(np.diff(np.concatenate([[0.0], np.cumsum(log.v[:-1] * np.diff(log.t_s))])[at])).sum())
-    if driven_m > LEAST_PATH_M and not 1.0 / PATH_RATIO < path_m / driven_m < PATH_RATIO:
+    path_m = np.hypot(*np.diff(log.pose[at, :2], axis=0).T)
+    driven_m = np.abs(np.diff(np.concatenate([[0.0], np.cumsum(log.v[:-1] * np.diff(log.t_s))])[at]))
+    if driven_m.sum() <= LEAST_PATH_M:
+        return
+    far = driven_m > LEAST_STEP * driven_m.max()
+    ratio = float(np.median(path_m[far] / driven_m[far]))
+    if not 1.0 / PATH_RATIO < ratio < PATH_RATIO:
+        wrong, unit = _mixed("v", 1.0 / max(ratio, 1e-9), SPEED_UNITS)
+        seems = f"v in {unit}" if wrong == "v" else f"x_m, y_m in {unit.removesuffix('/s')}"
         raise InputError(
-            f"{log.name}: the path by x_m and y_m is {path_m / driven_m:.4g} times the integral of v: "
-            "one is not in metres"
-        )
-
-
-def _check_units(names: str, commands: Floats, measured: Floats, w: Floats) -> None:
-    if _explained(commands[1], measured[1]) > CLEAR:
-        slope = abs(_slope(commands[1], measured[1]))
-        for ratio, column in ((slope, "w"), (1.0 / max(slope, 1e-9), "w_cmd")):
-            if ratio > DEGREE_RATIO:
-                other = "w_cmd" if column == "w" else "w"
-                raise InputError(
-                    f"{names}: {column} is {ratio:.1f} times {other}: {column} seems to be in degrees a second "
-                    f"(factor {DEGREES:.1f}); must be rad/s"
-                )
-    fast = float(np.percentile(np.abs(w), 99))
-    if fast > FASTEST_RADPS:
-        raise InputError(
-            f"{names}: w reaches {fast:.1f}: this seems to be degrees a second; must be rad/s, at most "
-            f"{FASTEST_RADPS:.1f}"
+            f"{log.name}: the path by x_m and y_m is {ratio:.4g} times the integral of v: one is not in metres "
+            f"({seems}?)"
         )
 
 
@@ -191,8 +210,12 @@ def _check_yaw(log: MotionLog) -> None:
             raise InputError(
                 f"{log.name}: yaw_rad turns against w: the sign of one is swapped (REP-103: left is positive)"
             )
-        if not 1.0 / DEGREE_RATIO < slope < DEGREE_RATIO:
-            raise InputError(f"{log.name}: yaw_rad is {slope:.3g} times the integral of w: one seems to be in degrees")
+        if not 1.0 / YAW_RATIO < slope < YAW_RATIO:
+            _, unit = _mixed("w", 1.0 / slope, TURN_UNITS)
+            raise InputError(
+                f"{log.name}: yaw_rad is {slope:.3g} times the integral of w: one seems to be in {unit}; must be rad "
+                "and rad/s"
+            )
 
 
 def dead_band(logs: Sequence[MotionLog], axis: str) -> float:

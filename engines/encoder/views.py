@@ -29,9 +29,8 @@ from hil.sensors.direct_scan import SCAN_RADIUS_M, ScanCaster
 from onboard.config.mounts import Mount, load_mounts
 from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
 from onboard.values.errors import ConfigError, InputError
-from onboard.values.messages import BINS, Pose
+from onboard.values.messages import BIN_RAD, BINS, Pose
 
-BIN_RAD = 2.0 * math.pi / BINS
 FORWARD_BINS = 44
 """Bins of the scan within the colour camera's 90 deg, symmetric about straight ahead."""
 FORWARD = slice(BINS // 2 - FORWARD_BINS // 2, BINS // 2 + FORWARD_BINS // 2)

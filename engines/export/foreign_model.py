@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
-from onnx import numpy_helper
+from google.protobuf.message import DecodeError
+from onnx import inliner, numpy_helper
+from onnx.checker import ValidationError
 
 from onboard.policy.contract import TensorType
 from onboard.values.errors import InputError
@@ -27,7 +29,7 @@ def copied(model: Path, target: Path) -> bool:
         proto = onnx.load(model)
     except OSError as error:
         raise InputError(f"{model}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # protobuf and onnx raise many kinds for a file that is no model
+    except (DecodeError, ValidationError, ValueError) as error:
         raise InputError(f"{model}: not an ONNX model: {' '.join(str(error).split())[:120]}") from error
     weights = {weight.name for weight in proto.graph.initializer}
     tensors = [one for one in proto.graph.input if one.name not in weights]
@@ -103,20 +105,57 @@ def _drops(node: onnx.NodeProto, fixed: dict[str, onnx.TensorProto]) -> bool:
 # ---- An index in place of the values
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+INDICES = {"ArgMax": 0, "ArgMin": 0, "TopK": 1}
+"""Operations that choose from values, and which of their outputs is the index."""
+PASSING = {
+    "Cast": 1, "CastLike": 1, "Clip": 1, "Dropout": 1, "Expand": 1, "Flatten": 1, "Gather": 1, "GatherElements": 1,
+    "GatherND": 1, "Identity": 1, "Pad": 1, "Reshape": 1, "Slice": 1, "Split": 1, "Squeeze": 1, "Tile": 1,
+    "Transpose": 1, "Unsqueeze": 1, "Concat": None, "Max": None, "Min": None,
+}  # fmt: skip
+"""Operations that leave numbers as they are, and how many of their first inputs hold them (None: all)."""
+ARITHMETIC = {"Abs", "Add", "Ceil", "Div", "Floor", "Mod", "Mul", "Neg", "Relu", "Round", "Sub", "Sum"}
+"""A single number that these make of an index, such as one counted from 1, is an index still."""
 
 
-def is_index(kind: TensorType) -> bool:
-    """Return whether a tensor is one whole number."""
-    return math.prod(kind.shape) == 1 and kind.dtype in INTEGERS
+def is_index(model: onnx.ModelProto, output: str, kind: TensorType) -> bool:
+    """Return whether an output is one whole number, or is made of the indices of ArgMax or TopK alone."""
+    return (math.prod(kind.shape) == 1 and kind.dtype in INTEGERS) or _chosen(model, output, kind) is not None
 
 
-def index_of(model: onnx.ModelProto, output: str) -> str:
+def index_of(model: onnx.ModelProto, output: str, kind: TensorType) -> str:
     """Return in words which values an exported index was chosen from, "" if that is not seen."""
-    makers = {name: node for node in model.graph.node for name in node.output}
-    node = makers.get(output)
-    while node is not None and node.op_type not in ("ArgMax", "TopK"):
-        node = makers.get(node.input[0]) if node.input else None
+    node = _chosen(model, output, kind)
     return f", tensor {node.input[0]}, of which {node.op_type} takes the index" if node is not None else ""
+
+
+def _chosen(model: onnx.ModelProto, output: str, kind: TensorType) -> onnx.NodeProto | None:
+    """Return the operation whose index an output is, through all that leaves an index one; None if it is none."""
+    model = inliner.inline_local_functions(model) if model.functions else model
+    nodes = [part for node in model.graph.node for part in _parts(node, {})]
+    makers = {name: node for node in nodes for name in node.output}
+    fixed = {one.name for one in model.graph.initializer}
+    waiting, seen, found = [output], set[str](), None
+    while waiting:
+        name = waiting.pop()
+        node = makers.get(name)
+        if name in fixed or name in seen or (node is not None and node.op_type == "Constant"):
+            continue
+        seen.add(name)
+        if node is None:
+            return None
+        if name in node.output[INDICES.get(node.op_type, len(node.output)) :][:1]:
+            found = node
+        elif node.op_type in PASSING:
+            waiting += node.input[: PASSING[node.op_type]]
+        elif node.op_type == "Where":
+            waiting += node.input[1:]
+        elif node.op_type == "If":
+            waiting += [one.g.output[list(node.output).index(name)].name for one in node.attribute]
+        elif node.op_type in ARITHMETIC and math.prod(kind.shape) == 1:
+            waiting += node.input
+        else:
+            return None
+    return found
 
 
 # ---- The first axis

@@ -268,12 +268,13 @@ def _action(
         nodes = ", ".join(drawn or random_nodes(proto, outputs))
         model.unlink()
         raise InputError(f"{model}: output {', '.join(outputs)}: {DRAWN.format(drawn=nodes)}")
-    outputs = {name: kind for name, kind in steady.items() if not is_index(kind)} or steady
+    outputs = {name: kind for name, kind in steady.items() if not is_index(proto, name, kind)} or steady
     output = next((name for name in outputs if OUTPUT.search(name)), next(iter(outputs)))
     values = math.prod(outputs[output].shape)
     action: dict[str, Any] = {"output": output}
-    if is_index(outputs[output]):
-        proposal.missing.append(f"output {output}: exports an index; export the values{index_of(proto, output)}")
+    if is_index(proto, output, outputs[output]):
+        chosen = index_of(proto, output, outputs[output])
+        proposal.missing.append(f"output {output}: exports an index; export the values{chosen}")
         proposal.table["action"] = action | {"kind": "table", "twists": [list(one) for one in options.twists]}
         return
     if options.twists:
@@ -336,8 +337,13 @@ def validate(model: Path, config: Config) -> Checked:
     with contextlib.closing(engine):
         wrong += [f"{model}: {line}" for line in misfits(manifest, engine.inputs, engine.outputs)]
         action = manifest.action.output
-        drawn = random_nodes(onnx.load(model), [action, *(entry.output for entry in manifest.memory)])
+        proto, kind = onnx.load(model), engine.outputs.get(action)
+        drawn = random_nodes(proto, [action, *(entry.output for entry in manifest.memory)])
         wrong += [f"{model}: output {action}: {DRAWN.format(drawn=', '.join(drawn))}"] if drawn else []
+        if not wrong and kind is not None and is_index(proto, action, kind):
+            wrong.append(
+                f"{model}: output {action}: exports an index; export the values{index_of(proto, action, kind)}"
+            )
         try:
             fed += [] if wrong else [_tried(engine, manifest)]
         except OnboardError as error:

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hil.drive.setting import MAX_S
-from hil.maps.load import load_map
+from hil.maps.load import load_map, without_as_is
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, FreeSpace, find_episode, free_space
@@ -230,7 +230,7 @@ def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> Ep
     if not episodes:
         raise InputError(f"{file}: holds no episode")
     beside = file.parent / map_name
-    world = load_map(beside if beside.suffix and beside.exists() else map_name)
+    world = load_map(beside if beside.suffix and without_as_is(beside).exists() else map_name)
     return EpisodeSet(file.stem, map_name, building, split, seed, furnish(world, placed_by, density), episodes)
 
 

@@ -129,7 +129,7 @@ def goal_request(setting: Setting, episode: Episode, now_ns: int) -> GoalRequest
 # ---- Outcome of a drive, the same for `hil/drive/fast/drive.py` and `hil/drive/full_runtime.py`
 
 REACHED_M = 0.2
-"""A stop within this distance of the goal is a success (paper 1, section 1.9). The runtime itself takes a goal for
+"""A stop within this distance of the goal is a success (paper 1, section 5). The runtime itself takes a goal for
 reached at `goal.tolerance_m` in `onboard/config/config.py`, by its own estimate of the pose."""
 MAX_S = 100.0
 

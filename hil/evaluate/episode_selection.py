@@ -11,7 +11,7 @@ from typing import Any
 from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.drive.episodes import DENSITY, DRAWS, ORDINARY_DRAW, EpisodeSet, load_episodes, make_set
 from hil.jobs.code_digest import file_digest
-from hil.maps.load import MESH_SUFFIXES, ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps.load import MESH_SUFFIXES, ROS_SUFFIXES, files_of, load_map, map_names, without_as_is
 from hil.maps.made_floor import is_made
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World
@@ -260,7 +260,7 @@ def _digest(file: Path) -> str:
 
 def _map_of(place: Path, map_name: str) -> str | Path:
     beside = place.parent / map_name
-    return beside if beside.suffix and beside.exists() else map_name
+    return beside if beside.suffix and without_as_is(beside).exists() else map_name
 
 
 def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:

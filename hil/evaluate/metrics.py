@@ -1,6 +1,6 @@
 """Means and intervals over episodes; SPL and SCT of one episode are in `result.py`.
 
-Paper 1, section 1.9, defines the metrics. All intervals are 95 % intervals:
+Paper 1, section 5, defines the metrics. All intervals are 95 % intervals:
 
 - Success rates have Wilson's score interval.
 - Other figures have a percentile bootstrap over episodes. A seed fixes its draws.

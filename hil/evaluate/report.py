@@ -79,8 +79,8 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield markdown_table(("reason", "episodes"), ends)
     yield (
         f"The policy's own stop is held until the robot rests. The time is over after {limit}. "
-        f"{summary.successes_without_contact} episodes succeeded without any contact; "
-        f"{summary.episodes_with_contact} had at least one."
+        f"Episodes that succeeded without any contact: {summary.successes_without_contact}; "
+        f"with at least one contact: {summary.episodes_with_contact}."
     )
 
     yield "## What it chose [%]"

@@ -114,7 +114,7 @@ def row_of_json(table: Mapping[str, Any]) -> Row:
 def fastest_time_s(length_m: float, axis: Axis) -> float:
     """Return t*, a lower bound of the time from rest to rest over a path of this length [s].
 
-    Paper 1, section 1.9, uses linear dynamics along the straight segments of the shortest path. Here the segments form
+    Paper 1, section 5, uses linear dynamics along the straight segments of the shortest path. Here the segments form
     a single straight line. The base drives it with its largest acceleration and speed.
 
     Corners cost no time, since a base can turn while it drives. With stops or turns at the corners, t* would not be a

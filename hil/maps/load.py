@@ -14,6 +14,7 @@ import numpy.typing as npt
 import yaml
 
 from hil.maps.made_floor import PREFIX, is_made, made_floor
+from hil.maps.mesh_doubts import AS_IS
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import CELL_M, World, world_of_walls
 from onboard.safety.map_image import FREE, OCCUPIED, RosMapTable, check_size, read_map_image
@@ -38,9 +39,10 @@ def map_names() -> list[str]:
 def load_map(name_or_path: str | Path) -> World:
     """Return the world of a shipped map or a made floor (by name), or of a map file (ROS .yaml, vector .json, mesh).
 
-    Raises InputError with one line: file, field, limit.
+    `:as-is` behind the name of a mesh reads it although its shape is in doubt. Raises InputError with one line: file,
+    field, limit.
     """
-    path = Path(name_or_path)
+    path = without_as_is(name_or_path)
     if is_made(str(name_or_path)):
         return made_floor(str(name_or_path))
     if path.suffix == "":
@@ -57,10 +59,15 @@ def load_map(name_or_path: str | Path) -> World:
     if path.suffix.lower() in MESH_SUFFIXES:
         from hil.maps.mesh import load_mesh
 
-        return load_mesh(path)
+        return load_mesh(path, as_is=path != Path(name_or_path))
     raise InputError(
         f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
     )
+
+
+def without_as_is(name_or_path: str | Path) -> Path:
+    """Return a map's file, or name, without the mark that lets a mesh in doubt pass."""
+    return Path(str(name_or_path).removesuffix(AS_IS))
 
 
 JSON_SUFFIX, BUFFERS_SUFFIX = ".json", ".gltf"
@@ -71,6 +78,7 @@ def files_of(file: Path) -> list[Path]:
 
     The files may be missing. A damaged file yields no references; the loader reports the damage.
     """
+    file = without_as_is(file)
     named = _named_in(file)
     further = [one for map_file in named for one in _named_in(map_file)] if _suffix(file) == JSON_SUFFIX else []
     return [file, *named, *further]
@@ -135,9 +143,10 @@ def load_ros_map(path: Path) -> World:
 def _unseen(path: Path, table: RosMapTable, free: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | None:
     """Return where the image is free by a `free_thresh` so high that map_saver's unknown is free too; None elsewhere.
 
-    A map without any brighter cell means its greys: then all of it is free ground. Says the share, once.
+    A map without any brighter cell means its greys: then all of it is free ground. So does a map that ships, whose
+    committed episodes start there. Says the share, once.
     """
-    if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH:
+    if table.mode == "raw" or table.free_thresh <= SURE_FREE_THRESH or path.parent == MAPS_FOLDER:
         return None
     strictly = {"free_thresh": SURE_FREE_THRESH, "mode": "trinary"}
     sure = free_cells(read_map_image(path, lambda value, _: np.zeros(value.shape), **strictly)[1], table)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
-from hil.maps.mesh_doubts import check_extents, check_gltf
+from hil.maps.mesh_doubts import check_gltf, check_shape
 from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
 from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
@@ -60,18 +60,22 @@ UPS = {"X_UP": X_UP, "Y_UP": Y_UP, "Z_UP": Z_UP}
 """Rotations to z up, by COLLADA's names."""
 
 
-def load_mesh(path: Path) -> World:
-    """Return the world of a mesh. Raises InputError with one line, MissingExtraError without trimesh or pycollada."""
+def load_mesh(path: Path, as_is: bool = False) -> World:
+    """Return the world of a mesh. as_is: also of one whose shape is in doubt
+
+    Raises InputError with one line, MissingExtraError without trimesh or pycollada.
+    """
     rotation, unit_m, stated = _up_and_unit(path)
     triangles = _triangles(path, rotation, unit_m)
     lowest, highest = triangles.reshape(-1, 3).min(axis=0), triangles.reshape(-1, 3).max(axis=0)
     if lowest[2] > WALL_HEIGHT_M or highest[2] < FLOOR_M:
         raise InputError(
             f"{path}: lies between z = {lowest[2]:.2f} and {highest[2]:.2f} m; the floor must be at z = 0, "
-            f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it"
+            f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it; is its up axis right? {stated}"
         )
-    if rotation is not X_UP:
-        check_extents(path, lowest, highest, rotation is Y_UP, stated)
+    if not as_is:
+        other_axis = "" if rotation is X_UP else "z" if rotation is Y_UP else "y"
+        check_shape(path, triangles, other_axis, path.suffix.lower() == COLLADA_SUFFIX, stated)
     # Coordinates are often multiples of the cell size; half a cell moves them off the cell edges.
     corner = lowest[:2] - MARGIN_M - CELL_M / 2
     extent = (highest[:2] + MARGIN_M - corner) / CELL_M

@@ -1,4 +1,7 @@
-"""What a mesh file asks of its reader beyond triangles, and extents that no building has. Each is refused by a line."""
+"""What a mesh file asks of its reader beyond triangles, and shapes that no building has. Each is refused by a line.
+
+A shape is a doubt only: `AS_IS` behind the file's name lets it pass.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.values.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+Triangles = npt.NDArray[np.float64]
 
 # ---- glTF
 
@@ -82,37 +88,92 @@ def _has(table: Any, key: str, value: Any = None) -> bool:
     return bool(found) if value is None else found == value
 
 
-# ---- Extents
+# ---- Shapes that no building has
 
+AS_IS = ":as-is"
+"""Behind the name of a mesh: read it, whatever is in doubt."""
 STOREY_M = (1.5, 6.0)
 """Heights of one storey, and of a hall."""
+HALL_M = 12.0
+"""Highest hall that is in doubt where the header of a file is known to be often wrong."""
 FLOOR_OFF_M = 0.5
-"""A building's floor is so near to z = 0."""
+"""A building's floor is so near to z = 0 if the mesh lies on its side."""
 BELOW = 0.35
 """Part of a mesh below the floor that no building has."""
 NARROW_M = 4.0
 LEAST_WIDE_M, MOST_HIGH_M = 1.0, 100.0
+LEVEL_M = 0.3
+"""Walls of one storey begin and end within this height."""
+MOSTLY, CLEARLY = 0.9, 0.1
+"""Along the axis that is up at least the first part of the surface begins and ends on two levels, and more than along
+the other axis by the second."""
+FLOOR_M = 0.15
+"""The floor is within this height of z = 0."""
+FLAT = 0.9
+FLOOR_SHARE, GROUND_SHARE = 0.05, 0.2
+"""Parts of the plan that are level at z = 0 where there is a floor, and at least where it could be instead."""
 
 
-def check_extents(
-    path: Path, lowest_m: npt.NDArray[np.float64], highest_m: npt.NDArray[np.float64], y_up: bool, stated: str
-) -> None:
-    """Raise InputError for a mesh that seems to lie on its side, or to be of another unit.
+def check_shape(path: Path, triangles: Triangles, other_axis: str, collada: bool, stated: str) -> None:
+    """Raise InputError for a mesh that seems to lie on its side, to be of another unit, or to have its floor elsewhere.
 
-    lowest_m, highest_m: (3,) extents as read, z up
-    y_up:                whether the file was read with y up
-    stated:              what says so, for the message
+    triangles:  (n, 3, 3) as read, z up [m]
+    other_axis: the file's axis that could be up instead: "z" where it was read with y up, "y" with z, "" for neither
+    collada:    whether a COLLADA header says so
+    stated:     what says so, for the message
     """
+    lowest_m, highest_m = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = float(lowest_m[2]), float(highest_m[2])
     wide, deep, tall = (float(one) for one in highest_m - lowest_m)
-    extents = f"{wide:.2f} x {deep:.2f} m wide and {tall:.2f} m high"
+    extents = f"is {wide:.2f} x {deep:.2f} m wide and {tall:.2f} m high"
     if max(wide, deep) < LEAST_WIDE_M or tall > MOST_HIGH_M:
-        raise InputError(f"{path}: is {extents}; is its unit right? {stated}")
+        raise _doubt(path, f"{extents}; is its unit right? {stated}")
+    y_up = other_axis == "z"
     other = (-float(highest_m[1]), -float(lowest_m[1])) if y_up else (float(lowest_m[1]), float(highest_m[1]))
-    storey = abs(other[0]) < FLOOR_OFF_M and STOREY_M[0] < deep < STOREY_M[1]
-    if storey and tall > deep and (low < -BELOW * tall or (deep < NARROW_M < tall)):
-        axis, reach = "z" if y_up else "y", f"{other[0]:.2f} to {other[1]:.2f} m"
-        raise InputError(
-            f"{path}: is {extents}, from z = {low:.2f} to {high:.2f} m: it seems to lie on its side. {stated} With "
-            f"{axis} up it would reach from {reach}: change the axis in the file, or export it again"
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    areas = np.linalg.norm(normals, axis=1) / 2.0
+    tilt = abs(normals) / np.maximum(2.0 * areas, 1e-12)[:, None]
+    levels = [_on_two_levels(triangles[..., axis], areas * (1.0 - tilt[:, axis])) for axis in range(3)]
+    lies = levels[1] > max(MOSTLY, levels[2] + CLEARLY) and STOREY_M[0] < deep < HALL_M
+    if not lies and levels[2] < levels[1] + CLEARLY and abs(other[0]) < FLOOR_OFF_M and tall > deep > STOREY_M[0]:
+        odd = deep < STOREY_M[1] and (low < -BELOW * tall or deep < NARROW_M < tall)
+        lies = odd or (collada and y_up and deep < HALL_M)
+    if lies and other_axis:
+        raise _doubt(
+            path,
+            f"{extents}, from z = {low:.2f} to {high:.2f} m: it seems to lie on its side. {stated} With "
+            f"{other_axis} up it would reach from {other[0]:.2f} to {other[1]:.2f} m: change the axis in the "
+            "file, or export it again",
         )
+    flat = tilt[:, 2] > FLAT
+    heights = triangles[flat].mean(axis=1)[:, 2]
+    plan_m2 = wide * deep
+    if abs(low) > FLOOR_M and areas[flat][abs(heights) < FLOOR_M].sum() < FLOOR_SHARE * plan_m2:
+        ground = _ground(heights, areas[flat], plan_m2)
+        at = low if ground is None else ground
+        raise _doubt(
+            path,
+            f"reaches from z = {low:.2f} to {high:.2f} m, and nothing level is at z = 0, where the floor must be; "
+            f"{'its lowest point' if ground is None else 'its lowest level ground'} is at {at:.2f} m: move it by "
+            f"{-at:+.2f} m in the file",
+        )
+
+
+def _doubt(path: Path, what: str) -> InputError:
+    return InputError(f"{path}: {what}; {path.name}{AS_IS} reads it as it is")
+
+
+def _on_two_levels(along_m: Floats, areas: Floats) -> float:
+    """Return the part of the corners on the two fullest levels of an axis: both ends of walls, where it is up."""
+    bins = np.floor((along_m - along_m.min()) / LEVEL_M + 0.5).astype(np.int64)
+    full = np.sort(np.bincount(bins.ravel(), np.repeat(areas, 3)))
+    return float(full[-2:].sum() / max(full.sum(), 1e-12))
+
+
+def _ground(heights: Floats, areas: Floats, plan_m2: float) -> float | None:
+    """Return the lowest height that a floor-sized part of the plan is level at [m]; None without one."""
+    order = np.argsort(heights)
+    sums = np.concatenate([[0.0], np.cumsum(areas[order])])
+    ends = np.searchsorted(heights[order], heights[order] + LEVEL_M, side="right")
+    large = np.flatnonzero(sums[ends] - sums[:-1] >= GROUND_SHARE * plan_m2)
+    return float(heights[order][large[0]]) if large.size else None

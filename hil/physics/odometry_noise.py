@@ -1,4 +1,4 @@
-"""Noise models of odometry drift and of external localisation fixes (paper 1, section 1.8).
+"""Noise models of odometry drift and of external localisation fixes (paper 1, section 3).
 
 The paper adds [eps_x, eps_theta] ~ N(mean, covariance) to the motion of every environment step of 1/3 s. This model
 draws a sample per ten ticks of motion and spreads it evenly over them. The sum over an environment step has exactly

@@ -48,6 +48,7 @@ REASONS: Mapping[str, Row] = {
     "obstacle": Row("obstacle", ZONE, "no forward speed while an obstacle is reported"),
     "keep_out": Row("keep-out zone", ZONE, "limited so that the robot stops before a keep-out zone of the map"),
     "speed_zone": Row("speed zone", BOUND, "limited by a speed zone of the map"),
+    "overload": Row("overload", BOUND, "slowed, as the machine missed ticks"),
     "looking": Row("looking", ZONE, "turns to look where no camera sees ahead"),
     "blind_flank": Row("blind flank", ZONE, "slowed because no camera looks beside the path"),
 }

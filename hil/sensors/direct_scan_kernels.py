@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.maps.cell_kernels import floored
-from onboard.perception.kernels import BIN_DEG, EDGES
+from onboard.perception.kernels import EDGES
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_DEG, BINS
 
 WORD_SHIFT = 6
 WORD_BITS = 1 << WORD_SHIFT

@@ -16,7 +16,7 @@ import structlog
 
 from onboard.assembly.config_warnings import check_heights, check_remaps, check_staleness, config_warnings
 from onboard.assembly.in_effect import in_effect
-from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.inbox import DeviceInbox, GuardedInbox
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import (
@@ -36,12 +36,12 @@ from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import model_path
 from onboard.counters import Counters
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.discovery import GuardedInbox, Peers
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
-from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
@@ -56,8 +56,8 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
+from onboard.service.input_pace import InputPaces, watched
 from onboard.service.input_watch import InputWatch, causes
-from onboard.service.odometry_stamps import OdometryStamps
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
@@ -67,7 +67,7 @@ from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
-from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault, Policy
 
 log = structlog.get_logger()
 
@@ -173,10 +173,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
-        for name, text in in_effect(config).items():
-            log.info("in_effect", **{name: text})
-        for doubt in config_warnings(config):
-            log.warning("configuration", doubt=doubt)
+        _log_configuration(config)
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name)
         inference.begin()
@@ -190,23 +187,22 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
-        watch = _publisher_watch(wire, dds_inputs, (*depth, color), base)
-        guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
+        peers = Peers(wire, () if base is None else ("odom",))
+        watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base)
+        commands = ros_topic(config.dds, "cmd_vel") if base is None else ""
+        guard = GuardedInbox(dds_inputs, peers, refuse=config.dds.other_drivers == "refuse", commands=commands)
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
         )
         # Last, so that repeated failed starts create no files, which would delete older recordings.
-        recorder = _open_recorder(config, clock.now_ns())
-        if recorder is not None:
-            held.enter_context(contextlib.closing(recorder))
+        recorder = _open_recorder(config, clock.now_ns(), held)
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core, refused)
-        published = lambda row: wire.foreign_writer(row, 0.0)  # noqa: E731
-        inputs = InputWatch(config, inbox.cameras, published, dds_inputs.dropped, dds_inputs.blind)
-        stamps = OdometryStamps(config.odometry, ros_topic(config.dds, "odom"))
-        faults = [watch.faults, dds_inputs.faults, *([] if base else [stamps.faults, guard.faults]), inputs.faults]
+        inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind)
+        paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
+        faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
@@ -215,7 +211,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, stamps, inputs, publisher, line, monitor, service)
+        listeners = (*used, paces, inputs, publisher, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
@@ -223,6 +219,21 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         dds_inputs.drain_states()
         signals.stop_with(runtime.stop)
         asyncio.run(_until_stopped(runtime, lead_ns(config.rates), seconds, line, terminal))
+    return _result(config, policy, runtime, monitor, recorder)
+
+
+def _log_configuration(config: Config) -> None:
+    """Log the settings in effect, and the warnings about them."""
+    for name, text in in_effect(config).items():
+        log.info("in_effect", **{name: text})
+    for doubt in config_warnings(config):
+        log.warning("configuration", doubt=doubt)
+
+
+def _result(
+    config: Config, policy: Policy, runtime: Runtime, monitor: Monitor, recorder: Recorder | None
+) -> dict[str, Any]:
+    """Return the counts of a run, for `onboard run --json`."""
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -264,7 +275,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
             held.callback(base.close)
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
-        watch = _publisher_watch(wire, dds_inputs, (*depth, color), base)
+        watch = _publisher_watch(wire, Peers(wire), dds_inputs, (*depth, color), base)
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
         )
@@ -331,12 +342,22 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
     return [*depth, *devices], color
 
 
-def _publisher_watch(
-    wire: Wire, inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None], base: KobukiBase | None
-) -> PublisherWatch:
-    """Return the watch over the inputs that are used: with a serial base no odometry of DDS is."""
+def _sole_readers(
+    inputs: DdsInputs, cameras: Sequence[DepthCamera | ColorCamera | None], base: KobukiBase | None
+) -> list[SoleReader]:
+    """Return the readers of the inputs that are used: with a serial base no odometry of DDS is."""
     sent = [camera.reader for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))]
-    return PublisherWatch([*inputs.sole_readers(odometry=base is None), *sent], PublisherNames(wire))
+    return [*inputs.sole_readers(odometry=base is None), *sent]
+
+
+def _publisher_watch(
+    wire: Wire,
+    peers: Peers,
+    inputs: DdsInputs,
+    cameras: Sequence[DepthCamera | ColorCamera | None],
+    base: KobukiBase | None,
+) -> PublisherWatch:
+    return PublisherWatch(_sole_readers(inputs, cameras, base), PublisherNames(wire, peers))
 
 
 def _used_images(
@@ -349,13 +370,13 @@ def _used_images(
     return (UsedImages(wire, config.robot.name, clock, sent),)
 
 
-def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
+def _open_recorder(config: Config, now_ns: int, held: contextlib.ExitStack) -> Recorder | None:
     if not config.record.enabled:
         return None
     recorder = Recorder(config.record, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=now_ns)
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
-    return recorder
+    return held.enter_context(contextlib.closing(recorder))
 
 
 def _robot_name(config: Config) -> str:

@@ -1,4 +1,4 @@
-"""The inbox of a robot: inputs from DDS, the newest camera frames, and a serial base."""
+"""The inbox of a robot: inputs from DDS, the newest camera frames, a serial base, and what is wrong with topics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,50 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import structlog
+
+from onboard.drivers.dds.discovery import NO_BASE, Peers, Rival
 from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
+from onboard.navigation.odometry import HISTORY_NS, integrate
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
-from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
-from onboard.values.messages import CameraHealth, Fix, Inputs, Scan
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import IDENTITY, between, distance
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Inbox, InputFault
+from onboard.values.messages import CameraHealth, Fix, Inputs, OdometryMessage, Pose, Scan
+
+log = structlog.get_logger()
+
+OK, ERROR = 0, 2
+LOG_EVERY_NS = 10 * NS_PER_S
+HEARD_BY_NS = 10 * NS_PER_S
+"""The base may start after the runtime: so long nobody need listen to the commands."""
+
+MOVED_M = MOVED_RAD = 0.05
+"""Smaller motion by pose or twist is noise at rest."""
+LONGEST_S = 1.0
+"""Between two messages; a longer silence of the odometry has no twist."""
+
+
+class _Wheels:
+    """moved_ns: when the wheels had last moved by MOVED_M or MOVED_RAD, monotonic; 0 if never."""
+
+    def __init__(self) -> None:
+        self.moved_ns = self._taken_ns = 0
+        self._driven = IDENTITY
+        self._pose: Pose | None = None
+
+    def note(self, odometry: Sequence[OdometryMessage], now_ns: int) -> None:
+        """Add the motion of the messages of a tick."""
+        for message in odometry:
+            elapsed_s, self._taken_ns = min((now_ns - self._taken_ns) / NS_PER_S, LONGEST_S), now_ns
+            self._driven = integrate(self._driven, message.twist, elapsed_s)
+            self._pose = self._pose or message.pose
+            moves = [self._driven]
+            if self._pose is not None and message.pose is not None:
+                moves.append(between(self._pose, message.pose))
+            if not all(abs(at.yaw_rad) < MOVED_RAD and distance(IDENTITY, at) < MOVED_M for at in moves):
+                self.moved_ns, self._driven, self._pose = now_ns, IDENTITY, message.pose
 
 
 class DeviceInbox:
@@ -22,7 +61,8 @@ class DeviceInbox:
     While any input has a second publisher (`watch`), images and new scans are withheld too, so that the robot stands
     whatever input it is, and goals are refused. Other odometry goes on: the pose stays right while the robot stops.
 
-    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once.
+    A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once. A fix that a
+    second publisher withheld for longer than the odometry is remembered is dropped if the wheels moved since.
     """
 
     def __init__(
@@ -43,10 +83,14 @@ class DeviceInbox:
         self._watch = watch
         self._scans: Mapping[str, Scan] = {}
         self._early: tuple[Fix, ...] | None = ()
+        self._wheels = _Wheels()
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without frames of blind cameras."""
         inputs = self._after_odometry(self._with_base(self._wire.take(now_ns), now_ns))
+        self._wheels.note(inputs.odometry, now_ns)
+        known_ns = min(self._wheels.moved_ns, now_ns - HISTORY_NS)
+        inputs = replace(inputs, fixes=tuple(fix for fix in inputs.fixes if fix.arrival_ns >= known_ns))
         newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
         return self._of_sole_publishers(
@@ -112,3 +156,63 @@ class DeviceInbox:
 def _any_true(a: bool | None, b: bool | None) -> bool | None:
     """Return `a or b`, where None means no report; None if both are None."""
     return None if a is None and b is None else bool(a) or bool(b)
+
+
+class GuardedInbox:
+    """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands that nobody hears.
+
+    The e-stop counts as pressed beside another driver if `refuse`, and while the e-stop or another topic that people
+    rely on has a publisher of another type: what it says is unknown.
+    """
+
+    def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool, commands: str = "") -> None:
+        """commands: name of the topic on which somebody must listen to the commands; "" for none."""
+        self._inner, self._peers, self._refuse, self._commands = inner, peers, refuse, commands
+        self._rivals: tuple[Rival, ...] = ()
+        self._logged_ns = 0
+        self._heard_ns: int | None = None
+        self._faults: list[InputFault] = []
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call. Raises DriverError if the link is gone."""
+        inputs = self._inner.take(now_ns)
+        self._log(self._peers.look(), now_ns)
+        if self._heard_ns is None or self._peers.listens("cmd_vel"):
+            self._heard_ns = now_ns
+        found = [*self._peers.faults()]
+        if self._commands and now_ns - self._heard_ns >= HEARD_BY_NS:
+            found.append(InputFault("command", f"no base listens to {self._commands}: {NO_BASE}", warning=True))
+        for fault in found:
+            if fault not in self._faults:
+                log.warning("topic_fault", row=fault.row, reason=fault.reason)
+        self._faults = found
+        stands = (self._rivals and self._refuse) or self._peers.unsafe
+        return replace(inputs, e_stop=True) if stands else inputs
+
+    def close(self) -> None:
+        """Release what it holds. Safe to call twice."""
+        self._inner.close()
+
+    def faults(self) -> list[InputFault]:
+        """Return the faults of our topics, as of the last `take`."""
+        return self._faults
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row of `/diagnostics` about other drivers."""
+        values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
+        if not self._rivals:
+            return ("other drivers", OK, "none", values)
+        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
+        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
+
+    def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
+        """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""
+        again = now_ns - self._logged_ns >= LOG_EVERY_NS
+        for rival in rivals:
+            if again or rival not in self._rivals:
+                log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
+                self._logged_ns = now_ns
+        for rival in self._rivals:
+            if rival not in rivals:
+                log.info("other_driver_gone", topic=rival.topic, who=rival.who)
+        self._rivals = tuple(rivals)

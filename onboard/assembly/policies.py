@@ -14,15 +14,13 @@ from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.policy.dwa.policy import ReactivePolicy
-from onboard.policy.fallback import BLIND_BINS, WithFallback, blind_bins
+from onboard.policy.fallback import BLIND_DEG, WithFallback, blind_deg
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
 from onboard.values.errors import ConfigError
 from onboard.values.interfaces import Policy
-from onboard.values.messages import BINS
 
 REACTIVE = "reactive"
-BIN_DEG = 360 // BINS
 
 
 def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
@@ -52,11 +50,11 @@ def check_fallback(config: Config, looks: npt.NDArray[np.bool_]) -> None:
 
     looks: (180,) bool, bins that the cameras of the policy's scan cover
     """
-    policy, blind = config.policy, blind_bins(looks)
-    if policy.name != policy.model and not config.scan.topic and blind > BLIND_BINS:
+    policy, blind = config.policy, blind_deg(looks)
+    if policy.name != policy.model and not config.scan.topic and blind > BLIND_DEG:
         raise ConfigError(
-            f"policy.fallback: the cameras leave {BIN_DEG * blind} of the front 180 deg blind, more than "
-            f"{BIN_DEG * BLIND_BINS}: {policy.fallback} would always drive"
+            f"policy.fallback: the cameras leave {blind:g} of the front 180 deg blind, more than "
+            f"{BLIND_DEG:g}: {policy.fallback} would always drive"
         )
 
 

@@ -14,7 +14,8 @@ from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, writ
 from onboard.commands.mounts_plot import draw_mounts
 from onboard.config.config import load_config
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion, load_mounts
-from onboard.config.urdf import Floor, Urdf, read_urdf
+from onboard.config.urdf import Urdf, read_urdf
+from onboard.config.urdf_floor import Floor, floor_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_product, rotation_from_quaternion
 
@@ -133,14 +134,16 @@ def placed_camera(
     notes = []
     if moving := urdf.moving_between(base, frame):
         notes.append(f"camera {name}: {frame} moves with {moving}: state other positions by --joint NAME=VALUE")
-    floor = urdf.floor(base) if floor_m is None else Floor(floor_m, "--floor-m")
-    if floor is None:
+    floor = floor_of(urdf, base) if floor_m is None else Floor(floor_m, "--floor-m")
+    if floor.base_height_m is None:
         notes.append(
-            f"floor: {urdf.path} has no footprint frame and no wheel with a radius, so heights count from {base}: "
-            "state its height above the floor by --floor-m HEIGHT"
+            f"floor: {floor.source}, so heights count from {base}: state its height above the floor by --floor-m HEIGHT"
         )
     else:
-        notes.append(f"floor: {base} is {floor.base_height_m:.4g} m above it, by {floor.source}: heights count from it")
+        doubts = f", but {'; '.join(floor.doubts)}: check it, --floor-m HEIGHT states it" if floor.doubts else ""
+        notes.append(
+            f"floor: {base} is {floor.base_height_m:.4g} m above it, by {floor.source}{doubts}: heights count from it"
+        )
     kind = axes or _axes(rotation, frame)
     if not axes and (kind == "optical") != (OPTICAL in frame):
         other = f"{name}={frame}:{'body' if kind == 'optical' else 'optical'}"
@@ -148,7 +151,7 @@ def placed_camera(
         notes.append(f"camera {name}: {forward} of {frame} is forward, as its {up}; otherwise state --camera {other}")
     if kind == "body":
         rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
-    above_m = (0.0, 0.0, 0.0 if floor is None else floor.base_height_m)
+    above_m = (0.0, 0.0, floor.base_height_m or 0.0)
     table = {
         "translation_m": [round(float(value + up_m), 6) for value, up_m in zip(translation, above_m, strict=True)],
         "rotation_xyzw": [round(value, 12) for value in rotation],

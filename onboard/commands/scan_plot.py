@@ -6,8 +6,7 @@ import math
 
 from PIL import Image, ImageDraw, ImageFont
 
-from onboard.perception.kernels import BIN_DEG
-from onboard.values.messages import BINS, Scan
+from onboard.values.messages import BIN_DEG, BINS, Scan
 
 Point = tuple[float, float]
 

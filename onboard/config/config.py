@@ -22,6 +22,7 @@ from onboard.config.footprint import Corners, Footprint, polygon
 from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
+from onboard.values.topic_name import full_name
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
@@ -288,7 +289,7 @@ class PolicySection(Section):
 
 
 class RecoverySection(Section):
-    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded.
+    """Back off when blocked (paper 1, section 5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded.
 
     blocked_s:    time without the commanded motion after which the robot is blocked [s]
     backward_mps: speed of backing off [m/s]
@@ -468,15 +469,10 @@ class DdsSection(Section):
                 object.__setattr__(self, name, f"{self.frame_prefix}{frame}")
         return self
 
-    def ros_name(self, wire: str) -> str:
-        """Return a topic's name as ROS users see it. wire: its name before the namespace."""
-        namespace = self.namespace.strip("/")
-        return wire if wire.startswith("/") else f"/{namespace}/{wire}" if namespace else f"/{wire}"
-
     @property
     def odometry_topic(self) -> str:
         """Return the name of the odometry's topic as ROS users see it."""
-        return self.ros_name(self.remap.get("odom", "odom"))
+        return full_name(self.namespace, self.remap.get("odom", "odom"))
 
     @property
     def frame_prefix(self) -> str:

@@ -13,9 +13,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
-from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
-QUATERNION_TOLERANCE = 1e-3
 BODY_FROM_OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
 """From the optical frame (z forward, x right, y down) to the camera's body frame (x forward, y left, z up), REP-103."""
 USUAL_VIEW_DEG = (-30.0, 60.0)
@@ -82,10 +81,9 @@ class MountTable(Section):
         if value is None:
             return None
         norm = math.sqrt(sum(part * part for part in value))
-        if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+        if abs(norm - 1.0) > NORM_TOLERANCE:
             raise ValueError(
-                f"rotation_xyzw {list(value)} has norm {norm:.6g}, "
-                f"a unit quaternion is within {QUATERNION_TOLERANCE} of 1"
+                f"rotation_xyzw {list(value)} has norm {norm:.6g}, a unit quaternion is within {NORM_TOLERANCE} of 1"
             )
         return value
 

@@ -1,11 +1,11 @@
-"""A robot's URDF: where its frames are, which joints move between them, and how high it is above the floor."""
+"""A robot's URDF: where its frames are, and which joints move between them. The floor: `urdf_floor.py`."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.values.errors import InputError
-from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 Vector = npt.NDArray[np.float64]
 Quaternion = tuple[float, float, float, float]
@@ -22,14 +22,10 @@ Pose3 = tuple[Vector, Quaternion]
 """Translation (3,) [m] and rotation of a child frame in its parent."""
 
 MAX_URDF_BYTES = 10_000_000
-NORM_TOLERANCE = 0.1
 UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
 """Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
-FOOTPRINT = "footprint"
-"""A frame with this at the end of its name is on the floor (REP-120, `base_footprint`)."""
-ROLLS = re.compile("wheel|tire|tyre|caster|castor", re.IGNORECASE)
-"""In the name of a wheel or of its joint; arms and lidars have joints that turn for ever, too."""
-SAME_FLOOR_M = 0.01
+ROUNDED = 1e-6
+"""Tolerance of limits [rad, m]: files and people round."""
 IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
@@ -47,23 +43,26 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
-    """How high the base frame is above the floor [m], and what says so."""
+class Body:
+    """One shape of a link. size: (radius,) of a cylinder or a sphere [m], scales of a mesh, () of others."""
 
-    base_height_m: float
-    source: str
+    part: str
+    shape: str
+    pose: Pose3
+    size: tuple[float, ...]
+    file: str
 
 
 @dataclass(frozen=True)
 class Urdf:
-    """The joints by child frame, and round bodies by link: (radius [m], their pose in the link).
+    """The joints by child frame, and the bodies by link.
 
     values: positions of joints that the caller states [rad, m]; all others are at zero, or where they mimic
     """
 
     path: Path
     joints: Mapping[str, Joint]
-    wheels: Mapping[str, tuple[float, Pose3]]
+    bodies: Mapping[str, Sequence[Body]]
     values: Mapping[str, float] = field(default_factory=dict)
 
     def pose(self, base: str, frame: str) -> Pose3:
@@ -83,33 +82,16 @@ class Urdf:
         joints = [self.joints[one] for one in dict.fromkeys(ways[0] + ways[1]) if (one in ways[0]) != (one in ways[1])]
         return "; ".join(self._stated(one) for one in reversed(joints) if one.kind != "fixed")
 
-    def floor(self, base: str) -> Floor | None:
-        """Return where the floor is, by a footprint frame or by the wheels; None if neither is there."""
-        root = self._up(base)[-1]
-        low = {name: self._lowest_m(base, name) for name in self.wheels if self._up(name)[-1] == root}
-        wheels = {name: z_m for name, z_m in low.items() if z_m - min(low.values()) < SAME_FLOOR_M}
-        by_wheels = f"wheels {', '.join(sorted(wheels))} (radius {self._radii(wheels)} m)" if wheels else ""
-        for frame in sorted(self._frames(), key=lambda one: (len(one), one)):
-            if frame.endswith(FOOTPRINT) and self._up(frame)[-1] == root:
-                height_m = -float(self.pose(base, frame)[0][2])
-                apart = wheels and abs(height_m + min(wheels.values())) > SAME_FLOOR_M
-                doubt = f", but the {by_wheels} end at {min(wheels.values()):.4g} m: check it" if apart else ""
-                return Floor(height_m, f"frame {frame}{doubt}")
-        return Floor(-min(wheels.values()), by_wheels) if wheels else None
+    def connected(self, base: str, frame: str) -> bool:
+        """Return whether joints connect two frames."""
+        return self._up(base)[-1] == self._up(frame)[-1]
 
-    def _radii(self, names: Iterable[str]) -> str:
-        return ", ".join(dict.fromkeys(f"{self.wheels[name][0]:g}" for name in sorted(names)))
-
-    def _lowest_m(self, base: str, link: str) -> float:
-        radius_m, (offset, _) = self.wheels[link]
-        at, turn = self.pose(base, link)
-        return float((at + rotation_from_quaternion(turn) @ offset)[2]) - radius_m
-
-    def _frames(self) -> set[str]:
+    def frames(self) -> set[str]:
+        """Return the names of all frames."""
         return {*self.joints, *(one.parent for one in self.joints.values())}
 
     def _check_frame(self, name: str) -> None:
-        frames = sorted(self._frames())
+        frames = sorted(self.frames())
         if name not in frames:
             near = difflib.get_close_matches(name, frames, 3, 0.4)
             hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(frames[:10]) or 'none'}"
@@ -146,6 +128,10 @@ class Urdf:
         if name in asked:
             raise InputError(f"{self.path}: joints {', '.join(asked)} mimic each other")
         master, multiplier, offset = joint.mimic
+        if master not in {one.name for one in self.joints.values()}:
+            raise InputError(
+                f"{self.path}: joint {name} mimics {master}, which is not there: state --joint {name}=VALUE"
+            )
         return multiplier * self._value(master, (*asked, name)) + offset
 
     def _stated(self, joint: Joint) -> str:
@@ -169,17 +155,20 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
         if name in joints:
             raise InputError(f"{path}: frame {name} hangs on two joints, {joints[name].name} and {element.get('name')}")
         joints[name] = _joint(f"{path}: joint {element.get('name')}", element, parent.get("link", ""))
-    names = {one.name for one in joints.values()}
-    for name in values or {}:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 3, 0.4) or sorted(names)[:10]
+    by_name = {one.name: one for one in joints.values()}
+    for name, value in (values or {}).items():
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, 3, 0.4) or sorted(by_name)[:10]
             raise InputError(f"{path}: has no joint {name}; it has {', '.join(near)}")
-    rolling = {child for child, one in joints.items() if ROLLS.search(f"{child} {one.name}")}
-    wheels = {}
-    for link in robot.iter("link"):
-        if link.get("name", "") in rolling and (found := _round_body(f"{path}: link {link.get('name')}", link)):
-            wheels[link.get("name", "")] = found
-    return Urdf(path, joints, wheels, values or {})
+        limits = by_name[name].limits
+        if limits is not None and not limits[0] - ROUNDED <= value <= limits[1] + ROUNDED:
+            unit = UNITS[by_name[name].kind]
+            raise InputError(
+                f"--joint {name}={value:g}: its limits in {path} are {limits[0]:g} to {limits[1]:g} {unit}"
+            )
+    links = {link.get("name", ""): link for link in robot.iter("link")}
+    bodies = {name: _bodies(f"{path}: link {name}", link) for name, link in links.items()}
+    return Urdf(path, joints, bodies, values or {})
 
 
 def _root(path: Path) -> ElementTree.Element:
@@ -222,13 +211,17 @@ def _joint(where: str, element: ElementTree.Element, parent: str) -> Joint:
     return Joint(element.get("name", ""), kind, parent, origin, axis / (length or 1.0), limits, follows)
 
 
-def _round_body(where: str, link: ElementTree.Element) -> tuple[float, Pose3] | None:
-    """Return radius and pose of a link's cylinder or sphere, of the collision before the visual; None without one."""
+def _bodies(where: str, link: ElementTree.Element) -> list[Body]:
+    found = []
     for body in (*link.findall("collision"), *link.findall("visual")):
-        for shape in ("cylinder", "sphere"):
-            if (found := body.find(f"geometry/{shape}")) is not None:
-                return _numbers(where, "radius", found.get("radius", ""), 1)[0], _origin(where, body)
-    return None
+        for shape in body.findall("geometry/*"):
+            size: Sequence[float] = ()
+            if shape.tag in ("cylinder", "sphere"):
+                size = _numbers(where, "radius", shape.get("radius", ""), 1)
+            elif shape.tag == "mesh":
+                size = _numbers(where, "scale", shape.get("scale", "1 1 1"), 3)
+            found.append(Body(body.tag, shape.tag, _origin(where, body), tuple(size), shape.get("filename", "")))
+    return found
 
 
 def _attributes(element: ElementTree.Element, tag: str) -> Mapping[str, str]:

@@ -2,7 +2,16 @@
 
 A window lasts until pose or twist has moved `WINDOW_M` or turned `WINDOW_RAD`, at most `WINDOW_S`. At its end both must
 agree within `APART_M` and `APART_RAD`. A twist may lag by `LAG_S`, because many drivers filter it: that much of its
-change since the window began is allowed too. A jump of the pose is excused once in `CALM_S`, as of a fused odometry.
+change within the window is allowed too. Only a window that agrees and moved ends a contradiction.
+
+    interval                        how it counts
+    at most `SURE_S`                as it is
+    longer: messages were lost      with the mean of both twists. A base changes its speed by at most `ACCEL_MPS2` and
+                                    `ACCEL_RADPS2`: what that explains is no disagreement. If it explains all, the
+                                    interval is left out of the window
+    no pose in the message          its twist counts with the next pose (`odometry.py`)
+    the sender's clock was set      left out: its length is not known
+    jump of the pose                left out once in `CALM_S`, as of a fused odometry
 
 A pose that has always been exactly zero is not filled. While `odometry.source` is twist, it is not compared. Nor is a
 position that is not filled, where only the heading comes from a gyroscope.
@@ -13,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from onboard.values.geometry import IDENTITY, between, compose, distance
+from onboard.values.geometry import IDENTITY, between, compose, distance, wrap
 from onboard.values.messages import STOP, Pose, Twist
 
 WINDOW_M = 1.0
@@ -22,6 +31,9 @@ WINDOW_S = 30.0
 APART_M = 0.2
 APART_RAD = math.radians(15.0)
 LAG_S = 0.15
+SURE_S = 0.25
+ACCEL_MPS2 = 2.0
+ACCEL_RADPS2 = 8.0
 
 JUMP_M = 0.1
 JUMP_RAD = 0.2
@@ -35,22 +47,23 @@ SPEED_ERROR = 0.25
 class Agreement:
     """The window, and what the last windows found.
 
-    began:         the base's own pose at the begin of the window; None without one
-    from_twist:    twist at the begin of the window
-    twist_step:    motion since then by the twist, in the frame of `began`; a jump is excused
-    pose_rad, twist_rad: turn since then by the pose and by the twist, not wrapped
+    pose_step, twist_step: motion in the window by the pose and by the twist, without what is left out
+    pose_rad, twist_rad: turn in it by the pose and by the twist, not wrapped
+    newest:        twist of the newest message
+    changed:       change of the twist in the window
     elapsed_s:     length of the window
     calm_s:        time since the newest jump
     placed, headed, twisted: whether position, heading and twist were ever filled
-    contradiction: reason why the robot must stand, until a window agrees or the base starts anew; "" without one
+    contradiction: reason why the robot must stand, until a window agrees; "" without one
     doubt:         why the twist is not used, as `odometry.source` is pose; "" while it is used
     """
 
-    began: Pose | None = None
-    from_twist: Twist = STOP
+    pose_step: Pose = IDENTITY
     twist_step: Pose = IDENTITY
     pose_rad: float = 0.0
     twist_rad: float = 0.0
+    newest: Twist = STOP
+    changed: Twist = STOP
     elapsed_s: float = 0.0
     calm_s: float = CALM_S
     placed: bool = False
@@ -60,22 +73,43 @@ class Agreement:
     doubt: str = ""
 
 
-def restarted(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
-    """Return the state with a new window, after a gap or a new clock: the base may have started anew."""
-    return replace(_opened(_noted(state, pose, twist), pose, twist), contradiction="", doubt="")
+def noted(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
+    """Return the state after a message whose interval is left out."""
+    placed = pose is not None and (pose.x_m != 0.0 or pose.y_m != 0.0)
+    headed = pose is not None and pose.yaw_rad != 0.0
+    return replace(
+        state,
+        newest=twist,
+        placed=state.placed or placed,
+        headed=state.headed or headed,
+        twisted=state.twisted or twist != STOP,
+    )
 
 
-def is_jump(pose_step: Pose, twist_step: Pose, before: Twist, twist: Twist, elapsed_s: float) -> bool:
-    """Return whether pose and twist differ in one interval by more than stamps, lost messages and slip explain."""
+def is_jump(
+    pose_step: Pose, twist_step: Pose, before: Twist, twist: Twist, elapsed_s: float, unsure_s: float = 0.0
+) -> bool:
+    """Return whether pose and twist differ in one interval by more than stamps, lost messages and slip explain.
+
+    unsure_s: uncertainty of elapsed_s
+    """
     speed = SPEED_ERROR * abs(twist.v_mps) + abs(twist.v_mps - before.v_mps)
     turning = SPEED_ERROR * abs(twist.w_radps) + abs(twist.w_radps - before.w_radps)
     apart_m, apart_rad = distance(pose_step, twist_step), abs(between(twist_step, pose_step).yaw_rad)
-    return apart_m > JUMP_M + speed * elapsed_s or apart_rad > JUMP_RAD + turning * elapsed_s
+    most_m, most_rad = JUMP_M + unsure_s * abs(twist.v_mps), JUMP_RAD + unsure_s * abs(twist.w_radps)
+    return apart_m > most_m + speed * elapsed_s or apart_rad > most_rad + turning * elapsed_s
+
+
+def held(state: Agreement, twist: Twist, elapsed_s: float) -> Twist:
+    """Return the twist that holds over an interval: the newer one, in a long one the mean."""
+    before = state.newest
+    if elapsed_s <= SURE_S:
+        return twist
+    return Twist(0.5 * (before.v_mps + twist.v_mps), 0.5 * (before.w_radps + twist.w_radps))
 
 
 def advance(
     state: Agreement,
-    before: Pose,
     pose: Pose,
     twist: Twist,
     pose_step: Pose,
@@ -86,43 +120,73 @@ def advance(
 ) -> Agreement:
     """Return the state after one interval.
 
-    before, pose: the base's own pose at its begin and end; pose_step, twist_step: the motion by each
+    pose:   the base's own pose at its end; pose_step, twist_step: the motion by each, the latter of `held`
     jump:   of `is_jump`; source: `odometry.source`
     """
-    state = _noted(state, pose, twist)
-    if state.began is None:
-        state = _opened(state, before, twist)
-    excused = jump and state.calm_s >= CALM_S
+    before, state = state, noted(state, pose, twist)
+    if jump and state.calm_s >= CALM_S:
+        return replace(state, calm_s=0.0)
+    turned_rad = held(before, twist, elapsed_s).w_radps * elapsed_s
+    if elapsed_s > SURE_S:
+        explained = _explained(pose_step, twist_step, turned_rad, elapsed_s)
+        if explained is None:
+            return state
+        twist_step, turned_rad = explained
     state = replace(
         state,
-        twist_step=compose(state.twist_step, pose_step if excused else twist_step),
+        pose_step=compose(state.pose_step, pose_step),
+        twist_step=compose(state.twist_step, twist_step),
         pose_rad=state.pose_rad + pose_step.yaw_rad,
-        twist_rad=state.twist_rad + (pose_step.yaw_rad if excused else twist.w_radps * elapsed_s),
+        twist_rad=state.twist_rad + turned_rad,
+        changed=_sum(state.changed, twist, before.newest),
         elapsed_s=state.elapsed_s + elapsed_s,
         calm_s=0.0 if jump else state.calm_s + elapsed_s,
     )
-    by_pose, by_twist = between(state.began or before, pose), state.twist_step
-    way_m = max(distance(IDENTITY, by_pose), distance(IDENTITY, by_twist))
+    way_m = max(distance(IDENTITY, state.pose_step), distance(IDENTITY, state.twist_step))
     turn_rad = max(abs(state.pose_rad), abs(state.twist_rad))
     moved = way_m >= WINDOW_M or turn_rad >= WINDOW_RAD
     if not moved and state.elapsed_s < WINDOW_S:
         return state
-    return _opened(_judged(state, by_pose, way_m, moved, twist, elapsed_s, source), pose, twist)
+    judged = _judged(state, way_m, moved, elapsed_s, source)
+    return replace(
+        judged, pose_step=IDENTITY, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, changed=STOP, elapsed_s=0.0
+    )
 
 
-def _judged(
-    state: Agreement, by_pose: Pose, way_m: float, moved: bool, twist: Twist, elapsed_s: float, source: str
-) -> Agreement:
+def _explained(pose_step: Pose, twist_step: Pose, turned_rad: float, elapsed_s: float) -> tuple[Pose, float] | None:
+    """Return motion and turn by the twist, as near those by the pose as changes of speed explain; None if they explain
+    the whole difference.
+    """
+    about_rad = ACCEL_RADPS2 * elapsed_s**2 / 4.0
+    way_m = max(distance(IDENTITY, pose_step), distance(IDENTITY, twist_step))
+    about_m = ACCEL_MPS2 * elapsed_s**2 / 4.0 + way_m * min(about_rad, 2.0)
+    apart_m, apart_rad = distance(pose_step, twist_step), wrap(pose_step.yaw_rad - turned_rad)
+    if apart_m <= about_m and abs(apart_rad) <= about_rad:
+        return None
+    part = min(1.0, about_m / apart_m) if apart_m > 0.0 else 1.0
+    turned_rad += math.copysign(min(abs(apart_rad), about_rad), apart_rad)
+    return Pose(
+        twist_step.x_m + part * (pose_step.x_m - twist_step.x_m),
+        twist_step.y_m + part * (pose_step.y_m - twist_step.y_m),
+        wrap(turned_rad),
+    ), turned_rad
+
+
+def _sum(changed: Twist, twist: Twist, before: Twist) -> Twist:
+    return Twist(changed.v_mps + twist.v_mps - before.v_mps, changed.w_radps + twist.w_radps - before.w_radps)
+
+
+def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, source: str) -> Agreement:
     """Return the state after a comparison at the end of a window. moved: False after `WINDOW_S` with less motion,
     which refutes no contradiction
     """
     filled = source == "pose" or state.placed
     if not (filled or state.headed):
         return state
-    lag_s = LAG_S + elapsed_s
-    turning = lag_s * abs(twist.w_radps - state.from_twist.w_radps)
+    lag_s, by_pose = LAG_S + min(elapsed_s, SURE_S), state.pose_step
+    turning = lag_s * abs(state.changed.w_radps)
     apart_m = distance(by_pose, state.twist_step) if filled else 0.0
-    allowed_m = APART_M + lag_s * abs(twist.v_mps - state.from_twist.v_mps) + turning * way_m
+    allowed_m = APART_M + lag_s * abs(state.changed.v_mps) + turning * way_m
     if apart_m <= allowed_m and abs(state.pose_rad - state.twist_rad) <= APART_RAD + turning:
         return replace(state, contradiction="", doubt="") if moved else state
     still = distance(IDENTITY, by_pose) < APART_M and abs(state.pose_rad) < APART_RAD
@@ -139,24 +203,6 @@ def _judged(
     if not still:
         key = 'if the pose is right, set odometry.source = "pose"; the twist must be in base_link, in m/s and rad/s'
     return replace(state, contradiction=f"{found}{key}", doubt="")
-
-
-def _opened(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
-    return replace(
-        state, began=pose, from_twist=twist, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, elapsed_s=0.0,
-    )  # fmt: skip
-
-
-def _noted(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
-    """Return the state with what a message shows to be filled."""
-    placed = pose is not None and (pose.x_m != 0.0 or pose.y_m != 0.0)
-    headed = pose is not None and pose.yaw_rad != 0.0
-    return replace(
-        state,
-        placed=state.placed or placed,
-        headed=state.headed or headed,
-        twisted=state.twisted or twist != STOP,
-    )
 
 
 NEW = Agreement()

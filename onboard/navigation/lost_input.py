@@ -6,6 +6,7 @@ from onboard.config.config import Config, ScanSection
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Scan
+from onboard.values.topic_name import full_name
 
 MS_PER_S = 1000.0
 
@@ -24,10 +25,10 @@ def described(wheels: OdometryState, scan: Scan, policy_scan: Scan, config: Conf
         (f"scan ({_source(config.scan, config)})", _stamp(policy_scan), scan_ms, "limits.scan_stale_ms"),
     ):
         if stamp_ns is None:
-            return f"{name} was never received: is its publisher running?"
+            return f"{name} was never received"
         age_s = (now_ns - stamp_ns) / NS_PER_S
         if abs(age_s) * MS_PER_S > limit_ms:
-            return f"{name} is {age_s:.1f} s old (limit {limit_ms:g} ms, {key}): is its publisher running?"
+            return f"{name} is {age_s:.1f} s old (limit {limit_ms:g} ms, {key}): nothing usable is received"
     return ""
 
 
@@ -38,5 +39,5 @@ def _stamp(scan: Scan) -> int | None:
 def _source(section: ScanSection, config: Config) -> str:
     """Return where a scan comes from: its topic, or the depth cameras."""
     if section.topic:
-        return config.dds.ros_name(section.topic)
+        return full_name(config.dds.namespace, section.topic)
     return "depth cameras " + ", ".join(section.cameras) if section.cameras else "depth cameras"

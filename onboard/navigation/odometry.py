@@ -10,22 +10,19 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
     gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
-    stamp ahead of the quickest     the sender's clock was set forward, once in `ALONE_NS`: the time is the shorter
-                                    difference, as in a gap
+    clock of the sender set         forward or back, by any amount and any number of times (`timed` in
+                                    `onboard/values/clock.py`): the time is that between the arrivals
     same stamp again                counted, ignored
-    older stamp                     counted. The sender's clock was set back: the state moves by the time between the
-                                    arrivals, and goes on from that stamp without history. Latency is judged anew. It
-                                    turns fresh only with the next newer stamp, so that a clock that runs backward
-                                    leaves it stale. Within `ALONE_NS` of another
-                                    older stamp it is ignored (two senders, or messages out of order), but for the third
-                                    in a row
-    stamp newer by half a period    the sender's clock was set back by less than a period: the quickest latency grows by
-    or less                         that. Likewise once in `ALONE_NS`
+    older stamp                     counted: the clock was set back. The state goes on from that stamp without history.
+                                    It turns fresh only with the next newer stamp, so that a clock that runs backward
+                                    leaves it stale
     late                            integrated, but fresh only as of its arrival without the excess latency
                                     (`onboard/values/clock.py`): the limits must see a late pose as stale
     not finite, or beyond a limit   refused with a reason and counted; no motion. After an impossible jump of the base's
                                     pose, increments count from the new pose. A heading of NaN is an orientation that is
                                     no rotation (`geometry.yaw_from_quaternion`)
+    no pose, though there was one   its twist moves the base's own pose on, until the next message with a
+                                    pose; after a long or unknown time it is unknown
     pose and twist disagree         over a window: `agreement.py`. With `source = "pose"` the twist is then the pose's
     pose jumps against the twist    the pose here goes on by the source; `own_from_odom` takes the jump, so that goals
                                     in the odom frame and transforms mean the base's own frame. Without a gap and
@@ -54,19 +51,14 @@ from onboard.navigation.wheel_motion import (
     true_step,
     true_twist,
 )
-from onboard.values.clock import NS_PER_S, Quickest, lateness
+from onboard.values.clock import NS_PER_S, Sender, timed
 from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, distance, interpolate, inverse
 from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
 
 NS_PER_MS = 1_000_000
 
-BACKWARD_TO_REBASE = 3
-ALONE_NS = 10 * NS_PER_S
-"""A clock is set at most once in this time."""
-AHEAD_NS = 50 * NS_PER_MS
-"""A message that is quicker than the quickest by more has a clock that was set forward."""
-PERIODS = 9
-"""Number of newest intervals whose median is the sender's period."""
+SET_S = 0.2
+"""Uncertainty of the time between two messages where the sender's clock was set."""
 CARRIED_M = 0.5
 CARRIED_RAD = 0.5
 """A jump of the base's own pose beyond these ends a drive: the base has reset its odometry, or was carried."""
@@ -106,14 +98,13 @@ class OdometryState:
     arrival_ns:  its arrival, monotonic; ignored and refused messages do not change it
     fresh_ns:    arrival of the newest message that was the first or a newer one, less `late_ns`; judges staleness
     late_ns:     its excess latency against the quickest message of the same clock; 0 if that is not judged
-    quickest:    the quickest message
-    set_ns:      arrival of the newest message that showed that the sender's clock was set, or that went back
+    sender:      the sender's clock
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
-    base_pose:   the base's own pose in the newest message
+    base_pose:   the base's own pose in the newest message with one, moved on by the twist
     history:     the last ten seconds, oldest first
-    messages:    accepted messages; with `repeats`, `refused` and `backward`, less `rebased`, they make up all messages
+    messages:    accepted messages; with `repeats` and `refused` they make up all messages
     refusal:     reason of the newest refusal; a tick compares `refused` before and after
     refused_ns:  its arrival
     agreement:   whether the base's pose and twist agree
@@ -127,8 +118,7 @@ class OdometryState:
     arrival_ns: int | None = None
     fresh_ns: int | None = None
     late_ns: int = 0
-    quickest: Quickest | None = None
-    set_ns: int | None = None
+    sender: Sender | None = None
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
@@ -138,8 +128,6 @@ class OdometryState:
     gaps: int = 0
     repeats: int = 0
     backward: int = 0
-    backward_in_row: int = 0
-    rebased: int = 0
     refused: int = 0
     refusal: str = ""
     refused_ns: int | None = None
@@ -215,14 +203,12 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     if section.correction is not None:
         message = replace(message, twist=corrected_twist(message.twist, section.correction))
     if state.stamp_ns is None:
-        return _restarted(_timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section), message)
+        return _restarted(
+            _timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section)[0], message
+        )
     if message.stamp_ns == state.stamp_ns:
         return replace(state, repeats=state.repeats + 1)
-    if message.stamp_ns < state.stamp_ns:
-        return _backward(state, message, reported, section)
-    state = _clock_judged(state, message)
-    elapsed_ns, gap = _elapsed_ns(state, message, section)
-    return _forward(_timed(state, message, section), message, reported, elapsed_ns, gap, section)
+    return _forward(state, message, reported, section)
 
 
 def corrected_twist(twist: Twist, correction: tuple[float, float, float]) -> Twist:
@@ -288,10 +274,10 @@ def _rejected(state: OdometryState, reason: str, message: OdometryMessage) -> Od
     return replace(state, refused=state.refused + 1, refusal=refusal, refused_ns=message.arrival_ns)
 
 
-def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
-    """Return the state with the message's excess latency."""
-    late_ns, quickest = lateness(state.quickest, message.stamp_ns, message.arrival_ns)
-    return replace(state, late_ns=late_ns if section.judge_late else 0, quickest=quickest)
+def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> tuple[OdometryState, bool]:
+    """Return the state with the message's excess latency, and whether the sender's clock was set before it."""
+    timing, sender = timed(state.sender, message.stamp_ns, message.arrival_ns)
+    return replace(state, late_ns=timing.late_ns if section.judge_late else 0, sender=sender), timing.was_set
 
 
 def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
@@ -303,9 +289,8 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
         arrival_ns=message.arrival_ns,
         fresh_ns=message.arrival_ns - state.late_ns,
         base_pose=message.pose,
-        backward_in_row=0,
         history=(),
-        agreement=agreement.restarted(state.agreement, message.pose, message.twist),
+        agreement=agreement.noted(state.agreement, message.pose, message.twist),
     )
     if state.base_pose is not None and message.pose is not None:
         step = between(state.base_pose, message.pose)
@@ -314,77 +299,23 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
     return replace(started, history=(Sample(message.stamp_ns, started.motion, started.moving_s),))
 
 
-def _backward(
+def _forward(
     state: OdometryState, message: OdometryMessage, reported: Twist, section: OdometrySection
 ) -> OdometryState:
-    counted = replace(
-        state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1, set_ns=message.arrival_ns
-    )
-    if counted.backward_in_row < BACKWARD_TO_REBASE and _was_set_before(state, message):
-        return counted
-    elapsed_ns = max(0, message.arrival_ns - (state.arrival_ns or 0))
-    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
-    counted = _timed(replace(counted, rebased=state.rebased + 1, quickest=None), message, section)
-    moved = _forward(counted, message, reported, elapsed_ns, gap, section)
-    return replace(moved, fresh_ns=state.fresh_ns, history=moved.history[-1:])
-
-
-def _was_set_before(state: OdometryState, message: OdometryMessage) -> bool:
-    return state.set_ns is not None and message.arrival_ns - state.set_ns <= ALONE_NS
-
-
-def _clock_judged(state: OdometryState, message: OdometryMessage) -> OdometryState:
-    """Return the state before a newer message, which may show that the sender's clock was set; once in `ALONE_NS`.
-
-    Set forward: the message is quicker than the quickest. Set back by less than a period: the interval of the stamps is
-    short, and took as long as others. A queue that grows has even stamps, and one that empties has short arrivals.
-    """
-    quickest, elapsed_ns = state.quickest, message.stamp_ns - (state.stamp_ns or 0)
-    arrived_ns = message.arrival_ns - (state.arrival_ns or 0)
-    if quickest is None or _was_set_before(state, message):
-        return state
-    if message.arrival_ns - message.stamp_ns < quickest.took_ns - AHEAD_NS:
-        return replace(state, set_ns=message.arrival_ns)
-    history = state.history[-PERIODS - 1 :]
-    if 3 * elapsed_ns > 2 * arrived_ns or len(history) <= PERIODS:
-        return state
-    period_ns = int(np.median(np.diff([sample.stamp_ns for sample in history])))
-    if elapsed_ns > period_ns // 2 or arrived_ns < period_ns - period_ns // 4:
-        return state
-    slower = replace(quickest, took_ns=quickest.took_ns + period_ns - elapsed_ns)
-    return replace(state, quickest=slower, set_ns=message.arrival_ns)
-
-
-def _elapsed_ns(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> tuple[int, bool]:
-    """Return the time since the message before by the stamps, and whether it is a gap.
-
-    The time is that between the arrivals, if shorter, in a gap and where the sender's clock was just set.
-    """
+    """Return the state moved to the message's stamp. reported: the message's twist, not corrected"""
     elapsed_ns, arrived_ns = message.stamp_ns - (state.stamp_ns or 0), message.arrival_ns - (state.arrival_ns or 0)
+    back = elapsed_ns < 0
+    state, was_set = _timed(state, message, section)
+    elapsed_ns = max(0, arrived_ns) if back else elapsed_ns
     gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
-    if gap or state.set_ns in (state.arrival_ns, message.arrival_ns):
-        elapsed_ns = min(elapsed_ns, max(0, arrived_ns))
-    return elapsed_ns, gap
-
-
-def _forward(
-    state: OdometryState,
-    message: OdometryMessage,
-    reported: Twist,
-    elapsed_ns: int,
-    gap: bool,
-    section: OdometrySection,
-) -> OdometryState:
-    """Return the state moved to the message's stamp. Requires the state of `_timed`.
-
-    reported: the message's twist, not corrected; elapsed_ns, gap: of `_elapsed_ns`
-    """
+    if was_set or gap:
+        elapsed_ns = max(0, arrived_ns) if was_set else min(elapsed_ns, max(0, arrived_ns))
     driven_s, twist = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3), message.twist
     pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
     moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
         step = between(state.base_pose, message.pose)
-        reason = _jump(step, elapsed_ns / NS_PER_S, section)
+        reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set, section)
         if reason:
             return _restarted(_rejected(state, reason, message), message)
         step = step if section.correction is None else corrected_step(step, section.correction)
@@ -399,16 +330,17 @@ def _forward(
         twist=twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
-        fresh_ns=message.arrival_ns - state.late_ns,
+        fresh_ns=state.fresh_ns if back else message.arrival_ns - state.late_ns,
         covariance=grown(state.covariance, state.pose, pose, moving_s),
         travelled_m=state.travelled_m + travelled_m,
         moving_s=state.moving_s + moving_s,
         base_pose=message.pose,
         messages=state.messages + 1,
         gaps=state.gaps + int(gap),
-        backward_in_row=0,
+        backward=state.backward + int(back),
+        history=() if back else state.history,
     )
-    after = _compared(after, state, message, reported, driven_s, gap, section)
+    after = _compared(after, state, message, reported, elapsed_ns / NS_PER_S, gap, was_set, section)
     return replace(after, history=_remembered(after, message.stamp_ns))
 
 
@@ -428,23 +360,30 @@ def _compared(
     before: OdometryState,
     message: OdometryMessage,
     reported: Twist,
-    driven_s: float,
+    elapsed_s: float,
     gap: bool,
+    was_set: bool,
     section: OdometrySection,
 ) -> OdometryState:
     """Return the state after the base's own pose was compared with its twist: `agreement.py`, and jumps."""
     pose, was, state = message.pose, before.base_pose, after.agreement
+    driven_s = min(elapsed_s, section.max_gap_ms / 1e3)
+    twist_step = integrate(IDENTITY, reported, driven_s)
     if pose is None or was is None:
-        after, own = replace(after, agreement=agreement.restarted(state, pose, reported)), after.own.pose
-        step = IDENTITY if pose is None else between(own, pose)
+        after = replace(after, agreement=agreement.noted(state, pose, reported))
+        if pose is None:
+            unknown = was is None or was_set or elapsed_s > agreement.SURE_S
+            return replace(after, base_pose=None if was is None or unknown else compose(was, twist_step))
+        step = between(after.own.pose, pose)
         apart = agreement.is_jump(step, IDENTITY, STOP, STOP, 0.0)
         return _anchored(after, step, IDENTITY, driven_s, ends=False) if apart else after
-    pose_step, twist_step = between(was, pose), integrate(IDENTITY, reported, driven_s)
-    jump = agreement.is_jump(pose_step, twist_step, before.twist, reported, driven_s)
-    if gap:
-        state = agreement.restarted(state, pose, reported)
+    pose_step = between(was, pose)
+    jump = agreement.is_jump(pose_step, twist_step, before.twist, reported, driven_s, SET_S * was_set)
+    if was_set:
+        state = agreement.noted(state, pose, reported)
     else:
-        state = agreement.advance(state, was, pose, reported, pose_step, twist_step, driven_s, jump, section.source)
+        held_step = integrate(IDENTITY, agreement.held(state, reported, elapsed_s), elapsed_s)
+        state = agreement.advance(state, pose, reported, pose_step, held_step, elapsed_s, jump, section.source)
     after = replace(after, agreement=state)
     if not (jump and state.placed) or section.source == "pose":
         return after

@@ -116,7 +116,8 @@ def goal_in_start(
         goal_xy_m = apply(start_from_base, point)
     elif frame == dds.map_frame.strip("/"):
         if start.start_from_map is None or not localised(localization):
-            raise InputError(f"frame {frame!r} needs a localised robot, and there is no trusted localisation")
+            why = localization.refusal or "there is no trusted localisation"
+            raise InputError(f"frame {frame!r} needs a localised robot, and {why}")
         goal_xy_m = apply(start.start_from_map, point)
     else:
         known = ", ".join((dds.odom_frame, dds.base_frame, dds.map_frame))

@@ -27,9 +27,9 @@ import numpy.typing as npt
 
 from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
-from onboard.perception.kernels import BIN_DEG, bins_of, planar
+from onboard.perception.kernels import bins_of, planar
 from onboard.values.geometry import IDENTITY
-from onboard.values.messages import BINS, Pose
+from onboard.values.messages import BINS, Pose, bins_within
 
 SLOPE = 0.06
 """Rise over run, 3.4 degrees."""
@@ -40,6 +40,8 @@ RING_M = 0.03
 """Width of the ring, outward from the nearest visible floor."""
 RING_SIDE_DEG = 10.0
 """The nearest floor is searched this far to each side, as it is far away between two cameras."""
+NEIGHBOUR_DEG = 2.0
+NEIGHBOURS = bins_within(NEIGHBOUR_DEG)
 TOUCHING_M = 0.05
 """Inside every footprint."""
 NO_FLOOR = np.iinfo(np.uint16).max
@@ -52,14 +54,14 @@ class FloorView:
 
     deepest:  uint16, the largest depth that may still be the floor; `NO_FLOOR` where none is expected
     farthest: the largest valid depth [units]
-    bins:     uint8, the bin of the expected floor
+    bins:     uint16, the bin of the expected floor
     away_m:   float32, distance of the expected floor from the base
-    support:  pixels that must agree in three neighbouring bins
+    support:  pixels that must agree in a bin and its neighbours within `NEIGHBOUR_DEG`
     """
 
     deepest: npt.NDArray[np.uint16]
     farthest: float
-    bins: npt.NDArray[np.uint8]
+    bins: npt.NDArray[np.uint16]
     away_m: npt.NDArray[np.float32]
     support: int
 
@@ -83,7 +85,7 @@ def _ring_m(views: Iterable[FloorView]) -> npt.NDArray[np.float32]:
     nearest_m = np.full(BINS, np.inf, np.float32)
     for view in views:
         np.minimum.at(nearest_m, view.bins[view.expected], view.away_m[view.expected])
-    beside = round(RING_SIDE_DEG / BIN_DEG)
+    beside = bins_within(RING_SIDE_DEG)
     around_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
     return np.asarray(around_m + RING_M, np.float32)
 
@@ -111,7 +113,7 @@ def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
     return FloorView(
         np.where(expected, deepest, NO_FLOOR).astype(np.uint16),
         far_m / mount.depth_scale_m,
-        bins_of(x_m, y_m).astype(np.uint8).reshape(u.shape),
+        bins_of(x_m, y_m).astype(np.uint16).reshape(u.shape),
         np.hypot(x_m, y_m).astype(np.float32).reshape(u.shape),
         max(1, math.ceil(SUPPORT_SR * mount.fx * mount.fy)),
     )
@@ -132,7 +134,8 @@ def lower_to_drops(
     count = np.bincount(bins, minlength=BINS)
     nearest_m = np.full(BINS, np.inf, np.float32)
     np.minimum.at(nearest_m, bins, floor.away_m[missing])
-    nearest_m[np.roll(count, 1) + count + np.roll(count, -1) < floor.support] = np.inf
+    together = np.sum([np.roll(count, step) for step in range(-NEIGHBOURS, NEIGHBOURS + 1)], axis=0)
+    nearest_m[together < floor.support] = np.inf
     if now_from_then == IDENTITY:
         np.minimum(ranges_m, nearest_m, out=ranges_m)
         return

@@ -26,7 +26,7 @@ from onboard.perception.kernels import bins_of
 from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M, Around
 from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Pose, Scan, Twist
+from onboard.values.messages import BIN_RAD, BINS, Pose, Scan, Twist
 
 Stamps = npt.NDArray[np.int64]
 
@@ -37,7 +37,6 @@ SIDE = 2 * HALF + 1
 EDGE_M = 0.5 * CELL_M
 """An unknown cell begins so far before its centre: the footprint keeps this much more distance from it."""
 HALF_DIAGONAL_M = math.sqrt(0.5) * CELL_M
-BIN_RAD = 2.0 * math.pi / BINS
 NEVER_NS = 0
 STRAIGHT = Twist(1.0, 0.0)
 

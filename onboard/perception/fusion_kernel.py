@@ -26,9 +26,9 @@ import numpy.typing as npt
 from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, inside, walk
+from onboard.perception.kernels import AHEAD, AXIS_M, EDGE_M, inside, walk
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_DEG, BINS
 
 Array = npt.NDArray[np.float64]
 Depth = npt.NDArray[np.uint16]

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Pose
+from onboard.values.messages import BIN_DEG, BINS, Pose
 
-BIN_DEG = 360.0 / BINS
 AHEAD = BINS // 2
 """The bin that begins straight ahead."""
 EDGE_M = 1e-9
@@ -34,7 +33,8 @@ Array = npt.NDArray[np.float64]
 def _edges() -> Array:
     """Return (BINS + 1, 2) unit vectors at -180 + 2i deg, mirrored exactly in both axes; the last equals the first."""
     eighth = [(math.cos(angle), math.sin(angle)) for angle in np.radians(np.arange(0.0, 45.0, BIN_DEG)).tolist()]
-    quarter = eighth + [(s, c) for c, s in reversed(eighth[1:])]
+    middle = [(math.sqrt(0.5), math.sqrt(0.5))] if BINS % 8 == 0 else []
+    quarter = eighth + middle + [(s, c) for c, s in reversed(eighth[1:])]
     left = quarter + [(-s, c) for c, s in quarter]
     right = [(-c, -s) for c, s in left]
     return np.array([*right, *left, right[0]])

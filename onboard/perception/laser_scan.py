@@ -17,9 +17,8 @@ import numpy.typing as npt
 from onboard.config.config import NoReturn
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.messages import BINS, Scan
+from onboard.values.messages import BIN_RAD, BINS, Scan
 
-BIN_RAD = 2.0 * math.pi / BINS
 MOST_RAYS = 100_000
 SLACK_RAYS = 3.5
 """Drivers repeat rays of a full turn, and round the number of rays: `angle_max` is a few rays beside the last one."""
@@ -166,13 +165,10 @@ def blind_reason(scan: Scan, rays: Rays, no_return: Collection[NoReturn] = ()) -
     return f"{blind} of {BINS} bins are blind: {', '.join(causes) or 'beside the view of the laser'}{key}"
 
 
-def mostly_blind(rays: Rays, no_return: Collection[NoReturn] = ()) -> bool:
-    """Return whether more than half of a laser's rays have values that mean neither a distance nor free space."""
-    blind = np.zeros(len(rays.ranges_m), np.bool_)
-    for kind, which in _kinds(rays).items():
-        if kind not in no_return:
-            blind |= which
-    return 2 * int(blind.sum()) > len(blind)
+def mostly_blind(scan: Scan, rays: Rays) -> bool:
+    """Return whether more than half of the bins in a laser's view are blind. rays: of the scan's newest message"""
+    view = min(BINS, round(len(rays.ranges_m) * abs(rays.increment_rad) / BIN_RAD))
+    return 2 * int(scan.seen.sum()) < view
 
 
 # ---- A turn in several messages

@@ -18,6 +18,7 @@ stands still, or backs off, sees that somebody has left. The time is `limits.rem
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,10 +27,10 @@ import numpy.typing as npt
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of, planar
-from onboard.perception.seen_heights import heights_at, within
+from onboard.perception.min_range import HEIGHT_STEP_M, HEIGHT_STEPS, Heights
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, interpolate, inverse, wrap
-from onboard.values.messages import BINS, Pose, Scan
+from onboard.values.messages import BIN_RAD, BINS, Pose, Scan, bins_within
 
 # ---- The base's odometry poses in the last second, for the pose at the time of an image
 
@@ -72,9 +73,12 @@ OFTEN = 3
 """Noise does not repeat in one spot in this many scans: within `SPOT_NS` there are five scans at 10 Hz."""
 BRIEF_NS = 6 * NS_PER_S
 """Longer than the default of `recovery.blocked_s`: the robot first backs off, where it can, and looks again."""
-FLANK_BINS = 8
-"""At this distance from the edge of its view [bins], a camera covers the whole height band; nearer to it, a pitched
+FLANK_DEG = 16.0
+FLANK_BINS = bins_within(FLANK_DEG)
+"""At this distance from the edge of its view, a camera covers the whole height band; nearer to it, a pitched
 camera has only its lower rows."""
+EDGE_BINS = bins_within(2.0)
+"""Nearer to the edge of a view, one hole in an image empties a bin."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
@@ -269,7 +273,7 @@ def _covered(
     only the image's lower rows look, and they look below a table's top: there no scan clears a place that is trusted.
     """
     looked = collision.looked(scan)
-    inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
+    inside: npt.NDArray[np.bool_] = np.all([np.roll(looked, side) for side in range(-EDGE_BINS, EDGE_BINS + 1)], axis=0)
     bins = inside | (looked & np.isfinite(scan.ranges_m))
     at, away_m = _bins(points), _distances_m(points)
     blind_near = np.any([np.roll(~looked, side) for side in range(-FLANK_BINS, FLANK_BINS + 1)], axis=0)
@@ -316,3 +320,28 @@ def _bins(points: Points) -> npt.NDArray[np.intp]:
 def _distances_m(points: Points) -> npt.NDArray[np.float64]:
     distances: npt.NDArray[np.float64] = np.hypot(points[:, 0], points[:, 1])
     return distances
+
+
+def heights_at(table: Heights | None, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return (n, 4) of `joined` at points (n, 2) in the base frame; all heights without a table.
+
+    Linear between the entries about a point, in bearing and distance; where one of them has no view, the nearest entry.
+    """
+    if table is None:
+        return np.tile([-np.inf, np.inf, -np.inf, np.inf], (len(points), 1))
+    across = (np.arctan2(points[:, 1], points[:, 0]) + math.pi) / BIN_RAD - 0.5
+    along = np.minimum(np.hypot(points[:, 0], points[:, 1]) / HEIGHT_STEP_M, HEIGHT_STEPS - 1.001)
+    i, k = np.floor(across).astype(np.int64), np.floor(along).astype(np.int64)
+    a, b = (across - i)[:, np.newaxis], (along - k)[:, np.newaxis]
+    corners = [table[(i + side) % BINS, k + step].astype(np.float64) for side in (0, 1) for step in (0, 1)]
+    with np.errstate(invalid="ignore"):
+        mixed = (1.0 - a) * ((1.0 - b) * corners[0] + b * corners[1]) + a * ((1.0 - b) * corners[2] + b * corners[3])
+    nearest = table[np.round(across).astype(np.int64) % BINS, np.round(along).astype(np.int64)]
+    complete = np.all([np.isfinite(corner).all(axis=1) for corner in corners], axis=0)
+    return np.where(complete[:, np.newaxis], mixed, nearest)
+
+
+def within(inner: npt.NDArray[np.float64], outer: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return (n,) whether heights (n, 2) are all among others (n, 2)."""
+    inside: npt.NDArray[np.bool_] = (outer[:, 0] <= inner[:, 0]) & (outer[:, 1] >= inner[:, 1])
+    return inside

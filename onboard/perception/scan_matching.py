@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS, Pose
+from onboard.values.messages import BIN_RAD, BINS, Pose, bins_within
 
 Floats = npt.NDArray[np.float64]
 Ranges = npt.NDArray[np.float32]
@@ -89,15 +89,15 @@ def _pose(motion: Floats) -> Pose:
 
 # ---- Kernels
 
-BIN_RAD = 2.0 * math.pi / BINS
 LEAST_M, MOST_M = 0.1, 9.9
 """Ranges that are used: at `MOST_M` a bin is 35 cm wide."""
 GAP_M, GAP_BINS = 0.09, 3.0
 """Neighbours on a line are at most this far apart, and as many widths of a bin."""
 BEND = 0.85
 """Least cosine between the two sides of a point with a line, and between the lines of a pair."""
-PAIR_M, PAIR_BINS = 0.3, 8
-"""Largest distance of a pair's lines, and bins in which it is searched. It shrinks to `CLOSE` after `WIDE` steps."""
+PAIR_M, PAIR_DEG = 0.3, 16.0
+"""Largest distance of a pair's lines, and search to each side. The distance shrinks to `CLOSE` after `WIDE` steps."""
+PAIR_BINS = bins_within(PAIR_DEG)
 CLOSE, WIDE = 0.4, 4
 STEPS, STILL = 15, 1e-6
 """Most steps, and the change [m, rad] that ends them."""

@@ -23,7 +23,7 @@ CONTRACT_VERSION, OWN_VERSION = 1, 2
 LINEAR_MPS = (0.0, 0.3, 0.6, 1.0)
 ANGULAR_RADPS = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
 ACTIONS: tuple[Twist, ...] = tuple(Twist(v, w) for v in LINEAR_MPS for w in ANGULAR_RADPS)
-"""The 28 velocity pairs; index = 7 * linear + angular, both ascending (paper 1, section 1.2)."""
+"""The 28 velocity pairs; index = 7 * linear + angular, both ascending (paper 1, section 4)."""
 
 STOP_ACTION = ACTIONS.index(Twist(0.0, 0.0))
 NO_ACTION = len(ACTIONS)

@@ -140,7 +140,7 @@ def is_due(state: DecisionState, slot: Slot, rates: RatesSection) -> bool:
 
 
 def reset_reason(state: DecisionState, slot: Slot, rates: RatesSection, reset_s: float | None) -> str:
-    """Return why the memory is reset before a decision in this slot, or "" (paper 1, section 1.5: every 10 s)."""
+    """Return why the memory is reset before a decision in this slot, or "" (paper 1, section 5: every 10 s)."""
     if state.memory is None:
         return "sequence_start"
     if slot.number - state.memory_slot > GAP_DECISIONS * rates.ticks_per_decision:

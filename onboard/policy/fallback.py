@@ -4,7 +4,7 @@ Both decide from every observation, and each keeps its own memory. Each is told 
 action, whoever chose it. The fallback drives
 
 * while there is no fix of a localisation (`odometry.localization_max_age_s`),
-* while more than `BLIND_BINS` bearings of the front half are blind, as without one of the front cameras, and `BLIND_S`
+* while more than `BLIND_DEG` of the front half are blind, as without one of the front cameras, and `BLIND_S`
   longer, since a remembered obstacle counts as seen,
 * and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the
   sequence: it goes in circles, or out of a dead end. A recovery begins a new sequence, as for every policy's memory.
@@ -24,7 +24,7 @@ import structlog
 from onboard.config.config import RatesSection
 from onboard.values.errors import EngineError
 from onboard.values.interfaces import Diagnostic, Policy
-from onboard.values.messages import BINS, Decision, Memory, Observation, Scan
+from onboard.values.messages import BIN_DEG, BINS, Decision, Memory, Observation, Scan
 
 Places = npt.NDArray[np.float32]
 
@@ -34,8 +34,8 @@ AGAIN_S = 30.0
 """Of 15, 22, 30 and 40 s, chosen on the open sets `hard` and `habitat` (docs/results/onboard-s/README.md)."""
 CAPACITY = 400
 """Capacity in places; the one that was left first is dropped first."""
-BLIND_BINS = 10
-"""Of 2 deg, in the front half. The default robot has none, and 27 or more without one of its front cameras."""
+BLIND_DEG = 20.0
+"""The default robot has no blind bin in the front half, and 54 deg or more without one of its front cameras."""
 BLIND_S = 10.0
 FRONT = slice(BINS // 4, BINS - BINS // 4)
 
@@ -103,12 +103,12 @@ def reason(trail: Trail, observation: Observation, period_s: float) -> str:
 
 def is_blind(scan: Scan) -> bool:
     """Return whether more of the front half is blind than gaps between working cameras."""
-    return blind_bins(scan.seen) > BLIND_BINS
+    return blind_deg(scan.seen) > BLIND_DEG
 
 
-def blind_bins(seen: npt.NDArray[np.bool_]) -> int:
-    """Return the number of bins of the front half that are not seen. seen: (180,) bool."""
-    return int(np.count_nonzero(~seen[FRONT]))
+def blind_deg(seen: npt.NDArray[np.bool_]) -> float:
+    """Return how much of the front half is not seen [deg]. seen: (180,) bool."""
+    return float(np.count_nonzero(~seen[FRONT])) * BIN_DEG
 
 
 class WithFallback:

@@ -233,7 +233,7 @@ class OwnManifest(ModelManifest):
         return self.chosen
 
     def reset_s(self, configured_s: float | None) -> float | None:
-        """Return the manifest's period: the configuration's is the paper's (section 1.5)."""
+        """Return the manifest's period: the configuration's is the paper's (section 5)."""
         return self.memory_reset_s
 
     def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:

@@ -39,11 +39,26 @@ def without_images(state: RobotState) -> RobotState:
 
 
 def decode(text: str) -> RobotState:
-    """Return the state from a text of `encode`. Raises InputError for another text."""
+    """Return the state from a text of `encode`, also of an older version. Raises InputError for another text."""
     try:
-        return _CONVERTER.structure(json.loads(text), RobotState)
+        return _CONVERTER.structure(_renewed(json.loads(text)), RobotState)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BaseValidationError) as error:
         raise InputError(f"not the state of a robot: {str(error).splitlines()[0]}") from error
+
+
+GONE = ("quickest", "set_ns", "backward_in_row", "rebased")
+GONE_OF_AGREEMENT = ("began", "from_twist")
+
+
+def _renewed(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state with the clock of odometry as `Sender`; older versions had its quickest message only."""
+    wheels = state["wheels"]
+    if "quickest" in wheels and wheels["stamp_ns"] is not None:
+        kept = {key: wheels[key] for key in ("quickest", "stamp_ns", "arrival_ns")}
+        wheels = {**wheels, "sender": None if wheels["quickest"] is None else {**kept, "intervals_ns": []}}
+    agreement = {key: value for key, value in wheels.get("agreement", {}).items() if key not in GONE_OF_AGREEMENT}
+    wheels = {key: value for key, value in wheels.items() if key not in GONE} | {"agreement": agreement}
+    return {**state, "wheels": wheels}
 
 
 def _without_images(memory: ScanMemory) -> ScanMemory:

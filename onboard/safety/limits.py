@@ -43,6 +43,9 @@
          for distance and yaw rate for speed. The slow rate is slow_fraction of w_max_radps
     R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
          at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
+    R27  overload: with OVERLOADED of the last WINDOW ticks missed or more, the speed is at most the wanted one times
+         the share that ran, so that the robot drives no farther between two ticks. From the first missed tick on, the
+         longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -167,6 +170,10 @@ MEMORY_M = 0.15
 """A remembered obstacle may lie this much beside its true place: the wheels drift after the image (R26)."""
 RAMP_S = 0.1
 """Longest time step of a ramp: after a pause the set point does not jump."""
+WINDOW = 90
+"""Number of ticks over which the limits judge whether the machine is overloaded (R27)."""
+OVERLOADED = 9
+"""With so many missed ticks of a window the robot slows down, and state, log and diagnostics say so (R27)."""
 
 
 class Reason(str, Enum):
@@ -196,6 +203,7 @@ class Reason(str, Enum):
     KEEP_OUT = "keep_out"
     SPEED_ZONE = "speed_zone"
     OBSTACLE = "obstacle"
+    OVERLOAD = "overload"
     LOOKING = "looking"
 
 
@@ -220,6 +228,7 @@ class Situation:
     zone:                zones of the map at this place
     engine_lost:         no command is wanted during a drive, as the engine does not answer
     obstacle:            newest value of `/obstacle`, None before the first
+    slot, missed:        number of this tick on the grid, and the ticks missed just before it
     """
 
     now_ns: int
@@ -235,6 +244,17 @@ class Situation:
     zone: Zone = ELSEWHERE
     engine_lost: bool = False
     obstacle: bool | None = None
+    slot: int = 0
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Ticks missed in a row, as far as they are in the window. slot: the tick after them; extra_s: its delay [s]."""
+
+    slot: int
+    missed: int
+    extra_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +264,7 @@ class LimitsState:
     pressed:         whether the e-stop was pressed in the last tick
     speed_limit_mps: the valid external limit, inf for none
     limit_refused:   whether the newest external limit was refused (R19)
+    pauses:          ticks missed among the last WINDOW
     """
 
     e_stopped: bool = False
@@ -252,6 +273,12 @@ class LimitsState:
     sent_ns: int | None = None
     speed_limit_mps: float = math.inf
     limit_refused: bool = False
+    pauses: tuple[Pause, ...] = ()
+
+    @property
+    def missed(self) -> int:
+        """Return how many of the last WINDOW ticks were missed."""
+        return sum(pause.missed for pause in self.pauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,16 +299,42 @@ def limit(
     released = situation.goal_accepted and not state.pressed
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
-    asked = wanted if operator is None else operator.twist
+    wanted = wanted if operator is None else operator.twist
     state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
-    twist, reason = _apply_limits(state, asked, operator is not None, situation, bounds)
-    limited = Limited(twist, reason, asked, operator is not None)
+    state, bounds = _overloaded(state, situation, bounds)
+    twist, reason = _apply_limits(state, wanted, operator is not None, situation, bounds)
+    limited = Limited(twist, reason, wanted, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
 
 def operator_drives(teleop: Teleop | None, now_ns: int, bounds: Bounds) -> bool:
     """Return whether an operator drives: the command is not older than the dead man's timeout (R3)."""
     return teleop is not None and _fresh(teleop.arrival_ns, now_ns, bounds.dead_man_ns)
+
+
+def _overloaded(state: LimitsState, situation: Situation, bounds: Bounds) -> tuple[LimitsState, Bounds]:
+    """Return the state with the pauses of the last WINDOW ticks, and the bounds with the longest as latency (R27)."""
+    if not (state.pauses or situation.missed):
+        return state, bounds
+    before_ns, ticks = state.sent_ns or situation.now_ns, situation.missed + 1
+    extra_s = max(situation.now_ns - before_ns, 0) / NS_PER_S * situation.missed / ticks
+    pauses = [
+        replace(pause, missed=min(pause.missed, pause.slot + WINDOW - 1 - situation.slot))
+        for pause in (*state.pauses, Pause(situation.slot, situation.missed, extra_s))
+    ]
+    pauses = [pause for pause in pauses if pause.missed > 0 and pause.slot <= situation.slot]
+    longest_s = max((pause.extra_s for pause in pauses), default=0.0)
+    return replace(state, pauses=tuple(pauses)), replace(bounds, reaction_s=bounds.reaction_s + longest_s)
+
+
+def overload(missed: int) -> str:
+    """Return what the operator reads about so many missed ticks of the last WINDOW; "" for few."""
+    if missed < OVERLOADED:
+        return ""
+    return (
+        f"{missed} of the last {WINDOW} ticks were missed, so the robot drives at {100 - 100 * missed // WINDOW} % of "
+        "its speed: this machine is overloaded; end other programs on it (`top` shows them)"
+    )
 
 
 def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsState:
@@ -294,10 +347,10 @@ def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsSt
 
 
 def _apply_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits in their order."""
-    twist, reason = _apply_way_limits(state, asked, operator, situation, bounds)
+    twist, reason = _apply_way_limits(state, wanted, operator, situation, bounds)
     turns = abs(twist.v_mps) < collision.REST_MPS and twist.w_radps != 0.0
     if bounds.footprint.is_round or situation.scan is None or not turns:
         return twist, reason
@@ -311,15 +364,15 @@ def _apply_limits(
 
 
 def _apply_way_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits but those on a turn in place (R25)."""
-    stop = _stop_reason(state, asked, operator, situation, bounds)
-    if asked is None or situation.scan is None or stop is not None:
+    stop = _stop_reason(state, wanted, operator, situation, bounds)
+    if wanted is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
     reason = Reason.TELEOP if operator else Reason.NONE
-    slowed = _within_speed(asked, bounds)
-    if slowed != asked:
+    slowed = _within_speed(wanted, bounds)
+    if slowed != wanted:
         reason = Reason.SPEED
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
@@ -327,6 +380,8 @@ def _apply_way_limits(
     caps = _caps(ramped, situation.scan, situation, operator, bounds)
     caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
     caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
+    if state.missed >= OVERLOADED:
+        caps.append((abs(slowed.v_mps) * (WINDOW - state.missed) / WINDOW, Reason.OVERLOAD))
     if situation.obstacle is True and ramped.v_mps > 0.0:
         caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))
     allowed_mps, cap = min(caps, key=lambda cap: cap[0])
@@ -342,12 +397,12 @@ def _apply_way_limits(
 
 
 def _stop_reason(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> Reason | None:
     """Return the reason for a stop, or None."""
     if state.e_stopped:
         return Reason.E_STOP
-    if asked is None:
+    if wanted is None:
         return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
     if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
         return Reason.STALE_ODOMETRY
@@ -356,7 +411,7 @@ def _stop_reason(
     seen = situation.policy_scan
     if seen is not None and not operator and not _fresh(seen.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
         return Reason.STALE_POLICY_SCAN
-    if not (math.isfinite(asked.v_mps) and math.isfinite(asked.w_radps)):
+    if not (math.isfinite(wanted.v_mps) and math.isfinite(wanted.w_radps)):
         return Reason.NOT_FINITE
     return None
 

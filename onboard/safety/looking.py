@@ -29,12 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.perception import collision, free_ground
-from onboard.perception.free_ground import BIN_RAD, STRAIGHT, FreeGround
+from onboard.perception.free_ground import STRAIGHT, FreeGround
 from onboard.perception.obstacle_memory import FLANK_BINS
 from onboard.safety.limits import Bounds
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, wrap
-from onboard.values.messages import BINS, Pose, Scan, Twist
+from onboard.values.messages import BIN_RAD, BINS, Pose, Scan, Twist
 
 STOOD_S, STOOD_M, STOOD_RAD = 0.4, 0.05, math.radians(25.0)
 """A robot that turns to and fro before unknown ground stands too."""

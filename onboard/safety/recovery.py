@@ -1,4 +1,4 @@
-"""Recovery: backing off when blocked (paper 1, section 1.5). Pure: state and situation in; state, override, event out.
+"""Recovery: backing off when blocked (paper 1, section 5). Pure: state and situation in; state, override, event out.
 
 R1   blocked: a notice is on, or the policy wants motion, and the wheels measure none. The *policy's* wanted command
      counts, before the limits: a robot that the limits stop before an obstacle is blocked too. While a notice is on

@@ -14,12 +14,14 @@ import structlog
 from onboard.config.config import Config, ScanSection
 from onboard.counters import Counters
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
+from onboard.navigation.mission import State
 from onboard.perception.scan_fusion import NO_SCAN
+from onboard.safety.limits import Reason
 from onboard.state import TickRecord
 from onboard.system.waiting import FIRST_S, Waiting
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import CameraHealth, Scan
+from onboard.values.messages import BINS, CameraHealth, Scan
 
 log = structlog.get_logger()
 
@@ -35,6 +37,9 @@ SCANS_IN_TIME = 2.0
 ENOUGH = 0.9
 """Share of the needed rate; the rest allows for measurement error."""
 WINDOW_NS = 3 * NS_PER_S
+BLIND = frozenset({Reason.BLIND_AHEAD.value, Reason.LOOKING.value})
+TURNING_NS, SINCE_NS = 5 * NS_PER_S, 3 * NS_PER_S
+"""A robot turns for ever if blind bins held it within the second, and it has not driven ahead for the first."""
 
 
 class Arrivals:
@@ -84,6 +89,9 @@ class InputWatch:
         self._arrivals = {name: Arrivals() for name in self._tables}
         self._record: TickRecord | None = None
         self._faults: tuple[InputFault, ...] = ()
+        self._held_ns: int | None = None
+        self._blind_ns = 0
+        self._blind = ""
         self._waiting = Waiting(lambda line: log.warning("waiting", note=line), self._now_s)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
@@ -92,14 +100,34 @@ class InputWatch:
         self._arrivals["scan"].note(record.scan)
         if "limits_scan" in self._arrivals:
             self._arrivals["limits_scan"].note(record.limits_scan)
+        self._note_blind(record)
 
     def rows(self) -> list[Callable[[], Diagnostic]]:
         """Return a function for each row: one for each scan, then the row WAITING."""
         return [*(partial(self._scan_row, name) for name in self._tables), self._waiting_row]
 
     def faults(self) -> Sequence[InputFault]:
-        """Return what the published state names: what was missing for FIRST_S, as of the newest row WAITING."""
-        return self._faults
+        """Return what the published state names: why the robot turns for ever, and what was missing for FIRST_S, as of
+        the newest row WAITING.
+        """
+        name = "limits_scan" if "limits_scan" in self._tables else "scan"
+        return (*((InputFault(name, self._blind),) if self._blind else ()), *self._faults)
+
+    def _note_blind(self, record: TickRecord) -> None:
+        """Keep why bins are blind while the robot does not drive ahead for it; the first words."""
+        now_ns = record.inputs.now_ns
+        if record.reason in BLIND:
+            self._blind_ns, self._held_ns = now_ns, self._held_ns or now_ns
+        driving = record.state.partition(":")[0] in (State.NAVIGATING.value, State.RECOVERING.value)
+        if record.command.v_mps > 0.0 or not driving:
+            self._held_ns = None
+        turns = self._held_ns is not None and now_ns - self._held_ns > TURNING_NS
+        if not turns or now_ns - self._blind_ns > SINCE_NS:
+            self._blind = ""
+        elif not self._blind:
+            blind, section = int((~record.limits_scan.seen).sum()), self._config.limits_scan or self._config.scan
+            why = f"{blind} of {BINS} bins are blind: no camera looks there (onboard check-config shows the sectors)"
+            self._blind = self._ready_made()[2] if section.topic else why
 
     def _scan_row(self, name: str) -> Diagnostic:
         record, section = self._record, self._tables[name]
@@ -187,8 +215,8 @@ class InputWatch:
 
 
 def causes(faults: Sequence[InputFault]) -> list[InputFault]:
-    """Return the faults; without that of row WAITING if another one says why the robot stands."""
-    known = any(fault.standing and fault.row != WAITING for fault in faults)
+    """Return the faults; without that of row WAITING if the fault of another input says why the robot stands."""
+    known = any(fault.standing and not fault.row.startswith((WAITING, "command", "topic ")) for fault in faults)
     return [fault for fault in faults if not (known and fault.row == WAITING)]
 
 

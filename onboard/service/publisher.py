@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
-from onboard.navigation.odometry import ALONE_NS, NS_PER_MS, OdometryState
+from onboard.navigation.mission import drives
+from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
+from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.values.clock import wall_ns
@@ -24,8 +26,6 @@ LATE_MS = 100
 SCANS = 20
 """Scans without a match are told beyond this number, if they are more than those with a match."""
 UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
-
-BACKWARD = "two senders on its topic, or a sender whose clock jumps"
 
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
@@ -51,6 +51,7 @@ class Publisher:
         self._state = ""
         self._scan_ns = self._limits_scan_ns = NO_SCAN.stamp_ns
         self._slowest: dict[str, int] = {}
+        self._overload = ""
 
     def publish(
         self,
@@ -70,7 +71,9 @@ class Publisher:
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
             self._publish_scans(record, stamp_ns)
-        state = with_faults(record.state, faults)
+        if number % EVERY_STATE == 0:
+            self._overload = overload(record)
+        state = FAULTS.join(filter(None, (with_faults(record.state, faults), self._overload)))
         if state != self._state or number % EVERY_STATE == 0:
             self._state = state
             self._outputs.state(state)
@@ -103,18 +106,25 @@ def with_faults(state: str, faults: Sequence[InputFault]) -> str:
     return FAULTS.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
 
 
+def overload(record: TickRecord) -> str:
+    """Return what a drive's state says of missed ticks; "" while few are missed, or without a drive."""
+    missed = 0 if record.after is None else record.after.limits.missed
+    return limits.overload(missed) if drives(record.state) else ""
+
+
 def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics`, with the faults in place of the messages of their inputs."""
-    values = {name: values for name, _, _, values in found}
-    reasons: dict[str, list[InputFault]] = {}
-    for fault in faults:
-        reasons.setdefault(fault.row, []).append(fault)
-    bad = {
-        row: (row, ERROR if any(one.standing for one in of) else WARNING, FAULTS.join(one.reason for one in of))
-        for row, of in reasons.items()
-    }
-    kept = [(*bad[row[0]], row[3]) if row[0] in bad else row for row in found]
-    return [*kept, *((*row, {}) for name, row in bad.items() if name not in values)]
+    """Return the rows of `/diagnostics`, with the faults in place of the messages of their inputs.
+
+    A row that is worse than its faults keeps its message in front of theirs.
+    """
+    rows = {row[0]: row for row in found}
+    for name in dict.fromkeys(fault.row for fault in faults):
+        of = [fault for fault in faults if fault.row == name]
+        level = ERROR if any(one.standing and not one.warning for one in of) else WARNING
+        _, own_level, own, values = rows.get(name, (name, OK, "", {}))
+        said = [own] if own_level > level else []
+        rows[name] = (name, max(level, own_level), FAULTS.join([*said, *(one.reason for one in of)]), values)
+    return list(rows.values())
 
 
 def rows(
@@ -150,6 +160,8 @@ def _runtime(record: TickRecord, counters: Counters, slowest: Mapping[str, int])
         "delay_error_p99_ms": counters.delay_error.summary_ms()["p99"],
         **{f"fault_{name}": count for name, count in counters.faults.items()},
     }
+    if slow := overload(record):
+        return ("runtime", WARNING, FAULTS.join((record.state, slow)), values)
     return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
 
 
@@ -205,8 +217,6 @@ def _odometry(state: OdometryState) -> Diagnostic:
         return ("odometry", WARNING, state.agreement.doubt, values)
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
-    if state.backward > state.rebased and (state.arrival_ns or 0) - (state.set_ns or 0) <= ALONE_NS:
-        return ("odometry", WARNING, f"{state.backward} messages went back in time: {BACKWARD}", values)
     if late_ms >= LATE_MS:
         return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
     return ("odometry", OK, "in time", values)

@@ -46,6 +46,71 @@ def lateness(quickest: Quickest | None, stamp_ns: int, now_ns: int) -> tuple[int
 
 
 NS_PER_S = 1_000_000_000
+AHEAD_NS = 50_000_000
+"""A message that is quicker than the quickest by more has a clock that was set forward."""
+INTERVALS, LEAST_INTERVALS = 9, 4
+"""Number of newest intervals of stamps whose median is the sender's period, and from which it is known."""
+LONGEST_PERIOD_NS = NS_PER_S
+"""Messages that are rarer have no period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The clock of a sender whose messages are even. stamp_ns, arrival_ns: of the newest message
+
+    intervals_ns: newest intervals of its stamps, without those in which its clock was set
+    """
+
+    quickest: Quickest
+    stamp_ns: int
+    arrival_ns: int
+    intervals_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A message's excess latency, and whether its sender's clock was set since the message before."""
+
+    late_ns: int = 0
+    was_set: bool = False
+
+
+def timed(sender: Sender | None, stamp_ns: int, now_ns: int) -> tuple[Timing, Sender]:
+    """Return the timing of a message, and the sender after it. Setting the clock, however often, makes nothing late.
+
+        set forward   the message is quicker than the quickest by more than `AHEAD_NS`
+        set back      the stamp is older; or newer by at most three quarters of the period, though the message came no
+                      earlier. The quickest latency grows by what is missing of a period
+
+    Messages that queue have even stamps, so they stay late, and those that were held up and come at once come early.
+
+    sender: before it, None at first; now_ns: arrival, monotonic
+    """
+    if sender is None:
+        return Timing(), Sender(Quickest(now_ns - stamp_ns, now_ns), stamp_ns, now_ns)
+    quickest, back_ns = sender.quickest, _set_back_ns(sender, stamp_ns, now_ns)
+    was_set = back_ns > 0 or now_ns - stamp_ns < quickest.took_ns - AHEAD_NS
+    if back_ns:
+        quickest = Quickest(quickest.took_ns + back_ns, quickest.then_ns)
+    late_ns, quickest = lateness(quickest, stamp_ns, now_ns)
+    intervals_ns = sender.intervals_ns
+    if not was_set:
+        intervals_ns = (*intervals_ns[1 - INTERVALS :], stamp_ns - sender.stamp_ns)
+    return Timing(late_ns, was_set), Sender(quickest, stamp_ns, now_ns, intervals_ns)
+
+
+def _set_back_ns(sender: Sender, stamp_ns: int, now_ns: int) -> int:
+    """Return by how much the sender's clock was set back since its newest message, 0 if it was not [ns]."""
+    elapsed_ns, waited_ns, intervals_ns = stamp_ns - sender.stamp_ns, now_ns - sender.arrival_ns, sender.intervals_ns
+    known = len(intervals_ns) >= LEAST_INTERVALS
+    period_ns = sorted(intervals_ns)[len(intervals_ns) // 2] if known else waited_ns
+    if elapsed_ns < 0:
+        return max(0, period_ns) - elapsed_ns
+    if not known or period_ns > LONGEST_PERIOD_NS:
+        return 0
+    missing_ns = period_ns - elapsed_ns - max(0, intervals_ns[-1] - period_ns)
+    early = 2 * waited_ns < max(period_ns, 2 * elapsed_ns + missing_ns)
+    return 0 if early or 4 * missing_ns < period_ns else missing_ns
 
 
 def wall_ns() -> int:
@@ -73,7 +138,7 @@ class MonotonicClock:
     """CLOCK_MONOTONIC, paced by a Linux timerfd that the event loop reads.
 
     asyncio's own timers have epoll's resolution of 1 ms. A timerfd wakes the loop within about 0.1 ms
-    (`tests/benchmarks/realtime/test_pacing.py` prints both).
+    (`onboard bench` prints both).
     """
 
     def __init__(self) -> None:

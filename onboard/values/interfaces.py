@@ -80,12 +80,14 @@ class InputFault:
     """Why an input, or the link to the base, cannot be used: what is wrong, where, and what to do.
 
     row:      name of its row of `/diagnostics`, which it replaces
-    standing: the robot does not drive for it, so that the published state shows it
+    standing: the published state shows it: the robot does not drive for it, or does not hear what is said
+    warning:  a warning, though the state shows it
     """
 
     row: str
     reason: str
     standing: bool = True
+    warning: bool = False
 
 
 class Outputs(Protocol):

@@ -6,6 +6,9 @@ digest of numba's version, of all files with kernels, and of the files from whic
 numba also numbers the files of a kernel's signatures in an index. Two processes that compile different signatures at
 once can give both the same number; a third process then runs the code of the wrong signature. Here a file's name is a
 digest of its signature, so there is no index and no file changes its meaning.
+
+numba also keeps code by the folder of the sources, so each installed release would compile the same sources again. Here
+the code of a kernel is kept by its place in the packages.
 """
 
 from __future__ import annotations
@@ -108,6 +111,25 @@ class SignatureFiles(caching.IndexDataCacheFile):
         return str(self._data_name_pattern.format(number=int(digest, 16)))
 
 
+class SourceLocator(caching.UserProvidedCacheLocator):
+    """The place of a kernel's code in the cache: that of its source in the packages, wherever they are installed."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """Return the place; None for a source outside the packages, which `sources_digest` does not cover."""
+        within = Path(py_file).is_relative_to(ROOT) and Path(py_file).relative_to(ROOT).parts[0] in PACKAGES
+        return super().from_function(py_func, py_file) if within else None  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return the folder of the source, relative to the packages."""
+        return ".".join(Path(py_file).parent.relative_to(ROOT).parts)
+
+    def get_source_stamp(self) -> str:
+        """Return nothing that could differ: the cache folder has the digest of all sources."""
+        return ""
+
+
 def _open_cache(root: Path | None) -> bool:
     """Set numba's cache folder to the folder of these sources; return False if it is not writable."""
     if root is None:
@@ -126,6 +148,8 @@ def _open_cache(root: Path | None) -> bool:
     settings: Any = numba.core.config
     settings.CACHE_DIR = str(folder)
     cast(Any, caching).IndexDataCacheFile = SignatureFiles
+    impl: Any = caching.CacheImpl
+    impl._locator_classes = [SourceLocator, *impl._locator_classes]
     return os.access(folder, os.W_OK)
 
 

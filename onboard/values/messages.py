@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,14 @@ from onboard.values.images import without_false_depth
 
 BINS = 180
 """Bins of a scan; bin i covers azimuth [-180 + 2i, -180 + 2i + 2) degrees in the base frame."""
+BIN_DEG = 360.0 / BINS
+BIN_RAD = 2.0 * math.pi / BINS
+
+
+def bins_within(angle_deg: float) -> int:
+    """Return how many bins an angle covers, rounded; at least 1."""
+    return max(1, round(angle_deg / BIN_DEG))
+
 
 Memory = npt.NDArray[np.float32]
 """Recurrent state of a policy, passed into a decision and returned by it; (2, 1024) for the paper's GRU."""
@@ -86,7 +95,7 @@ class Scan:
     from_m:     (180,) float32, minimum range at which a bin's obstacles are seen (`onboard/perception/min_range.py`);
                 None: 0
     arrival_ns: start of the tick that took a ready-made scan, monotonic [ns]; None for a fused scan
-    heights_m:  heights that cameras see near the robot (`onboard/perception/seen_heights.py`); None: all
+    heights_m:  heights that cameras see near the robot (`onboard/perception/min_range.py`); None: all
     """
 
     stamp_ns: int
@@ -184,7 +193,7 @@ class Inputs:
 class Observation:
     """Input of a policy's decision. All poses are in the start frame: the robot's pose when the goal came.
 
-    goal_xy_m:           the static goal, never updated with motion (paper 1, section 1.1)
+    goal_xy_m:           the static goal, never updated with motion (paper 1, section 3)
     odometry:            raw integrated wheel motion
     localization:        newest external fix with the wheels' v and w at its time; None without a fix
     localization_age_ns: age of that fix; None without a fix

@@ -161,7 +161,10 @@ def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, floa
         if not 0.0 <= time_s < math.inf:
             raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, as front@10")
         if name not in cameras:
-            raise InputError(f"--unplug {option}: there is no camera {name}; the cameras are {', '.join(cameras)}")
+            there = (
+                f"the cameras are {', '.join(cameras)}" if cameras else "this robot has none; a lidar stays plugged in"
+            )
+            raise InputError(f"--unplug {option}: there is no camera {name}; {there}")
         if name in found:
             raise InputError(f"--unplug {option}: each camera once")
         found[name] = time_s

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MODEL_THREADS = 1
 FORGETS_S = 10.0
-"""Period after which `forgetful` loses its memory, as the paper's agent does (paper 1, section 1.5)."""
+"""Period after which `forgetful` loses its memory, as the paper's agent does (paper 1, section 5)."""
 
 
 Maker = Callable[["Setting", Episode, "World | None"], Policy]

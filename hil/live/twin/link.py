@@ -11,6 +11,7 @@ from hil.live.twin.twin import Twin
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.camera import MAX_RANGE_M
 from onboard.config.mounts import Mounts
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import (
     odometry_from_ros,
@@ -23,18 +24,23 @@ from onboard.drivers.dds.ros_convert import (
     ros_speed_limit,
 )
 from onboard.drivers.dds.ros_types import Bool, String
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.values.clock import Clock, wall_ns
 from onboard.values.messages import OdometryMessage, Pose
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessages:
-    """New messages since the last read: the robot's odometry, oldest first, and requests for reset, pause, resume."""
+    """New messages since the last read: the robot's odometry, oldest first, and requests for reset, pause, resume.
+
+    rivals: the publishers of the odometry while it has a second one, else ""
+    """
 
     odometry: tuple[OdometryMessage, ...] = ()
     reset: bool = False
     pause: bool = False
     resume: bool = False
+    rivals: str = ""
 
 
 class TwinLink:
@@ -43,7 +49,8 @@ class TwinLink:
     def __init__(self, robot: Wire, twin: Wire, mounts: Mounts) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
         self._section = twin.section
-        self._robot_odometry = robot.reader("odom")
+        self._robot_odometry = SoleReader(robot, "odom")
+        self._publishers = PublisherWatch([self._robot_odometry], PublisherNames(robot, Peers(robot)))
         self._speed_limit = robot.writer("speed_limit")
         self._words = {topic.name: twin.reader(topic) for topic in (RESET, PAUSE, RESUME)}
         self._odometry, self._fixes = twin.writer("odom"), twin.writer("amcl_pose")
@@ -56,9 +63,10 @@ class TwinLink:
         """Wait at most `wait_s` for the robot's odometry, and return all new messages. Raises DriverError."""
         self._robot_odometry.wait(wait_s)
         now_ns = clock.now_ns()
-        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._robot_odometry.take())
+        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._robot_odometry.take(now_ns))
         asked = {name: bool(reader.take()) for name, reader in self._words.items()}
-        return NewMessages(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
+        rivals = self._publishers.reason(now_ns)
+        return NewMessages(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name], rivals)
 
     def publish_motion(self, twin: Twin, stamp_ns: int) -> None:
         """Publish the twin's odometry and its pose in the map. stamp_ns: stamp of the robot's odometry."""

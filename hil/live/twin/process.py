@@ -112,8 +112,9 @@ class TwinProcess:
         waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"))
         where = f"the robot's odometry ({self._options.odometry}): is its base, or `onboard-hil twin-robot`, running?"
         while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
-            self.turn(self._link.take(self._clock, WAIT_S))
-            waiting.note("" if self.twin.robot is not None else where)
+            messages = self._link.take(self._clock, WAIT_S)
+            self.turn(messages)
+            waiting.note("" if self.twin.robot is not None else messages.rivals or where)
         if self._limit_mps:
             self._link.publish_speed_limit(0.0)
 
@@ -131,7 +132,7 @@ class TwinProcess:
                 break
         touched = self.twin.contact
         if not touched:
-            self.twin = watch(self.twin, began_ns)
+            self.twin = pause(self.twin, messages.rivals) if messages.rivals else watch(self.twin, began_ns)
             if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
                 self._reset("the robot was heard", first=True)
             self._ask(messages)

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from onboard.assembly.assembly import check_files
-from onboard.assembly.robot import used_mounts
+from onboard.assembly.robot import scan_topics, used_mounts
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
 from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
 from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
@@ -22,7 +22,7 @@ from onboard.commands.doctor.storage import disk, service_writer, this_process
 from onboard.commands.doctor.wire_probe import RuntimeStatus, WireSurvey, survey_wire
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
-from onboard.drivers.dds.topics import domain_id, scan_source
+from onboard.drivers.dds.topics import domain_id, scan_source, topic
 from onboard.drivers.realsense.cameras import camera_sources
 from onboard.drivers.realsense.device import Source, list_devices
 from onboard.values.clock import NS_PER_S, wall_ns
@@ -123,7 +123,7 @@ def _robot(
     driving = bool(statuses) or _is_claimed(config)
     closed = service.is_up(state) and not driving
     found = wire_probe.findings(statuses, claimed=driving) if survey is not None else []
-    found += [] if survey is None else findings_of("dds", lambda: _wire(config, survey))
+    found += [] if survey is None else findings_of("dds", lambda: _wire(config, mounts, survey))
     found += findings_of("base", lambda: _base(config, survey, seconds, driving=driving, closed=closed))
     found += findings_of("cameras", lambda: _cameras(config, mounts, statuses, seconds, driving=driving, closed=closed))
     if survey is not None and not driving:
@@ -142,12 +142,14 @@ def _is_claimed(config: Config) -> bool:
         return False
 
 
-def _wire(config: Config, survey: WireSurvey) -> list[Finding]:
+def _wire(config: Config, mounts: Mounts, survey: WireSurvey) -> list[Finding]:
     section, serial = config.dds, config.odometry.input == SERIAL
+    images = [topic(f"{name}/depth/image") for name in mounts.depth if config.cameras.source_of(name) == "dds"]
+    scans = [scan_source(name) for name in scan_topics(config).values()]
     return [
         network.peers(section, survey.graph),
         network.command(section, survey.graph, serial=serial),
-        *network.fitting(section, survey.graph),
+        *network.fitting(section, survey.graph, [*images, *scans]),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import Endpoint, Graph, other_type, qos_mismatch
+from onboard.drivers.dds.discovery import NO_BASE, Endpoint, Graph, other_type, qos_mismatch
 from onboard.drivers.dds.topics import CAMERA, TOPICS, Topic, domain_id, ros_topic, type_of
 
 OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
@@ -54,7 +54,7 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
             Problem(
                 Level.RED,
                 f"no base listens to {name}",
-                "start the base's driver; the same ROS_DOMAIN_ID, interface and namespace; see remap in [dds]",
+                NO_BASE,
             )
         )
     sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime sends commands now"
@@ -63,16 +63,19 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
     return combined("command", summary, problems, publishers=drivers, listeners=listeners, runtimes=runtimes)
 
 
-def fitting(section: DdsSection, graph: Graph) -> list[Finding]:
-    """Return a finding for each of our topics with a wrong type, or with an endpoint that DDS does not connect."""
+def fitting(section: DdsSection, graph: Graph, of_robot: Sequence[Topic] = ()) -> list[Finding]:
+    """Return a finding for each of our topics with a wrong type, or with an endpoint that DDS does not connect.
+
+    of_robot: the topics of this robot's cameras and ready-made scans
+    """
     runtimes = _members(graph, ros_topic(section, "state"), writes=True)
     found = []
-    for row in TOPICS:
+    for row in (*TOPICS, *of_robot):
         if CAMERA in row.name:
             continue
         name, kind = ros_topic(section, row.name), type_of(section, row.name)
         ends = [one for one in graph.endpoints if one.topic == name]
-        problems = [_other_type(graph, one, kind) for one in ends if one.kind != kind]
+        problems = [_other_type(graph, one, kind, row) for one in ends if one.kind != kind]
         problems += _unconnected(graph, [one for one in ends if one.kind == kind], runtimes)
         if problems:
             found.append(combined(f"topic {name}", "", problems))
@@ -101,8 +104,8 @@ def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]
     return tuple(sorted({_word(graph, one.member) for one in ends}))
 
 
-def _other_type(graph: Graph, end: Endpoint, kind: str) -> Problem:
-    return Problem(Level.RED, *other_type(_word(graph, end.member), end.kind, kind, writes=end.writes))
+def _other_type(graph: Graph, end: Endpoint, kind: str, row: Topic) -> Problem:
+    return Problem(Level.RED, *other_type(_word(graph, end.member), end.kind, kind, row, writes=end.writes))
 
 
 def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Problem]:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from onboard.commands.cli import (
@@ -24,6 +25,7 @@ from onboard.config.config import Config, load_config
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.ros_types import Empty
 from onboard.navigation.mission import State, drives
+from onboard.service.publisher import FAULTS
 from onboard.system.waiting import Waiting
 from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
@@ -63,7 +65,7 @@ def goal(
             state = robot.next_state()
             waiting.note(robot.missing(), "inputs")
     _tell({"state": state}, f"{state}\n", json_file)
-    if not (state == State.REACHED.value if wait else drives(state) and REFUSED not in state):
+    if not (state.partition(FAULTS)[0] == State.REACHED.value if wait else drives(state) and REFUSED not in state):
         raise typer.Exit(1)
 
 
@@ -100,18 +102,24 @@ def _tell(result: dict[str, Any], line: str, json_file: str | None) -> None:
 
 
 def _screen(config: Config, seen: Status) -> Table:
-    """Return the screen: state, goal, pose, command, then a row a part."""
+    """Return the screen: state, goal, pose, command, then a row a part; of parts that are not ok, the message."""
+    shown = {part.name: (part.message, part.level) for part in seen.parts}
     limit, goal_m = config.limits.v_max_mps, seen.value("goal_distance_m")
     pose = f"x {seen.value('x_m')} m, y {seen.value('y_m')} m, yaw {seen.value('yaw_rad')} rad"
-    reason = next((part.message for part in seen.parts if part.name == "command"), "-")
+    reason, command_level = shown.pop("command", ("-", ""))
+    fixes, pose_level = shown.pop("pose", ("", ""))
     rows = [
         ("state", seen.state, ""),
         ("goal", f"{goal_m} m away" if goal_m != "-" else "none", ""),
-        ("pose", pose, ""),
-        ("command", f"v {seen.value('v_mps')} of {limit:g} m/s, w {seen.value('w_radps')} rad/s; reason: {reason}", ""),
-        *((part.name, part.message, part.level) for part in seen.parts if part.name not in ("pose", "command")),
+        ("pose", f"{pose}; {fixes}", pose_level),
+        (
+            "command",
+            f"v {seen.value('v_mps')} of {limit:g} m/s, w {seen.value('w_radps')} rad/s; reason: {reason}",
+            command_level,
+        ),
+        *((name, *said) for name, said in shown.items()),
     ]
     table = Table(title=f"{seen.robot}, domain {seen.domain}", box=None, show_header=False, title_justify="left")
     for name, text, level in rows:
-        table.add_row(name, text, f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
+        table.add_row(escape(name), escape(text), f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from onboard.values.errors import OnboardError
 
 FOUND_S = 10.0
 """Timeout for the discovery of the runtime."""
+SAID_S = 1.0
+"""After so long without a runtime, the command says what it waits for."""
 TAKEN_S = 3.0
 """Timeout for the answer to a goal or a cancellation: an acknowledgement, then a new state."""
 POLL_S = 0.1
@@ -49,15 +52,18 @@ class RunningRobot:
     """The runtime on the wire: its state, and what is sent to it."""
 
     def __init__(self, wire: Wire, robot: str) -> None:
-        """Find the runtime. Raises OnboardError if none is heard within FOUND_S."""
+        """Find the runtime, and say on standard error if that takes time. Raises OnboardError after FOUND_S."""
         self._wire = wire
         self._robot = robot
         self._states: Reader = wire.reader("state")
         self._diagnostics: Reader = wire.reader("diagnostics")
         self._state = self._missing = ""
-        if not self._heard(FOUND_S):
-            named = f", namespace {wire.section.namespace}" if wire.section.namespace else ", without a namespace"
-            where = f"domain {wire.domain}, interface {wire.section.interface}{named}"
+        if self._heard(SAID_S):
+            return
+        named = f", namespace {wire.section.namespace}" if wire.section.namespace else ", without a namespace"
+        where = f"domain {wire.domain}, interface {wire.section.interface}{named}"
+        sys.stderr.write(f"waiting up to {FOUND_S:g} s: no runtime is heard yet on {where}\n")
+        if not self._heard(FOUND_S - SAID_S):
             raise OnboardError(f"no runtime is heard on {where} within {FOUND_S:g} s; is `onboard run` running?")
 
     def send(self, topic: str, sample: Any) -> None:

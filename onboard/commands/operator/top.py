@@ -20,6 +20,5 @@ def top(config: ConfigOption = None) -> None:
         raise InputError("onboard top needs a terminal; `onboard status --json -` prints the same figures once")
     from onboard.commands.operator.top_screen import Top
 
-    sys.stderr.write("waiting for the robot\n")
     with running_robot(loaded) as robot:
         Top(robot, 1e3 / loaded.rates.control_hz).run()

@@ -88,7 +88,7 @@ class _DdsCamera(Generic[FrameT]):
         self._frames = self._repeated = self._late_ns = 0
         self._reason = NOTHING_YET
         self._frame: FrameT | None = None
-        self.reader = SoleReader(wire, topic, f"camera {name}")
+        self.reader = SoleReader(wire, topic)
         self._clock = SenderClock()
         self._judges_late = wire.section.judge_late
         self._stale_ms = stale_ms

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import structlog
 from cyclonedds.builtin import (
     BuiltinDataReader,
     BuiltinTopicDcpsParticipant,
@@ -21,12 +21,10 @@ from cyclonedds.core import DDSException, InstanceState, Policy, Qos
 
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
-from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic, type_of
-from onboard.values.clock import NS_PER_S
+from onboard.drivers.dds.participant import HANDLES, Wire
+from onboard.drivers.dds.topics import Topic, dds_topic, domain_id, ros_topic, topic, type_of
 from onboard.values.errors import DriverError
-from onboard.values.interfaces import Diagnostic, Inbox, InputFault
-from onboard.values.messages import Inputs
+from onboard.values.interfaces import InputFault
 
 BATCH = 4096
 ROS_PREFIX = "rt/"
@@ -103,13 +101,13 @@ def qos_mismatch(writer: Offer, reader: Offer) -> str:
     return ""
 
 
-def other_type(who: str, theirs: str, ours: str, *, writes: bool) -> tuple[str, str]:
-    """Return what is wrong with an end of a topic whose type is not ours, and what to do."""
+def other_type(who: str, theirs: str, ours: str, row: Topic, *, writes: bool) -> tuple[str, str]:
+    """Return what is wrong with an end of a topic whose type is not ours, and what to do. row: the topic"""
     found = f"{who} {'publishes' if writes else 'expects'} {theirs}, ours is {ours}"
-    if "Twist" not in ours:
-        return found, f"use {ours}"
-    stamped = str("Stamped" in theirs).lower()
-    return found, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
+    if not writes and {theirs, ours} == {row.kind, row.stamped_kind}:
+        stamped = str(theirs == row.stamped_kind).lower()
+        return found, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
+    return found, f"let it use {ours}, or give it another topic"
 
 
 def look_around(section: DdsSection, seconds: float) -> Graph:
@@ -176,15 +174,20 @@ def _command(pid: str) -> str:
 
 
 def _endpoint(sample: Any, writes: bool) -> Endpoint:
-    name, kind = printable(sample.topic_name), printable(sample.type_name)
-    ros = ROS_TYPE.fullmatch(kind)
+    name = printable(sample.topic_name)
     return Endpoint(
         topic=name[len(ROS_PREFIX) - 1 :] if name.startswith(ROS_PREFIX) else name,
-        kind="/".join(ros.groups()) if ros else kind,
+        kind=ros_kind(printable(sample.type_name)),
         member=str(sample.participant_key),
         writes=writes,
         offer=_offer(cast(Qos, sample.qos)),
     )
+
+
+def ros_kind(kind: str) -> str:
+    """Return ROS's name of a type on the wire: "std_msgs/msg/Bool"; any other as it is."""
+    ros = ROS_TYPE.fullmatch(kind)
+    return "/".join(ros.groups()) if ros else kind
 
 
 def _offer(qos: Qos) -> Offer:
@@ -201,16 +204,14 @@ def _offer(qos: Qos) -> Offer:
 
 # ---- Other drivers of this robot: other writers of its command and of its state
 
-log = structlog.get_logger()
-
 OURS = ("cmd_vel", "state")
 """Topics that only one runtime may write: the command, and the state by which runtimes find each other."""
 
-PEER_BATCH = 64
-"""Endpoints handled in one tick; the rest waits, so that a flood does not delay the tick."""
+PEER_BATCH, MEMBER_BATCH = 4, 2
+"""Writers and as many readers, or participants, handled in one tick: 0.1 and 0.3 ms each. The rest waits."""
+LOOKS = BATCH // PEER_BATCH
 
-LOG_EVERY_NS = 10 * NS_PER_S
-OK, ERROR = 0, 2
+NO_BASE = "start the base's driver with the same ROS_DOMAIN_ID, interface and namespace, or set dds.remap.cmd_vel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,100 +225,135 @@ class Rival:
     who: str
 
 
-class Peers:
-    """Tracks other writers of our topics. The runtime calls `look` in every tick; it never waits."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """Another participant's writer or reader of one of our topics.
 
-    def __init__(self, wire: Wire) -> None:
-        """Start discovery. Raises DriverError if the wire is closed."""
-        participant = wire.participant()
-        self._own = participant.guid
-        self._watched = {dds_topic(wire.section, name): ros_topic(wire.section, name) for name in OURS}
-        self._rivals: dict[Any, Rival] = {}
-        self._command, self._kind = dds_topic(wire.section, "cmd_vel"), type_of(wire.section, "cmd_vel")
-        self._listeners: dict[Any, tuple[str, str]] = {}
+    row: the topic; kind: its ROS type there; handle: of a writer, as in `Received.writer`
+    member: its participant, kept after it left, or a fault would change its name at the end; None: DDS listed none
+    """
+
+    row: Topic
+    kind: str
+    writes: bool
+    key: uuid.UUID
+    participant: uuid.UUID
+    handle: int
+    member: Member | None
+
+    def who(self) -> str:
+        """Return the description of its participant."""
+        return f"participant {self.participant}" if self.member is None else str(self.member)
+
+
+class _Reader(BuiltinDataReader):
+    """A reader of endpoints without their QoS, whose decoding would take most of the time."""
+
+    def _make_constructors(self) -> None:
+        cast(Any, super())._make_constructors()
+        self._cqos_conv = lambda _qos: None
+
+
+class Peers:
+    """The other participants' ends of the topics that a wire has opened, kept up to date by `look` in every tick.
+
+    `look` takes a few samples of discovery and never waits, so that a flood of endpoints does not delay the tick.
+    """
+
+    def __init__(self, wire: Wire, unused: Collection[str] = ()) -> None:
+        """Start discovery. unused: opened topics that do not count. Raises DriverError if the wire is closed."""
+        self._wire, self._own, self._unused = wire, wire.participant().guid, unused
+        self._rows = {dds_topic(wire.section, name): topic(name) for name in OURS}
+        self._ends: dict[uuid.UUID, End] = {}
+        self._known: dict[uuid.UUID, Member] = {}
+        self._rivals: tuple[Rival, ...] = ()
+        self._faults: list[InputFault] = []
+        self.unsafe = False
         try:
-            self._readers = BuiltinDataReader(participant, BuiltinTopicDcpsSubscription)
-            self._writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
-            self._members = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
+            self._readers = _Reader(wire.participant(), BuiltinTopicDcpsSubscription)
+            self._writers = _Reader(wire.participant(), BuiltinTopicDcpsPublication)
+            self._members = BuiltinDataReader(wire.participant(), BuiltinTopicDcpsParticipant)
         except DDSException as error:
             raise DriverError(f"dds: domain {wire.domain} cannot be looked at: {error}") from error
 
     def look(self) -> tuple[Rival, ...]:
-        """Return the other writers of our topics now. Raises DriverError if the link is gone."""
+        """Return the other writers of our command and state now. Raises DriverError if the link is gone."""
+        self._take()
+        return self._rivals
+
+    def faults(self) -> list[InputFault]:
+        """Return a fault for each end with another type than ours, as of the last `look`.
+
+        `unsafe` is true while such an end publishes what people rely on (`Topic.guards`).
+        """
+        return self._faults
+
+    def publishes(self, name: str | Topic) -> bool:
+        """Return whether another participant publishes a topic, with our type."""
+        return any(end.writes and self._fits(end) for end in self._of(topic(name)))
+
+    def listens(self, name: str | Topic) -> bool:
+        """Return whether another participant listens to a topic, whatever type it expects."""
+        return any(not end.writes for end in self._of(topic(name)))
+
+    def ends(self) -> list[End]:
+        """Return all ends that discovery knows now. Raises DriverError if the link is gone."""
+        for _ in range(LOOKS):
+            if not self._take():
+                break
+        return list(self._ends.values())
+
+    def _take(self) -> int:
+        """Take the next samples, participants first, so that their ends have names; return their number."""
         try:
-            for endpoint in self._writers.take(PEER_BATCH):
-                self._note(endpoint)
-            for endpoint in self._readers.take(PEER_BATCH):
-                self._note_listener(endpoint)
+            members = self._members.take(MEMBER_BATCH)
+            ends = [] if members else [(one, True) for one in self._writers.take(PEER_BATCH)]
+            ends += [] if members else [(one, False) for one in self._readers.take(PEER_BATCH)]
         except DDSException as error:
             raise DriverError(f"dds: who else writes cannot be seen: {error}") from error
-        return tuple(self._rivals.values())
+        for member in members:
+            if member.sample_info.instance_state != InstanceState.Alive:
+                self._known.pop(member.key, None)
+            elif member.qos is not None:
+                self._known[member.key] = member_of(member)
+        for end, writes in ends:
+            self._note(end, writes)
+        if ends:
+            self._judge()
+        return len(members) + len(ends)
 
-    def faults(self) -> list[InputFault]:
-        """Return the fault of each listener to our command, as of the last `look`, that expects another type."""
-        others = dict.fromkeys(one for one in self._listeners.values() if one[1] != self._kind)
-        texts = [": ".join(other_type(who, kind, self._kind, writes=False)) for who, kind in others]
-        fits = any(kind == self._kind for _, kind in self._listeners.values())
-        return [InputFault("command", f"{self._watched[self._command]}: {text}", standing=not fits) for text in texts]
+    def _note(self, sample: Any, writes: bool) -> None:
+        row = self._wire.opened.get(sample.topic_name) or self._rows.get(sample.topic_name)
+        if sample.sample_info.instance_state != InstanceState.Alive:
+            self._ends.pop(sample.key, None)
+        elif row is not None and sample.participant_key != self._own:
+            handle = sample.sample_info.instance_handle % HANDLES
+            kind, member = ros_kind(printable(sample.type_name)), self._known.get(sample.participant_key)
+            self._ends[sample.key] = End(row, kind, writes, sample.key, sample.participant_key, handle, member)
 
-    def _note_listener(self, endpoint: Any) -> None:
-        if endpoint.sample_info.instance_state != InstanceState.Alive:
-            self._listeners.pop(endpoint.key, None)
-        elif endpoint.participant_key != self._own and endpoint.topic_name == self._command:
-            self._listeners[endpoint.key] = self._name(endpoint.participant_key), _endpoint(endpoint, False).kind
+    def _judge(self) -> None:
+        section = self._wire.section
+        ours = [end for end in self._ends.values() if end.writes and end.row.name in OURS]
+        self._rivals = tuple(Rival(ros_topic(section, end.row), end.who()) for end in ours)
+        wrong = [end for end in self._ends.values() if not (self._fits(end) or end in ours or self._is_unused(end))]
+        self._faults = list(dict.fromkeys(self._fault(end) for end in wrong))
+        self.unsafe = any(end.writes and end.row.guards for end in wrong)
 
-    def _note(self, endpoint: Any) -> None:
-        if endpoint.sample_info.instance_state != InstanceState.Alive:
-            self._rivals.pop(endpoint.key, None)
-        elif endpoint.participant_key != self._own and endpoint.topic_name in self._watched:
-            self._rivals[endpoint.key] = Rival(self._watched[endpoint.topic_name], self._name(endpoint.participant_key))
+    def _fault(self, end: End) -> InputFault:
+        row, section = end.row, self._wire.section
+        name, ours = ros_topic(section, row), type_of(section, row)
+        is_ours = self._wire.writes(row)  # then the base's end matters, and for others only the publishers
+        fits = any(other.writes == end.writes and self._fits(other) for other in self._of(row))
+        needed = end.writes != is_ours and (end.writes or row.name == "cmd_vel")
+        reason = ": ".join(other_type(end.who(), end.kind, ours, row, writes=end.writes))
+        standing = (end.writes and row.guards) or (needed and not fits)
+        return InputFault(row.part or f"topic {name}", f"{name}: {reason}", standing)
 
-    def _name(self, key: Any) -> str:
-        """Return the description of a participant."""
-        for member in self._members.read(PEER_BATCH):
-            if member.key == key and member.qos is not None:
-                return str(member_of(member))
-        return f"participant {key}"
+    def _of(self, row: Topic) -> list[End]:
+        return [end for end in self._ends.values() if end.row.name == row.name]
 
+    def _fits(self, end: End) -> bool:
+        return end.kind == type_of(self._wire.section, end.row)
 
-class GuardedInbox:
-    """An `interfaces.Inbox` that reports other drivers, and stops the robot beside them if `refuse`."""
-
-    def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool) -> None:
-        self._inner, self._peers, self._refuse = inner, peers, refuse
-        self._rivals: tuple[Rival, ...] = ()
-        self._logged_ns = 0
-
-    def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call. Raises DriverError if the link is gone."""
-        inputs = self._inner.take(now_ns)
-        self._log(self._peers.look(), now_ns)
-        return replace(inputs, e_stop=True) if self._rivals and self._refuse else inputs
-
-    def close(self) -> None:
-        """Release what it holds. Safe to call twice."""
-        self._inner.close()
-
-    def faults(self) -> list[InputFault]:
-        """Return the faults of the link to the base."""
-        return self._peers.faults()
-
-    def diagnostic(self) -> Diagnostic:
-        """Return the row of `/diagnostics` about other drivers."""
-        values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
-        if not self._rivals:
-            return ("other drivers", OK, "none", values)
-        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
-        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
-
-    def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
-        """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""
-        again = now_ns - self._logged_ns >= LOG_EVERY_NS
-        for rival in rivals:
-            if again or rival not in self._rivals:
-                log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
-                self._logged_ns = now_ns
-        for rival in self._rivals:
-            if rival not in rivals:
-                log.info("other_driver_gone", topic=rival.topic, who=rival.who)
-        self._rivals = tuple(rivals)
+    def _is_unused(self, end: End) -> bool:
+        return end.row.name in self._unused or dds_topic(self._wire.section, end.row) not in self._wire.opened

@@ -91,11 +91,13 @@ class Received:
     sample:     a type of `ros_types`
     writer:     the identity of its writer in this process
     written_ns: source time, in wall time of the writer's machine [ns]; 0 if unknown
+    held_ns:    how long a second publisher withheld it (`sole_writer.py`) [ns]
     """
 
     sample: Any
     writer: int
     written_ns: int = 0
+    held_ns: int = 0
 
 
 class Writer:
@@ -291,7 +293,11 @@ class Reader:
 
 
 class Wire:
-    """A participant on one domain. `domain` is its number."""
+    """A participant on one domain.
+
+    domain: its number
+    opened: the rows of the topics that it reads or writes, by their names on the wire
+    """
 
     def __init__(self, section: DdsSection) -> None:
         """Join the domain. Raises ConfigError for bad names, DriverError when the interface is not there."""
@@ -300,6 +306,7 @@ class Wire:
         self.domain = domain_id(section)
         hold_domain(self.domain, section)
         self._participant: DomainParticipant | None = join(self.domain)
+        self.opened: dict[str, Topic] = {}
         self._topics: dict[str, DdsTopic[Any]] = {}
         self._writers: dict[str, Writer] = {}
         self._readers: list[Reader] = []
@@ -315,6 +322,10 @@ class Wire:
                 raise DriverError(f"dds: {row.name} cannot be written: {error}") from error
             self._writers[row.name] = Writer(row.name, kind, entity)
         return self._writers[row.name]
+
+    def writes(self, name: str | Topic) -> bool:
+        """Return whether it has a writer of a topic."""
+        return topic(name).name in self._writers
 
     def reader(self, name: str | Topic) -> Reader:
         """Return a new reader of a topic. Raises ConfigError, DriverError."""
@@ -364,6 +375,7 @@ class Wire:
                 cast(Any, kind).__idl__.fill_type_data = lambda: None
             try:
                 self._topics[row.name] = DdsTopic(self._open(), dds_topic(self.section, row), kind)
+                self.opened[dds_topic(self.section, row)] = row
             except DDSException as error:
                 raise DriverError(f"dds: {row.name} cannot be opened: {error}") from error
         return kind, self._topics[row.name]

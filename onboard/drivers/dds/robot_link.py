@@ -107,8 +107,8 @@ class DdsInputs:
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         """
         self._map_frame = wire.section.map_frame
-        self._odometry = SoleReader(wire, "odom", "odometry")
-        self._fixes = SoleReader(wire, "amcl_pose", "pose")
+        self._odometry = SoleReader(wire, "odom")
+        self._fixes = SoleReader(wire, "amcl_pose")
         self._goals = Goals(wire)
         self._cancel = wire.reader("cancel")
         self._operator = Operator(wire, limits.teleop_dead_man_s)
@@ -179,8 +179,8 @@ class DdsInputs:
 
 def _fix(message: Received, now_ns: int) -> Fix:
     """Return a fix; one without a stamp has the time at which its sender wrote it, or all but the first would count as
-    repeats."""
-    fix = fix_from_ros(message.sample, now_ns)
+    repeats. A fix that a second publisher withheld keeps its arrival."""
+    fix = fix_from_ros(message.sample, now_ns - message.held_ns)
     return fix if fix.stamp_ns else replace(fix, stamp_ns=message.written_ns)
 
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from onboard.config.mounts import Mount
 from onboard.drivers.dds import ros_types as ros
-from onboard.perception.laser_scan import BIN_RAD, Rays
+from onboard.perception.laser_scan import Rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import quaternion_from_yaw, yaw_from_quaternion
 from onboard.values.interfaces import Diagnostic
-from onboard.values.messages import BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
+from onboard.values.messages import BIN_RAD, BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
 
 FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 """Centre of bin 0: -179 deg."""

@@ -42,6 +42,10 @@ LATE_NS = 300 * NS_PER_MS
 """The default staleness limit of camera images."""
 
 
+class UntimelyError(InputError):
+    """A scan is refused for its stamp."""
+
+
 class DdsScans:
     """The newest scan of each configured topic, or the newest turn in several messages.
 
@@ -61,7 +65,7 @@ class DdsScans:
         """
         self._section, self._topics, self._no_return = wire.section, topics, no_return
         self._turns: dict[str, Turn] = {}
-        self.readers = {name: SoleReader(wire, scan_source(name), "scan") for name in topics}
+        self.readers = {name: SoleReader(wire, scan_source(name)) for name in topics}
         self._newest: dict[str, Scan] = {}
         self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()
@@ -82,7 +86,8 @@ class DdsScans:
     def faults(self) -> list[InputFault]:
         """Return why the robot cannot drive by the scans though messages are received, by topic.
 
-        Either the first refusal since the last scan, or why most rays are blind, by the first such message.
+        Either the first refusal since the last scan, or why most bins are blind, by the first such message. Of stamps
+        and latency `input_pace.py` says what is wrong.
         """
         refused = {name: f"scan refused: {reason}" for name, reason in self._unusable.items()}
         return [
@@ -122,10 +127,10 @@ class DdsScans:
             scan = scan_of_rays(rays, now_ns, base_from_laser, self._no_return.get(name, ()))
             late_ns = clock.take(stamp_ns, now_ns)
             if late_ns is None:
-                raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
+                raise UntimelyError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
             late_ns = late_ns if self._section.judge_late else 0
             if late_ns > LATE_NS:
-                raise InputError(
+                raise UntimelyError(
                     f"it is {late_ns / NS_PER_MS:.0f} ms later than the quickest one, limit {LATE_NS // NS_PER_MS} ms; "
                     "for a sender whose clock does not keep real time (a simulator) set dds.judge_late = false"
                 )
@@ -137,15 +142,16 @@ class DdsScans:
         except InputError as error:
             self._refused[name] += 1
             newest = self._newest.get(name)
-            if newest is None or now_ns - newest.stamp_ns > LATE_NS:
+            stale = newest is None or now_ns - newest.stamp_ns > LATE_NS
+            if stale and not isinstance(error, UntimelyError):
                 self._unusable.setdefault(name, str(error))
             if self._refused[name] == 1:
                 log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))
 
     def _note_blind(self, name: str) -> None:
-        """Keep the reason while most rays of the newest message are blind."""
+        """Keep the reason while most bins in the view of the laser are blind."""
         turn, no_return = self._turns[name], self._no_return.get(name, ())
-        if not mostly_blind(turn.rays, no_return):
+        if not mostly_blind(turn.scan, turn.rays):
             self._mostly_blind.pop(name, None)
         elif name not in self._mostly_blind:
             self._mostly_blind[name] = blind_reason(turn.scan, turn.rays, no_return)

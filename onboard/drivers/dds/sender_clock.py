@@ -6,7 +6,7 @@ The stamp is the header's, or DDS's source time for messages without a header.
 from __future__ import annotations
 
 from onboard.drivers.dds.participant import Received
-from onboard.values.clock import NS_PER_S, Quickest, lateness
+from onboard.values.clock import NS_PER_S, Sender, timed
 
 NEW_CLOCK_NS = 10 * NS_PER_S
 """A stamp that goes back further belongs to a new clock: the clock was set, or the sender restarted."""
@@ -21,35 +21,30 @@ class SenderClock:
 
     def __init__(self) -> None:
         self.newest_ns: int | None = None
-        self._behind_ns: int | None = None
         self._behind = 0
-        self._quickest: Quickest | None = None
+        self._sender: Sender | None = None
+        self._behind_sender: Sender | None = None
 
     def take(self, stamp_ns: int, now_ns: int) -> int | None:
         """Return a message's latency relative to the quickest message [ns], or None for a repeated stamp.
 
-        now_ns: CLOCK_MONOTONIC at arrival. Setting the sender's clock, forward or back, makes no message late.
+        now_ns: CLOCK_MONOTONIC at arrival. Setting the sender's clock, forward or back, makes no message late. DDS
+        keeps the order of a writer, so a stamp behind the newest was written so: BEHIND_IN_ROW of them, increasing, end
+        the wait for newer ones.
         """
-        newest_ns = self.newest_ns
-        if newest_ns is not None and newest_ns - NEW_CLOCK_NS <= stamp_ns <= newest_ns and not self._set_back(stamp_ns):
+        newest_ns, before = self.newest_ns, self._behind_sender
+        if stamp_ns == newest_ns and before is None:
             return None
-        if self._behind or (newest_ns is not None and stamp_ns < newest_ns):
-            self._quickest = None
-        self.newest_ns, self._behind, self._behind_ns = stamp_ns, 0, None
-        late_ns, self._quickest = lateness(self._quickest, stamp_ns, now_ns)
-        return late_ns
-
-    def _set_back(self, stamp_ns: int) -> bool:
-        """Return whether a stamp behind the newest ends a row of BEHIND_IN_ROW increasing stamps.
-
-        DDS keeps the order of a writer, so a stamp behind the newest was written so.
-        """
-        if stamp_ns == self.newest_ns:
-            return False
-        goes_on = self._behind_ns is None or stamp_ns > self._behind_ns
-        self._behind = self._behind + 1 if goes_on else 1
-        self._behind_ns = stamp_ns
-        return self._behind >= BEHIND_IN_ROW
+        if newest_ns is not None and newest_ns - NEW_CLOCK_NS <= stamp_ns <= newest_ns:
+            goes_on = before is not None and stamp_ns > before.stamp_ns
+            timing, sender = timed(before if goes_on else self._sender, stamp_ns, now_ns)
+            self._behind, self._behind_sender = self._behind + 1 if goes_on else 1, sender
+            if self._behind < BEHIND_IN_ROW:
+                return None
+        else:
+            timing, sender = timed(before or self._sender, stamp_ns, now_ns)
+        self.newest_ns, self._sender, self._behind, self._behind_sender = stamp_ns, sender, 0, None
+        return timing.late_ns
 
 
 class WriterClocks:

@@ -8,26 +8,29 @@ second publisher, or a second `frame_id`, the whole input is withheld, and the r
     it has gone       when it does not count, or when DDS no longer lists its writer. A killed writer keeps its lease of
                       DDS for 10 s and more; it stops to count when the other one is heard for HEARD_NS
 
-While both are silent, both stay: two localisations are silent while the robot stands, and stay two.
+While both are silent, both stay: two localisations are silent while the robot stands, and stay two. When one of them
+has gone, the newest message of the other one is delivered, as it may be its last. That holds only for topics whose
+senders keep their last message for late readers (`Quality.read_latched`: fixes). Of a stream, such as odometry, scans
+and images, an old message would pass for a new one.
 """
 
 from __future__ import annotations
 
-import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import structlog
-from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, Policy, Qos
 from cyclonedds.internal import InvalidSample
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic as DdsTopic
 
-from onboard.drivers.dds.discovery import BATCH, Member, member_of, printable
+from onboard.drivers.dds.discovery import End, Peers, printable
 from onboard.drivers.dds.domain import ignores_descriptions
-from onboard.drivers.dds.participant import HANDLES, InputWire, Messages, Received, Wire
+from onboard.drivers.dds.participant import InputWire, Messages, Reader, Received, Wire
+from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
 from onboard.values.clock import NS_PER_S
@@ -43,6 +46,7 @@ PERIODS = 1.5
 DEPTH, IMAGE_DEPTH = 16, 4
 """Least queues of a reader: a quick publisher must not hide a slow one within a tick."""
 IMAGE = "sensor_msgs/msg/Image"
+MOST_HEARD = 256
 NAMED_NS = NS_PER_S
 """Period in which the publishers are named anew: a ROS node may be known later than its messages."""
 REFUSED_NS = 3 * NS_PER_S
@@ -82,33 +86,56 @@ def frames_of(sample: Any) -> tuple[str, ...]:
     return tuple(name.lstrip("/") for name in names if name is not None)
 
 
+def source_of(message: Received) -> Source:
+    """Return the source of a message."""
+    return Source(message.writer, frames_of(message.sample))
+
+
 class SoleReader:
     """Reader of an input that must have one publisher.
 
     rivals: the sources that count, while there are several; () otherwise
+    heard:  header stamp and arrival of each message [ns], for `input_pace.py`, which takes them
     row:    name of the input's row of `/diagnostics`
     """
 
-    def __init__(self, wire: InputWire[Messages], name: str | Topic, row: str) -> None:
+    def __init__(self, wire: InputWire[Messages], name: str | Topic) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         wanted = topic(name)
         least = IMAGE_DEPTH if wanted.kind == IMAGE else DEPTH
         quality = replace(wanted.quality, depth=max(least, wanted.quality.depth))
         self._reader = wire.reader(replace(wanted, quality=quality))
         self._heard: dict[Source, _Heard] = {}
+        self._keeps = quality.read_latched
+        self._withheld: dict[Source, Received] = {}
         self.topic = ros_topic(wire.section, wanted)
-        self.row = row
+        self.row = wanted.part
         self.rivals: tuple[Source, ...] = ()
+        self.heard: deque[tuple[int, int]] = deque(maxlen=MOST_HEARD)
 
     def take(self, now_ns: int) -> list[Received]:
         """Return the messages since the last call, none while there is a second publisher. Raises DriverError."""
         messages = self._reader.take()
-        for message in messages:
-            source = Source(message.writer, frames_of(message.sample))
+        newest = {source_of(message): message for message in messages}
+        for source in newest:
             heard = self._heard.get(source)
             self._heard[source] = _Heard(now_ns) if heard is None else heard.again(now_ns)
-        self.rivals = self._counting() if len(self._heard) > 1 else ()
-        return [] if self.rivals else messages
+        for message in messages:
+            self.heard.append((ns_from_time(message.sample.header.stamp), now_ns))
+        counting = self._counting() if len(self._heard) > 1 else tuple(self._heard)
+        self.rivals = counting if len(counting) > 1 else ()
+        if self.rivals:
+            self._withheld |= newest if self._keeps else {}
+            self.heard.clear()
+            return []
+        withheld, self._withheld = self._withheld, {}
+        came = [message for message in messages if source_of(message) in counting]
+        held_ns = {source: now_ns - self._heard[source].newest_ns for source in counting if source in withheld}
+        return came or [replace(withheld[source], held_ns=since_ns) for source, since_ns in held_ns.items()]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a message; return whether there is one. Only over a `Wire`. Raises DriverError."""
+        return cast(Reader, self._reader).wait(timeout_s)
 
     @property
     def undecodable(self) -> int:
@@ -116,7 +143,7 @@ class SoleReader:
         return self._reader.undecodable
 
     def _counting(self) -> tuple[Source, ...]:
-        """Return the sources that count, if there are several. Forgets those that have gone."""
+        """Return the sources that count. Forgets those that have gone."""
         listed, newest_ns = self._reader.writers(), max(heard.newest_ns for heard in self._heard.values())
         self._heard = {
             source: heard
@@ -124,23 +151,23 @@ class SoleReader:
             if source.writer in listed and newest_ns - heard.newest_ns <= LONGEST_NS
         }
         counting = [one for one, heard in self._heard.items() if newest_ns - heard.newest_ns <= heard.counts_ns]
-        return tuple(sorted(counting)) if len(counting) > 1 else ()
+        return tuple(sorted(counting))
 
 
 class PublisherNames:
     """Names publishers of one wire by the handles of `Received.writer`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, peers: Peers) -> None:
         """Listen to the ROS graph, where DDS security allows it. Raises DriverError if the wire is closed."""
-        self._participant = wire.participant()
+        participant, self._peers = wire.participant(), peers
         self._processes: dict[bytes, Mapping[bytes, str]] = {}
         self._graph: DataReader[Any] | None = None
         reliable, queue = Policy.Reliability.Reliable(0), Policy.History.KeepLast(GRAPH_DEPTH)
         try:
             if not ignores_descriptions():  # as in `Wire`
                 cast(Any, NodeGraph).__idl__.fill_type_data = lambda: None
-            topic = DdsTopic(self._participant, GRAPH_TOPIC, NodeGraph)
-            self._graph = DataReader(self._participant, topic, Qos(reliable, Policy.Durability.TransientLocal, queue))
+            topic = DdsTopic(participant, GRAPH_TOPIC, NodeGraph)
+            self._graph = DataReader(participant, topic, Qos(reliable, Policy.Durability.TransientLocal, queue))
         except DDSException as error:
             log.debug("ros_graph_not_read", error=str(error))
 
@@ -158,19 +185,10 @@ class PublisherNames:
             del self._processes[next(iter(self._processes))]
 
     def of(self, writers: Iterable[int]) -> dict[int, str]:
-        """Return a name for each writer; no two are the same."""
-        try:
-            ends = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication).read(BATCH)
-            members = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant).read(BATCH)
-        except DDSException as error:
-            log.debug("publishers_not_named", error=str(error))
-            ends, members = [], []
-        keys = {end.sample_info.instance_handle % HANDLES: end for end in ends}
-        known = {member.key: member_of(member) for member in members if member.qos is not None}
+        """Return a name for each writer; no two are the same. Raises DriverError if the link is gone."""
+        keys = {end.handle: end for end in self._peers.ends()}
         named = {
-            writer: self._name(keys[writer].key, known.get(keys[writer].participant_key))
-            if writer in keys
-            else "a publisher that DDS no longer lists"
+            writer: self._name(keys[writer]) if writer in keys else "a publisher that DDS no longer lists"
             for writer in writers
         }
         return {
@@ -178,7 +196,8 @@ class PublisherNames:
             for writer, name in named.items()
         }
 
-    def _name(self, key: uuid.UUID, member: Member | None) -> str:
+    def _name(self, end: End) -> str:
+        member, key = end.member, end.key
         node = next((nodes[key.bytes] for nodes in self._processes.values() if key.bytes in nodes), "")
         if member is None:
             return node or f"participant {key.hex[16:24]}"
@@ -188,11 +207,11 @@ class PublisherNames:
         return f"{node} ({' '.join(filter(None, details))})" if any(details) else node
 
 
-def _apart(writer: int, name: str, named: Mapping[int, str], keys: Mapping[int, Any]) -> str:
+def _apart(writer: int, name: str, named: Mapping[int, str], keys: Mapping[int, End]) -> str:
     """Return what tells a writer from others of the same name: its participant, else itself, by its GUID."""
     if writer not in keys:
         return f"{writer:x}"[-8:]
-    same = {keys[one].participant_key for one, other in named.items() if other == name and one in keys}
+    same = {keys[one].participant for one, other in named.items() if other == name and one in keys}
     return f"participant {keys[writer].key.hex[16:24]}" if len(same) > 1 else f"writer {keys[writer].key.hex[24:]}"
 
 
@@ -245,6 +264,10 @@ class PublisherWatch:
             self._refused_ns = now_ns
         elif self._refused_ns is not None and now_ns - self._refused_ns > REFUSED_NS:
             self._refused_ns = None
+
+    def reason(self, now_ns: int) -> str:
+        """Look, and return the second publishers of all inputs in one line; "" without one."""
+        return "; ".join(dict.fromkeys(self._reasons().values())) if self.look(now_ns) else ""
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs now."""

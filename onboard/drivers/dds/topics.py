@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cyclonedds.core import Policy, Qos
 
 from onboard.values.errors import ConfigError
+from onboard.values.topic_name import full_name
 
 if TYPE_CHECKING:
     from onboard.config.config import DdsSection
@@ -134,6 +135,8 @@ class Topic:
     """One row: our name, the name on the wire before namespace and remapping, ROS type, QoS.
 
     stamped_kind: the type instead when the configuration asks for stamped commands
+    part:   the row of `/diagnostics` about it; "" for a row "topic <name>"
+    guards: people rely on it: beside a publisher of another type the robot stands (`discovery.py`)
     """
 
     name: str
@@ -141,11 +144,13 @@ class Topic:
     kind: str
     quality: Quality
     stamped_kind: str | None = None
+    part: str = ""
+    guards: bool = False
 
 
 TOPICS: tuple[Topic, ...] = (
     # what the runtime sends
-    Topic("cmd_vel", "cmd_vel", "geometry_msgs/msg/Twist", COMMAND, stamped_kind="geometry_msgs/msg/TwistStamped"),
+    Topic("cmd_vel", "cmd_vel", "geometry_msgs/msg/Twist", COMMAND, "geometry_msgs/msg/TwistStamped", part="command"),
     Topic("scan", "scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("limits_scan", "limits_scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
@@ -156,16 +161,23 @@ TOPICS: tuple[Topic, ...] = (
     Topic("<camera>/depth/camera_info", "<camera>/depth/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),
     Topic("color/camera_info", "color/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),
     # what it hears
-    Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR),
-    Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", FIX),
+    Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR, part="odometry"),
+    Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", FIX, part="pose"),
     Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
-    Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD),
-    Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP),
-    Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD),
+    Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD, guards=True),
+    Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP, guards=True),
+    Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD, guards=True),
     Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST),
-    Topic("<camera>/depth/image", "<camera>/depth/image", "sensor_msgs/msg/Image", NEWEST),
-    Topic("color/image", "color/image", "sensor_msgs/msg/Image", NEWEST),
+    Topic(
+        "<camera>/depth/image",
+        "<camera>/depth/image",
+        "sensor_msgs/msg/Image",
+        NEWEST,
+        part="camera <camera>",
+        guards=True,
+    ),
+    Topic("color/image", "color/image", "sensor_msgs/msg/Image", NEWEST, part="camera color"),
 )
 
 BY_NAME: Mapping[str, Topic] = {row.name: row for row in TOPICS}
@@ -174,7 +186,7 @@ CAMERA = "<camera>"
 
 def scan_source(name: str) -> Topic:
     """Return the row of a configured topic of ready-made scans."""
-    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", PARTS)
+    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", PARTS, part="scan", guards=True)
 
 
 def check_scan_source(section: DdsSection, table: str, name: str) -> None:
@@ -203,7 +215,7 @@ def topic(name: str | Topic) -> Topic:
         raise ConfigError(f"dds: there is no topic {name!r}; the topics are {', '.join(BY_NAME)}")
     if not ROS_NAME.fullmatch(name):
         raise ConfigError(f"mounts: camera {camera!r} cannot be part of a ROS topic; letters, digits and _ can")
-    return Topic(name, row.wire.replace(CAMERA, camera), row.kind, row.quality)
+    return replace(row, name=name, wire=row.wire.replace(CAMERA, camera), part=row.part.replace(CAMERA, camera))
 
 
 def promised_commands(control_hz: float) -> Topic:
@@ -225,12 +237,10 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
     target = section.remap.get(row.name, row.wire)
     if not ROS_NAME.fullmatch(target):
         raise ConfigError(f"dds.remap.{row.name}: {target!r} is not a ROS topic name")
-    if target.startswith("/"):
-        return target
     namespace = section.namespace.strip("/")
-    if namespace and not ROS_NAME.fullmatch(namespace):
+    if namespace and not target.startswith("/") and not ROS_NAME.fullmatch(namespace):
         raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
-    return f"/{namespace}/{target}" if namespace else f"/{target}"  # no method: the stop's section is a plain table
+    return full_name(section.namespace, target)
 
 
 def dds_topic(section: DdsSection, name: str | Topic) -> str:

@@ -67,7 +67,17 @@ BAD = {
     "both in degrees": (lambda: table() * np.array([1.0, 1.0, 57.3, 1.0, 57.3]), "degrees"),
     "v in mm/s": (lambda: with_column(3, lambda v: 1000.0 * v), "times v_cmd: v seems to be in mm/s"),
     "v in cm/s": (lambda: with_column(3, lambda v: 100.0 * v), "times v_cmd: v seems to be in cm/s"),
-    "v in km/h": (lambda: with_column(3, lambda v: 3.6 * v), "times v_cmd: v seems to be in km/h"),
+    **{
+        f"{column} in {unit}": (
+            lambda at=at, factor=factor: with_column(at, lambda v: factor * v),
+            f"times {other}: {column} seems to be in {unit}",
+        )
+        for unit, factor in [("km/h", 3.6), ("mph", 2.23694), ("knots", 1.94384), ("ft/s", 3.28084), ("in/s", 39.3701)]
+        for at, column, other in [(3, "v", "v_cmd"), (1, "v_cmd", "v")]
+    },
+    "w in rpm": (lambda: with_column(4, lambda w: 9.5493 * w), "times w_cmd: w seems to be in rpm"),
+    "w in turns": (lambda: with_column(4, lambda w: w / (2 * np.pi)), "in turns a second"),
+    "w_cmd in rpm": (lambda: with_column(2, lambda w: 9.5493 * w), "times w: w_cmd seems to be in rpm"),
     "v_cmd in mm/s": (lambda: with_column(1, lambda v: 1000.0 * v), "times v: v_cmd seems to be in mm/s"),
     "both in mm/s": (lambda: table() * np.array([1.0, 1e3, 1.0, 1e3, 1.0]), "v reaches"),
     "time backward": (lambda: with_value(50, 0, 0.1), "line 52"),
@@ -110,6 +120,35 @@ def test_a_path_in_millimetres_is_refused():
     for factor, ratio in ((1000.0, r"\d{3,4}\.?\d* times"), (0.001, r"0\.00\d+ times")):
         with pytest.raises(InputError, match=ratio + r" the integral of v: one is not in metres"):
             check_units([replace(log, pose=pose * [factor, factor, 1.0])])
+
+
+#   units of v and v_cmd, and of w and w_cmd, in SI; what the pose shows
+BOTH = [(2.23694, 1.0, "mph"), (3.6, 1.0, "km/h"), (1.94384, 1.0, "knots"), (3.28084, 1.0, "ft/s"),
+        (1.0, 9.5493, "rpm"), (1.0, 0.1591549, "turns a second")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("speed", "turn", "unit"), BOTH)
+def test_a_unit_of_speed_and_command_alike_is_found_by_the_pose(speed, turn, unit):
+    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
+    posed = replace(log, pose=path(log.t_s, log.v, log.w))
+    check_units([posed])
+    other = {"v": speed * log.v, "v_cmd": speed * log.v_cmd, "w": turn * log.w, "w_cmd": turn * log.w_cmd}
+    with pytest.raises(InputError, match=unit):
+        check_units([replace(posed, **other)])
+
+
+@pytest.mark.parametrize("gain", [0.4, 0.7, 1.2])
+def test_a_base_that_drives_slower_or_faster_than_told_is_no_unit(gain):
+    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
+    check_units([replace(log, v=gain * log.v, w=gain * log.w)])
+    check_units([replace(log, v=np.clip(log.v, -0.3, 0.3))])
+
+
+def test_a_frame_off_the_axle_is_no_unit():
+    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
+    pose = path(log.t_s, log.v, log.w)
+    ahead = 0.3 * np.column_stack([np.cos(pose[:, 2]), np.sin(pose[:, 2]), 0.0 * pose[:, 2]])
+    check_units([replace(log, pose=pose + ahead)])
 
 
 def test_the_result_is_json_and_a_plant_and_the_old_plant_is_kept(tmp_path):

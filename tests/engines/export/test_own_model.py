@@ -204,6 +204,11 @@ def graph_model(
         numpy_helper.from_array(np.array(False), "no"),
         numpy_helper.from_array(np.array(0.5, np.float32), "half"),
         numpy_helper.from_array(np.array(1, np.int64), "once"),
+        numpy_helper.from_array(np.array([1], np.int64), "axis"),
+        numpy_helper.from_array(np.array([1], np.int64), "first"),
+        numpy_helper.from_array(np.array([2], np.int64), "two"),
+        numpy_helper.from_array(np.array([-1, 1], np.int64), "column"),
+        numpy_helper.from_array(np.full((5, 2), 0.1, np.float32), "twists"),
     ]
     graph = helper.make_graph(nodes, "own", given, taken, fixed)
     opset = [helper.make_opsetid("", 17), *(helper.make_opsetid(one.domain, 1) for one in more.get("functions", ()))]
@@ -286,6 +291,62 @@ def test_an_index_in_place_of_the_values_is_named(twists, tmp_path):
     )
     copy, _ = wrap(both, tmp_path / "both", WrapOptions(twists=((0.0, 0.0),) * 5))
     assert load_manifest(copy).action.output == "q"
+
+
+F = TensorProto.FLOAT
+Q, BEST = node("MatMul", ["scan", "w5"], "q"), node("ArgMax", ["q"], "i", axis=1, keepdims=0)
+KEPT = node("ArgMax", ["q"], "j", axis=1, keepdims=1)
+
+
+def branch(name: str) -> onnx.GraphProto:
+    inner = [node("Cast", ["i"], name, to=F)]
+    return helper.make_graph(inner, name, [], [helper.make_tensor_value_info(name, F, ["n"])])
+
+
+CASTS = helper.make_function(
+    "mine", "Casts", ["x"], ["y"], [node("Cast", ["x"], "y", to=F)], [helper.make_opsetid("", 17)]
+)
+#   nodes after Q, type and shape of the output, whether it is an index
+INDICES = {
+    "cast": ([BEST, node("Cast", ["i"], "action", to=F)], (F, ["n"]), True),
+    "one column": ([KEPT, node("Cast", ["j"], "action", to=F)], (F, ["n", 1]), True),
+    "narrow": ([BEST, node("Cast", ["i"], "action", to=TensorProto.INT32)], (TensorProto.INT32, ["n"]), True),
+    "squeezed and cast": (
+        [KEPT, node("Squeeze", ["j", "axis"], "s"), node("Cast", ["s"], "action", to=F)], (F, ["n"]), True),
+    "reshaped, twice cast": (
+        [BEST, node("Cast", ["i"], "a", to=TensorProto.DOUBLE), node("Reshape", ["a", "column"], "b"),
+         node("Cast", ["b"], "action", to=F)], (F, ["n", 1]), True),
+    "counted from one": (
+        [BEST, node("Cast", ["i"], "a", to=F), node("Add", ["a", "half"], "action")], (F, ["n"]), True),
+    "TopK": (
+        [helper.make_node("TopK", ["q", "first"], ["best", "k"]), node("Cast", ["k"], "action", to=F)],
+        (F, ["n", 1]), True),
+    "the least": ([node("ArgMin", ["q"], "i", axis=1), node("Cast", ["i"], "action", to=F)], (F, ["n", 1]), True),
+    "of two choices": (
+        [KEPT, node("Concat", ["j", "j"], "a", axis=1), node("Cast", ["a"], "action", to=F)], (F, ["n", 2]), True),
+    "in a branch": (
+        [BEST, node("If", ["yes"], "action", then_branch=branch("a"), else_branch=branch("b"))], (F, ["n"]), True),
+    "in a function": ([BEST, node("Casts", ["i"], "action", domain="mine")], (F, ["n"]), True),
+    "the values of TopK": ([helper.make_node("TopK", ["q", "two"], ["action", "k"])], (F, ["n", 2]), False),
+    "a row of a table": ([BEST, node("Gather", ["twists", "i"], "action")], (F, ["n", 2]), False),
+    "the values": ([node("Identity", ["q"], "action")], (F, ["n", 5]), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_an_index_is_found_behind_all_that_leaves_it_one(name, tmp_path):
+    nodes, output, found = INDICES[name]
+    functions = [CASTS] if "function" in name else []
+    own = graph_model(tmp_path / "own.onnx", [Q, *nodes], {"action": output}, functions=functions)
+    twists = ((0.0, 0.0),) * (0 if output[1][1:] == [2] else 5)
+    copy, proposal = wrap(own, tmp_path / "out", WrapOptions(twists=twists))
+    said = [one for one in proposal.missing if "output action: exports an index; export the values, tensor q" in one]
+    assert bool(said) == found, proposal.missing
+    if output[1][1:] == [2]:
+        values = {"kind": "continuous", "output": "action", "v_mps": [0.0, 1.0], "w_radps": [-1.0, 1.0]}
+        table = json.loads(manifest_path(copy).read_text()) | {"action": values}
+        manifest_path(copy).write_text(json.dumps(table))
+        assert any("exports an index" in one for one in validate(copy, Config()).wrong) == found
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [(TensorProto.DOUBLE, "float64"), (TensorProto.FLOAT16, "float16")])

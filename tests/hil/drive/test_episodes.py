@@ -78,7 +78,7 @@ def _buildings() -> set[str]:
     return {plan.building for plan in COMMITTED}
 
 
-@pytest.mark.parametrize("name", ["apartment"])
+@pytest.mark.parametrize("name", ["apartment", "depot"])
 def test_a_committed_set_is_what_its_seed_gives(name: str) -> None:
     """The first two: the same draws, to the file's precision."""
     known = load_episodes(name)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hil.drive.episodes import load_episodes, make_episodes
 from hil.maps import mesh
-from hil.maps.load import load_map
+from hil.maps.load import files_of, load_map
 from hil.maps.materials import MATERIALS
 from hil.maps.mesh import FLOOR_M, load_mesh
 from hil.maps.world_grid import WALL_HEIGHT_M, World
@@ -334,7 +335,10 @@ LYING = [
     ("dae Y_UP", (-6.0, 6.0), STOREY, CENTRED, ""),
     ("glb", (-6.0, 6.0), STOREY, CENTRED, ""),
     ("obj", (-6.0, 6.0), CENTRED, STOREY, ""),
-    ("obj", (-9.0, 9.0), (-6.0, 6.0), (-3.0, 3.0), ""),  # with a basement
+    ("dae Y_UP", (0.0, 10.0), (0.0, 8.0), (0.0, 3.0), "8.00 m high, from z = 0.00 to 8.00 m: it seems to lie"),
+    ("dae Y_UP", (0.0, 20.0), (0.0, 12.0), (0.0, 5.0), "it seems to lie on its side"),
+    ("dae Y_UP", (0.0, 30.0), (0.0, 20.0), (0.0, 9.0), "it seems to lie on its side"),
+    ("dae Y_UP", (0.0, 9.0), (0.0, 3.5), (0.0, 2.5), "it seems to lie on its side"),
     ("obj", (0.0, 20.0), (0.0, 2.0), (0.0, 3.0), ""),  # a corridor
     ("obj", (0.0, 0.3), (0.0, 0.2), (0.0, 0.06), "is 0.30 x 0.20 m wide and 0.06 m high; is its unit right?"),
     (
@@ -357,4 +361,78 @@ def test_a_mesh_on_its_side_or_of_another_unit_is_refused_with_its_extents(kind,
         load_mesh(file)
     assert str(refused.value).startswith(f"{file}: is ")
     assert words in str(refused.value)
+    assert str(refused.value).endswith(f"; {file.name}:as-is reads it as it is")
     assert "\n" not in str(refused.value)
+
+
+def storey(width: float, depth: float, height: float) -> trimesh.Trimesh:
+    """Return four rooms in a row along x, with doors, a floor and furniture, as one mesh with z up."""
+    parts = [shell((0.0, width), (0.0, depth), (-0.1, 0.0))]
+    parts += [shell((0.0, width), (y, y + 0.1), (0.0, height)) for y in (0.0, depth - 0.1)]
+    for number, x in enumerate(np.linspace(0.0, width - 0.1, 5)):
+        y = 0.2 * depth * (number % 2)
+        parts.append(shell((x, x + 0.1), (2.0 * y, 2.0 * y + 0.6 * depth), (0.0, height)))
+    parts.append(shell((0.3, 1.1), (0.4, 1.0), (0.0, 0.7)))
+    return trimesh.util.concatenate(parts)
+
+
+#   width, depth, height of four rooms: whatever the sizes, the levels of the walls show which axis is up
+STOREYS = [(12.0, 2.4, 3.0), (12.0, 3.0, 2.5), (16.0, 3.6, 4.5), (10.0, 6.0, 7.0)]
+
+
+@pytest.mark.parametrize("kind", ["dae Y_UP", "glb", "obj", "dae Z_UP"])
+@pytest.mark.parametrize("sizes", STOREYS)
+def test_rooms_on_their_side_are_refused_and_upright_ones_read(kind, sizes, tmp_path):
+    upright = storey(*sizes)
+    turned = upright.copy()
+    turned.apply_transform(TO_Y_UP)
+    right, wrong = (turned, upright) if kind in ("dae Y_UP", "glb") else (upright, turned)
+    assert load_mesh(as_file(tmp_path, kind, right)).name == "hall"
+    with pytest.raises(InputError, match=r"it seems to lie on its side|is its up axis right"):
+        load_mesh(as_file(tmp_path, kind, wrong))
+
+
+WALLS = [((0.0, 9.0), (0.0, 0.1)), ((0.0, 9.0), (6.0, 6.1)), ((0.0, 0.1), (0.0, 6.0)), ((9.0, 9.1), (0.0, 6.0))]
+
+
+def walls(low: float, high: float, *more: trimesh.Trimesh) -> trimesh.Trimesh:
+    return trimesh.util.concatenate([*(shell(x, y, (low, high)) for x, y in WALLS), *more])
+
+
+def slab(low: float, high: float) -> trimesh.Trimesh:
+    return shell((0.0, 9.0), (0.0, 6.0), (low, high))
+
+
+#   what, the mesh with z up, words; "" where it is read
+FLOORS = [
+    ("walls from 1 m", walls(1.0, 3.5), "reaches from z = 1.00 to 3.50 m, and nothing level is at z = 0, where the"
+     " floor must be; its lowest point is at 1.00 m: move it by -1.00 m in the file"),
+    ("centred on z", walls(-1.25, 1.25), "its lowest point is at -1.25 m: move it by +1.25 m"),
+    ("a box, centred", shell((0.0, 9.0), (0.0, 6.0), (-1.5, 1.5)), "its lowest level ground is at -1.50 m"),
+    ("a floor at 0.4 m", walls(0.4, 3.0, slab(0.3, 0.4)), "its lowest level ground is at 0.30 m"),
+    ("in a country's heights", walls(-0.9, 1.6, slab(-1.0, -0.9)), "move it by +1.00 m"),
+    ("walls alone", walls(0.0, 2.5), ""),
+    ("a thick slab", walls(0.0, 2.5, slab(-0.4, 0.0)), ""),
+    ("a basement", walls(-2.6, 2.5, slab(-2.7, -2.6), slab(-0.1, 0.0)), ""),
+    ("foundations", walls(-0.8, 2.5, slab(-0.1, 0.0)), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "made", "words"), FLOORS, ids=[row[0] for row in FLOORS])
+def test_a_floor_that_is_not_at_zero_is_refused_with_its_offset(what, made, words, tmp_path):
+    file = as_file(tmp_path, "obj", made)
+    if words:
+        with pytest.raises(InputError) as refused:
+            load_map(file)
+        assert words in str(refused.value)
+        assert str(refused.value).endswith("; hall.obj:as-is reads it as it is")
+    assert load_map(f"{file}:as-is").name == "hall"
+    if not words:
+        np.testing.assert_array_equal(load_map(file).low_m, load_map(f"{file}:as-is").low_m)
+
+
+def test_a_mesh_as_it_is_has_its_files_digest_and_episodes(tmp_path):
+    file = as_file(tmp_path, "obj", walls(0.1, 2.5))
+    assert files_of(Path(f"{file}:as-is")) == [file]
+    made = make_episodes(f"{file}:as-is", 1, 2, tmp_path)
+    assert load_episodes(made).world.name == "hall"

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from onboard.assembly.inbox import DeviceInbox
+from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
 from onboard.values.messages import (
     BINS,
+    STOP,
     CameraHealth,
     ColorFrame,
     DepthFrame,
@@ -219,3 +221,32 @@ def test_a_scan_that_stays_the_same_is_held_back_so_that_it_ages() -> None:
         wire.inputs = replace(wire.inputs, scans={"laser": Scan(number, ranges_m, np.ones(BINS, np.bool_))})
         stamps_ns.append(devices.take(NOW_NS).scans["laser"].stamp_ns)
     assert stamps_ns == [0, 1, 2, 3, 3]
+
+
+def turned(yaw_rad: float) -> OdometryMessage:
+    return OdometryMessage(0, 0, Pose(0.0, 0.0, yaw_rad), STOP)
+
+
+REST, NOISE = OdometryMessage(0, 0, Pose(5.0, 0.0, 0.0), STOP), OdometryMessage(0, 0, None, Twist(0.0, 0.002))
+DRIVE = OdometryMessage(0, 0, None, Twist(0.2, 0.0))
+LONG, SHORT = 20, 5
+#   odometry of each second, seconds until the fix is delivered, whether it passes
+HELD = [
+    ("at rest", [REST], LONG, True),
+    ("noise of a gyro", [NOISE], LONG, True),
+    ("drove by its twist", [DRIVE], LONG, False),
+    ("drove a moment ago: the odometry of then is remembered", [DRIVE], SHORT, True),
+    ("turned by its pose, the twist is always zero", [turned(0.0), turned(0.1)], LONG, False),
+    ("not a number", [OdometryMessage(0, 0, None, Twist(float("nan"), 0.0))], LONG, False),
+]
+
+
+@pytest.mark.parametrize(("what", "odometry", "seconds", "passes"), HELD, ids=[row[0] for row in HELD])
+def test_a_fix_that_was_withheld_is_dropped_if_the_wheels_moved_long_after_it(what, odometry, seconds, passes) -> None:
+    wire, began_s = Wire(), 1_000_000
+    devices, fix = inbox(wire), Fix(1, began_s * NS_PER_S, Pose(1.0, 0.0, 0.0))
+    for second in range(seconds + 1):
+        came = odometry[second % len(odometry)] if 0 < second < 10 else replace(REST, pose=None)
+        wire.inputs = replace(wire.inputs, odometry=(came,), fixes=(fix,) if second == seconds else ())
+        taken = devices.take((began_s + second) * NS_PER_S).fixes
+    assert taken == ((fix,) if passes else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -17,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from onboard.commands.operator.commands import _screen
+from onboard.commands.operator.robot import LEVELS, Part, Status
+from onboard.config.config import load_config
 from tests.rigs.machine.processes import Command, done, environment, running, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
@@ -121,6 +126,24 @@ def test_a_drive_is_watched_on_a_terminal(robot: Robot) -> None:
             os.close(here)
 
 
+def test_all_that_is_not_ok_is_shown_in_80_columns() -> None:
+    """A row with values of its own too: why fixes are refused, why no base listens."""
+    names = ("runtime", "policy", "command", "inputs", "odometry", "pose", "camera front", "topic /e_stop", "scan")
+    said = {name: f"{name} is bad: " + f"word{number} " * 30 + "[dds]" for number, name in enumerate(names)}
+    levels = [LEVELS[1 + number % 2] for number in range(len(names))]
+    values = {"x_m": "1.0", "y_m": "2.0", "yaw_rad": "0.1", "v_mps": "0.1", "w_radps": "0.0"}
+    parts = [Part(name, level, said[name], values) for name, level in zip(names, levels, strict=True)]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(_screen(load_config(None), Status("carrier", 0, "idle", parts)))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    for number, name in enumerate(names):
+        assert words.count(f"word{number}") == 30, name
+    assert words.count("[dds]") == len(names)
+    assert [words.count(level) for level in LEVELS[1:]] == [levels.count(level) for level in LEVELS[1:]]
+
+
 def test_another_robots_configuration_is_noticed(robot: Robot) -> None:
     command = robot.say("status", config="other.toml")
     assert command.process.returncode == 2
@@ -131,6 +154,7 @@ def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
     toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
     command = robot.say("cancel", config="alone.toml")
     assert command.process.returncode == 2
-    assert command.err.startswith(
-        f"error: no runtime is heard on domain {robot.domain}, interface lo, namespace nobody within"
-    )
+    where = f"domain {robot.domain}, interface lo, namespace nobody"
+    waits, ends = command.err.splitlines()
+    assert waits == f"waiting up to 10 s: no runtime is heard yet on {where}"
+    assert ends == f"error: no runtime is heard on {where} within 10 s; is `onboard run` running?"

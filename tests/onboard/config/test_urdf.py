@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onboard.commands.mounts import mounts_command, placed_camera
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW
 from onboard.config.urdf import read_urdf
+from onboard.config.urdf_floor import floor_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
@@ -76,10 +79,120 @@ def test_heights_count_from_the_floor(name, parts, base, height_m, words, tmp_pa
     above_base_m = 0.5 + (0.01 if name == "its footprint" else 0.1 if name == "base is below" else 0.0)
     assert table["translation_m"] == pytest.approx([0.2, 0.0, above_base_m + (height_m or 0.0)], abs=1e-6)
     if height_m is not None:
-        assert urdf.floor(base).base_height_m == pytest.approx(height_m, abs=1e-6)
+        assert floor_of(urdf, base).base_height_m == pytest.approx(height_m, abs=1e-6)
     stated, notes = placed_camera(urdf, base, "front", "camera", floor_m=0.3)
     assert stated["translation_m"][2] == pytest.approx(above_base_m + 0.3)
     assert "by --floor-m" in " ".join(notes)
+
+
+def turning(
+    name: str, geometry: str, at: str = "0 0.2 0", axis: str = "0 1 0", kind: str = "continuous", rpy: str = "0 0 0"
+) -> Text:
+    """Return a link of one shape on a joint of base_link. rpy: of the shape in the link."""
+    body = f'<collision><origin rpy="{rpy}"/><geometry>{geometry}</geometry></collision>'
+    return f'<link name="{name}">{body}</link>' + joint(
+        name, "base_link", name, at, kind=kind, more=f'<axis xyz="{axis}"/>'
+    )
+
+
+def cylinder(radius: float) -> Text:
+    return f'<cylinder radius="{radius}" length="0.05"/>'
+
+
+def stl(file: Path, radius: float, stretch: float = 1.0, unit: float = 1.0) -> Path:
+    """Write a wheel about y as one triangle fan of a binary STL."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 49)
+    rim = np.column_stack([np.cos(turn), 0.0 * turn, stretch * np.sin(turn)]) * radius / unit
+    rows = np.zeros(48, np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")]))
+    rows["corners"] = np.stack([0.0 * rim[1:], rim[:-1], rim[1:]], axis=1)
+    file.write_bytes(bytes(80) + np.uint32(48).tobytes() + rows.tobytes())
+    return file
+
+
+LEVEL, BOX, NO_MESH = "1.5707963 0 0", '<box size="0.2 0.2 0.2"/>', '<mesh filename="package://no_robot/wheel.stl"/>'
+MESH, OVAL = '<mesh filename="wheel.stl" scale="0.001 0.001 0.001"/>', '<mesh filename="oval.stl"/>'
+IN_PACKAGE = '<mesh filename="package://my_robot/wheel.stl" scale="0.001 0.001 0.001"/>'
+RIGHT = "0 -0.2 0"
+SMALL = turning("caster_ball", '<sphere radius="0.03"/>', "-0.2 0 -0.05", kind="fixed")
+#   robot, its parts, height of the base frame above the floor, words of the note
+WHEELS = [
+    ("meshes before a caster's radius", [turning("wheel_l", MESH), turning("wheel_r", MESH, RIGHT), SMALL], 0.12,
+     "by wheels wheel_l, wheel_r (mesh wheel.stl, radius 0.12 m)"),
+    ("a package", [turning("wheel", IN_PACKAGE), SMALL], 0.12, "mesh wheel.stl"),
+    ("meshes that are missing", [turning("wheel_l", NO_MESH), SMALL], None,
+     "the height of its wheels is unknown: wheel_l (mesh wheel.stl cannot be read), so heights count from base_link"),
+    ("one mesh is missing", [turning("wheel_l", cylinder(0.1), rpy=LEVEL), turning("wheel_r", NO_MESH, RIGHT)], 0.1,
+     "but wheel_r (mesh wheel.stl cannot be read) was left out: check it"),
+    ("a mesh that is not round", [turning("wheel_l", OVAL)], None, "mesh oval.stl is not round: 0.24 m long"),
+    ("a box", [turning("wheel_l", BOX)], None, "wheel_l (is a box)"),
+    ("upright on its axle", [turning("wheel_l", cylinder(0.1))], None, "wheel_l (stands upright)"),
+    ("no body", [turning("wheel_l", "")], None, "the height of its wheels is unknown: wheel_l (has no body)"),
+    ("wheels of two heights",
+     [turning("wheel_l", cylinder(0.1), rpy=LEVEL), turning("wheel_r", cylinder(0.14), RIGHT, rpy=LEVEL)], 0.14,
+     "but wheel_l ends at -0.1 m: check it"),
+    ("a caster below", [turning("wheel", cylinder(0.03), rpy=LEVEL), SMALL], 0.03,
+     "but caster_ball ends lower, at -0.08 m: check it"),
+    ("a caster alone", [SMALL], 0.08, "by wheels caster_ball (radius 0.03 m)"),
+    ("a swivel", [turning("caster_swivel", cylinder(0.3), axis="0 0 1"), turning("wheel", cylinder(0.1), rpy=LEVEL)],
+     0.1, "by wheels wheel (radius 0.1 m): heights"),
+    ("a swivel alone", [turning("caster_swivel", cylinder(0.3), axis="0 0 1")], None, "no wheel with a radius"),
+    ("a post", [turning("wheel_post", cylinder(0.3), kind="fixed")], None, "no wheel with a radius"),
+    ("one axle, no names",
+     [turning("rueda_izq", cylinder(0.1), rpy=LEVEL), turning("rueda_der", cylinder(0.1), RIGHT, rpy=LEVEL)],
+     0.1, "by wheels rueda_der, rueda_izq"),
+    ("two arms", [turning("elbow_l", cylinder(0.1), "0.3 0.2 0.5"), turning("elbow_r", cylinder(0.1), "0.1 -0.2 0.5")],
+     None, "no wheel with a radius"),
+    ("an arm that is stretched out",
+     [turning("upper_roll", cylinder(0.1), "0.3 0 0.5", "1 0 0", rpy=LEVEL),
+      turning("fore_roll", cylinder(0.1), "0.3 0 0", "1 0 0", rpy=LEVEL).replace('parent link="base_link"',
+      'parent link="upper_roll"')], None, "no wheel with a radius"),
+    ("limits of a wheel",
+     [turning("wheel", cylinder(0.1), kind="revolute", rpy=LEVEL).replace("</joint>",
+      '<limit lower="-1e16" upper="1e16"/></joint>'), SMALL], 0.1, "by wheels wheel ("),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parts", "height_m", "words"), WHEELS, ids=[row[0] for row in WHEELS])
+def test_the_floor_is_where_wheels_roll(name, parts, height_m, words, tmp_path):
+    pytest.importorskip("trimesh")
+    folder = tmp_path / "my_robot" / "urdf"
+    folder.mkdir(parents=True)
+    stl(folder / "oval.stl", 0.12, 0.5)
+    for one in (folder, folder.parent):
+        stl(one / "wheel.stl", 0.12, unit=0.001)
+    urdf = read(folder, CAMERA, *parts)
+    _, notes = placed_camera(urdf, "base_link", "front", "camera")
+    assert words in notes[0]
+    assert floor_of(urdf, "base_link").base_height_m == (
+        None if height_m is None else pytest.approx(height_m, abs=1e-6)
+    )
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[joint("f", "base_link", "base_footprint", "0 0 0.3")], [wheel("wheel", 0.1, 0.5)]],
+    ids=["frame", "wheel"],
+)
+def test_a_base_frame_below_the_floor_is_refused(parts, tmp_path):
+    with pytest.raises(InputError, match=r"base_link would be 0\.[34] m below the floor, by .*--floor-m HEIGHT"):
+        placed_camera(read(tmp_path, CAMERA, *parts), "base_link", "front", "camera")
+
+
+def test_a_mesh_needs_its_library_by_name(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "trimesh", None)
+    stl(tmp_path / "wheel.stl", 0.12, unit=0.001)
+    floor = floor_of(read(tmp_path, turning("wheel", MESH)), "base_link")
+    assert floor.base_height_m is None
+    assert "mesh wheel.stl needs trimesh: pip install onboard[mesh]" in floor.source
+
+
+def test_a_joint_beyond_its_limits_and_one_without_its_master_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"--joint lift=2: its limits in .*robot\.urdf are 0\.2 to 0\.9 m"):
+        read(tmp_path, LIFT, lift=2.0)
+    urdf = read(tmp_path, LIFT, TILT.format('<mimic joint="gone"/>'))
+    with pytest.raises(InputError, match="joint tilt mimics gone, which is not there: state --joint tilt=VALUE"):
+        urdf.pose("base_link", "camera")
+    assert read(tmp_path, LIFT, TILT.format('<mimic joint="gone"/>'), tilt=0.0).pose("base_link", "camera")
 
 
 LIFT = joint(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import cos, pi, radians, sin
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from onboard.config.config import OdometrySection
+from onboard.navigation.agreement import SURE_S
 from onboard.navigation.odometry import OdometryState, advance
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, compose, distance, inverse
@@ -24,11 +28,17 @@ Change = Callable[[OdometryMessage], OdometryMessage]
 
 def drive(twist: Twist, duration_s: float, rate_hz: float = 30.0, start: Pose = START) -> Iterator[OdometryMessage]:
     """Yield the odometry of a base that starts smoothly, drives with one twist and stops; every message is right."""
+    return course([(twist, duration_s), (STOP, 2.0)], rate_hz, start)
+
+
+def course(
+    legs: Sequence[tuple[Twist, float]], rate_hz: float = 30.0, start: Pose = START
+) -> Iterator[OdometryMessage]:
+    """Yield the odometry of a base that drives with each twist for so long [s]; every message is right."""
     pose, fine_s = start, 0.002
     per_message = round(1.0 / rate_hz / fine_s)
     v = w = 0.0
-    for step in range(round((duration_s + 2.0) / fine_s)):
-        wanted = twist if step * fine_s < duration_s else STOP
+    for step, wanted in enumerate(wanted for wanted, lasts_s in legs for _ in range(round(lasts_s / fine_s))):
         v, w = v + (wanted.v_mps - v) * fine_s / 0.3, w + (wanted.w_radps - w) * fine_s / 0.3
         half = pose.yaw_rad + 0.5 * w * fine_s
         pose = Pose(pose.x_m + v * cos(half) * fine_s, pose.y_m + v * sin(half) * fine_s, pose.yaw_rad + w * fine_s)
@@ -155,25 +165,82 @@ def test_a_base_that_agrees_is_believed(
     assert (state.agreement.contradiction, state.jumps) == ("", 0)
 
 
-def test_a_contradiction_stays_at_rest_and_ends_with_a_window_that_agrees_or_a_gap() -> None:
+def test_only_a_window_that_agrees_and_moved_ends_a_contradiction() -> None:
     messages = list(drive(AHEAD, 4.0))
     wrong = fed(iter(messages), change=scaled(0.0, 0.0))
     assert wrong.agreement.contradiction
     later = replace(messages[-1], pose=wrong.base_pose, twist=STOP)
-    state = wrong
-    for k in range(1, 40 * 30):
-        at_ns = (wrong.stamp_ns or 0) + k * 33 * MS
-        state = advance(state, replace(later, stamp_ns=at_ns, arrival_ns=at_ns - CLOCK_NS), TWIST)
-    assert state.agreement.contradiction == wrong.agreement.contradiction, "40 s at rest show nothing"
-    gone_ns = (state.stamp_ns or 0) + NS_PER_S
-    assert not advance(
-        state, replace(later, stamp_ns=gone_ns, arrival_ns=gone_ns - CLOCK_NS), TWIST
-    ).agreement.contradiction
-    begin_ns = (state.stamp_ns or 0) + 33 * MS
-    for one in drive(AHEAD, 4.0, start=state.base_pose or IDENTITY):
-        at_ns = one.stamp_ns - CLOCK_NS + begin_ns
-        state = advance(state, replace(one, stamp_ns=at_ns, arrival_ns=at_ns - CLOCK_NS), TWIST)
+    #   after [ms]: at rest, a gap, an older stamp, a pose that jumps, no pose
+    rest = [(33, later)] * 40 * 30
+    odd = [(2000, later), (-500, later), (33, replace(later, pose=IDENTITY)), (33, replace(later, pose=None))]
+    state, at_ns, arrival_ns = wrong, wrong.stamp_ns or 0, wrong.arrival_ns or 0
+    for step_ms, one in [*rest, *odd, *rest[:30]]:
+        at_ns, arrival_ns = at_ns + step_ms * MS, arrival_ns + abs(step_ms) * MS
+        state = advance(state, replace(one, stamp_ns=at_ns, arrival_ns=arrival_ns), TWIST)
+        assert state.agreement.contradiction
+    for one in drive(AHEAD, 4.0, start=pose_of(later)):
+        since_ns = one.stamp_ns - CLOCK_NS + 33 * MS
+        state = advance(state, replace(one, stamp_ns=at_ns + since_ns, arrival_ns=arrival_ns + since_ns), TWIST)
     assert state.agreement.contradiction == ""
+
+
+periods = st.sampled_from([20, 33, 100])
+patterns = st.lists(st.sampled_from(["sent", "sent", "lost", "no pose"]), min_size=1, max_size=12)
+bursts = st.lists(st.tuples(st.integers(5, 60), st.integers(0, 40)), min_size=1, max_size=6)
+twists = st.sampled_from([AHEAD, ARC, SPIN, Twist(-0.3, 0.2), Twist(1.0, 1.5), Twist(0.2, 0.0)])
+wrongs = st.sampled_from([scaled(0.0, 0.0), scaled(0.5, 0.5), scaled(-1.0, -1.0)])
+
+
+def lost(messages: list[OdometryMessage], pattern: list[str], runs: list[tuple[int, int]]) -> list[OdometryMessage]:
+    """Return the messages that are received: by a pattern that repeats, and by runs of (sent, lost) that repeat."""
+    period, found = sum(sent + gone for sent, gone in runs), []
+    for number, one in enumerate(messages):
+        what, place = pattern[number % len(pattern)], number % period
+        for sent, gone in runs:
+            if place < sent + gone:
+                what = "lost" if place >= sent else what
+                break
+            place -= sent + gone
+        if what != "lost" or number == 0:
+            found.append(replace(one, pose=None) if what == "no pose" and number else one)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(twists, st.lists(st.tuples(twists, st.floats(0.3, 3.0)), max_size=3), periods, patterns, bursts)
+def test_a_right_odometry_is_never_blamed_for_lost_messages(
+    first: Twist,
+    more: list[tuple[Twist, float]],
+    period_ms: int,
+    pattern: list[str],
+    runs: list[tuple[int, int]],
+) -> None:
+    messages = list(course([(first, 4.0), *more, (STOP, 1.0), (first, 4.0)], 1000.0 / period_ms))
+    state = fed(iter(lost(messages, pattern, runs)))
+    assert (state.agreement.contradiction, state.jumps) == ("", 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(twists, periods, patterns, bursts, wrongs)
+def test_a_wrong_twist_is_found_by_a_window_of_what_was_received(
+    twist: Twist, period_ms: int, pattern: list[str], runs: list[tuple[int, int]], change: Change
+) -> None:
+    """Within 1.5 m or 130 deg of the path, without the parts that more than `SURE_S` passed between two messages."""
+    section = OdometrySection(max_gap_ms=200.0)
+    messages = lost([change(one) for one in course([(twist, 40.0)], 1000.0 / period_ms)], pattern, runs)
+    assume(sum(one.pose is not None for one in messages) > len(messages) / 4)
+    state, seen_s = OdometryState(), 0.0
+    for before, one in pairwise([messages[0], *messages]):
+        state = advance(state, one, section)
+        lasted_s = (one.stamp_ns - before.stamp_ns) / NS_PER_S
+        seen_s += lasted_s if lasted_s <= SURE_S else 0.0
+        if abs(twist.v_mps) * (seen_s - 1.0) > 1.5 or abs(twist.w_radps) * (seen_s - 1.0) > radians(130.0):
+            break
+        if state.agreement.contradiction:
+            break
+    else:
+        assume(False)
+    assert state.agreement.contradiction
 
 
 @pytest.mark.parametrize("change", [scaled(0.0, 0.0), in_the_odom_frame, scaled(1.0, -1.0)])

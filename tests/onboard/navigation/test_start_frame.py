@@ -191,6 +191,12 @@ def test_goals_that_are_refused(what: str, frame: str, pose: Pose, known: bool, 
     assert str(refused.value) == reason
 
 
+def test_a_goal_in_the_map_that_is_refused_says_why_fixes_are_refused() -> None:
+    refusing = replace(UNKNOWN, refusal="localisation refused: x is nan")
+    with pytest.raises(InputError, match="needs a localised robot, and localisation refused: x is nan"):
+        asked("map", IN_MAP, LOST, refusing)
+
+
 def test_a_place_in_the_map_without_a_fix_that_was_kept_gives_no_fix_to_the_policy() -> None:
     known = fixed(WHEELS)
     start = begin(WHEELS, known)

@@ -18,9 +18,9 @@ from PIL import Image
 
 from onboard.perception import fusion_kernel
 from onboard.perception.fusion_kernel import BLOCK, lower_ranges, projection_of
-from onboard.perception.kernels import BIN_DEG, EDGES, bins_of, fuse_plain, planar
+from onboard.perception.kernels import EDGES, bins_of, fuse_plain, planar
 from onboard.values.geometry import IDENTITY, rotation_from_quaternion
-from onboard.values.messages import BINS, Pose
+from onboard.values.messages import BIN_DEG, BINS, Pose
 from tests.rigs.fusion.plain_fusion import by_kernel, pixel_by_pixel
 
 FRAMES = sorted((Path(__file__).parents[2] / "data" / "realsense-office").glob("*.png"))
@@ -213,7 +213,7 @@ def test_edges_are_exact_and_symmetric() -> None:
     assert EDGES.shape == (BINS + 1, 2)
     azimuth = np.radians(np.arange(BINS + 1) * BIN_DEG - 180.0)
     assert np.stack([np.cos(azimuth), np.sin(azimuth)], axis=1) == pytest.approx(EDGES, abs=1e-15)
-    assert np.array_equal(EDGES[90:], -EDGES[:91])
+    assert np.array_equal(EDGES[BINS // 2 :], -EDGES[: BINS // 2 + 1])
     assert np.array_equal(EDGES[::-1] * [1, -1], EDGES)
 
 

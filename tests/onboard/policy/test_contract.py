@@ -57,7 +57,7 @@ def test_actions_are_linear_times_angular_both_ascending():
     assert NO_ACTION == 28
 
 
-#    tensor         shape               dtype, as in paper 1, section 1.1
+#    tensor         shape               dtype, as in paper 1, section 3
 PAPER = [
     ("rgb", (1, 3, 144, 256), "float32"),
     ("scan", (1, 1, 180), "float32"),

@@ -11,7 +11,7 @@ import structlog
 from onboard.config.config import RatesSection
 from onboard.policy.fallback import (
     AGAIN_S,
-    BLIND_BINS,
+    BLIND_DEG,
     BLIND_S,
     CAPACITY,
     FRONT,
@@ -22,7 +22,7 @@ from onboard.policy.fallback import (
 from onboard.policy.inference import blank_observation
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import EngineError
-from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
+from onboard.values.messages import BIN_DEG, BINS, Decision, Memory, Motion, Observation, Pose, Scan
 from tests.rigs.devices.small_model import observation
 
 RATES = RatesSection()
@@ -84,7 +84,7 @@ def drive(policy: WithFallback, *course: Observation, memory: Memory | None = No
 #    observation                          which drives
 USUAL = [
     (seen(), FIRST),
-    (seen(blind=BLIND_BINS), FIRST),
+    (seen(blind=round(BLIND_DEG / BIN_DEG)), FIRST),
     (seen(age_s=None), FALLBACK),
 ]
 
@@ -98,7 +98,7 @@ def test_it_drives_while_the_robot_senses_too_little(sensed: Observation, action
 def test_a_camera_is_lost_until_all_have_looked_for_a_while() -> None:
     """A remembered obstacle counts as seen, so that few bins are blind now and then."""
     again = round(BLIND_S / PERIOD_S)
-    actions, _ = drive(pair(), seen(), seen(blind=BLIND_BINS + 1), *[seen()] * again, seen(), seen())
+    actions, _ = drive(pair(), seen(), seen(blind=round(BLIND_DEG / BIN_DEG) + 1), *[seen()] * again, seen(), seen())
     assert actions == [FIRST, *[FALLBACK] * (again + 1), FIRST, FIRST]
 
 

@@ -136,11 +136,11 @@ def test_an_operator_is_held_before_a_wall_as_well() -> None:
 LOSSES: list[tuple[str, Callable[[Bench], Any], float, str, str]] = [
     (
         "odometry", lambda bench: setattr(bench, "reports", False), CONFIG.odometry.stale_ms, "stale_odometry",
-        "odometry (/odom) is 5.3 s old (limit 200 ms, odometry.stale_ms): is its publisher running?",
+        "odometry (/odom) is 5.3 s old (limit 200 ms, odometry.stale_ms): nothing usable is received",
     ),
     (
         "all cameras", lambda bench: bench.images.clear(), CONFIG.limits.scan_stale_ms, "stale_scan",
-        "scan (depth cameras) is 5.5 s old (limit 400 ms, limits.scan_stale_ms): is its publisher running?",
+        "scan (depth cameras) is 5.5 s old (limit 400 ms, limits.scan_stale_ms): nothing usable is received",
     ),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ import pytest
 
 from onboard.counters import Counters
 from onboard.policy.contract import ACTIONS, NO_ACTION
+from onboard.safety.limits import WINDOW
 from onboard.state import TickRecord
 from onboard.values.messages import STOP, Decision, Inputs, Twist
 from tests.rigs.runtime_bench import (
@@ -308,5 +309,6 @@ def test_after_a_long_pause_nothing_drives_by_an_old_picture(missed: int, under_
     fresh = next(
         n for n, tick in enumerate(ticks) if tick.acted and tick.acted.decision and tick.acted.number > decided
     )
-    assert set(commands(ticks[:fresh])) == {AHEAD if goes_on else STOP}
-    assert ticks[fresh].command == AHEAD
+    slowed_mps = AHEAD.v_mps * (WINDOW - missed) / WINDOW  # limits R27
+    assert set(commands(ticks[:fresh])) == {Twist(slowed_mps, 0.0) if goes_on else STOP}
+    assert 0.0 < ticks[fresh].command.v_mps < AHEAD.v_mps

@@ -12,7 +12,7 @@ from onboard.config.plant_model import Plant, load_plant
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.safety.limits import Bounds, Limited, LimitsState, Situation, bounds_of, limit
 from onboard.values.clock import NS_PER_S
-from onboard.values.messages import BINS, STOP, Scan, Teleop, Twist
+from onboard.values.messages import BIN_DEG, BINS, STOP, Scan, Teleop, Twist
 
 CONFIG = load_config(None)
 PLANT: Plant = load_plant(CONFIG.robot.plant)
@@ -34,7 +34,7 @@ def scan_of(*points: tuple[float, float], stamp_ns: int = NOW_NS, blind: tuple[f
     """Return a scan that sees points (x, y); blind where a bin's centre is in the sector [deg]."""
     ranges = np.full(BINS, np.inf, dtype=np.float32)
     for x, y in points:
-        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
+        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / BIN_DEG)) % BINS
         ranges[index] = min(ranges[index], np.hypot(x, y))
     seen = np.ones(BINS, dtype=np.bool_)
     if blind is not None:

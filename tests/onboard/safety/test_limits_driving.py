@@ -10,11 +10,11 @@ import pytest
 from onboard.config.plant_model import MotionState, step
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import Limited, LimitsState, Situation, limit
-from onboard.values.messages import BINS, Pose, Scan, Twist
+from onboard.values.messages import BIN_DEG, BINS, Pose, Scan, Twist
 from tests.onboard.safety.limits_bench import AHEAD, BOUNDS, NOW_NS, PLANT, RADIUS_M, TICK_NS
 
 RAYS_A_BIN = 5
-RAYS_RAD = np.deg2rad(-180.0 + (np.arange(BINS * RAYS_A_BIN) + 0.5) * 2.0 / RAYS_A_BIN)
+RAYS_RAD = np.deg2rad(-180.0 + (np.arange(BINS * RAYS_A_BIN) + 0.5) * BIN_DEG / RAYS_A_BIN)
 Segment = tuple[float, float, float, float]
 ROOM: list[Segment] = [(-2, -1.5, 2, -1.5), (2, -1.5, 2, 1.5), (2, 1.5, -2, 1.5), (-2, 1.5, -2, -1.5)]
 DOOR_M = 0.8

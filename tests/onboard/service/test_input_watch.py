@@ -108,9 +108,46 @@ def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clea
     assert site.rows(2)[WAITING][2] == late[2], "the state must not change with every age"
     other = InputFault("odometry", "second publisher on /odom: a and b")
     assert (causes([fault]), causes([fault, other])) == ([fault], [other])
-    assert causes([fault, replace(other, standing=False)])[0] == fault
+    for no_cause in (
+        replace(other, standing=False),
+        replace(other, row="command"),
+        replace(other, row="topic /e_stop"),
+    ):
+        assert causes([fault, no_cause]) == [fault, no_cause]
     assert missing_in(fault.reason) == missing_in(late[2]) == late[2]
     assert missing_in(NOTHING) == ""
     site.bench.reports, site._period_ns = True, 1e8
     assert site.rows(1)[WAITING][1:3] == (OK, NOTHING)
+    assert site.watch.faults() == ()
+
+
+#   bins that are seen                                        whether the robot drives
+VIEWS = [
+    ("all", np.ones(BINS, np.bool_), True),
+    ("every fifth blind", np.arange(BINS) % 5 > 0, False),
+    ("40 % blind", np.random.default_rng(1).random(BINS) > 0.4, False),
+    ("one bin ahead blind: it looks and drives", np.arange(BINS) != BINS // 2, True),
+    ("none behind", np.abs(np.arange(BINS) - BINS // 2 + 0.5) < 60, True),
+]
+
+
+@pytest.mark.parametrize(("seen", "drives"), [row[1:] for row in VIEWS], ids=[row[0] for row in VIEWS])
+def test_a_robot_that_would_turn_for_ever_says_which_bins_are_blind(seen, drives):
+    site = Site(10.0, {"scan from laser"}, {}, **LIDAR)
+    why = f"{int((~seen).sum())} of 180 bins are blind: 3 of 9 rays are 0.0: topic /laser"
+    site.watch._ready_made = lambda: ("scan", WARNING, why, {})
+    whole, seen_now = site.bench.alter, [seen]
+    site.bench.alter = lambda inputs: replace(
+        inputs,
+        scans={"laser": replace(whole(inputs).scans["laser"], ranges_m=np.full(BINS, np.inf), seen=seen_now[0])},
+    )
+    site.bench.driving()
+    found = []
+    for _ in range(8):
+        site.bench.seconds(1.0)
+        found.append(site.watch.faults())
+    assert found[:3] == [()] * 3
+    assert found[-1] == (() if drives else (InputFault("scan", why),))
+    seen_now[0] = np.ones(BINS, np.bool_)
+    site.bench.seconds(4.0)
     assert site.watch.faults() == ()

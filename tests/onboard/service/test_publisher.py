@@ -18,7 +18,7 @@ from onboard.navigation.odometry import NS_PER_MS
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.recording.recorder import RecorderStats
 from onboard.service import publisher
-from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, rows, status_line
+from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, faulty_rows, rows, status_line
 from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, CameraHealth, Pose, Scan
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
@@ -134,6 +134,7 @@ def test_a_new_state_goes_out_in_its_tick() -> None:
 FAULTY = [
     ([InputFault("odometry", "bad /odom")], "idle; bad /odom", {"odometry": (ERROR, "bad /odom")}),
     ([InputFault("odometry", "slow", standing=False)], "idle", {"odometry": (WARNING, "slow")}),
+    ([InputFault("command", "no base", warning=True)], "idle; no base", {"command": (WARNING, "no base")}),
     ([InputFault("scan", "two"), InputFault("scan", "late")], "idle; two; late", {"scan": (ERROR, "two; late")}),
     (
         [InputFault("odometry", "same"), InputFault("camera front", "same")],
@@ -166,6 +167,11 @@ def test_a_fault_of_an_input_is_in_the_state_and_in_its_row(
     listener.faults = []
     bench.seconds(1.0)
     assert listener.outputs.states[-1] == "idle"
+
+
+def test_a_row_that_is_worse_than_its_fault_keeps_its_message() -> None:
+    own = ("scan", ERROR, "no scan yet", {"rate_hz": None})
+    assert faulty_rows([own], [InputFault("scan", "a", standing=False)]) == [(*own[:2], "no scan yet; a", own[3])]
 
 
 def test_the_maps_transform_is_absent_until_localised() -> None:

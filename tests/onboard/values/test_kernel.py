@@ -67,6 +67,15 @@ def test_a_changed_callee_and_a_changed_constant_are_seen_by_the_caller(tmp_path
     assert (folder / "home" / ".cache" / "onboard" / "numba").is_dir()
 
 
+def test_the_same_sources_installed_elsewhere_later_are_not_compiled_again(tmp_path: Path) -> None:
+    """`onboard install` puts each release into a folder of its own, with new times of its files."""
+    first, second = tree(tmp_path / "0.1.0"), tree(tmp_path / "0.2.0")
+    cache = str(tmp_path / "cache")
+    os.utime(second / "onboard" / "caller.py", (1, 1))
+    assert says(first, NUMBA_CACHE_DIR=cache) == "20 0"
+    assert says(second, NUMBA_CACHE_DIR=cache) == "20 1"
+
+
 def test_where_nothing_can_be_written_there_is_no_cache(tmp_path: Path) -> None:
     assert says(tree(tmp_path), NUMBA_CACHE_DIR="/proc/nowhere") == "20 0"
 

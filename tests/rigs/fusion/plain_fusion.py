@@ -9,9 +9,9 @@ import numpy.typing as npt
 from numba import types
 
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
-from onboard.perception.kernels import AHEAD, AXIS_M, BIN_DEG, EDGE_M, Array, inside, walk
+from onboard.perception.kernels import AHEAD, AXIS_M, EDGE_M, Array, inside, walk
 from onboard.values.kernel import kernel
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_DEG, BINS
 
 _IMAGE = types.Array(types.uint16, 2, "C", readonly=True)
 _MATRIX = types.Array(types.float64, 2, "C", readonly=True)

@@ -49,6 +49,7 @@ class Cause(str, Enum):
 
     NONE = ""
     OBSTACLE = "obstacle"
+    RIVALS = "second publisher of scan or odometry"
     SCAN = "real scan missing or old"
     LATE = "virtual frame late"
     CONTACT = "virtual contact"
@@ -72,6 +73,7 @@ class Seen:
     frame_lag_ns: from the odometry that caused this frame to the newest odometry, by the robot's stamps
     elsewhere:    whether a reset of the twin was requested since the last look
     driving:      whether the runtime drives to a goal; None while unknown
+    rivals:       whether the real scan or the odometry has a second publisher
     """
 
     now_ns: int
@@ -85,11 +87,14 @@ class Seen:
     frame_lag_ns: int = 0
     elsewhere: bool = False
     driving: bool | None = None
+    rivals: bool = False
 
 
 def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
     """Return the cause if a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
     scan = seen.scan
+    if seen.rivals:
+        return Cause.RIVALS
     if scan is None or abs(seen.now_ns - scan.stamp_ns) > rules.scan_stale_s * NS_PER_S:
         return Cause.SCAN
     if collision.look(scan, command, rules.radius_m) is collision.Look.AHEAD_BLIND:

@@ -10,9 +10,11 @@ from hil.live.twin.guard.danger import Seen
 from hil.live.twin.guard.rules import Order
 from hil.live.twin.topics import COLLISION, PAUSE, RESET, RESUME, RUNNING, STATE
 from onboard.config.config import Config
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ns_from_time, odometry_from_ros, rays_from_ros, ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Empty, LaserScan
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.navigation.mission import drives
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
@@ -34,7 +36,8 @@ class GuardLink:
         """Open readers and writers. Raises ConfigError, DriverError."""
         self._stamped = config.dds.stamped_cmd_vel
         self._scans = ScanReader(robot, "scan" if config.limits_scan is None else "limits_scan")
-        self._commands, self._odometry = robot.reader("cmd_vel"), robot.reader("odom")
+        self._commands, self._odometry = robot.reader("cmd_vel"), SoleReader(robot, "odom")
+        self._publishers = PublisherWatch([self._scans.reader, self._odometry], PublisherNames(robot, Peers(robot)))
         self._missions = robot.reader("state")
         self._frames, self._states, self._collisions = twin.reader("scan"), twin.reader(STATE), twin.reader(COLLISION)
         self._resets = twin.reader(RESET)
@@ -50,12 +53,13 @@ class GuardLink:
         """Return the present inputs, without waiting. Raises DriverError if the link is lost."""
         self._hear_robot(now_ns)
         self._hear_twin(now_ns)
+        scan = self._scans.newest(now_ns)
         odometry, frame = self._newest, self._frame
         fresh = odometry is not None and now_ns - odometry.arrival_ns <= SILENT_NS
         known = self._state is not None and now_ns - self._state[0] <= TWIN_SILENT_NS
         return Seen(
             now_ns=now_ns,
-            scan=self._scans.newest(now_ns),
+            scan=scan,
             command=self._command[1] if now_ns - self._command[0] <= SILENT_NS else STOP,
             measured=odometry.twist if odometry is not None and fresh else None,
             yaw_rad=odometry.pose.yaw_rad if odometry is not None and odometry.pose is not None else 0.0,
@@ -65,12 +69,13 @@ class GuardLink:
             frame_lag_ns=0 if frame is None or odometry is None else odometry.stamp_ns - frame[1],
             elsewhere=bool(self._resets.take()),
             driving=self._driving,
+            rivals=self._publishers.look(now_ns),
         )
 
     def _hear_robot(self, now_ns: int) -> None:
         for message in self._commands.take()[-1:]:
             self._command = now_ns, twist_from_ros(message.sample.twist if self._stamped else message.sample)
-        for message in self._odometry.take()[-1:]:
+        for message in self._odometry.take(now_ns)[-1:]:
             heard = odometry_from_ros(message.sample, now_ns)
             if heard.pose is None or math.isfinite(heard.pose.yaw_rad):  # one without a heading lets it turn stale
                 self._newest = heard
@@ -100,7 +105,7 @@ class ScanReader:
 
     def __init__(self, robot: Wire, name: str) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        self.reader = robot.reader(name)
+        self.reader = SoleReader(robot, name)
         self.refused = 0
         self._base = robot.section.base_frame
         self._scan: Scan | None = None
@@ -109,7 +114,7 @@ class ScanReader:
 
     def newest(self, now_ns: int) -> Scan | None:
         """Return the newest valid scan, stamped with its arrival. A rejected scan does not replace it, so it ages."""
-        for message in self.reader.take()[-1:]:
+        for message in self.reader.take(now_ns)[-1:]:
             try:
                 self._scan = self._judged(message.sample, now_ns)
                 self._reason = ""

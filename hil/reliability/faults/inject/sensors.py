@@ -17,9 +17,8 @@ from onboard.config.mounts import Mounts
 from onboard.drivers.dds.ros_convert import FIRST_BIN_RAD, ros_image
 from onboard.drivers.dds.ros_types import Image, LaserScan
 from onboard.perception.collision import AHEAD_RAD
-from onboard.perception.laser_scan import BIN_RAD
 from onboard.values.clock import NS_PER_S
-from onboard.values.messages import BINS
+from onboard.values.messages import BIN_RAD, BINS
 
 # ---- Faults of any stamped message: image or scan
 

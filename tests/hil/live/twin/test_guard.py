@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
-from hil.live.twin.guard.danger import Seen
+from hil.live.twin.guard.danger import Cause, Seen
 from hil.live.twin.guard.link import TWIN_SILENT_NS, GuardLink
 from hil.live.twin.guard.process import GuardProcess, rules_of
 from hil.live.twin.guard.rules import Phase
@@ -19,6 +20,7 @@ from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import header, ros_odometry, ros_scan, ros_twist
 from onboard.drivers.dds.ros_types import Bool, Empty, LaserScan, String
+from onboard.drivers.dds.sole_writer import HEARD_NS
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S
@@ -204,7 +206,6 @@ def test_g4_a_frame_of_an_old_pose_is_late_however_soon_it_comes(stack: contextl
 
 #   what                    how a scan differs                  why it is refused
 NO_SCANS = [
-    ("of a camera", {"scan_frame": "front"}, "front"),
     ("frozen", {"scan_lag_ns": TICK_NS}, "stamp"),
     ("older", {"scan_lag_ns": NS_PER_S}, "stamp"),
 ]
@@ -224,6 +225,39 @@ def test_g3_a_scan_that_cannot_be_believed_is_none(
     assert named in bench._link._scans._reason
     bench.tick()
     assert bench.look().scan.stamp_ns > seen_ns  # type: ignore[union-attr]
+
+
+def test_g3_a_scan_in_another_frame_is_none(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack)
+    bench.tick(scan_frame="front")
+    assert bench.look().scan is None
+    assert "front" in bench._link._scans._reason
+
+
+@pytest.mark.parametrize("topic", ["odom", "limits_scan"])
+def test_g3_a_second_publisher_stops_the_robot_until_it_has_gone(stack: contextlib.ExitStack, topic: str) -> None:
+    bench = Bench(stack)
+    reader = bench._link._odometry if topic == "odom" else bench._link._scans.reader
+    other = stack.enter_context(contextlib.closing(Wire(robot_section(CONFIG.dds, "odom")))).writer(topic)
+    odometry = ros_odometry(STAMP_NS, "odom", "base_link", Pose(9.0, 9.0, 0.0), STOP)
+    free = Scan(0, np.full(BINS, np.inf, np.float32), np.ones(BINS, bool))
+    bench.tick()
+    assert wait_until(lambda: bool(other.readers()), PATIENCE_S)
+
+    def rival_comes() -> bool:
+        other.write(odometry if topic == "odom" else ros_scan(STAMP_NS, "base_link", free, 10.0))
+        bench.tick()
+        return bool(reader.rivals)
+
+    with capture_logs() as logs:
+        assert wait_until(rival_comes, PATIENCE_S)
+    assert (bench.process.guard.phase, bench.process.guard.cause) == (Phase.STOPPING, Cause.RIVALS)
+    (reason,) = (line["reason"] for line in logs if line["event"] == "second_publisher")
+    assert reason.startswith(f"second publisher on {reader.topic}: ")
+    assert bench.said("cmd_vel_teleop")[-1] == ros_twist(STOP)
+    bench.clock.advance(HEARD_NS)
+    bench.tick()
+    assert not bench._link.look(bench.clock.now_ns()).rivals
 
 
 def test_g7_it_hears_resets_and_whether_the_runtime_drives(stack: contextlib.ExitStack) -> None:

@@ -36,6 +36,7 @@ from onboard.drivers.dds.camera_input import depth_from_ros
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import odometry_from_ros, pose_from_ros, rays_from_ros, ros_odometry
 from onboard.drivers.dds.ros_types import Empty
+from onboard.drivers.dds.sole_writer import HEARD_NS
 from onboard.drivers.dds.topics import ros_topic
 from onboard.navigation.odometry import integrate
 from onboard.perception.laser_scan import scan_of_rays
@@ -192,6 +193,30 @@ def test_pause_the_robot_anyhow_resume(stack: contextlib.ExitStack) -> None:
     after = pose_from_ros(bench.newest(POSE.name).pose)
     assert distance(between(stopped, after), Pose(0.3, 0.0, 0.0)) < 1e-6
     assert bench.newest(STATE.name).data == RUNNING
+
+
+def test_a_second_base_on_the_odometry_pauses_the_twin_and_is_named(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    other = stack.enter_context(contextlib.closing(Wire(robot_section(CONFIG.dds, "odom")))).writer("odom")
+    assert wait_until(lambda: bool(other.readers()), PATIENCE_S)
+
+    def is_paused() -> bool:
+        other.write(ros_odometry(STAMP_NS, "odom", "base_link", Pose(9.0, 9.0, 0.0), STOP))
+        bench.say(twist=AHEAD)
+        return bool(bench.process.twin.why)
+
+    assert wait_until(is_paused, PATIENCE_S)
+    assert bench.process.twin.why.startswith("second publisher on /r2/odom: ")
+    bench.settle()
+    assert bench.newest(STATE.name).data.startswith(f"{PAUSED}: second publisher on /r2/odom: ")
+    before = bench.process.twin.pose
+    bench.clock.advance(HEARD_NS)
+    bench.say(twist=AHEAD, ticks=3)
+    bench.ask(RESUME, AHEAD)
+    bench.say(twist=AHEAD, ticks=3)
+    assert bench.process.twin.why == ""
+    assert distance(bench.process.twin.pose, before) < 0.3, "it follows from where it stood"
 
 
 def test_a_contact_is_told_and_begins_another_life(stack: contextlib.ExitStack) -> None:

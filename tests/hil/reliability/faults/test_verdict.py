@@ -19,7 +19,7 @@ from onboard.navigation import fix_gating, mission, odometry
 from onboard.perception.frozen_sensor import UnchangedWatch
 from onboard.policy import decision
 from onboard.safety import limits, recovery
-from onboard.values.clock import Quickest
+from onboard.values.clock import Timing
 from onboard.values.messages import Pose, Twist
 from tests.hil.reliability.faults.faults_rig import BY_NAME, site
 
@@ -97,11 +97,14 @@ def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
 
 def taking_late_odometry(patch: pytest.MonkeyPatch) -> None:
     """The monitor finds it by the rule of R5 alone: a message that arrives is new to it."""
-    patch.setattr(odometry, "lateness", lambda quickest, stamp_ns, now_ns: (0, Quickest(0, 0)))
+    patch.setattr(odometry, "timed", lambda sender, stamp_ns, now_ns: (Timing(), sender))
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
+    """The pose of such a message jumps, and contradicts the twist, which ends the drive, too."""
     patch.setattr(odometry, "_refusal", lambda message, section: "")
+    patch.setattr(odometry.agreement, "is_jump", lambda *arguments: False)
+    patch.setattr(odometry.agreement, "advance", lambda state, *rest: state)
 
 
 def taking_any_fix(patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +165,7 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
     ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
     ("odometry that comes late",        taking_late_odometry, "odometry_late",          "never so: "),
-    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      'its state is "'),
+    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
     ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),

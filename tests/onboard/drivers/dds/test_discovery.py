@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
-from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import LOG_EVERY_NS, GuardedInbox, Peers
+from onboard.assembly.inbox import HEARD_BY_NS, LOG_EVERY_NS, GuardedInbox
+from onboard.config.config import DEFAULT_ROBOT, CamerasSection, DdsSection
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds.discovery import PEER_BATCH, Peers
 from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds.topics import ros_topic, scan_source, topic
 from onboard.values.messages import Inputs
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION
 
@@ -116,6 +122,7 @@ TYPES = [
 def test_a_base_that_expects_another_type_of_command_is_named(ours, theirs, wanted):
     wire = Wire(SECTION.model_copy(update={"stamped_cmd_vel": ours}))
     others = [Wire(SECTION.model_copy(update={"stamped_cmd_vel": stamped})) for stamped in theirs]
+    wire.writer("cmd_vel")
     guard = GuardedInbox(Nothing(), Peers(wire), refuse=False)
     for other in others:
         other.reader("cmd_vel")
@@ -131,3 +138,98 @@ def test_a_base_that_expects_another_type_of_command_is_named(ours, theirs, want
         other.close()
     assert wait_until(lambda: (guard.take(1), not guard.faults())[1], PATIENCE_S)
     wire.close()
+
+
+MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+STRING = "std_msgs/msg/String"
+
+
+@pytest.fixture
+def runtime(wires):
+    """The wire of a whole runtime, with all its topics, and another robot's part."""
+    DdsInputs(wires[0], {"laser": None})
+    DdsDepthCamera(wires[0], MOUNTS.depth["front"], CamerasSection())
+    DdsColorCamera(wires[0], CamerasSection())
+    DdsDrive(wires[0])
+    DdsOutputs(wires[0], MOUNTS, "robot", 10.0)
+    return wires
+
+
+#   topic                       publishes   row of /diagnostics   in the state   the robot stands
+OTHER_TYPES = [
+    ("e_stop", True, "topic /e_stop", True, True),
+    ("obstacle", True, "topic /obstacle", True, True),
+    ("speed_limit", True, "topic /speed_limit", True, True),
+    (scan_source("laser"), True, "scan", True, True),
+    ("front/depth/image", True, "camera front", True, True),
+    ("odom", True, "odometry", True, False),
+    ("amcl_pose", True, "pose", True, False),
+    ("goal_pose", True, "topic /goal_pose", True, False),
+    ("cancel", True, "topic /onboard/cancel", True, False),
+    ("cmd_vel_teleop", True, "topic /cmd_vel_teleop", True, False),
+    ("color/image", True, "camera color", True, False),
+    ("scan", True, "topic /scan", False, False),
+    ("scan", False, "topic /scan", False, False),
+    ("tf", False, "topic /tf", False, False),
+    ("front/depth/camera_info", False, "topic /front/depth/camera_info", False, False),
+]
+
+
+@pytest.mark.parametrize(("name", "writes", "part", "standing", "stops"), OTHER_TYPES)
+def test_another_type_on_any_of_our_topics_is_named_until_it_goes(runtime, name, writes, part, standing, stops):
+    """With the right type there too, the robot still stands for what keeps people safe, and only warns of the rest."""
+    ours, right = runtime
+    peers, stranger, row = Peers(ours), Wire(SECTION), topic(name)
+    guard = GuardedInbox(Nothing(), peers, refuse=False)
+    other = replace(row, kind=STRING if row.kind != STRING else "std_msgs/msg/Bool")
+    stranger.writer(other) if writes else stranger.reader(other)
+    with capture_logs() as logs:
+        assert wait_until(lambda: guard.take(1).now_ns and bool(guard.faults()), PATIENCE_S)
+        (fault,) = guard.faults()
+        assert (fault.row, fault.standing, guard.take(1).e_stop) == (part, standing, stops or None)
+        verb = "publishes" if writes else "expects"
+        assert fault.reason.startswith(f"{ros_topic(SECTION, row)}: ")
+        assert f"pid {os.getpid()} {verb} {other.kind}, ours is {row.kind}: let it use {row.kind}, or" in fault.reason
+        assert not peers.publishes(row)
+    right.writer(row) if writes else right.reader(row)
+    assert wait_until(lambda: guard.take(1).now_ns and peers.publishes(row) == writes, PATIENCE_S)
+    assert [(one.standing, guard.take(1).e_stop) for one in guard.faults()] == [(stops, stops or None)]
+    with capture_logs() as later:
+        stranger.close()
+        assert wait_until(lambda: guard.take(1).now_ns and not guard.faults(), PATIENCE_S)
+    assert guard.take(1).e_stop is None
+    assert ([entry["event"] for entry in logs], later) == (["topic_fault"], []), "not in every tick, nor at its end"
+
+
+def test_with_a_serial_base_topics_that_are_not_used_do_not_count(wires):
+    DdsInputs(wires[0])
+    guard = GuardedInbox(Nothing(), Peers(wires[0], ("odom",)), refuse=False)
+    wires[1].writer(replace(topic("odom"), kind=STRING))
+    wires[1].reader(replace(topic("cmd_vel"), kind=STRING))
+    wires[1].writer(replace(topic("goal_pose"), kind=STRING))
+    assert wait_until(lambda: guard.take(1).now_ns and bool(guard.faults()), PATIENCE_S)
+    assert guard.take(1 + 2 * HEARD_BY_NS).e_stop is None
+    assert [fault.row for fault in guard.faults()] == ["topic /goal_pose"]
+
+
+def test_commands_that_nobody_hears_are_a_warning_after_a_while(wires):
+    guard = GuardedInbox(Nothing(), Peers(wires[0]), refuse=False, commands="/r7/cmd_vel")
+    wires[0].writer("cmd_vel")
+    guard.take(5)
+    guard.take(4 + HEARD_BY_NS)
+    assert guard.faults() == []
+    guard.take(5 + HEARD_BY_NS)
+    (fault,) = guard.faults()
+    assert (fault.row, fault.standing, fault.warning) == ("command", True, True)
+    assert fault.reason.startswith("no base listens to /r7/cmd_vel: start the base's driver")
+    wires[1].reader("cmd_vel")
+    assert wait_until(lambda: guard.take(6 + HEARD_BY_NS).now_ns and not guard.faults(), PATIENCE_S)
+
+
+def test_a_flood_of_endpoints_does_not_delay_a_tick(runtime):
+    for number in range(10 * PEER_BATCH):
+        runtime[1].writer(replace(topic("odom"), name=f"odom{number}"))
+    peers = Peers(runtime[0])
+    assert wait_until(lambda: bool(peers._take()), PATIENCE_S)
+    assert all(peers._take() <= 2 * PEER_BATCH for _ in range(5))
+    assert len(peers.ends()) == 10 * PEER_BATCH

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from cyclonedds.idl._support import Buffer
 
+from onboard.assembly.inbox import GuardedInbox
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_goal
@@ -299,7 +301,7 @@ def test_a_node_that_goes_and_comes_back_is_heard_again(wire):
 def test_two_nodes_on_one_input_are_named_and_a_killed_one_counts_for_two_seconds(wire):
     """A node that is killed keeps its lease for 20 s."""
     inputs, nodes = DdsInputs(wire), [Peer(DOMAIN), Peer(DOMAIN)]
-    watch = PublisherWatch(inputs.sole_readers(), PublisherNames(wire))
+    watch = PublisherWatch(inputs.sole_readers(), PublisherNames(wire, Peers(wire)))
     content = {"header": {"stamp": STAMP, "frame_id": "odom"}, "child_frame_id": "base_link"}
     steps = [partial(node.publish, "/odom", "nav_msgs/msg/Odometry", content) for node in nodes]
     said(inputs, lambda seen: seen.odometry, steps[0])
@@ -321,6 +323,19 @@ def test_two_nodes_on_one_input_are_named_and_a_killed_one_counts_for_two_second
     assert not watch.look(3 * HEARD_NS)
     for node in nodes:
         node.close()
+
+
+def test_an_e_stop_node_of_another_type_is_named_and_the_robot_stands_until_it_goes(wire):
+    node, ours = Peer(DOMAIN), DdsInputs(wire)
+    guard = GuardedInbox(ours, Peers(wire), refuse=False)
+    node.tell(op="publish", topic="/e_stop", type="std_msgs/msg/String", fields={}, qos="default")
+    assert wait_until(lambda: guard.take(1).e_stop, PATIENCE_S)
+    (fault,) = guard.faults()
+    assert (fault.row, fault.standing) == ("topic /e_stop", True)
+    assert f"pid {node.process.pid} publishes std_msgs/msg/String, ours is std_msgs/msg/Bool: " in fault.reason
+    node.close()
+    assert wait_until(lambda: guard.take(1).e_stop is None, PATIENCE_S)
+    assert guard.faults() == []
 
 
 def test_a_latched_fix_of_a_node_from_before_the_start_is_heard(peer):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from onboard.config.config import DdsSection
@@ -12,10 +14,12 @@ from onboard.drivers.dds.topics import (
     check_scan_source,
     dds_topic,
     domain_id,
+    ros_topic,
     scan_source,
     type_of,
 )
 from onboard.values.errors import ConfigError
+from onboard.values.topic_name import full_name
 
 #    name                namespace  remap                              on the wire
 NAMES = [
@@ -40,6 +44,16 @@ NAMES = [
 @pytest.mark.parametrize(("name", "namespace", "remap", "wire"), NAMES)
 def test_name_on_the_wire(name, namespace, remap, wire):
     assert dds_topic(DdsSection(namespace=namespace, remap=remap), name) == wire
+
+
+@pytest.mark.parametrize("target", ["odom", "base/odom", "/odom"])
+@pytest.mark.parametrize("namespace", ["", "robot1", "/a/b/"])
+def test_all_names_of_a_topic_are_the_same(namespace, target):
+    """In messages of the configuration and of the drive, and in the stop after any end, which has a plain table."""
+    section = DdsSection(namespace=namespace, remap={"odom": target})
+    plain = SimpleNamespace(**vars(section))
+    assert section.odometry_topic == ros_topic(section, "odom") == ros_topic(plain, "odom")
+    assert section.odometry_topic == full_name(namespace, target) == ros_topic(section, scan_source(target))
 
 
 #    section                                             what the message names

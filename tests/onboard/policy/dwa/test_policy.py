@@ -25,7 +25,7 @@ from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap
 from onboard.policy.dwa.dynamic_window import Course
 from onboard.policy.dwa.policy import ReactivePolicy, pack, unpack
-from onboard.values.messages import BINS, STOP, Memory, Motion, Observation, Pose, Scan, Twist
+from onboard.values.messages import BIN_DEG, BINS, STOP, Memory, Motion, Observation, Pose, Scan, Twist
 from tests.onboard.policy.dwa.walls import NO_WALLS, Walls, box, distance_to, scan_from
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
@@ -195,7 +195,7 @@ def rest_after(state: MotionState, command: Twist) -> list[Pose]:
 )
 @settings(max_examples=150, deadline=None)
 def test_the_chosen_action_can_stop_clear_of_the_scan(ranges, bearing, v_mps):
-    ranges_m = np.where(SEEN, np.repeat(ranges, 10), np.inf).astype(np.float32)
+    ranges_m = np.where(SEEN, np.repeat(ranges, BINS // 18), np.inf).astype(np.float32)
     state = MotionState(Pose(0.0, 0.0, 0.0), Twist(v_mps, 0.0))
     goal = (6.0 * math.cos(bearing), 6.0 * math.sin(bearing))
     motion = Motion(state.pose, state.twist)
@@ -297,7 +297,7 @@ def test_a_polygon_between_walls_asks_for_the_turn_that_it_cannot_make(
     ranges_m = np.full(BINS, 9.0, np.float32)
     for x in np.arange(-0.6, 0.61, 0.02):
         for y in (0.32, -0.32):
-            ranges_m[int((math.degrees(math.atan2(y, x)) + 180.0) // 2.0) % BINS] = math.hypot(x, y)
+            ranges_m[int((math.degrees(math.atan2(y, x)) + 180.0) // BIN_DEG) % BINS] = math.hypot(x, y)
     ranges_m[np.abs(BIN_CENTERS_RAD) < 0.4] = 0.68
     observation = observe(Scan(0, ranges_m, np.ones(BINS, np.bool_)), goal)
     decision, _ = policy.decide(observation, policy.initial_memory())
