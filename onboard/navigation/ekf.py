@@ -115,7 +115,7 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
     if state.map_from_base is None or state.covariance is None:
         return state
     before, step = state.map_from_base, between(state.odom_from_base, wheels.pose)
-    covariance = np.array(state.covariance)
+    covariance = np.array(state.covariance, order="C")
     x, y, yaw = kalman.predict(
         covariance, before.x_m, before.y_m, before.yaw_rad, step.x_m, step.y_m, step.yaw_rad, *state.systematic,
         wheels.moving_s - state.moving_s,
@@ -326,10 +326,10 @@ def _shifted(
     state: LocalizationState, now: Pose, model: Floats, residual: Floats, noise: Covariance
 ) -> LocalizationState | None:
     """Return the filter after a measurement; None if it does not pass the gate. now: its pose before"""
-    covariance = np.array(state.covariance)
+    covariance = np.array(state.covariance, order="C")
     residual[2] = wrap(float(residual[2]))
     work = np.empty((6 + 2 * len(covariance), len(covariance)))
-    if not kalman.correct(covariance, model, residual, np.array(noise), work):
+    if not kalman.correct(covariance, model, residual, np.array(noise, order="C"), work):
         return None
     x, y, yaw, scale, creep, *of_key = work[0].tolist()
     return replace(

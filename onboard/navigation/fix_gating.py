@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import odometry
-from onboard.navigation.kalman import GATE, factored, passes
+from onboard.navigation.kalman import GATE, inverse_of, passes
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, wrap
@@ -38,7 +38,7 @@ AT_THE_ORIGIN = WheelsThen()
 
 def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
     """Return whether a residual (3,) passes the outlier gate; NaN does not."""
-    return bool(passes(factored(innovation), residual))
+    return bool(passes(inverse_of(innovation), residual))
 
 
 def odometry_explains(predicted: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:

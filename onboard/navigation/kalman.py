@@ -24,8 +24,8 @@ SCALE_WALK, CREEP_WALK = 0.01 * 0.01, 0.003 * 0.003
 GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom: one good fix in a million exceeds it."""
 
-Triangle = tuple[float, float, float, float, float, float]
-"""Cholesky factor of a symmetric (3, 3), row by row."""
+Inverse = tuple[Numbers, Numbers, Numbers]
+"""A symmetric (3, 3), row by row."""
 
 
 @kernel
@@ -59,41 +59,25 @@ def begin(covariance: Any, noise: Any) -> None:
 
 
 @compilable
-def _root(square: float) -> float:
-    return math.sqrt(square) if square > 0.0 else math.nan
+def inverse_of(matrix: Any) -> Inverse:
+    """Return the inverse of a symmetric (3, 3); NaN if its determinant is not positive."""
+    a, b, c, d, e, f = matrix[0, 0], matrix[0, 1], matrix[0, 2], matrix[1, 1], matrix[1, 2], matrix[2, 2]
+    x, y, z = d * f - e * e, c * e - b * f, b * e - c * d
+    determinant = a * x + b * y + c * z
+    if not determinant > 0.0:
+        determinant = math.nan
+    xx, xy, xz, yz = x / determinant, y / determinant, z / determinant, (b * c - a * e) / determinant
+    return (xx, xy, xz), (xy, (a * f - c * c) / determinant, yz), (xz, yz, (a * d - b * b) / determinant)
 
 
 @compilable
-def factored(matrix: Any) -> Triangle:
-    """Return the factor of a symmetric (3, 3); NaN if it is not positive definite."""
-    a = _root(matrix[0, 0])
-    b, d = matrix[1, 0] / a, matrix[2, 0] / a
-    c = _root(matrix[1, 1] - b * b)
-    e = (matrix[2, 1] - d * b) / c
-    return a, b, c, d, e, _root(matrix[2, 2] - d * d - e * e)
-
-
-@compilable
-def _forward(factor: Triangle, x: float, y: float, z: float) -> Numbers:
-    a, b, c, d, e, f = factor
-    first = x / a
-    second = (y - b * first) / c
-    return first, second, (z - d * first - e * second) / f
-
-
-@compilable
-def _backward(factor: Triangle, x: float, y: float, z: float) -> Numbers:
-    a, b, c, d, e, f = factor
-    third = z / f
-    second = (y - e * third) / c
-    return (x - b * second - d * third) / a, second, third
-
-
-@compilable
-def passes(factor: Triangle, residual: Any) -> bool:
-    """Return whether a residual (3,) passes the outlier gate; NaN does not. factor: of its covariance"""
-    x, y, z = _forward(factor, residual[0], residual[1], residual[2])
-    return x * x + y * y + z * z <= GATE
+def passes(inverse: Inverse, residual: Any) -> bool:
+    """Return whether a residual (3,) passes the outlier gate; NaN does not. inverse: of its covariance"""
+    squared = 0.0
+    for i in range(3):
+        for j in range(3):
+            squared += residual[i] * inverse[i][j] * residual[j]
+    return squared <= GATE
 
 
 @kernel
@@ -119,12 +103,12 @@ def correct(covariance: Any, model: Any, residual: Any, noise: Any, work: Any) -
             for i in range(size):
                 total += work[row, i] * model[column, i]
             work[gain + row, column] = total
-    factor = factored(work[gain : gain + 3])
-    if not passes(factor, residual):
+    inverse = inverse_of(work[gain : gain + 3])
+    if not passes(inverse, residual):
         return False
     for i in range(size):
-        x, y, z = _forward(factor, work[0, i], work[1, i], work[2, i])
-        work[gain, i], work[gain + 1, i], work[gain + 2, i] = _backward(factor, x, y, z)
+        for j in range(3):
+            work[gain + j, i] = work[0, i] * inverse[0][j] + work[1, i] * inverse[1][j] + work[2, i] * inverse[2][j]
     for i in range(size):
         work[0, i] = work[gain, i] * residual[0] + work[gain + 1, i] * residual[1] + work[gain + 2, i] * residual[2]
         for column in range(size):

@@ -163,7 +163,7 @@ def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) ->
 
     The motion transforms the old error. The paper's noise adds to it, forward along the mean heading and in yaw.
     """
-    total = np.array(covariance, np.float64)
+    total = np.array(covariance, np.float64, order="C")
     grow(total, before.x_m, before.y_m, before.yaw_rad, after.x_m, after.y_m, after.yaw_rad, moving_s)
     return total
 
