@@ -207,7 +207,8 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
             _timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section)[0], message
         )
     if message.stamp_ns == state.stamp_ns:
-        return replace(state, repeats=state.repeats + 1)
+        timing, sender = timed(state.sender, message.stamp_ns, message.arrival_ns)  # a step back of one period looks so
+        return replace(state, repeats=state.repeats + 1, sender=sender if timing.was_set else state.sender)
     return _forward(state, message, reported, section)
 
 
