@@ -467,14 +467,16 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     points = collision.obstacles(scan)
     brake = _braking_mps2(twist, bounds), bounds.reaction_s
     way_m = collision.braking_m(abs(twist.v_mps), *brake)
-    slow_mps = [ring.mps for ring in bounds.slow if collision.travel_m(points, twist, ring.footprint) <= way_m]
+    slow_mps = [
+        collision.ring_mps(collision.travel_m(points, twist, ring.footprint), way_m, ring.mps) for ring in bounds.slow
+    ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
     blind = collision.look(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
-        (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is collision.Look.AHEAD_BLIND:
@@ -514,7 +516,7 @@ def _turn_caps(
         (min(slow_radps, default=math.inf), Reason.ZONE_SLOW),
         (bounds.unseen_radps if blind else math.inf, Reason.BLIND_FLANK),
         (
-            _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
+            collision.contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
             Reason.TIME_TO_CONTACT,
         ),
     ]
@@ -532,8 +534,3 @@ def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> t
     way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept)
     allowed_mps = collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s)
     return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
-
-
-def _contact_mps(way_m: float, time_s: float) -> float:
-    """Return the speed at which `way_m` takes `time_s`; inf if `time_s` is 0."""
-    return way_m / time_s if time_s > 0.0 else math.inf

@@ -6,7 +6,7 @@ from math import cos, inf, nan, pi, sin
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onboard.config.config import OdometrySection
@@ -414,6 +414,7 @@ def test_a_clock_that_steps_once_holds_the_robot_for_an_instant_only(step_ms: fl
     st.lists(st.tuples(st.integers(150, 3000), st.sampled_from([*STEPS_MS, -40.0, 60.0])), min_size=1, max_size=6),
     st.sampled_from([20, 33, 50, 100]),
 )
+@example([(150, -50.0), (150, -50.0), (150, -50.0)], 50)
 def test_a_clock_that_steps_again_and_again_recovers_each_time(steps: list[tuple[int, float]], period_ms: int) -> None:
     at_ms, found = 3000, {}
     for after_ms, step_ms in steps:

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox, seen_by_cameras
 from hil.live.target.goals import GoalSequence, Place, choose_place
-from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, body_of
 from hil.scene.walkers import Crowd, make_crowd, walking_space
-from hil.sensors.direct_scan import DirectScan, direct_scan
+from hil.sensors.direct_scan import direct_scan
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.values.messages import GoalRequest, Inputs, Twist
 
-MAPS = ("gdc1", "ahg2", "willow", "ghc7", "ase4", "lgrc1")
-"""Floor plans of real buildings. Furniture, goals and pedestrians are random by seed."""
 TRACE_ROWS = 3000
 """Maximum rows of the true trace (ten a second); then it is cleared, so that a drive of hours needs no more memory."""
 
@@ -33,15 +30,13 @@ class Building:
 
 
 def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body) -> list[Building]:
-    """Return buildings, random by seed. Takes some seconds for each. Raises InputError."""
+    """Return buildings with furniture, goals and people by seed. Takes some seconds for each."""
     buildings = []
     for name in maps:
         place = choose_place(name, seed, body)
-        crowd = None
-        if pedestrians:
-            start = place.episodes[0].start
-            keep_clear = [(start.x_m, start.y_m), *(one.goal_xy_m for one in place.episodes)]
-            crowd = make_crowd(walking_space(place.world), seed, pedestrians, keep_clear=keep_clear, near=keep_clear)
+        start = place.episodes[0].start
+        clear = [(start.x_m, start.y_m), *(one.goal_xy_m for one in place.episodes)]
+        crowd = make_crowd(walking_space(place.world), seed, pedestrians, keep_clear=clear, near=clear)
         buildings.append(Building(name, place, crowd))
     return buildings
 
@@ -50,8 +45,7 @@ class Ground:
     """`interfaces.Inbox` and `Drive` of the simulated robot, which `put_down` moves from building to building.
 
     After a move the clock continues, the base's own pose restarts, and the localisation is in the new building's map.
-
-    robot, building: valid after the first `put_down`
+    robot, building: valid after the first `put_down`; moves: number of calls of it
     """
 
     robot: SimulatedRobot
@@ -59,34 +53,32 @@ class Ground:
 
     def __init__(self, buildings: Sequence[Building], config: Config, mounts: Mounts, plant: Plant, seed: int) -> None:
         """Take the buildings. Call `put_down` before any other method."""
-        self._buildings, self._config, self._mounts, self._plant, self._seed = buildings, config, mounts, plant, seed
+        self._buildings, self._mounts, self._plant, self._seed = buildings, mounts, plant, seed
         self._body = body_of(config.robot)
-        self._scans = [self._cast(one.place.world) for one in buildings]
-        self._times = 0
-        self._before_m, self._before_contacts, self._before_bumps = 0.0, 0, 0
+        sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
+        given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
+        self._scans = [
+            {topic: direct_scan(one.place.world, mounts, section, "fused") for topic, section in given.items()}
+            for one in buildings
+        ]
+        self.moves = 0
+        self._before_m, self._before_contacts = 0.0, 0
 
     def put_down(self, now_ns: int) -> None:
         """Move the robot to the start in the next building."""
-        if self._times:
-            state = self.robot.state
-            self._before_m += state.path_m
-            self._before_contacts += state.contacts
-            self._before_bumps += state.bumps
-        number = self._times % len(self._buildings)
+        if self.moves:
+            self._before_m += self.robot.state.path_m
+            self._before_contacts += self.robot.state.contacts
+        number = self.moves % len(self._buildings)
         self.building, scans = self._buildings[number], self._scans[number]
-        self._times += 1
-        place, seed = self.building.place, self._seed + 1000 * self._times
-        senses = Senses(seed=seed, depth_noise=True)
+        self.moves += 1
+        place, seed = self.building.place, self._seed + 1000 * self.moves
+        senses, start = Senses(seed=seed, depth_noise=True), place.episodes[0].start
         self.robot = SimulatedRobot(
-            place.world, self._plant, self._body, self._mounts, place.episodes[0].start, senses, self.building.crowd
+            place.world, self._plant, self._body, self._mounts, start, senses, self.building.crowd
         )
         self._inbox = SimulatedInbox(self.robot, now_ns, Caster(scans, Cameras(self.robot, color=False), seed))
         self.goals = GoalSequence(place)
-
-    @property
-    def buildings(self) -> int:
-        """Number of calls of `put_down`."""
-        return self._times
 
     @property
     def path_m(self) -> float:
@@ -99,9 +91,9 @@ class Ground:
         return self._before_contacts + self.robot.state.contacts
 
     @property
-    def bumps(self) -> int:
-        """Number of times a pedestrian has walked into the robot, in all buildings."""
-        return self._before_bumps + self.robot.state.bumps
+    def last_sent(self) -> Twist | None:
+        """The last command that reached the base."""
+        return self._inbox.sent[-1] if self._inbox.sent else None
 
     def ask(self, request: GoalRequest) -> None:
         """Send a goal, which arrives in the next tick."""
@@ -121,14 +113,3 @@ class Ground:
     def close(self) -> None:
         """Stop the base."""
         self._inbox.close()
-
-    def _cast(self, world: World) -> dict[str, DirectScan]:
-        """Return the directly cast scans of a building, by topic."""
-        sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.limits_scan}
-        given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
-        return {topic: direct_scan(world, self._mounts, section, "fused") for topic, section in given.items()}
-
-    @property
-    def last_sent(self) -> Twist | None:
-        """The last command that reached the base."""
-        return self._inbox.sent[-1] if self._inbox.sent else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import resource
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hil.recordings.recording import TICK, open_recording
@@ -33,7 +33,6 @@ LOOK_TICKS = 300
 """Number of ticks between two searches for finished files."""
 WALL_NS = 1_700_000_000 * 1_000_000_000
 """Wall time of the start of the drive in its recordings: the same in every run."""
-KEPT = "kept"
 WHOLLY = 10
 """In every n-th file all messages are decoded."""
 UNREADABLE, INCOMPLETE = "recording unreadable", "recording incomplete"
@@ -41,14 +40,13 @@ UNREADABLE, INCOMPLETE = "recording unreadable", "recording incomplete"
 
 @dataclass(slots=True)
 class Read:
-    """Counts over the recordings so far. kept: names of files with a broken rule, and of unreadable files."""
+    """Counts over the recordings so far."""
 
     files: int = 0
     bytes: int = 0
     messages: int = 0
     ticks: int = 0
     full_disks: int = 0
-    kept: list[str] = field(default_factory=list)
 
 
 class Records:
@@ -65,8 +63,10 @@ class Records:
         self._ticks: TickRecorder | None = None
         self._limit: tuple[int, int] | None = None
         self._put = self._found = self._lived = 0
-        self._broken_ns: list[int] = []
+        self.keep = False
+        """Whether files stay when they are read: set when a rule is broken."""
         self._waiting = threading.Event()
+        self._known: set[Path] = set()
         self.read = Read()
         self.problems: list[tuple[str, str]] = []
 
@@ -88,11 +88,6 @@ class Records:
         """Wait until the queue is empty; otherwise its memory would count as growth."""
         while self._recorder is not None and self._recorder.waiting and not self._recorder.stats().stopped:
             self._waiting.wait(WAIT_S)
-
-    def broke(self, now_ns: int) -> None:
-        """Mark a time, so that the recording with this time is kept."""
-        if not self._broken_ns or now_ns != self._broken_ns[-1]:
-            self._broken_ns.append(now_ns)
 
     def fill_disk(self) -> None:
         """Limit the file size of this process to the current size of the recording: the next write fails.
@@ -162,31 +157,24 @@ class Records:
         there = sorted(self._folder.glob("*.mcap"))
         current = None if self._recorder is None else self._recorder.stats().file
         for path in there:
-            if path != current:
+            if path != current and path not in self._known:
                 self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Read a whole recording, then delete it. Keep it if it is unreadable or a rule was broken in it."""
+        """Read a whole recording, then delete it, unless it is unreadable or a rule was broken."""
+        self._known.add(path)
         size, stamps_ns = path.stat().st_size, list[int]()
-        broken = ""
         try:
             self.read.messages += _read_through(path, stamps_ns, wholly=self.read.files % WHOLLY == 0)
         except InputError as error:
-            broken = str(error)
-            self.problems.append((UNREADABLE, broken))
+            self.keep = True
+            self.problems.append((UNREADABLE, str(error)))
         self.read.files += 1
         self.read.bytes += size
         self.read.ticks += len(stamps_ns)
         self._found += len(stamps_ns)
-        inside = [at_ns for at_ns in self._broken_ns if stamps_ns and stamps_ns[0] <= at_ns <= stamps_ns[-1]]
-        if broken or inside:
-            kept = self._folder / KEPT
-            kept.mkdir(exist_ok=True)
-            path.rename(kept / path.name)
-            self.read.kept.append(path.name)
-        else:
+        if not self.keep:
             path.unlink()
-        self._broken_ns = [at_ns for at_ns in self._broken_ns if at_ns not in inside]
 
 
 def _read_through(path: Path, stamps_ns: list[int], *, wholly: bool) -> int:

@@ -6,22 +6,16 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from engines.report import plots
-from engines.report.results.markdown import hours, summary_of_json, table
-from engines.report.results.result_files import gather
-from engines.report.sections.ablations import ablation_table, descriptions
-from engines.report.sections.differences import main_differences, pairs_of
-from hil.evaluate.episode_selection import Source, load_set
+from engines.report.ablation_table import ablation_table, descriptions, hours
+from engines.report.differences import main_differences, pairs_of
+from engines.report.results import gather
 from hil.evaluate.metrics import paired_rates, summarise
-from hil.evaluate.ways_picture import ARRIVED, GOAL, LOST
 from onboard.values.errors import InputError
+from tests.engines.report.result_rig import CEILING, SETS, evaluated, part_of, put, results_in
+from tests.engines.report.result_rig import report as run
 from tests.rigs.evaluate_rows import row
-from tests.rigs.result_rows import SETS, evaluated, part_of, put, results_in, rows
-from tests.rigs.result_rows import report as run
 
 
 @pytest.fixture
@@ -117,9 +111,7 @@ def test_a_seed_is_compared_with_the_others_on_every_set(folder):
 def test_the_policy_with_a_fallback_is_compared_with_the_others(folder):
     put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
     put(folder / "others" / "beside.json", evaluated(1, policy="small+reactive"))
-    rows = [line.split(" | ") for line in main_differences(gather(folder)).splitlines() if "minus" in line]
-    found = {cells[0].removeprefix("| "): cells[2].split()[0] for cells in rows}
-    assert found == {
+    assert {name: cells[0].split()[0] for name, _, *cells in main_differences(gather(folder))} == {
         "this policy minus small+reactive": "-8.3",
         "this policy minus reactive": "+16.7",
         "small+reactive, set `unseen`, minus reactive": "+25.0",
@@ -150,32 +142,13 @@ def test_figures_among_people_or_by_another_scan_are_not_quoted(folder, other):
     assert gather(folder).headline.name == "all, paper"
 
 
-#    what is given                                           what is said
-TARGETS = [
-    (("--card", "none/card.md", "--model", "m.onnx"), "none/card.md: cannot be written: there is no folder "),
-    (("--card", ".", "--model", "m.onnx"), ": cannot be written: is a folder"),
-    (("--card", "card.md", "--model", "m.onnx"), "m.onnx.manifest.json: cannot be read: "),
-    (("--pictures", "file/pictures"), "file/pictures: cannot be written: "),
-]
-
-
-@pytest.mark.parametrize(("given", "expected"), TARGETS)
-def test_nothing_is_driven_where_the_result_could_not_be_written(folder, tmp_path, monkeypatch, given, expected):
-    monkeypatch.setattr(plots, "drive_trajectories", lambda *_: pytest.fail("was driven"))
-    (tmp_path / "file").touch()
-    done = run(folder, "--drive", "m.onnx", *(one if one.startswith("--") else tmp_path / one for one in given))
-    assert done.exit_code == 2
-    assert expected in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 #    file                         content                              what is said
 WRONG = [
     ("evaluate/a.json", "{", "a.json: not valid JSON"),
     ("evaluate/a.json", "[]", "a.json: not a JSON object"),
     ("evaluate/a.json", "{}", "a.json: a: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", json.dumps({"complete": False}), "a: the evaluation was interrupted"),
-    ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: is of another model than .*all.json"),
+    ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: has another model than .*all.json"),
     (
         "others/z.json",
         json.dumps(evaluated(arrival_confidence=0.9)),
@@ -189,19 +162,9 @@ WRONG = [
     (
         "evaluate/z.json",
         json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
-        "z.json: is of another manifest than .*z.json",
+        "z.json: has another manifest than .*z.json",
     ),
-    ("ceiling.json", "{}", "ceiling.json: has no ends"),
-    ("training/journal.jsonl", "{}\n", "journal.jsonl: line 1: not a row of a training's journal"),
-    ("training.json", "{}", "training.json: has no throughput"),
-    ("training.json", '{"throughput": [{"training": "a"}]}', "training.json: throughput: not what a report tells"),
-    ("training.json", '{"throughput": true}', "training.json: throughput: not what a report tells of trainings: True"),
-    ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),
-    (
-        "training/journal.jsonl",
-        '{"stage": "a", "step": 1, "decisions": "x"}\n',
-        "journal.jsonl: not a training's journal",
-    ),
+    ("training.json", "{}", "training.json: not figures of trainings"),
     ("evaluate/a.json", '{"conditions": [1]}', "a.json: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", '{"conditions": {"paper": 1}}', "a.json: a, paper: not the result of onboard-hil evaluate"),
     ("others/a.json", json.dumps({**evaluated(), "configuration": None}), "a.json: a: not the result of onboard-hil"),
@@ -223,23 +186,20 @@ def test_a_wrong_file_is_refused_in_one_line(folder, name, content, expected):
 #    file                content                             what is said
 OF_ANOTHER_SHAPE = [
     ("ceiling.json", '{"ends": {}, "conditions": {"paper": {}}}', "ceiling.json: ends of paper"),
-    ("ablations.json", '{"rows": [{}]}', "ablations.json: not what its place says"),
-    ("trajectories.json", '{"drives": [{}]}', "trajectories.json: not what onboard-engines report --drive writes"),
+    ("ceiling.json", "{}", "ceiling.json: not the result of onboard-hil upper-bound"),
+    ("ablations.json", '{"rows": [{}]}', "ablations.json: not the result of onboard-engines ablations"),
+    ("demos/home-x.json", "{}", "demos: not results of onboard-hil demo, named MAP-SEED.json"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "expected"), OF_ANOTHER_SHAPE)
-def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name, content, expected):
+def test_values_of_another_shape_are_refused_in_one_line(folder, name, content, expected):
+    (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(content)
-    done = run(folder, "--pictures", tmp_path / "pictures")
+    done = run(folder)
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {folder / expected.split(':')[0]}: {expected.split(': ')[1]}")
     assert done.stderr.count("\n") == 1
-
-
-def test_a_line_that_is_no_text_is_refused(folder):
-    (folder / "hardware.txt").write_bytes(b"\xff\xfe\0")
-    assert run(folder).stderr.startswith(f"error: {folder / 'hardware.txt'}: not a line of text: ")
 
 
 def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
@@ -247,53 +207,8 @@ def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
     assert len(gather(folder).headline.rows) == 12
 
 
-@pytest.mark.parametrize("name", ["success_rate", "spl", "sct", "contacts_per_episode"])
-def test_figures_that_are_not_of_the_episodes_are_refused(folder, name):
-    values = evaluated()
-    file = put(folder / "evaluate" / "drawn.json", {**values, name: values[name] + 0.01})
-    refused = run(folder)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(
-        f"error: {file}: drawn: states {name} {values[name] + 0.01}, its 12 episodes have "
-    )
-
-
-def test_episodes_that_are_missing_are_refused(folder):
-    values = evaluated()
-    file = put(folder / "evaluate" / "cut.json", {**values, "per_episode": values["per_episode"][1:]})
-    assert run(folder).stderr == f"error: {file}: cut: states 12 episodes, tells 11\n"
-
-
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     assert run(tmp_path / "none").stderr == f"error: {tmp_path / 'none'}: no such folder\n"
-
-
-def test_tables_and_times():
-    assert table(("a", "b"), [["x", "1"]]) == "| a | b |\n|---|---:|\n| x | 1 |\n"
-    assert [hours(value) for value in (None, 0.25, 1.5, 12.34)] == ["-", "15 min", "90 min", "12.3 h"]
-    summary = summarise(rows(2))
-    assert summary_of_json(json.loads(json.dumps(summary.as_json()))) == summary
-
-
-TOUCHING_PX = 4
-
-
-def test_drives_are_drawn_over_their_map(tmp_path):
-    indices = (3, 7)  # drives are spread over a set: a goal is that of its own episode
-    known = load_set(Source("depot", "depot", len(indices), set="validation")).episodes
-    ways = [[[known[i].start.x_m, known[i].start.y_m, 0.0], [*known[i].goal_xy_m, 0.0]] for i in indices]
-    drives = [
-        {"index": i, "success": bool(n), "path": way} for n, (i, way) in enumerate(zip(indices, ways, strict=True))
-    ]
-    plots.save_trajectories(
-        {"policy": "p", "map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png"
-    )
-    image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
-    goal, *lines = (np.argwhere(np.abs(image - color).max(axis=2) < 20) for color in (GOAL, ARRIVED, LOST))
-    assert len(goal) > 20
-    for line in lines:
-        assert len(line) > 20
-        assert np.abs(line[:, None] - goal[None]).max(axis=2).min() < TOUCHING_PX
 
 
 def test_each_agent_is_described_in_short_sentences():
@@ -314,3 +229,32 @@ def test_the_description_of_today_stands_beside_the_figures_of_a_stored_result()
     lines = ablation_table(board).splitlines()
     assert f"* `taught_by_map`: {descriptions()['taught_by_map']}." in lines
     assert "* `mine`: as it was called then." in lines
+
+
+NEAR, FAR, OWN = [0.05, 0.1, 0.05], [0.5, 0.6, 0.1], [0.3, 1.05, 0.3]
+"""Errors of the ideal estimator at the end, of the filter, and of the ideal one at the next fix [m]."""
+
+
+def test_the_upper_bound_is_of_the_episodes_that_were_driven(folder):
+    """Of three episodes the policy drove the third and the fifth in `paper`, and none in `drift_3`."""
+    ends = {"paper": [[FAR] * 2, [NEAR] * 2, [OWN] * 2], "drift_3": [[FAR] * 2, [FAR] * 2, [NEAR] * 2]}
+    put(folder / "ceiling.json", {**CEILING, "sets": [["ahg2", 9, "", None, "unseen"]], "episodes": {"ahg2": [0, 3, 5]},
+                                  "ends": {name: {"ahg2": each} for name, each in ends.items()}})  # fmt: skip
+    rows, half = rows_of(run(folder).stdout, "Upper bound"), "50.0 (9.5 to 90.5)"
+    assert rows["`paper`"] == ["2", half, "17.5", half, half, "50.0", "100.0 (34.2 to 100.0) †"]
+    assert (rows["`drift_3`"][0], rows["`drift_3`"][-1]) == ("3", "-")
+
+
+def test_each_map_has_a_row_of_its_real_time_drives(folder):
+    one = {"reached": True, "contacts": 0, "decisions": 1000, "decision_ms": {"p50": 36.2, "p99": 44.0},
+           "deadline_misses": 0, "missed_slots": 0, "policy": "onboard-v1"}  # fmt: skip
+    late = {"decision_ms": {"p50": 40.4, "p99": 60.6}, "deadline_misses": 2, "missed_slots": 1, "contacts": 1}
+    for name, more in (("home-10", {}), ("home-9", late), ("ahg2-1", {})):
+        put(folder / "demos" / f"{name}.json", one | more)
+    rows = rows_of(run(folder).stdout, "Real time")
+    assert rows["ahg2"] == ["1", "1 of 1", "1,000", "36 to 36", "44 to 44", "0", "0"]
+    assert rows["home"] == ["9, 10", "1 of 2", "2,000", "36 to 40", "44 to 61", "2", "1"]
+
+
+def test_times_are_told_in_minutes_or_hours():
+    assert [hours(value) for value in (None, 0.25, 1.5, 12.34)] == ["-", "15 min", "90 min", "12.3 h"]

@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engines.report.results.markdown import FIGURE_HEADINGS, figures, hours, quoted, summary_of_json, table
+from engines.report.results import summary_of_json
 from hil.drive.setting import MAX_S
-from hil.evaluate.metrics import NOTE
-from hil.evaluate.tables import NOTHING
+from hil.evaluate.metrics import NOTE, Summary
+from hil.evaluate.tables import NOTHING, between, number, percent
+from onboard.commands.cli import markdown_table
 from onboard.config.toml_file import read_toml
 
+FIGURE_HEADINGS = ("SR %", "SPL %", "SCT %", "contacts / episode")
+"""Headings of `figures`."""
+SHORT_H, MINUTES = 2.0, 60.0
 OWN = "own"
 NAMES = {OWN: "its own training domain"}
 AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper: SR / SPL / SCT",
                   "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
 """The paper's building; its Table 3 has a success rate for each kind of goal."""
-AGENTS_FILE = Path(__file__).parents[2] / "ablations" / "agents.toml"
+AGENTS_FILE = Path(__file__).parents[1] / "ablations" / "agents.toml"
 """The agents with their descriptions of today. A result file holds the description of its own time."""
 
 
@@ -31,7 +35,23 @@ def ablation_table(board: Mapping[str, Any]) -> str:
         amounts = [f"{training[name]:,}" if training else NOTHING for name in ("decisions", "updates")]
         cells = [*figures(summary), _quoted(row), *amounts, hours(training.get("hours"))]
         rows.append([f"`{row['agent']}`", _where(row), row["delay"], *cells])
-    return "\n".join([table(AGENT_HEADINGS, rows, words=2), *_notes(board)]) + "\n"
+    return "\n".join([markdown_table(AGENT_HEADINGS, rows, words=2), "", *_notes(board)]) + "\n"
+
+
+def figures(summary: Summary | None) -> list[str]:
+    """Return the cells under `FIGURE_HEADINGS`, with their 95 % intervals in brackets."""
+    if summary is None:
+        return [NOTHING] * len(FIGURE_HEADINGS)
+    rates = [(percent(getattr(summary, name)), between(summary, name)) for name in ("success_rate", "spl", "sct")]
+    contacts = number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)
+    return [f"{value} ({interval})" if interval else value for value, interval in (*rates, contacts)]
+
+
+def hours(value: float | None) -> str:
+    """Return a duration given in hours as text, in minutes if short."""
+    if value is None:
+        return NOTHING
+    return f"{value:.1f} h" if value >= SHORT_H else f"{MINUTES * value:.0f} min"
 
 
 def descriptions() -> dict[str, str]:
@@ -42,10 +62,9 @@ def descriptions() -> dict[str, str]:
 
 def _quoted(row: Mapping[str, Any]) -> str:
     """Return the paper's figures for a row."""
-    if row["paper_office"] is None:
-        return quoted(row["paper"])
-    of_office = f"SR {row['paper_office']:g} in {OFFICE}"
-    return of_office if row["paper"] is None else f"{quoted(row['paper'])}, {of_office}"
+    cells = [] if row["paper"] is None else [" / ".join(f"{value:g}" for value in row["paper"])]
+    cells += [] if row["paper_office"] is None else [f"SR {row['paper_office']:g} in {OFFICE}"]
+    return ", ".join(cells) or NOTHING
 
 
 def _where(row: Mapping[str, Any]) -> str:
@@ -56,10 +75,8 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _place(row: Mapping[str, Any]) -> str:
-    """Return the condition of a row."""
     longer = "" if row["within_s"] == MAX_S else f", within {row['within_s']:g} s"
-    where: str = NAMES.get(row["where"], row["where"])
-    return where + longer
+    return f"{NAMES.get(row['where'], row['where'])}{longer}"
 
 
 def _notes(board: Mapping[str, Any]) -> list[str]:
@@ -78,21 +95,9 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
         notes[-1] += f" {OFFICE} is a building of the paper, simulated. Its Table 3 has SR alone."
     if any(row["doors"] for row in board["rows"]):
         notes.append(NOTE)
-    return [*notes, *_encoders(board), *_stale(board)]
-
-
-def _encoders(board: Mapping[str, Any]) -> list[str]:
-    """Return the digests of the agents' colour encoders."""
-    given = sorted({f"`{digest}`" for digest in board["encoders"].values() if digest is not None})
-    return [f"sha256 of the colour encoder's file: {', '.join(given)}."] if given else []
-
-
-def _stale(board: Mapping[str, Any]) -> list[str]:
-    """Return a note on rows that another version of the code drove."""
+    digests = sorted({f"`{digest}`" for digest in board["encoders"].values() if digest is not None})
+    notes += [f"sha256 of the colour encoder's file: {', '.join(digests)}."] if digests else []
     other = [row for row in board["rows"] if row["code"] not in (None, board["code"])]
-    names = [f"`{row['agent']}` in {_place(row)}" for row in other]
-    if not names:
-        return []
-    return [
-        f"Another state of the code drove: {'; '.join(names)}. `onboard-engines ablations --again` drives them anew."
-    ]
+    names = "; ".join(f"`{row['agent']}` in {_place(row)}" for row in other)
+    again = f"Another state of the code drove: {names}. `onboard-engines ablations --again` drives them anew."
+    return [*notes, again] if names else notes

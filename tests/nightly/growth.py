@@ -11,10 +11,9 @@ import gc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 
-from onboard.values.errors import OnboardError
+import psutil
 
 MIB = 1024 * 1024
 FEWEST = 9
@@ -78,14 +77,9 @@ class Growth:
 
 
 def held_by(pid: int, robot_s: float) -> Held:
-    """Return the resources of a process now. Raises OnboardError if it has ended."""
-    there = Path("/proc") / str(pid)
-    try:
-        pages = int((there / "statm").read_text().split()[1])
-        files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
-    except (OSError, IndexError) as error:
-        raise OnboardError(f"process {pid} has ended") from error
-    return Held(robot_s, pages * os.sysconf("SC_PAGE_SIZE") / MIB, files, threads)
+    """Return the resources of a process now."""
+    process = psutil.Process(pid)
+    return Held(robot_s, process.memory_info().rss / MIB, process.num_fds(), process.num_threads())
 
 
 def take_sample(robot_s: float) -> Sample:

@@ -1,18 +1,16 @@
-"""The trial: runtimes drive a simulated base in its own process, and each is killed during the drive."""
+"""Runtimes drive a simulated base in its own process, and each is killed during the drive."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import math
-import multiprocessing
 import os
 import random
-import sys
+import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from hil.drive.episodes import choose
@@ -21,51 +19,13 @@ from hil.live.demo import START_S, demo_config
 from hil.live.demo_result import write_config
 from hil.physics.collision_world import body_of
 from hil.reliability.faults.run.processes import TooLateError
-from onboard.assembly.assembly import run_robot
-from onboard.config.config import Config, load_config
+from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_goal
-from onboard.system.log import configure
-from onboard.system.threads import die_with_parent
 from onboard.values.clock import wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import between, distance
 from onboard.values.messages import Pose, Twist
-
-# ---- Runtime processes, forked by a server with all imports: a start takes one or two seconds
-
-PRELOADED = ["hil.reliability.kills.trial", "onboard.assembly.assembly", "onboard.policy.dwa.policy"]
-
-
-class Runtimes:
-    """Starts runtimes with one configuration; their output is appended to `log`."""
-
-    def __init__(self, config: Path, log: Path) -> None:
-        self._config, self._log = config, log
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(PRELOADED)
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[ForkServerProcess]:
-        """Start a runtime; kill it at the end of the context."""
-        process = self._context.Process(target=_run, args=(self._config, self._log), daemon=True)
-        process.start()
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.join()
-
-
-def _run(config: Path, log: Path) -> None:
-    """Run a runtime until a signal. It dies with the fork server."""
-    die_with_parent(os.getppid())
-    with log.open("ab", buffering=0) as file:
-        os.dup2(file.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
-    configure()
-    run_robot(load_config(config), None, None)
-
 
 # ---- Stopping distance by odometry and the base's own stamps
 
@@ -153,35 +113,33 @@ class Trial:
     stops_on_liveliness_lost: bool = False
 
 
-def run_trial(trial: Trial, report: Callable[[int, Kill], None]) -> list[Kill]:
-    """Kill a runtime `times` times and return the motion of the base after each. `report` gets each result at once.
+def run_trial(trial: Trial) -> list[Kill]:
+    """Kill a runtime `times` times and return the motion of the base after each.
 
     Raises OnboardError if a process does not start, or the robot does not drive or does not stop.
     """
     config = _config(trial)
     started = trial.folder / "robot.toml"
     write_config(started, config)
-    runtimes = Runtimes(started, trial.folder / "run.log")
     rng = random.Random(trial.seed)
-    kills = []
     with contextlib.closing(Wire(config.dds)) as wire, contextlib.closing(_Hall(wire, trial, config, started)) as hall:
-        for number in range(trial.times):
-            kills.append(_killed(hall, runtimes, rng.uniform(0.0, LATEST_S)))
-            report(number, kills[-1])
-    return kills
+        return [_killed(hall, started, rng.uniform(0.0, LATEST_S)) for _ in range(trial.times)]
 
 
-def _killed(hall: _Hall, runtimes: Runtimes, after_s: float) -> Kill:
+def _killed(hall: _Hall, config: Path, after_s: float) -> Kill:
     """Return the motion of the base after the kill of one runtime, `after_s` after the start of motion."""
+    arguments = ["onboard", "run", "--config", str(config), "--no-status"]
     for _ in range(TRIES):
-        with runtimes.running() as process:
-            try:
-                hall.set_off(process)
-            except TooLateError:
-                hall.start_base()
-                continue
-            killed_ns = hall.watch_then_kill(process, after_s)
-            return judge(hall.until_rest(), killed_ns)
+        runtime = Child("the runtime", arguments, config.with_name("run.log"))
+        try:
+            hall.set_off(runtime)
+            killed_ns = hall.watch_then_kill(runtime, after_s)
+        except TooLateError:
+            hall.start_base()
+            continue
+        finally:
+            runtime.end()
+        return judge(hall.until_rest(), killed_ns)
     raise OnboardError(f"the robot did not set off in {TRIES} tries of {SETS_OFF_S:g} s each")
 
 
@@ -225,7 +183,7 @@ class _Hall:
             self._base.end()
         self._base = None
 
-    def set_off(self, runtime: ForkServerProcess) -> None:
+    def set_off(self, runtime: Child) -> None:
         """Send a goal repeatedly until the robot moves. Raises TooLateError on timeout."""
         self._states.take()
         self._wait(lambda: bool(self._states.take()), START_S, "the runtime was not heard", runtime)
@@ -245,13 +203,13 @@ class _Hall:
 
         self._wait(moves, SETS_OFF_S, "the robot did not set off", runtime)
 
-    def watch_then_kill(self, runtime: ForkServerProcess, after_s: float) -> int:
+    def watch_then_kill(self, runtime: Child, after_s: float) -> int:
         """Let the robot drive for `after_s`, kill the runtime, and return the wall time just before the kill [ns]."""
         end_s = time.monotonic() + after_s
         while time.monotonic() < end_s:
             self._look(runtime)
         killed_ns = wall_ns()
-        runtime.kill()
+        os.kill(runtime.pid, signal.SIGKILL)
         return killed_ns
 
     def until_rest(self) -> list[Row]:
@@ -265,23 +223,19 @@ class _Hall:
         self._wait(stood, STOPS_S, "the base did not stop")
         return self._rows
 
-    def _wait(
-        self, condition: Callable[[], bool], limit_s: float, what: str, runtime: ForkServerProcess | None = None
-    ) -> None:
+    def _wait(self, condition: Callable[[], bool], limit_s: float, what: str, runtime: Child | None = None) -> None:
         deadline_s = time.monotonic() + limit_s
         while not condition():
             self._look(runtime)
             if time.monotonic() > deadline_s:
                 raise TooLateError(f"{what} within {limit_s:g} s")
 
-    def _look(self, runtime: ForkServerProcess | None) -> None:
+    def _look(self, runtime: Child | None) -> None:
         """Wait up to `POLL_S` for odometry and keep it. Raises OnboardError if a process has ended."""
         self._odometry.wait(POLL_S)
         for message in self._odometry.take():
             odometry = odometry_from_ros(message.sample, 0)
             if odometry.pose is not None:
                 self._rows.append(Row(odometry.stamp_ns, odometry.pose, odometry.twist))
-        if self._base is not None:
-            self._base.check()
-        if runtime is not None and runtime.exitcode is not None:
-            raise OnboardError(f"the runtime ended by itself, with code {runtime.exitcode}")
+        for child in filter(None, (self._base, runtime)):
+            child.check()
