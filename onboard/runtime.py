@@ -18,7 +18,7 @@ from onboard.counters import Counters, Journal
 from onboard.episode import Answer
 from onboard.navigation import ekf, lost_input, mission, odometry, scan_odometry, start_frame
 from onboard.navigation.ekf import LocalizationState
-from onboard.navigation.mission import Mission, State
+from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start
@@ -245,7 +245,7 @@ class Runtime:
             held=self._operator_drives(inputs),
             lost_ns=lost_ns,
             lost=lost,
-            failure=decision.failure(deciding, acted, self._config.rates, self._config.goal.lost_input_s),
+            failure=decision.failure(deciding, acted, self._config.rates, LOST_INPUT_S),
         )
         return mission.judge(judged, situation, self._config.goal)
 
@@ -312,7 +312,7 @@ class Runtime:
         inputs: Inputs,
     ) -> recovery.Step:
         """Back off when blocked. Also return the command that replaces the policy's, if any, and the event."""
-        lost = lost_ns is not None or decision.is_lost(deciding, self._config.rates)
+        lost = lost_ns is not None or decision.is_lost(deciding)
         idle = not judged.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
             suspended=idle or self._operator_drives(inputs),
@@ -341,7 +341,7 @@ class Runtime:
     ) -> tuple[LookingState, Twist | None]:
         """Turn to look where no camera sees ahead. Return the command that replaces the policy's, if any."""
         drives = judged.state is State.NAVIGATING and not inputs.e_stop and not self._operator_drives(inputs)
-        lost = decision.is_lost(deciding, self._config.rates)
+        lost = decision.is_lost(deciding)
         away_m = judged.away_m(located.filtered.pose) if located else None
         situation = looking.Situation(
             active=drives and not lost and recovered.backing is None and not recovered.gave_up,
@@ -367,7 +367,7 @@ class Runtime:
         slot: Slot,
     ) -> tuple[LimitsState, Limited]:
         """Limit the command of recovery or policy. Without a goal or an engine there is no such command."""
-        engine_lost = decision.is_lost(deciding, self._config.rates)
+        engine_lost = decision.is_lost(deciding)
         wanted = deciding.set_point if override is None and not engine_lost else override
         situation = limits.Situation(
             now_ns=inputs.now_ns,

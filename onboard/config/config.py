@@ -5,11 +5,11 @@ A relative path in the file is relative to the file's folder. A default path is 
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -18,9 +18,10 @@ from pydantic import (
     model_validator,
 )
 
+from onboard.config.fixed_keys import without_fixed
 from onboard.config.footprint import Corners, Footprint, polygon
 from onboard.config.pretrained import is_name, model_and_fallback
-from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 from onboard.values.topic_name import full_name
 
@@ -28,9 +29,9 @@ Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
 WheelFactor = Annotated[float, Field(ge=0.5, le=2.0, allow_inf_nan=False)]
 """Beyond these a base's own settings, or the unit or sign of its odometry, are wrong."""
+log = logging.getLogger("onboard.config")
+"""Without a handler it writes to the standard error, for each command alike."""
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
-ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
-"""In the home folder of the user that runs the policy."""
 
 
 class RobotSection(Section):
@@ -100,29 +101,11 @@ class RatesSection(Section):
     )
     ticks_per_decision: int = Field(10, ge=1, description="ticks from one decision of the policy to the next")
     delay_ticks: int = Field(3, ge=1, description="ticks from sensing to acting, as the policy was trained")
-    lead_ms: float = Field(
-        8.0,
-        ge=0.0,
-        le=10.0,
-        description="a tick in which a decision acts begins this early and sends on time; more than the tick's work "
-        "takes, and at most half of a tick [ms]",
-    )
-    fifo_priority: int = Field(
-        0,
-        ge=0,
-        le=98,
-        description="priority under SCHED_FIFO outside of the service, if this user may have it (the unit has 40); 0 "
-        "leaves the scheduler as it is",
-    )
     core: int | None = Field(
         None,
         ge=0,
         examples=[3],
         description="processor core for the tick alone; all other threads and the camera processes keep off it",
-    )
-    budget_ms: Positive = Field(70.0, description="time for sensing, fusing and inferring; longer is counted [ms]")
-    deadline_misses_to_stop: int = Field(
-        3, ge=1, le=10, description="late decisions in a row after which the command is zero"
     )
 
     @model_validator(mode="after")
@@ -149,13 +132,6 @@ class CamerasSection(Section):
     loop_recordings: bool = Field(False, description="begin a recording again at its end")
     fps: int = Field(30, ge=1, description="images a second that a RealSense is asked for")
     stale_ms: Positive = Field(300.0, description="an image older than this counts as none [ms]")
-    stall_restart_s: Positive = Field(2.0, description="silence after which a RealSense is restarted [s]")
-    restart_backoff_s: tuple[Positive, Positive] = Field(
-        (0.5, 10.0), description="first and longest wait between restarts [s]"
-    )
-    min_valid_fraction: Fraction = Field(
-        0.05, description="share of pixels with a depth below which a camera counts as covered"
-    )
     unchanged_m: NonNegative = Field(
         0.15,
         description="a depth camera is blind if its image stays identical while the robot moves this far; a radian "
@@ -175,8 +151,8 @@ NoReturn = Literal["zero", "nan", "beyond"]
 """Values of a laser's ray: 0.0, NaN, beyond its range_max."""
 
 
-class ScanSection(Section):
-    """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C)."""
+class ScanSource(Section):
+    """What a scan is made of: depth images of cameras, or the ready-made scan of a laser."""
 
     topic: str = Field(
         "",
@@ -197,6 +173,17 @@ class ScanSection(Section):
         "range_max). Such rays then count as free; without this key they are blind. Not for a laser that "
         "sends the same where an obstacle is black or very near",
     )
+    cameras: list[str] = Field(default_factory=list, description="names of the mounts to fuse; empty means all")
+
+    @model_serializer(mode="wrap")
+    def _without_no_return(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an empty `no_return`, so that recordings and results from before the key stay as they are."""
+        return {key: value for key, value in table(self).items() if key != "no_return" or value}
+
+
+class ScanSection(ScanSource):
+    """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C)."""
+
     z_min_m: float = Field(0.05, allow_inf_nan=False, description="lowest obstacle above the floor [m]")
     z_max_m: float = Field(1.2, allow_inf_nan=False, description="highest obstacle above the floor [m]")
     drop_m: NonNegative = Field(
@@ -204,10 +191,8 @@ class ScanSection(Section):
         description="a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts "
         "that are accurate to one or two degrees. 0 turns this check off",
     )
-    near_m: NonNegative = Field(0.1, description="nearer points are not used [m]")
     far_m: Positive = Field(10.0, description="farther points are not used [m]")
     history: int = Field(1, ge=1, le=30, description="images of each camera that are fused")
-    cameras: list[str] = Field(default_factory=list, description="names of the mounts to fuse; empty means all")
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(
         default_factory=list,
         description="boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]",
@@ -217,17 +202,10 @@ class ScanSection(Section):
     def _ordered(self) -> ScanSection:
         if self.z_min_m >= self.z_max_m:
             raise ValueError(f"z_min_m {self.z_min_m} must be below z_max_m {self.z_max_m}")
-        if self.near_m >= self.far_m:
-            raise ValueError(f"near_m {self.near_m} must be below far_m {self.far_m}")
         for box in self.body_boxes_m:
             if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
                 raise ValueError(f"body_boxes_m {box} must be (x_min, y_min, z_min, x_max, y_max, z_max)")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_no_return(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty `no_return`, so that recordings and results from before the key stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "no_return" or value}
 
 
 class OdometrySection(Section):
@@ -244,14 +222,7 @@ class OdometrySection(Section):
         description="add the latency of odometry to its age. Latency is relative to the fastest message so far, by "
         "the stamps. Turn it off for a base whose clock does not keep real time",
     )
-    max_gap_ms: Positive = Field(
-        500.0, description="motion is integrated over at most this much of a gap between two messages [ms]"
-    )
     max_speed_mps: Positive = Field(3.0, description="faster odometry is refused [m/s]")
-    max_yaw_rate_radps: Positive = Field(10.0, description="faster turning is refused [rad/s]")
-    localization_max_age_s: Positive = Field(
-        8.0, description="an older fix of the localisation is not shown to the policy [s]"
-    )
     localization_sd: tuple[Sd, Sd, Sd] = Field(
         (0.03, 0.03, 0.05), description="least standard deviation of a fix: x, y [m], yaw [rad]"
     )
@@ -288,21 +259,6 @@ class PolicySection(Section):
         "onnxruntime",
         description="what computes the network; tensorrt needs `onboard-engines build` on the robot first",
     )
-    threads: int = Field(
-        1,
-        ge=1,
-        description="threads of onnxruntime. Two threads have a lower median latency of the full network, but wait "
-        "for each other on a busy machine. One thread has less jitter (`onboard-hil demo --policy` "
-        "prints the latency)",
-    )
-    memory_reset_s: Positive = Field(
-        10.0, description="period of memory resets of a model of contract version 1 whose manifest states none [s]"
-    )
-    engine_cache: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
-        Path.home() / ENGINE_CACHE,
-        json_schema_extra={"default": f"~/{ENGINE_CACHE}"},
-        description="folder of built TensorRT engines",
-    )
 
     @field_validator("model")
     @classmethod
@@ -335,20 +291,13 @@ class RecoverySection(Section):
     tries: int = Field(
         3, ge=1, description="times of backing off within `window_s`; blocked after these, the drive ends"
     )
-    window_s: Positive = Field(60.0, description="time in which tries count [s]")
-    cool_down_s: NonNegative = Field(2.0, description="wait between two tries [s]")
     rear_clearance_m: Positive = Field(
         0.15, description="room that must be free behind the robot, beyond the way of backing off [m]"
     )
-    moving_mps: Positive = Field(0.02, description="slower counts as not moving [m/s]")
-    moving_radps: Positive = Field(0.05, description="slower counts as not turning [rad/s]")
-    commanded_mps: Positive = Field(0.05, description="a command below this asks for no motion [m/s]")
-    commanded_radps: Positive = Field(0.1, description="a command below this asks for no turn [rad/s]")
 
 
 class LimitsSection(Section):
-    """Limits of every command. The defaults are the identified saturations: in free space they do not limit the policy.
-    """
+    """Limits of every command. The defaults are the identified saturations; in free space they limit no policy."""
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False, description="fastest backward speed [m/s]")
     v_max_mps: Positive = Field(1.0, description="fastest forward speed [m/s]")
@@ -375,7 +324,6 @@ class LimitsSection(Section):
         description="the robot is slowed if an obstacle is this near to the footprint anywhere along the braking "
         "distance [m]",
     )
-    slow_fraction: Fraction = Field(0.3, description="share of `v_max_mps` that is left there")
     slow_steps: int = Field(
         4,
         ge=1,
@@ -441,16 +389,9 @@ class GoalSection(Section):
     tolerance_m: Positive = Field(0.2, description="distance at which a goal is reached [m]")
     max_distance_m: Positive = Field(100.0, description="a goal farther away is refused [m]")
     timeout_s: Positive = Field(600.0, description="longest drive to a goal [s]")
-    rest_mps: Positive = Field(0.02, description="slower counts as standing [m/s]")
-    rest_radps: Positive = Field(0.05, description="slower counts as not turning [rad/s]")
-    rest_decisions: int = Field(
-        2, ge=1, description="decisions at rest within `tolerance_m` after which the goal is reached"
-    )
-    stop_short_s: Positive = Field(5.0, description="time at rest away from the goal after which the drive ends [s]")
     progress_timeout_s: Positive = Field(
         120.0, description="time without getting nearer after which the drive ends [s]"
     )
-    lost_input_s: Positive = Field(5.0, description="time without odometry or scan after which the drive ends [s]")
     arrival_confidence: float = Field(
         0.9,
         ge=0.0,
@@ -492,10 +433,6 @@ class DdsSection(Section):
         description="add the latency of images, ready-made scans, goals and operator commands to their age. Latency "
         "is relative to the fastest message so far, by stamp or write time. Turn it off for senders "
         "whose clock does not keep real time, such as a simulator",
-    )
-    publish_used: bool = Field(
-        False,
-        description="publish which images each tick used, with its command, on `onboard/used` (`onboard-hil target`)",
     )
     e_stop_required: bool = Field(
         False,
@@ -553,17 +490,10 @@ class RecordSection(Section):
         "the working folder on",
     )
     max_file_mb: Positive = Field(512.0, description="size of a file after which the next one begins [MB]")
-    max_files: int = Field(20, ge=1, description="maximum number of unmarked files of this robot")
     max_total_mb: Positive = Field(
         10_000.0,
         description="maximum size of all files of this robot, marked files too; a new file counts with its full size",
     )
-    min_free_mb: NonNegative = Field(500.0, description="free disk space at which recording ends")
-    queue_messages: int = Field(
-        2000, ge=1, description="messages that may wait for the disk; more are dropped and counted"
-    )
-    queue_mb: Positive = Field(256.0, description="size of the messages that may wait [MB]")
-    flush_s: Positive = Field(1.0, description="longest time until a message is on the disk [s]")
 
 
 class Config(Section):
@@ -573,8 +503,8 @@ class Config(Section):
     rates: RatesSection = RatesSection()
     cameras: CamerasSection = CamerasSection()
     scan: ScanSection = ScanSection()
-    limits_scan: ScanSection | None = Field(
-        None, description="scan of limits and recovery; without it the same as `scan`"
+    limits_scan: ScanSource | None = Field(
+        None, description="scan of limits and recovery, with the heights and ranges of `scan`; without it the same scan"
     )
     odometry: OdometrySection = OdometrySection()
     policy: PolicySection = PolicySection()
@@ -585,11 +515,23 @@ class Config(Section):
     dds: DdsSection = DdsSection()
     record: RecordSection = RecordSection()
 
+    @property
+    def own_scan(self) -> ScanSection | None:
+        """Return the whole section of `limits_scan`; None without it."""
+        own = self.limits_scan
+        return (
+            None
+            if own is None
+            else self.scan.model_copy(update={name: getattr(own, name) for name in ScanSource.model_fields})
+        )
+
 
 def load_config(path: Path | None) -> Config:
     """Return the checked configuration of a file; None is the default robot. Raises ConfigError with one line."""
     path = path or DEFAULT_ROBOT / "onboard.toml"
-    table = read_toml(path)
+    table, fixed = without_fixed(read_toml(path))
+    for line in fixed:
+        log.warning("warning: %s: %s", path, line)
     try:
         config = Config.model_validate(table)
     except ValidationError as error:

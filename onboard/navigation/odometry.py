@@ -7,7 +7,7 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
 
     message                         effect
     any, with a `correction`        its twist, and the increment of its pose, are corrected before they move anything
-    gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
+    gap (> MAX_GAP_S)               counted; moves by at most MAX_GAP_S of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
     clock of the sender set         forward or back, by any amount and any number of times (`timed` in
@@ -50,6 +50,10 @@ NS_PER_MS = 1_000_000
 NOISE_PER_STEP = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
 """Covariance of (forward [m], turn [rad]) added in one environment step while moving (paper 1, section 3)."""
 STEPS_PER_S = 3.0
+MAX_GAP_S = 0.5
+"""Motion is integrated over at most this much of a gap between two messages."""
+MAX_YAW_RATE_RADPS = 10.0
+"""Odometry that turns faster is refused: no base does."""
 REST_MPS = 1e-3
 REST_RADPS = 1e-3
 """Below both the base is at rest, and its odometry adds no noise."""
@@ -261,7 +265,7 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
     """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
         ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
-        ("w", message.twist.w_radps, "rad/s", section.max_yaw_rate_radps, "odometry.max_yaw_rate_radps"),
+        ("w", message.twist.w_radps, "rad/s", MAX_YAW_RATE_RADPS, "of every base"),
     ):
         if not math.isfinite(value):
             return f"{name} is {value}"
@@ -317,10 +321,10 @@ def _forward(
     back = elapsed_ns < 0
     state, was_set = _timed(state, message, section)
     elapsed_ns = max(0, arrived_ns) if back else elapsed_ns
-    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
+    gap = elapsed_ns > MAX_GAP_S * NS_PER_S
     if was_set or gap:
         elapsed_ns = max(0, arrived_ns) if was_set else min(elapsed_ns, max(0, arrived_ns))
-    driven_s, twist = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3), message.twist
+    driven_s, twist = min(elapsed_ns / NS_PER_S, MAX_GAP_S), message.twist
     pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
     moved = abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
@@ -377,7 +381,7 @@ def _compared(
 ) -> OdometryState:
     """Return the state after the base's own pose was compared with its twist: `agreement.py`, and jumps."""
     pose, was, state = message.pose, before.base_pose, after.agreement
-    driven_s = min(elapsed_s, section.max_gap_ms / 1e3)
+    driven_s = min(elapsed_s, MAX_GAP_S)
     twist_step = integrate(IDENTITY, reported, driven_s)
     if pose is None or was is None:
         after = replace(after, agreement=agreement.noted(state, pose, reported))
@@ -422,10 +426,9 @@ def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
     moved_m = distance(IDENTITY, step)
     if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
         return f"pose jumped {moved_m:.2f} m in {elapsed_s * 1e3:.0f} ms, limit {section.max_speed_mps:g} m/s"
-    if abs(step.yaw_rad) > section.max_yaw_rate_radps * elapsed_s + JUMP_SLACK_RAD:
+    if abs(step.yaw_rad) > MAX_YAW_RATE_RADPS * elapsed_s + JUMP_SLACK_RAD:
         return (
-            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, "
-            f"limit {section.max_yaw_rate_radps:g} rad/s"
+            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, limit {MAX_YAW_RATE_RADPS:g} rad/s"
         )
     return ""
 

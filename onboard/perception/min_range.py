@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
-from onboard.perception.kernels import EDGE_M, bins_of
+from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of
 from onboard.values.messages import BIN_DEG, BINS, bins_within
 
 WIDEST_BASELINE_M, DISPARITIES = 0.095, 126
@@ -58,7 +58,7 @@ def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
     """
     rays, position = _rays(mount), mount.base_from_camera[:3, 3]
     too_near_m, covered_m = np.zeros(BINS), np.full(BINS, np.inf)
-    least_m = max(mount.least_m or 0.0, section.near_m) + MARGIN_M
+    least_m = max(mount.least_m or 0.0, NEAR_M) + MARGIN_M
     for depth_m in np.arange(STEP_M, max(REACH_M, 2.0 * least_m), STEP_M):
         x, y, z = depth_m * rays + position[:, np.newaxis]
         inside = (z >= section.z_min_m - EDGE_M) & (z <= section.z_max_m + EDGE_M)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount
+from onboard.perception.kernels import NEAR_M
 from onboard.values.messages import BIN_RAD, BINS, bins_within
 
 STEP_M = 0.05
@@ -44,7 +45,7 @@ def seen_heights(mount: Mount, section: ScanSection) -> Heights:
         first, last = -center / focal, (size - 1.0 - center) / focal
         _narrow(low, high, start[..., axis] - first * start[..., 2], rise[axis] - first * rise[2])
         _narrow(low, high, last * start[..., 2] - start[..., axis], last * rise[2] - rise[axis])
-    _narrow(low, high, start[..., 2] - max(mount.least_m or 0.0, section.near_m), rise[2])
+    _narrow(low, high, start[..., 2] - max(mount.least_m or 0.0, NEAR_M), rise[2])
     none = low > high
     return np.stack([np.where(none, np.inf, low), np.where(none, -np.inf, high)], axis=-1).astype(np.float32)
 

@@ -9,8 +9,8 @@ R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the w
 R5   a try begins only if the rear is free for rear_clearance_m and the whole distance
 R6   a try ends at once if the rear is not free for rear_clearance_m and the remaining distance, less REAR_NOISE_M
 R7   a try that cannot begin counts as a try
-R8   after a try, no other begins for cool_down_s
-R9   blocked again after `tries` tries within window_s: the recovery gives up with a reason, until a new goal
+R8   after a try, no other begins for COOL_DOWN_S
+R9   blocked again after `tries` tries within WINDOW_S: the recovery gives up with a reason, until a new goal
 R10  e-stop, operator, no goal, engine lost: suspended. A running try ends at once, and the blocked time restarts
 R11  the end of a try resets the policy's memory
 R12  time that goes backward ends a try, and restarts the blocked time and the cool-down
@@ -49,6 +49,13 @@ PLACE_M = 0.3
 """A robot this far from its place has left it: more than a fix moves the estimate, or wheels drift in a turn (R16)."""
 HELD_S = 20.0
 """The longest time at one place without coming nearer to the goal (R17)."""
+
+WINDOW_S, COOL_DOWN_S = 60.0, 2.0
+"""Time in which tries count (R9), and wait between two tries (R8)."""
+MOVING_MPS, MOVING_RADPS = 0.02, 0.05
+"""Slower counts as not moving, and as not turning (R1)."""
+COMMANDED_MPS, COMMANDED_RADPS = 0.05, 0.1
+"""A command below these asks for no motion (R1)."""
 
 Place = tuple[float, float]
 
@@ -147,7 +154,7 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     if blocked(situation, section):
         since_ns = now_ns if state.blocked_ns is None else state.blocked_ns
     state = replace(state, blocked_ns=since_ns)
-    cooling = state.ended_ns is not None and now_ns - state.ended_ns < section.cool_down_s * NS_PER_S
+    cooling = state.ended_ns is not None and now_ns - state.ended_ns < COOL_DOWN_S * NS_PER_S
     long = since_ns is not None and now_ns - since_ns >= section.blocked_s * NS_PER_S
     if cooling or not (long or held(state, situation, section, now_ns)):
         return state, None, None
@@ -164,9 +171,9 @@ def blocked(situation: Situation, section: RecoverySection) -> bool:
     """Return whether the robot should move and does not (R1)."""
     measured, wanted = situation.measured, situation.wanted
     pushes = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
-    turns = abs(measured.w_radps) > section.moving_radps and not pushes
-    moves = abs(measured.v_mps) > section.moving_mps or turns
-    return not moves and (situation.obstacle is True or _wants(situation, section))
+    turns = abs(measured.w_radps) > MOVING_RADPS and not pushes
+    moves = abs(measured.v_mps) > MOVING_MPS or turns
+    return not moves and (situation.obstacle is True or _wants(situation))
 
 
 def held(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> bool:
@@ -183,18 +190,16 @@ def way_m(section: RecoverySection) -> float:
     return section.backward_mps * section.backward_s
 
 
-def _wants(situation: Situation, section: RecoverySection) -> bool:
+def _wants(situation: Situation) -> bool:
     wanted = situation.wanted
-    return wanted is not None and (
-        abs(wanted.v_mps) > section.commanded_mps or abs(wanted.w_radps) > section.commanded_radps
-    )
+    return wanted is not None and (abs(wanted.v_mps) > COMMANDED_MPS or abs(wanted.w_radps) > COMMANDED_RADPS)
 
 
 def _placed(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> RecoveryState:
     """Return the state with the place of R16 and R17, a new one where the robot has left it or rests."""
     here_m, measured = situation.place_m, situation.measured
-    moves = abs(measured.v_mps) > section.moving_mps or abs(measured.w_radps) > section.moving_radps
-    if here_m is None or not (situation.obstacle is True or moves or _wants(situation, section)):
+    moves = abs(measured.v_mps) > MOVING_MPS or abs(measured.w_radps) > MOVING_RADPS
+    if here_m is None or not (situation.obstacle is True or moves or _wants(situation)):
         return replace(state, place_m=None)
     if state.place_m is None or math.hypot(here_m[0] - state.place_m[0], here_m[1] - state.place_m[1]) > PLACE_M:
         return replace(state, place_m=here_m, place_ns=now_ns)
@@ -217,9 +222,9 @@ def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
 
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Begin a try, count a try that cannot begin, or give up."""
-    tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
+    tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < WINDOW_S * NS_PER_S)
     if len(tries_ns) >= section.tries:
-        reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
+        reason = f"blocked: {len(tries_ns)} recoveries in {WINDOW_S:g} s failed"
         return replace(state, gave_up=reason, blocked_ns=None, place_m=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None, place_m=None)
     if state.backed_into or situation.rear_free_m < section.rear_clearance_m + way_m(section):

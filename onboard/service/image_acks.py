@@ -69,7 +69,9 @@ class UsedImages:
         self._robot, self._clock, self._cameras = robot, clock, cameras
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Publish a tick's images and timing. Raises DriverError."""
+        """Publish a tick's images and timing, if anything reads them. Raises DriverError."""
+        if not self._writer.readers():
+            return
         now_ns, acted = self._clock.now_ns(), record.acted
         in_force = acted is not None and acted.decision is not None
         values: dict[str, object] = {

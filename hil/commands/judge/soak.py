@@ -44,7 +44,7 @@ from onboard.values.errors import InputError
 
 FAILED = 1
 NAME = "soak"
-RECORD = {"record": {"max_file_mb": 8.0, "max_files": 1000}}
+RECORD = {"record": {"max_file_mb": 8.0}}
 """Small recording files: the soak reads each file as soon as it is finished. The recorder deletes no file before."""
 
 

@@ -44,7 +44,7 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
         engine = OnnxEngine(shortened, threads=1)
     engine.warm_up()
     rest = tuple(entry for entry in manifest.inputs if entry.name != RGB)
-    network = NetworkPolicy(engine, Manifest(**{**dict(manifest), "inputs": rest}), config.policy.memory_reset_s)
+    network = NetworkPolicy(engine, Manifest(**{**dict(manifest), "inputs": rest}))
     return beside_fallback(network, config, plant)
 
 

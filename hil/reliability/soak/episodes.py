@@ -124,7 +124,7 @@ class Ground:
 
     def _cast(self, world: World) -> dict[str, DirectScan]:
         """Return the directly cast scans of a building, by topic."""
-        sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.limits_scan}
+        sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.own_scan}
         given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
         return {topic: direct_scan(world, self._mounts, section, "fused") for topic, section in given.items()}
 

@@ -18,6 +18,7 @@ from hil.reliability.soak.episodes import Ground
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
+from onboard.safety.recovery import MOVING_MPS
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Scan, Twist
@@ -201,7 +202,7 @@ class Judge:
             what = f"{contact.what}, at {contact.v_mps:.2f} m/s, {contact.w_radps:.2f} rad/s"
             violations.append(Violation(tick.slot.number, CONTACT, what))
         self.ticks += 1
-        self.moving += abs(self._ground.robot.state.twist.v_mps) > self._config.recovery.moving_mps
+        self.moving += abs(self._ground.robot.state.twist.v_mps) > MOVING_MPS
         self.recoveries += bool(tick.recovery) and not self._backing
         self._backing = bool(tick.recovery)
         for violation in violations:

@@ -150,7 +150,7 @@ def image_message(topic: str, encoding: str, image: np.ndarray) -> Message:
     return Message(topic, message_type(ros.Image), lambda: ros.to_cdr(make()))
 
 
-def _now() -> dict[str, int]:
+def _now() -> dict[str, Any]:
     return {"wall_ns": wall_ns(), "now_ns": time.monotonic_ns()}
 
 

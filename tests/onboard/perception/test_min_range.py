@@ -14,6 +14,7 @@ from onboard.assembly.robot import build_rigs
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
+from onboard.perception.kernels import NEAR_M
 from onboard.perception.min_range import MARGIN_M, sees_from, with_min_distance
 from onboard.perception.scan_fusion import ScanMemory, build_rig
 from onboard.perception.seen_heights import STEP_M, STEPS, heights_at, joined, seen_heights, within
@@ -62,7 +63,7 @@ def test_law_beyond_the_minimum_range_an_obstacle_is_in_the_image(name: str, lea
         for range_m in np.arange(found[index], 1.5, 0.05):
             depths = depths_m(one, index, range_m)
             assert depths.size > 0, f"bin {index} at {range_m:.2f} m is not in the image"
-            assert depths.min() >= max(least_m, SECTION.near_m) + MARGIN_M - 0.025, f"bin {index} at {range_m:.2f} m"
+            assert depths.min() >= max(least_m, NEAR_M) + MARGIN_M - 0.025, f"bin {index} at {range_m:.2f} m"
             checked += 1
     assert checked > 300
 
@@ -126,7 +127,7 @@ def test_the_seen_heights_are_those_that_are_in_the_image(name: str) -> None:
             optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
             with np.errstate(divide="ignore", invalid="ignore"):
                 u, v = one.fx * optical[0] / optical[2] + one.cx, one.fy * optical[1] / optical[2] + one.cy
-            inside = (optical[2] >= SECTION.near_m) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0)
+            inside = (optical[2] >= NEAR_M) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0)
             seen = HEIGHTS_M[inside & (v <= one.height - 1)]
             low, high = table[index, step]
             if len(seen):
