@@ -72,7 +72,7 @@ from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Driv
 log = structlog.get_logger()
 
 LEAD_MS = 8.0
-"""A tick in which a decision acts begins this early and sends on time: more than its work takes, at most half a tick."""
+"""A tick in which a decision acts begins this early and sends on time: more than its work, at most half a tick."""
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
 

@@ -27,7 +27,7 @@ from onboard.perception.fusion_kernel import lower_ranges, projection_of
 from onboard.perception.kernels import planar
 from onboard.policy.manifest import load_manifest
 from onboard.policy.parity import random_inputs, zero_memory
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import FLUSH_S, Recorder
 from onboard.values.messages import BINS, Pose
 from tests.benchmarks.conftest import ACCEPTED, processor
 from tests.benchmarks.test_fuse_speed import LENS, LIMITS, best_ms, landscape
@@ -166,7 +166,7 @@ def recording_ms(images: list[np.ndarray], rate_hz: int) -> tuple[float, float]:
             recorder.write_together(messages, 0, 0)
             while recorder.waiting:
                 time.sleep(0.002)
-        time.sleep(1.5 * RecordSection().flush_s)
+        time.sleep(1.5 * FLUSH_S)
         spent_s = time.clock_gettime(clock) - begun
         recorder.close()
         return spent_s * 1e3 / RECORDED_S, recorder.stats().bytes / 1e6 / RECORDED_S * 60

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import cos, pi, radians, sin
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from onboard.config.config import OdometrySection
+from onboard.navigation import odometry
 from onboard.navigation.agreement import SURE_S
 from onboard.navigation.odometry import OdometryState, advance
 from onboard.values.clock import NS_PER_S
@@ -220,13 +222,14 @@ def test_a_right_odometry_is_never_blamed_for_lost_messages(
     assert (state.agreement.contradiction, state.jumps) == ("", 0)
 
 
+@patch.object(odometry, "MAX_GAP_S", 0.2)
 @settings(max_examples=60, deadline=None)
 @given(twists, periods, patterns, bursts, wrongs)
 def test_a_wrong_twist_is_found_by_a_window_of_what_was_received(
     twist: Twist, period_ms: int, pattern: list[str], runs: list[tuple[int, int]], change: Change
 ) -> None:
     """Within 1.5 m or 130 deg of the path, without the parts that more than `SURE_S` passed between two messages."""
-    section = OdometrySection(max_gap_ms=200.0)
+    section = OdometrySection()
     messages = lost([change(one) for one in course([(twist, 40.0)], 1000.0 / period_ms)], pattern, runs)
     assume(sum(one.pose is not None for one in messages) > len(messages) / 4)
     state, seen_s = OdometryState(), 0.0
