@@ -15,12 +15,11 @@ LOCKED := --extra cpu --extra realsense --extra serial --extra secure
 PIP := -m pip install --quiet --disable-pip-version-check
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
-# What is proved over hours and by real processes: invariants, kills, faults, the service. The others: make test-long.
-SOAK_TESTS := tests/onboard/safety/invariants/test_safety_machine.py \
-    tests/system/test_base_timeout_kills.py \
+# What is proved over hours and by real processes: soak, kills, invariants, faults, the service. The others: make test-long.
+NIGHTLY_TESTS := tests/nightly \
+    tests/onboard/safety/invariants/test_safety_machine.py \
     tests/hil/reliability/faults/test_faults_process.py \
     tests/hil/reliability/faults/test_faults_command.py \
-    tests/hil/reliability/soak/test_soak_live.py \
     tests/onboard/service/test_systemd_systemd.py \
     tests/onboard/commands/install/test_install_service.py \
     tests/onboard/commands/install/test_install_killed.py \
@@ -52,11 +51,9 @@ test-times: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## say what th
 test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 	@$(BIN)/pytest -q -m long $(ARGS)
 
-.PHONY: soak
-soak: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for ten minutes at the highest speed and ten as a process, then the long tests of safety
-	@$(BIN)/onboard-hil soak --minutes 10 --jobs 2 $(ARGS)
-	@$(BIN)/onboard-hil soak --processes --minutes 10
-	@$(BIN)/pytest -q -m long $(SOAK_TESTS)
+.PHONY: nightly
+nightly: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for SOAK_MINUTES (10) or SOAK_HOURS, kill the runtime 200 times, run the long tests of safety
+	@$(BIN)/pytest -q -s -m long $(NIGHTLY_TESTS) $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
@@ -82,10 +79,6 @@ sbom: $(AUDIT_VENV)/.ready ## write out/sbom.cdx.json, the bill of materials (Cy
 .PHONY: bench
 bench: $(VENV)/.dev ## compare speeds with peers in the same run, and with the accepted table (ACCEPT=1 writes it)
 	@BENCH=1 ACCEPT=$(ACCEPT) $(BIN)/pytest -q -s tests/benchmarks $(ARGS)
-
-.PHONY: performance
-performance: $(VENV)/.dev ## measure this machine and write docs/performance.md
-	@PYTHONPATH=. $(BIN)/python -m tests.benchmarks.performance docs/performance.md $(ARGS)
 
 .PHONY: mutants
 mutants: $(VENV)/.dev ## change the safety code line by line and count what the tests notice (goes on where it was)

@@ -89,18 +89,6 @@ COMMANDS = {
         JUDGE,
         "faults --list",
     ),
-    "kills": Command(
-        "hil.commands.judge.kills:kills_command",
-        "Kill the runtime (SIGKILL) at random instants of its drive and measure how far the simulated base rolls.",
-        JUDGE,
-        "kills --times 5",
-    ),
-    "soak": Command(
-        "hil.commands.judge.soak:soak_command",
-        "Drive a simulated robot for hours at the highest speed, with a fault of the table every 30 s, recorder on.",
-        JUDGE,
-        "soak --hours 0.5",
-    ),
     "target": Command(
         "hil.commands.judge.target:target",
         "Simulate world and base for `onboard run` on another machine; measure round trips. Exit 0: all, and at rest.",

@@ -4,7 +4,8 @@
     -> tell
 
 All state between two ticks is one frozen value, `RobotState` (`state.py`). A stage takes and returns the parts that its
-signature names. Devices, time and the policy are objects behind protocols, so simulation and replay run the same code.
+signature names; those of one kind travel together, as a `PoseEstimate`, a `View` or a `Maneuver`. Devices, time and the
+policy are objects behind protocols, so simulation and replay run the same code.
 """
 
 from __future__ import annotations
@@ -16,29 +17,22 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import Answer
-from onboard.navigation import ekf, lost_input, mission, odometry, scan_odometry, start_frame
-from onboard.navigation.ekf import LocalizationState
+from onboard.navigation import ekf, lost_input, odometry, scan_odometry, start_frame
+from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
-from onboard.navigation.odometry import OdometryState
-from onboard.navigation.scan_odometry import ScanOdometry
-from onboard.navigation.start_frame import Located, Start
+from onboard.navigation.start_frame import Start
 from onboard.perception import free_ground, obstacle_memory
-from onboard.perception.free_ground import FreeGround
-from onboard.perception.obstacle_memory import Around, Nearby
-from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
 from onboard.policy.contract import twist_of
 from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
-from onboard.safety import keepout_zones, limits, looking, recovery
-from onboard.safety.keepout_zones import Zone
+from onboard.safety import keepout_zones, looking, recovery
+from onboard.safety import limits as limit_rules
 from onboard.safety.limits import Limited, LimitsState, Reason
-from onboard.safety.looking import LookingState
-from onboard.safety.recovery import RecoveryState
-from onboard.state import Robot, RobotState, TickRecord
+from onboard.state import Conditions, Maneuver, PoseEstimate, Robot, RobotState, TickRecord, View
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
 from onboard.values.interfaces import Drive, Inbox
-from onboard.values.messages import STOP, Inputs, Observation, Pose, Scan, Twist
+from onboard.values.messages import STOP, Inputs, Observation, Scan, Twist
 
 
 class Listener(Protocol):
@@ -66,7 +60,9 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
-        self._bounds = limits.bounds_of(config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms)
+        self._bounds = limit_rules.bounds_of(
+            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms
+        )
         self._period_ns = round(NS_PER_S / config.rates.control_hz)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
         self._clock, self._inbox, self._inference, self._drive = clock, inbox, inference, drive
@@ -102,59 +98,46 @@ class Runtime:
         with journal.timed("inbox"):
             inputs = self._inbox.take(slot.start_ns)
         with journal.timed("odometry"):
-            wheels, localization, refusal = self._integrate(was.wheels, was.localization, inputs)
+            estimate, refusal = self._integrate(was, inputs)
         with journal.timed("scan"):
-            scan, memory = self._robot.scanner.scan(inputs, wheels.pose, was.scan_memory)
-            around, nearby, ground, limits_memory = self._look(scan, was, inputs, wheels.pose)
-            zone = keepout_zones.zone_of(self._robot.zones, localization)
+            view = self._fuse(was, estimate, inputs)
         with journal.timed("policy"):
-            at = episode.Situation(inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, wheels, localization)
-            kept = mission.stop(was.mission, refusal)
-            asked, start, answers = self._judge_goals(kept, was.start, at, inputs)
-            new_episode = asked.episode != was.mission.episode
-            matching = scan_odometry.begin(was.scan_odometry) if new_episode else was.scan_odometry
-            start, located = self._locate(start, wheels, matching, localization, inputs.now_ns)
-            deciding, acted = self._act(was.pilot, new_episode, slot)
-            if acted is not None and acted.decision is not None:
-                twist = twist_of(acted.decision)
-                asked, twist = mission.take_effect(asked, twist, start, localization, self._config.goal, inputs.now_ns)
-                deciding = decision.replaced(deciding, twist)
-            lost = lost_input.described(wheels, around.scan, scan, self._config, inputs.now_ns) if was.lost_ns else ""
-            judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, lost, inputs)
-            if self._config.odometry.scan_matching and self._senses(deciding, judged, was.lost_ns, inputs, slot):
-                matching, localization = scan_odometry.advance(
-                    matching, localization, scan, wheels, registered=self._config.scan.history > 1
-                )
-                start, located = self._locate(start, wheels, matching, localization, inputs.now_ns)
-            deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
-            judged = self._look_at_goal(judged, sensed, scan)
+            mission, start, answers = self._judge_goals(was, refusal, estimate, inputs)
+            new_episode = mission.episode != was.mission.episode
+            before = _begin_episode(was) if new_episode else was
+            estimate = self._locate(replace(estimate, start=start, scan_odometry=before.scan_odometry), inputs)
+            pilot, acted = self._act(before.pilot, slot)
+            mission, pilot = self._take_effect(mission, pilot, acted, estimate, inputs)
+            operator_drives = limit_rules.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
+            engine_lost = decision.is_lost(pilot)
+            conditions = Conditions(slot, inputs, new_episode, operator_drives, was.lost_ns, engine_lost)
+            mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
+            estimate = self._match_scan(mission, pilot, estimate, view, conditions)
+            pilot, sensed = self._sense(mission, pilot, estimate, view, conditions)
+            mission = self._judge_goal_place(mission, sensed, view)
         with journal.timed("limits"):
-            recovered, override, event = self._recover(
-                was.recovery, new_episode, judged, deciding, wheels, located, around, zone, was.lost_ns, inputs
-            )
-            looks, turn = self._turn_to_look(
-                was.looking, judged, recovered, deciding, wheels, located, around, ground, inputs
-            )
-            override = turn if override is None else override
-            deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
-            ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
-            latch, limited = self._limit(
-                was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs, slot
-            )
-            if turn is not None and limited.reason is Reason.NONE:
+            maneuver = self._recover(before, mission, pilot, estimate, view, conditions)
+            mission, pilot = _after_recovery(mission, pilot, maneuver)
+            wanted = _wanted(mission, pilot, maneuver, conditions)
+            limits, limited = self._limit(was.limits, wanted, mission, estimate, view, conditions)
+            if maneuver.turns and limited.reason is Reason.NONE:
                 limited = replace(limited, reason=Reason.LOOKING)
-            lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
+            lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limit_rules.LOST else None
         with journal.timed("hold"):
             self._hold(acted, limited.twist, slot)
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
         self.state = RobotState(
-            wheels, localization, memory, limits_memory, ended, start, deciding, recovered, nearby, latch, lost_ns,
-            matching, ground, looks,
+            wheels=estimate.wheels, localization=estimate.localization, scan_odometry=estimate.scan_odometry,
+            start=estimate.start, scan_memory=view.scan_memory, limits_scan_memory=view.limits_scan_memory,
+            nearby=view.nearby, ground=view.ground, mission=mission, pilot=pilot, recovery=maneuver.recovery,
+            looking=maneuver.looking, limits=limits, lost_ns=lost_ns,
         )  # fmt: skip
-        events = journal.note_changes(was, self.state, answers, acted, event, limited.reason.value, inputs)
-        record = self._record(self.state, slot, inputs, located, scan, around, sensed, acted, limited, sent_ns, events)
+        events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
+        record = self._record(self.state, estimate, view, conditions, limited)
+        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events)
+        self.counters.count(record, self._config.rates)
         with journal.timed("tell"):
             for listener in self._listeners:
                 listener.tick(record, self.counters)
@@ -162,231 +145,231 @@ class Runtime:
 
     # ---- the stages, in their order: values in, values out
 
-    def _integrate(
-        self, wheels: OdometryState, localization: LocalizationState, inputs: Inputs
-    ) -> tuple[OdometryState, LocalizationState, str]:
+    def _integrate(self, was: RobotState, inputs: Inputs) -> tuple[PoseEstimate, str]:
         """Advance odometry and filter. Also return the reason why odometry ends a drive, or ""."""
-        section, was = self._config.odometry, wheels
+        section, wheels = self._config.odometry, was.wheels
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
-        filtered = ekf.advance(localization, inputs.fixes, wheels, section)
-        if wheels.refused > was.refused:
-            return wheels, filtered, wheels.refusal
-        wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.jumps else "")
-        return wheels, filtered, f"{self._odom} {wrong}" if wrong else ""
+        localization = ekf.advance(was.localization, inputs.fixes, wheels, section)
+        estimate = PoseEstimate(wheels, localization, was.scan_odometry, was.start)
+        if wheels.refused > was.wheels.refused:
+            return estimate, wheels.refusal
+        wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.wheels.jumps else "")
+        return estimate, f"{self._odom} {wrong}" if wrong else ""
 
-    def _look(
-        self, scan: Scan, was: RobotState, inputs: Inputs, pose: Pose
-    ) -> tuple[Around, Nearby, FreeGround, ScanMemory]:
-        """Return the surroundings for limits and recovery: the scan, and what is remembered outside its view.
+    def _fuse(self, was: RobotState, estimate: PoseEstimate, inputs: Inputs) -> View:
+        """Return the policy's scan, and for limits and recovery a scan and what lies out of its view.
 
-        The scan is the policy's unless the configuration has a `limits_scan`.
+        Both scans are the same unless the configuration has a `limits_scan`.
         """
-        memory, bounds, now_ns = was.limits_scan_memory, self._bounds, inputs.now_ns
+        pose, now_ns, bounds = estimate.wheels.pose, inputs.now_ns, self._bounds
+        scan, scan_memory = self._robot.scanner.scan(inputs, pose, was.scan_memory)
+        limits_scan, limits_scan_memory = scan, was.limits_scan_memory
         if self._robot.limits_scanner is not None:
-            scan, memory = self._robot.limits_scanner.scan(inputs, pose, memory)
-        nearby = obstacle_memory.advance(was.nearby, scan, pose, now_ns, bounds.remember_ns)
-        around, ground = obstacle_memory.around(nearby, scan, pose), was.ground
-        fresh = abs(now_ns - scan.stamp_ns) <= bounds.scan_stale_ns
+            limits_scan, limits_scan_memory = self._robot.limits_scanner.scan(inputs, pose, limits_scan_memory)
+        nearby = obstacle_memory.advance(was.nearby, limits_scan, pose, now_ns, bounds.remember_ns)
+        around, ground = obstacle_memory.around(nearby, limits_scan, pose), was.ground
+        fresh = abs(now_ns - limits_scan.stamp_ns) <= bounds.scan_stale_ns
         if bounds.seen_free_ns > 0 and fresh:
-            ground = free_ground.advance(ground, scan, obstacle_memory.pose_at(nearby.track, scan.stamp_ns), pose)
-            unknown = free_ground.unknown(ground, scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
+            seen_from = obstacle_memory.pose_at(nearby.track, limits_scan.stamp_ns)
+            ground = free_ground.advance(ground, limits_scan, seen_from, pose)
+            unknown = free_ground.unknown(ground, limits_scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
             around = replace(around, unknown=unknown)
-        return around, nearby, ground, memory
+        zone = keepout_zones.zone_of(self._robot.zones, estimate.localization)
+        return View(scan, around, zone, scan_memory, limits_scan_memory, nearby, ground)
 
     def _judge_goals(
-        self, asked: Mission, start: Start | None, situation: episode.Situation, inputs: Inputs
+        self, was: RobotState, refusal: str, estimate: PoseEstimate, inputs: Inputs
     ) -> tuple[Mission, Start | None, list[Answer]]:
-        """Accept the newest valid goal, then apply a cancel. Also return the answer to each goal."""
+        """Stop at a refusal of odometry, accept the newest valid goal, then apply a cancel. Also answer each goal."""
+        mission, start = mission_rules.stop(was.mission, refusal), was.start
+        situation = episode.Situation(
+            inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, estimate.wheels, estimate.localization
+        )
         answers = []
         for request in inputs.goals:
-            asked, start, answer = episode.judge(asked, start, request, situation, self._config)
+            mission, start, answer = episode.judge(mission, start, request, situation, self._config)
             answers.append(answer)
-        return mission.cancel(asked) if inputs.cancel else asked, start, answers
+        return mission_rules.cancel(mission) if inputs.cancel else mission, start, answers
 
-    def _locate(
-        self,
-        start: Start | None,
-        wheels: OdometryState,
-        matching: ScanOdometry,
-        localization: LocalizationState,
-        now_ns: int,
-    ) -> tuple[Start | None, Located | None]:
-        """Return the robot's pose in the start frame; None before the first goal."""
-        if start is None:
-            return None, None
-        place = scan_odometry.corrected(matching, wheels.pose)
-        start = start_frame.anchor(start, wheels, localization, place)
-        return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns, place)
+    def _locate(self, estimate: PoseEstimate, inputs: Inputs) -> PoseEstimate:
+        """Return the estimate with the robot's pose in the start frame; None before the first goal."""
+        if estimate.start is None:
+            return estimate
+        wheels, localization = estimate.wheels, estimate.localization
+        corrected = scan_odometry.corrected(estimate.scan_odometry, wheels.pose)
+        start = start_frame.anchor(estimate.start, wheels, localization, corrected)
+        section = self._config.odometry
+        located = start_frame.locate(start, wheels, localization, section, inputs.now_ns, corrected)
+        return replace(estimate, start=start, located=located)
 
-    def _act(self, deciding: DecisionState, new_episode: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
-        """Apply the decision that is due. A new episode drops the decisions of the previous episode."""
-        deciding, rates = decision.begin(deciding) if new_episode else deciding, self._config.rates
-        return decision.act(decision.resumed(deciding, slot, rates), slot, self._inference, rates)
+    def _act(self, pilot: DecisionState, slot: Slot) -> tuple[DecisionState, Acted | None]:
+        """Apply the decision that is due."""
+        rates = self._config.rates
+        return decision.act(decision.resumed(pilot, slot, rates), slot, self._inference, rates)
+
+    def _take_effect(
+        self, mission: Mission, pilot: DecisionState, acted: Acted | None, estimate: PoseEstimate, inputs: Inputs
+    ) -> tuple[Mission, DecisionState]:
+        """Note a decision in the mission; a stop at an uncertain goal becomes a turn in place."""
+        if acted is None or acted.decision is None:
+            return mission, pilot
+        twist, goal = twist_of(acted.decision), self._config.goal
+        mission, twist = mission_rules.take_effect(
+            mission, twist, estimate.start, estimate.localization, goal, inputs.now_ns
+        )
+        return mission, decision.replaced(pilot, twist)
 
     def _judge_mission(
         self,
-        judged: Mission,
-        deciding: DecisionState,
+        mission: Mission,
+        pilot: DecisionState,
         acted: Acted | None,
-        located: Located | None,
-        lost_ns: int | None,
-        lost: str,
-        inputs: Inputs,
+        estimate: PoseEstimate,
+        view: View,
+        conditions: Conditions,
     ) -> Mission:
         """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
-        if located is None:
-            return judged
-        situation = mission.Situation(
+        inputs, config, lost = conditions.inputs, self._config, ""
+        if estimate.located is None:
+            return mission
+        if conditions.lost_ns is not None:
+            lost = lost_input.described(estimate.wheels, view.around.scan, view.scan, config, inputs.now_ns)
+        situation = mission_rules.Situation(
             now_ns=inputs.now_ns,
-            pose=located.filtered.pose,
-            measured=located.filtered.twist,
+            pose=estimate.located.filtered.pose,
+            measured=estimate.located.filtered.twist,
             e_stop=bool(inputs.e_stop),
-            held=self._operator_drives(inputs),
-            lost_ns=lost_ns,
+            held=conditions.operator_drives,
+            lost_ns=conditions.lost_ns,
             lost=lost,
-            failure=decision.failure(deciding, acted, self._config.rates, LOST_INPUT_S),
+            failure=decision.failure(pilot, acted, config.rates, LOST_INPUT_S),
         )
-        return mission.judge(judged, situation, self._config.goal)
+        return mission_rules.judge(mission, situation, config.goal)
 
-    def _senses(
-        self, deciding: DecisionState, judged: Mission, lost_ns: int | None, inputs: Inputs, slot: Slot
-    ) -> bool:
+    def _match_scan(
+        self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions
+    ) -> PoseEstimate:
+        """Correct the odometry by the scan of a decision, if scan matching is on."""
+        if not (self._config.odometry.scan_matching and self._senses(mission, pilot, conditions)):
+            return estimate
+        matched, localization = scan_odometry.advance(
+            estimate.scan_odometry, estimate.localization, view.scan, estimate.wheels,
+            registered=self._config.scan.history > 1,
+        )  # fmt: skip
+        estimate = replace(estimate, scan_odometry=matched, localization=localization)
+        return self._locate(estimate, conditions.inputs)
+
+    def _senses(self, mission: Mission, pilot: DecisionState, conditions: Conditions) -> bool:
         """Return whether a decision begins in this slot."""
-        drives = judged.state is State.NAVIGATING and not self._operator_drives(inputs) and lost_ns is None
-        return drives and judged.goal_xy_m is not None and decision.is_due(deciding, slot, self._config.rates)
+        drives = mission.state is State.NAVIGATING and not conditions.operator_drives and conditions.lost_ns is None
+        return drives and mission.goal_xy_m is not None and decision.is_due(pilot, conditions.slot, self._config.rates)
 
     def _sense(
-        self,
-        deciding: DecisionState,
-        judged: Mission,
-        located: Located | None,
-        scan: Scan,
-        around: Around,
-        zone: Zone,
-        lost_ns: int | None,
-        inputs: Inputs,
-        slot: Slot,
+        self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions
     ) -> tuple[DecisionState, Sensed | None]:
         """Start a decision in its slot, unless there is no goal, inputs are lost or the operator drives."""
-        goal, rates = judged.goal_xy_m, self._config.rates
-        if judged.state is not State.NAVIGATING or self._operator_drives(inputs):
-            return decision.restart(deciding), None
-        if lost_ns is not None:
-            return decision.hold(deciding), None
-        if goal is None or located is None or not decision.is_due(deciding, slot, rates):
-            return deciding, None
+        goal, located, rates = mission.goal_xy_m, estimate.located, self._config.rates
+        if mission.state is not State.NAVIGATING or conditions.operator_drives:
+            return decision.restart(pilot), None
+        if conditions.lost_ns is not None:
+            return decision.hold(pilot), None
+        if goal is None or located is None or not decision.is_due(pilot, conditions.slot, rates):
+            return pilot, None
         observation = Observation(
-            stamp_ns=inputs.now_ns,
-            color=inputs.color,
-            scan=keepout_zones.fenced(_told(scan, around), zone),
+            stamp_ns=conditions.inputs.now_ns,
+            color=conditions.inputs.color,
+            scan=keepout_zones.fenced(_policy_scan(view), view.zone),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
             filtered=located.filtered,
             goal_xy_m=goal,
-            previous_action=deciding.previous_action,
+            previous_action=pilot.previous_action,
             deviations=located.deviations,
         )
-        return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
+        return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 
-    def _look_at_goal(self, judged: Mission, sensed: Sensed | None, scan: Scan) -> Mission:
+    def _judge_goal_place(self, mission: Mission, sensed: Sensed | None, view: View) -> Mission:
         """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
         if sensed is None:
-            return judged
+            return mission
         pose, config = sensed.observation.filtered.pose, self._config
         radius_m, period_s = config.robot.footprint.inner_m, config.rates.ticks_per_decision / config.rates.control_hz
-        return mission.look_at_goal(judged, scan, pose, radius_m, config.goal, period_s)
+        return mission_rules.look_at_goal(mission, view.scan, pose, radius_m, config.goal, period_s)
 
     def _recover(
         self,
-        state: RecoveryState,
-        new_episode: bool,
-        judged: Mission,
-        deciding: DecisionState,
-        wheels: OdometryState,
-        located: Located | None,
-        around: Around,
-        zone: Zone,
-        lost_ns: int | None,
-        inputs: Inputs,
-    ) -> recovery.Step:
-        """Back off when blocked. Also return the command that replaces the policy's, if any, and the event."""
-        lost = lost_ns is not None or decision.is_lost(deciding)
-        idle = not judged.driving or bool(inputs.e_stop) or lost
+        before: RobotState,
+        mission: Mission,
+        pilot: DecisionState,
+        estimate: PoseEstimate,
+        view: View,
+        conditions: Conditions,
+    ) -> Maneuver:
+        """Back off when blocked, else turn to look where no camera sees ahead. before: recovery and looking."""
+        inputs, wheels, located = conditions.inputs, estimate.wheels, estimate.located
+        pose = located.filtered.pose if located else None
+        lost = conditions.lost_ns is not None or conditions.engine_lost
+        idle = not mission.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
-            suspended=idle or self._operator_drives(inputs),
+            suspended=idle or conditions.operator_drives,
             obstacle=inputs.obstacle,
-            wanted=deciding.set_point,
+            wanted=pilot.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
-            rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept),
-            place_m=(located.filtered.pose.x_m, located.filtered.pose.y_m) if located else None,
-            nearer_ns=judged.progress.since_ns if judged.progress else None,
+            rear_free_m=keepout_zones.free_behind_m(view.around, view.zone, self._bounds.swept),
+            place_m=(pose.x_m, pose.y_m) if pose else None,
+            nearer_ns=mission.progress.since_ns if mission.progress else None,
         )
-        state = recovery.renewed(state) if new_episode else state
-        return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)
-
-    def _turn_to_look(
-        self,
-        state: LookingState,
-        judged: Mission,
-        recovered: RecoveryState,
-        deciding: DecisionState,
-        wheels: OdometryState,
-        located: Located | None,
-        around: Around,
-        ground: FreeGround,
-        inputs: Inputs,
-    ) -> tuple[LookingState, Twist | None]:
-        """Turn to look where no camera sees ahead. Return the command that replaces the policy's, if any."""
-        drives = judged.state is State.NAVIGATING and not inputs.e_stop and not self._operator_drives(inputs)
-        lost = decision.is_lost(deciding)
-        away_m = judged.away_m(located.filtered.pose) if located else None
-        situation = looking.Situation(
-            active=drives and not lost and recovered.backing is None and not recovered.gave_up,
+        recovery_state, back_off, event = recovery.advance(
+            before.recovery, situation, self._config.recovery, inputs.now_ns
+        )
+        drives = mission.state is State.NAVIGATING and not inputs.e_stop and not conditions.operator_drives
+        away_m = mission.away_m(pose)
+        ahead = looking.Situation(
+            active=drives
+            and not conditions.engine_lost
+            and recovery_state.backing is None
+            and not recovery_state.gave_up,
             near=away_m is None or away_m <= self._config.goal.tolerance_m,
             pose=wheels.pose,
-            scan=around.scan,
-            ground=ground,
+            scan=view.around.scan,
+            ground=view.ground,
         )
-        return looking.advance(state, situation, self._bounds, inputs.now_ns)
+        looking_state, turn = looking.advance(before.looking, ahead, self._bounds, inputs.now_ns)
+        override = turn if back_off is None else back_off
+        return Maneuver(recovery_state, looking_state, override, turn is not None, event)
 
     def _limit(
         self,
         state: LimitsState,
-        judged: Mission,
-        deciding: DecisionState,
-        override: Twist | None,
-        new_episode: bool,
-        wheels: OdometryState,
-        scan: Scan,
-        around: Around,
-        zone: Zone,
-        inputs: Inputs,
-        slot: Slot,
+        wanted: Twist | None,
+        mission: Mission,
+        estimate: PoseEstimate,
+        view: View,
+        conditions: Conditions,
     ) -> tuple[LimitsState, Limited]:
-        """Limit the command of recovery or policy. Without a goal or an engine there is no such command."""
-        engine_lost = decision.is_lost(deciding)
-        wanted = deciding.set_point if override is None and not engine_lost else override
-        situation = limits.Situation(
+        """Limit the wanted command."""
+        inputs, around = conditions.inputs, view.around
+        situation = limit_rules.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,
-            goal_accepted=new_episode,
+            goal_accepted=conditions.new_episode,
             teleop=inputs.teleop,
-            odometry_arrival_ns=wheels.fresh_ns,
+            odometry_arrival_ns=estimate.wheels.fresh_ns,
             scan=around.scan,
-            policy_scan=scan,
+            policy_scan=view.scan,
             speed_limit_mps=inputs.speed_limit_mps,
             out_of_view=around.out_of_view,
             unknown=around.unknown,
-            zone=zone,
-            engine_lost=engine_lost and judged.driving,
+            zone=view.zone,
+            engine_lost=conditions.engine_lost and mission.driving,
             obstacle=inputs.obstacle,
-            slot=slot.number,
-            missed=slot.missed,
+            slot=conditions.slot.number,
+            missed=conditions.slot.missed,
         )
-        return limits.limit(state, wanted if judged.driving else None, situation, self._bounds)
+        return limit_rules.limit(state, wanted, situation, self._bounds)
 
     def _due(self, number: int) -> bool:
         pending = self.state.pilot.pending
@@ -400,50 +383,54 @@ class Runtime:
         self._clock.hold_until(min(due_ns, slot.start_ns + LONGEST_HOLD_NS))
 
     def _record(
-        self,
-        state: RobotState,
-        slot: Slot,
-        inputs: Inputs,
-        located: Located | None,
-        scan: Scan,
-        around: Around,
-        sensed: Sensed | None,
-        acted: Acted | None,
-        limited: Limited,
-        sent_ns: int,
-        events: tuple[str, ...],
+        self, state: RobotState, estimate: PoseEstimate, view: View, conditions: Conditions, limited: Limited
     ) -> TickRecord:
-        """Return the tick's inputs and results, and add them to the counters."""
-        filtered = located.filtered if located else None
-        record = TickRecord(
-            slot=slot,
-            inputs=inputs,
+        """Return the tick's inputs and results, but for its decisions and events."""
+        filtered = estimate.located.filtered if estimate.located else None
+        return TickRecord(
+            slot=conditions.slot,
+            inputs=conditions.inputs,
             odometry=state.wheels.own,
             map_from_odom=ekf.map_from_odom(state.localization, state.wheels.own_from_odom),
             filtered=filtered,
-            scan=scan,
-            limits_scan=around.scan,
+            scan=view.scan,
+            limits_scan=view.around.scan,
             state=state.mission.text(),
             episode=state.mission.episode,
             goal_distance_m=state.mission.away_m(filtered.pose if filtered else None),
-            sensed=sensed,
-            acted=acted,
             recovery="backing" if state.recovery.backing else "",
             wanted=limited.wanted or STOP,
             command=limited.twist,
             reason=limited.reason.value,
-            sent_ns=sent_ns,
             stage_ns=dict(self._journal.stage_ns),
             after=state,
-            events=events,
         )
-        self.counters.count(record, self._config.rates)
-        return record
-
-    def _operator_drives(self, inputs: Inputs) -> bool:
-        return limits.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
 
 
-def _told(scan: Scan, around: Around) -> Scan:
+def _begin_episode(state: RobotState) -> RobotState:
+    """Return the state for a new episode: without the previous episode's decisions, recovery tries and matching."""
+    return replace(
+        state,
+        pilot=decision.begin(state.pilot),
+        recovery=recovery.renewed(state.recovery),
+        scan_odometry=scan_odometry.begin(state.scan_odometry),
+    )
+
+
+def _policy_scan(view: View) -> Scan:
     """Return the policy's scan, with remembered obstacles and known ground where no camera looks."""
-    return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around)
+    return free_ground.told(obstacle_memory.filled(view.scan, view.around.out_of_view), view.around)
+
+
+def _after_recovery(mission: Mission, pilot: DecisionState, maneuver: Maneuver) -> tuple[Mission, DecisionState]:
+    """Return mission and decisions after a step of the recovery, which resets the memory and may end the drive."""
+    backing, gave_up = maneuver.recovery.backing is not None, maneuver.recovery.gave_up
+    pilot = decision.restart(pilot) if maneuver.event in recovery.MEMORY_RESETS else pilot
+    return mission_rules.stop(mission_rules.recovering(mission, backing), gave_up), pilot
+
+
+def _wanted(mission: Mission, pilot: DecisionState, maneuver: Maneuver, conditions: Conditions) -> Twist | None:
+    """Return the command of recovery or policy. Without a goal or an engine there is no such command."""
+    if not mission.driving or (maneuver.override is None and conditions.engine_lost):
+        return None
+    return pilot.set_point if maneuver.override is None else maneuver.override

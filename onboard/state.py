@@ -11,17 +11,17 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
-from onboard.navigation.start_frame import Start
+from onboard.navigation.start_frame import Located, Start
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.obstacle_memory import Nearby
+from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory, Scanner
 from onboard.policy.decision import Acted, DecisionState, Sensed
-from onboard.safety.keepout_zones import MapZones
+from onboard.safety.keepout_zones import MapZones, Zone
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
-from onboard.safety.recovery import RecoveryState
+from onboard.safety.recovery import Event, RecoveryState
 from onboard.values.clock import Slot
-from onboard.values.messages import Inputs, Memory, Motion, Pose, Scan, Twist
+from onboard.values.messages import STOP, Inputs, Memory, Motion, Pose, Scan, Twist
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,78 @@ class RobotState:
     looking: LookingState = field(default_factory=LookingState)
 
 
-# ---- Inputs and results of one tick, to publish, record and compare
+# ---- What passes between the stages of one tick
 
 
 @dataclass(frozen=True, slots=True)
+class PoseEstimate:
+    """Where the robot is; the first four as in `RobotState`. located: in the start frame, None before the first goal"""
+
+    wheels: OdometryState
+    localization: LocalizationState
+    scan_odometry: ScanOdometry
+    start: Start | None
+    located: Located | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is around the robot; the last four as in `RobotState`.
+
+    scan:   of the policy
+    around: for limits and recovery: their scan, remembered obstacles and unknown ground
+    zone:   of the map at this place
+    """
+
+    scan: Scan
+    around: Around
+    zone: Zone
+    scan_memory: ScanMemory
+    limits_scan_memory: ScanMemory
+    nearby: Nearby
+    ground: FreeGround
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which conditions the stages after a decision run.
+
+    new_episode:     a goal was accepted in this tick
+    operator_drives: an operator's command is in force
+    lost_ns:         time at which a required input became stale, by the tick before; None while all are fresh
+    engine_lost:     too many decisions in a row were late
+    """
+
+    slot: Slot
+    inputs: Inputs
+    new_episode: bool
+    operator_drives: bool
+    lost_ns: int | None
+    engine_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Maneuver:
+    """What recovery does, or the turn to look; the first two as in `RobotState`.
+
+    override: command in place of the policy's; None to leave the policy's
+    turns:    the turn to look wants a command
+    event:    of the recovery
+    """
+
+    recovery: RecoveryState
+    looking: LookingState
+    override: Twist | None
+    turns: bool
+    event: Event | None
+
+
+# ---- Inputs and results of one tick, to publish, record and compare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TickRecord:
-    """One tick. The runtime makes it, or `onboard/recording/tick_message.py` reads it from a recording.
+    """One tick: runtime, recorder, replay and report have this type; `tick_message.py` converts it for the file.
 
     odometry:      raw pose of the base in the odom frame, with the wheels' twist
     map_from_odom: the filter's correction; None until localised
@@ -93,21 +159,21 @@ class TickRecord:
     slot: Slot
     inputs: Inputs
     odometry: Motion
-    map_from_odom: Pose | None
-    filtered: Motion | None
+    map_from_odom: Pose | None = None
+    filtered: Motion | None = None
     scan: Scan
     limits_scan: Scan
     state: str
-    episode: int
-    goal_distance_m: float | None
-    sensed: Sensed | None
-    acted: Acted | None
-    recovery: str
-    wanted: Twist
+    episode: int = 0
+    goal_distance_m: float | None = None
+    sensed: Sensed | None = None
+    acted: Acted | None = None
+    recovery: str = ""
+    wanted: Twist = STOP
     command: Twist
     reason: str
-    sent_ns: int
-    stage_ns: Mapping[str, int]
-    after: RobotState | None
+    sent_ns: int = 0
+    stage_ns: Mapping[str, int] = field(default_factory=dict)
+    after: RobotState | None = None
     events: tuple[str, ...] = ()
     keyframe: str = ""

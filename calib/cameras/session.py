@@ -52,9 +52,8 @@ class Session:
             sensed = Sensed(self._images, seen, "")
         record = TickRecord(
             slot=Slot(self._number, inputs.now_ns, inputs.now_ns, 0), inputs=inputs, odometry=odometry,
-            map_from_odom=None, filtered=odometry, scan=self._scan, limits_scan=self._scan, state="idle", episode=0,
-            goal_distance_m=None, sensed=sensed, acted=None, recovery="", wanted=command, command=command,
-            reason="calibration", sent_ns=inputs.now_ns, stage_ns={}, after=None,
+            filtered=odometry, scan=self._scan, limits_scan=self._scan, state="idle", sensed=sensed, wanted=command,
+            command=command, reason="calibration", sent_ns=inputs.now_ns,
         )  # fmt: skip
         self._number += 1
         self._ticks.record(record)

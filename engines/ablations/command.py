@@ -15,7 +15,7 @@ from engines.ablations.processes import side_by_side
 from engines.ablations.results import CODE, is_current
 from engines.ablations.trial import ENCODER, MODEL, TRAINING, is_made, trials
 from engines.cli_options import in_one_line, require_range
-from engines.report.results.training_history import training_of
+from engines.report.files import training_of
 from engines.runs.input_files import encoder_file
 from engines.runs.locks import in_turn
 from engines.train.dagger import STAGE
@@ -167,7 +167,7 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
         raise MissingExtraError(error.name, "train") from error
-    from engines.report.sections.ablations import ablation_table
+    from engines.report.ablation_table import ablation_table
 
     torch.set_num_threads(1)
     table = load_agents(making.file)

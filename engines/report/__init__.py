@@ -1,1 +1,1 @@
-"""The model card: tables and plots from result files."""
+"""The model card: tables from result files."""

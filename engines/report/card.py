@@ -11,31 +11,27 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from engines.report.results.checks import shaped
-from engines.report.results.markdown import hours, table
-from engines.report.results.result_files import Gathered
-from engines.report.sections.differences import is_same_model, main_differences
-from engines.report.sections.evaluations import HEADINGS, main_rows
-from engines.report.sections.realtime import require_demos_of
-from engines.report.sections.robustness import weak_conditions
-from engines.report.tables import tables_text
+from engines.report.ablation_table import hours
+from engines.report.differences import differences_table, main_differences
+from engines.report.files import shaped
+from engines.report.results import Gathered
+from engines.report.tables import EVALUATIONS, main_rows, require_demos_of, tables_text, weak_conditions
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
 from hil.jobs.code_digest import file_digest
 from hil.maps.made_floor import is_made
+from onboard.commands.cli import markdown_table
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
 from onboard.policy.encode import ActionFeed, DeviationFeed, GoalFeed, MotionFeed, OneFeed, PartsFeed, parts_of
 from onboard.policy.manifest import Manifest, ModelManifest, load_manifest, manifest_path
-from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.errors import InputError
 
 PAPER_TEMPLATE, OWN_TEMPLATE = "card.md.j2", "own_card.md.j2"
 MEGA = 1e6
 NOT_STATED = "not stated"
-BATCHED = "batched"
-"""The only stage of a training in the batched world."""
-WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
+MADE_FLOORS = "floors drawn by a seed"
 
 
 class Written(NamedTuple):
@@ -88,20 +84,20 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
     driven = sorted({_building(row.building) for one in found.evaluations for row in one.rows})
-    told, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
+    configs, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
     return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
         agreement=_agreement(manifest),
-        inputs=table(("input", "shape", "meaning"), _inputs(manifest), words=3),
-        results=table(HEADINGS, main_rows(found), words=2) if found.headline else "",
-        differences=main_differences(found),
-        beside=_beside(found),
-        weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
-        steps=[(recipe_of(step), Path(str(step.get("init") or "")).name, step) for step in steps],
-        taught=any(one.get("batched", {}).get("teacher", {}).get("weight", 0.0) for one in told),
-        lost=any(one.get("domain", {}).get("no_localization", 0.0) for one in told),
+        inputs=markdown_table(("input", "shape", "meaning"), _inputs(manifest), words=3),
+        results=markdown_table(EVALUATIONS, main_rows(found), words=2) if found.headline else "",
+        differences=differences_table(differences) if (differences := main_differences(found)) else "",
+        fallback=_with_fallback(found),
+        weak=weak_conditions(found),
+        steps=[(Path(str(step.get("init") or "")).name, step) for step in steps],
+        taught=any(one.get("batched", {}).get("teacher", {}).get("weight", 0.0) for one in configs),
+        lost=any(one.get("domain", {}).get("no_localization", 0.0) for one in configs),
         trained=trained,
         driven=driven,
         both=[one for one in driven if one in trained],
@@ -132,11 +128,10 @@ def _inputs(manifest: ModelManifest) -> list[list[str]]:
     return rows + [_input(one.input, one.shape, _meaning(one.input)) for one in manifest.memory]
 
 
-def _beside(found: Gathered) -> str:
+def _with_fallback(found: Gathered) -> str:
     """Return the name of the policy with a fallback, if its results are among the others; else ""."""
-    beside = [one for one in found.others if one.fallback != "none"]
-    own = found.evaluations[:1]
-    return next((one.driver for one in beside if own and is_same_model(one, own[0])), "")
+    of_model = [one for one in found.others if found.evaluations and one.is_of_model(found.evaluations[0])]
+    return next((one.driver for one in of_model if one.fallback != "none"), "")
 
 
 def _input(name: str, shape: Iterable[int], meaning: str) -> list[str]:
@@ -183,9 +178,6 @@ def _shipped(sha256: object) -> Mapping[str, Any]:
     return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
 
 
-MADE_FLOORS = "floors drawn by a seed"
-
-
 def _trained(training: Mapping[str, Any]) -> list[str]:
     """Return the buildings of a training and of its encoder's views; a user's map counts as a building.
 
@@ -198,33 +190,6 @@ def _trained(training: Mapping[str, Any]) -> list[str]:
 
 def _building(name: str) -> str:
     return MADE_FLOORS if is_made(name) else name
-
-
-def recipe_of(training: Mapping[str, Any]) -> str:
-    """Return the file of the shipped recipe with exactly this training's values; "" without one.
-
-    Raises MissingExtraError without the trainer.
-    """
-    try:
-        from engines.train.command import DEFAULT_CONFIG, RECIPES
-        from engines.train.config import described, load_train_config
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name), "train") from error
-    if not {"seed", "stages", "config"} <= training.keys():
-        return ""
-    stages = training["stages"]
-    plain = {file: load_train_config(file, {"seed": training["seed"]}) for file in RECIPES}
-    alike = {file: one for file, one in plain.items() if (one.batched is None) == (BATCHED not in stages)}
-    wanted = _named(training["config"])
-    same = (file for file, one in alike.items() if _named(described(one, stages)["config"]) == wanted)
-    found = next(same, None)
-    return "" if found is None else found.relative_to(DEFAULT_CONFIG.parent).as_posix()
-
-
-def _named(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a training with the robot's files by name, as their folder depends on the machine."""
-    robot = {key: file and Path(file).name for key, file in config.get("robot", {}).items()}
-    return {**config, "robot": robot}
 
 
 def _journals(found: Gathered) -> list[list[str]]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import zstandard
 from cyclonedds.idl import IdlStruct
@@ -19,7 +19,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
-from mcap.records import Channel, Chunk, ChunkIndex, Metadata, MetadataIndex, Schema
+from mcap.records import Channel, Chunk, ChunkIndex, Message, Metadata, MetadataIndex, Schema
 from mcap.stream_reader import get_chunk_data_stream
 from pydantic import ValidationError
 
@@ -29,7 +29,7 @@ from onboard.config.fixed_keys import without_fixed
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.toml_file import validation_lines
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, Twist, from_cdr, ros_name
-from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.tick_types import TickMessage
 from onboard.drivers.dds.topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.recording.mcap_file import SESSION
 from onboard.recording.mcap_summary import MAGIC
@@ -102,16 +102,8 @@ ZSTD = "zstd"
 COMPRESSIONS = (ZSTD, "")
 
 
-class Packed(NamedTuple):
-    """An undecoded message. time_ns: log time [ns since 1970]; data: CDR."""
-
-    channel: int
-    time_ns: int
-    data: bytes
-
-
-def messages_of(stream: BinaryIO, chunks: Iterable[ChunkIndex], channels: Container[int]) -> Iterator[Packed]:
-    """Yield the messages of some channels. Chunks without such messages by their index are not read.
+def messages_of(stream: BinaryIO, chunks: Iterable[ChunkIndex], channels: Container[int]) -> Iterator[Message]:
+    """Yield the undecoded messages of some channels. Chunks without such messages by their index are not read.
 
     Raises ValueError, struct.error, McapError or ZstdError for a damaged file.
     """
@@ -156,7 +148,7 @@ def _record(stream: BinaryIO, offset: int, length: int, opcode: int) -> bytes:
     return record[RECORD_HEAD.size :]
 
 
-def _messages(content: bytes, channels: Container[int]) -> Iterator[Packed]:
+def _messages(content: bytes, channels: Container[int]) -> Iterator[Message]:
     at = 0
     while at < len(content):
         opcode, length = RECORD_HEAD.unpack_from(content, at)
@@ -164,15 +156,15 @@ def _messages(content: bytes, channels: Container[int]) -> Iterator[Packed]:
         if end > len(content):
             raise ValueError(f"a record of {length} bytes, longer than its chunk")
         if opcode == Opcode.MESSAGE:
-            channel, _, time_ns, _ = MESSAGE_HEAD.unpack_from(content, at)
+            channel, sequence, time_ns, published_ns = MESSAGE_HEAD.unpack_from(content, at)
             if channel in channels:
-                yield Packed(channel, time_ns, content[at + MESSAGE_HEAD.size : end])
+                yield Message(channel, time_ns, content[at + MESSAGE_HEAD.size : end], published_ns, sequence)
         at = end
 
 
 Made = TypeVar("Made")
 TICK, KEYFRAME, DECISION = "tick", "keyframe", "decision"
-KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
+KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(TickMessage): TickMessage}
 DAMAGE = (
     McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
     MemoryError,
@@ -246,27 +238,25 @@ class Recording:
         Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
         Raises InputError that names a damaged file; the messages before it are valid.
         """
-        return self._each(
-            only, lambda name, kind, packed: TopicMessage(name, packed.time_ns, from_cdr(kind, packed.data))
-        )
+        return self._each(only, lambda name, kind, one: TopicMessage(name, one.log_time, from_cdr(kind, one.data)))
 
     def walked(self) -> Iterator[tuple[str, int]]:
         """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.
 
         Raises as `read`.
         """
-        return self._each(None, lambda name, kind, packed: (name, packed.time_ns))
+        return self._each(None, lambda name, kind, one: (name, one.log_time))
 
     def _each(
-        self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Packed], Made]
+        self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Message], Made]
     ) -> Iterator[Made]:
         """Yield the result of `make` for each message."""
         names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
         at_ns = 0
         try:
-            for packed in messages_of(self._stream, self._chunks, names):
-                at_ns = packed.time_ns
-                yield make(*names[packed.channel], packed)
+            for message in messages_of(self._stream, self._chunks, names):
+                at_ns = message.log_time
+                yield make(*names[message.channel_id], message)
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from error
         except DAMAGE as error:
@@ -401,7 +391,7 @@ def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
     """
     section = session.config.dds
     known: dict[str, tuple[str, tuple[str | None, ...]]] = {
-        TICK_TOPIC: (TICK, (ros_name(Tick),)),
+        TICK_TOPIC: (TICK, (ros_name(TickMessage),)),
         KEYFRAME_TOPIC: (KEYFRAME, (ros_name(String),)),
         DECISION_TOPIC: (DECISION, (ros_name(Twist),)),
     }

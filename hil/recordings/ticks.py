@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hil.recordings.recording import DECISION, KEYFRAME, TICK, Recording, TopicMessage
+from hil.recordings.demux import messages_by_session
+from hil.recordings.recording import DECISION, KEYFRAME, TICK, Recording, Session, TopicMessage
 from onboard.assembly.robot import scan_topics
-from onboard.config.config import Config
-from onboard.config.mounts import Mounts
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import twist_from_ros
-from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.tick_types import TickMessage
 from onboard.recording.tick_message import COLOR, scan_of, tick_record
 from onboard.state import TickRecord
 from onboard.values.errors import InputError
@@ -33,10 +32,10 @@ class TickReader:
     any_camera: accept a tick with a camera that is not in the mounts, without the image of this camera
     """
 
-    def __init__(self, config: Config, mounts: Mounts, *, any_camera: bool = False) -> None:
-        self._cameras = None if any_camera else mounts.depth.keys()
-        self._scan_names = scan_topics(config)
-        self._waiting: Tick | None = None
+    def __init__(self, session: Session, *, any_camera: bool = False) -> None:
+        self._cameras = None if any_camera else session.mounts.depth.keys()
+        self._scan_names = scan_topics(session.config)
+        self._waiting: TickMessage | None = None
         self._keyframe = ""
         self._images: dict[str, ros.Image] = {}
         self._scans: dict[str, ros.LaserScan] = {}
@@ -70,7 +69,7 @@ class TickReader:
         self._waiting, self._keyframe = None, ""
         return None if tick is None else self._tick(tick, keyframe)
 
-    def _tick(self, tick: Tick, keyframe: str) -> TickRecord | None:
+    def _tick(self, tick: TickMessage, keyframe: str) -> TickRecord | None:
         """Return the tick, None if one of its scans was lost, and clear the gathered messages."""
         strangers = set() if self._cameras is None else set(tick.cameras) - self._cameras - {COLOR}
         if strangers:
@@ -83,35 +82,52 @@ class TickReader:
         self._ready_made |= {name: self._scan(came[name], name, tick) for name in tick.scans if name in came}
         if not {"scan", *tick.scans} <= came.keys():
             return None
-        scan = limits_scan = scan_of(came["scan"], tick.scan_stamp_ns)
-        if "limits_scan" in came:
-            limits_scan = scan_of(came["limits_scan"], tick.limits_scan_stamp_ns)
-        return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
+        try:
+            scan = limits_scan = scan_of(came["scan"], tick.scan_stamp_ns)
+            if "limits_scan" in came:
+                limits_scan = scan_of(came["limits_scan"], tick.limits_scan_stamp_ns)
+            return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
+        except (InputError, ValueError) as error:
+            raise InputError(f"tick {tick.slot}: {error}") from error
 
-    def _scan(self, message: ros.LaserScan, name: str, tick: Tick) -> Scan:
+    def _scan(self, message: ros.LaserScan, name: str, tick: TickMessage) -> Scan:
         """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
         stamp_ns = tick.scan_stamp_ns if name == self._scan_names.get("scan") else tick.limits_scan_stamp_ns
         return replace(scan_of(message, stamp_ns), arrival_ns=tick.start_ns)
 
 
-def topics_of(config: Config, mounts: Mounts) -> set[str]:
-    """Return the names of the topics that ticks consist of."""
-    images = {f"{camera}{DEPTH}" for camera in mounts.depth} | {COLOR_TOPIC}
-    return {TICK, KEYFRAME, DECISION, *SCANS, *scan_topics(config).values(), *images}
+def topics_of(session: Session, *, images: bool = True) -> set[str]:
+    """Return the names of the topics that ticks consist of. images: also of images and keyframes."""
+    names = {TICK, DECISION, *SCANS, *scan_topics(session.config).values()}
+    pictures = {KEYFRAME, COLOR_TOPIC, *(f"{camera}{DEPTH}" for camera in session.mounts.depth)}
+    return names | pictures if images else names
 
 
 def ticks_of(recording: Recording) -> Iterator[TickRecord]:
-    """Yield the complete ticks of a recording's first session.
+    """Yield the complete ticks of a recording's first session. Raises as `ticks_by_session`."""
+    first = recording.sessions[0]
+    for session, tick in ticks_by_session(recording, {one.name: TickReader(one) for one in recording.sessions}):
+        if session is first:
+            yield tick
 
+
+def ticks_by_session(
+    recording: Recording, readers: Mapping[str, TickReader], *, images: bool = True
+) -> Iterator[tuple[Session, TickRecord]]:
+    """Yield the complete ticks of all sessions, each with its session.
+
+    readers: by session name; they continue from file to file
+    images:  False leaves out images and keyframes, which takes less time and memory
     Raises InputError that names the file if it cannot be read.
     """
-    reader = TickReader(recording.config, recording.mounts)
+    only = set().union(*(topics_of(session, images=images) for session in recording.sessions))
     with naming(recording.path):
-        for message in recording.read(topics_of(recording.config, recording.mounts)):
-            if (tick := reader.take(message)) is not None:
-                yield tick
-        if (tick := reader.last()) is not None:
-            yield tick
+        for session, message in messages_by_session(recording, only):
+            if (tick := readers[session.name].take(message)) is not None:
+                yield session, tick
+        for session in recording.sessions:
+            if (tick := readers[session.name].last()) is not None:
+                yield session, tick
 
 
 @contextlib.contextmanager

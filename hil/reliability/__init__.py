@@ -1,1 +1,1 @@
-"""Attempts to break the runtime: faults, soak, kills."""
+"""Attempts to break the runtime: faults."""

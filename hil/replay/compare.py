@@ -10,10 +10,11 @@ from typing import Any
 
 from hil.recordings.recording import Session
 from hil.replay.compared_fields import Difference, Value, differences
-from hil.replay.player import NO_IMAGES, Played
+from hil.replay.player import NO_IMAGES, unfused_reason
 from hil.replay.tick_selection import Missing
 from hil.replay.tolerances import BIT_FOR_BIT, Measure
-from onboard.recording.tick_message import action_of
+from onboard.recording.tick_message import NO_ACTION, action_of
+from onboard.state import TickRecord
 from onboard.values.messages import Scan
 
 LEAST_COMPARED = 0.5
@@ -181,21 +182,24 @@ class Compared:
             return "within tolerance"
         return "identical" if self.identical else "no difference in what was compared"
 
-    def add(self, session: Session, played: Played, t_s: float) -> None:
+    def add(self, session: Session, recorded: TickRecord, replayed: TickRecord, t_s: float) -> None:
         """Add a tick of one of the sessions."""
         count = next(one for one in self.sessions if one.session.name == session.name)
         count.ticks += 1
         count.from_s = t_s if count.from_s is None else count.from_s
         count.recorded_s = t_s - count.from_s
-        count.fused += played.fused
-        if played.unfused:
-            count.unfused[played.unfused] += 1
-        if played.decided is not None:
+        unfused = unfused_reason(session.config, recorded)
+        count.fused += unfused == ""
+        if unfused:
+            count.unfused[unfused] += 1
+        if action_of(replayed) != NO_ACTION:
             count.decisions += 1
-            count.same += played.decided.action == action_of(played.recorded)
-        for one in differences(played):
+            count.same += action_of(replayed) == action_of(recorded)
+        for one in differences(recorded, replayed):
             allowed = count.measure.allows(one)
-            found = Found(played.recorded.slot.number, t_s, one, _scans(played, one), allowed)
+            name = "limits_scan" if one.stage == "limits_scan" else "scan"
+            scans = getattr(recorded, name), getattr(replayed, name)
+            found = Found(recorded.slot.number, t_s, one, scans, allowed)
             count.first, self.first = _graver(count.first, found), _graver(self.first, found)
             of_field = self.fields.setdefault(one.field, FieldCount())
             of_field.values += 1
@@ -244,11 +248,6 @@ def _graver(first: Found | None, later: Found) -> Found:
 def in_json(value: Value) -> Value:
     """Return a value for JSON: infinity and NaN as text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _scans(played: Played, difference: Difference) -> tuple[Scan, Scan]:
-    name = "limits_scan" if difference.stage == "limits_scan" else "scan"
-    return getattr(played.recorded, name), getattr(played.replayed, name)
 
 
 def _plain(found: Found) -> dict[str, Any]:

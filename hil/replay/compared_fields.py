@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from hil.replay.player import Played
-from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.state_snapshot import decode, encode
-from onboard.recording.tick_message import tick_message
 from onboard.state import RobotState, TickRecord
-from onboard.values.messages import Decision, Scan
+from onboard.values.messages import Scan
 
-MEMORY, KEYFRAME, ACTION, OWN, MATCHING = "pilot.memory", "keyframe", "action", "own", "scan_odometry"
+MEMORY, KEYFRAME, MATCHING = "pilot.memory", "keyframe", "scan_odometry"
+ACTION, OWN, LOGITS = "acted.decision.action", "acted.decision.own", "acted.decision.logits"
+OBSERVED = tuple(
+    f"sensed.observation.{name}"
+    for name in ("goal_xy_m", "previous_action", "odometry", "localization", "localization_age_ns")
+)
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("odometry", ("odometry",)),
     ("localization", ("map_from_odom", "filtered")),
+    ("scan", ("scan",)),
+    ("limits_scan", ("limits_scan",)),
     ("mission", ("state", "episode", "goal_distance_m")),
-    ("policy", ("sensed", "memory_reset", "goal", "previous_action", "observation_odometry", "localization",
-                "localization_age_ns", "acted", "action", "logits", "fault")),
+    ("policy", ("sensed.number", "sensed.memory_reset", *OBSERVED, "acted.number", ACTION, LOGITS, "acted.fault", OWN)),
     ("recovery", ("recovery",)),
     ("limits", ("wanted", "command", "reason")),
     ("events", ("events",)),
-)  # fmt: skip
-"""Fields of `tick_types.Tick` that the runtime produces. The others are inputs or times of a replay."""
+)
+"""Fields of a tick that the runtime produces, by their path in `TickRecord`. The others are inputs or times."""
 
 Value = float | int | str | bool | None
 
@@ -50,24 +53,28 @@ class Difference:
     by: float
 
 
-def differences(played: Played) -> Iterator[Difference]:
+def differences(recorded: TickRecord, replayed: TickRecord) -> Iterator[Difference]:
     """Yield all differences of a tick in the order of its stages."""
-    recorded, replayed = played.recorded, played.replayed
-    before, again = tick_message(recorded), tick_message(replayed)
-    if played.decided is not None:
-        again.action = played.decided.action
-    yield from _of_tick(STAGES[:2], before, again)
-    yield from _of_scan("scan", recorded.scan, replayed.scan)
-    if recorded.limits_scan is not recorded.scan:
-        yield from _of_scan("limits_scan", recorded.limits_scan, replayed.limits_scan)
-    yield from _of_tick(STAGES[2:4], before, again)
-    yield from _of_own(recorded, played.decided)
-    yield from _of_tick(STAGES[4:], before, again)
+    for stage, paths in STAGES:
+        for path in paths:
+            before, after = _at(recorded, path), _at(replayed, path)
+            if isinstance(before, Scan):
+                if stage != "limits_scan" or before is not recorded.scan:
+                    yield from _of_scan(stage, before, after)
+            elif before is not after:
+                for place, a, b in _unequal("", before, after):
+                    yield Difference(stage, path, place, a, b, _difference(a, b))
     if recorded.keyframe and replayed.after is not None and (now := encode(replayed.after)) != recorded.keyframe:
-        again_state = decode(now)
-        yield from _of_state(
-            _completed(decode(recorded.keyframe), json.loads(recorded.keyframe), again_state), again_state
-        )
+        again = decode(now)
+        yield from _of_state(_completed(decode(recorded.keyframe), json.loads(recorded.keyframe), again), again)
+
+
+def _at(tick: TickRecord, path: str) -> Any:
+    """Return the value at a path in a tick, None if a part of the path is absent."""
+    value: Any = tick
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _completed(recorded: Any, table: Any, again: Any) -> Any:
@@ -80,28 +87,6 @@ def _completed(recorded: Any, table: Any, again: Any) -> Any:
         return replace(recorded, **known)  # type: ignore[type-var]
     except ValueError:  # arrays of the two states have different lengths: a difference, to be told as one
         return recorded
-
-
-def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:
-    for stage, names in stages:
-        for name in names:
-            before, after = getattr(recorded, name), getattr(again, name)
-            if before != after:  # fast check; NaN and unrounded logits are compared again
-                for place, a, b in _unequal("", _rounded(name, before), _rounded(name, after)):
-                    yield Difference(stage, name, place, a, b, _difference(a, b))
-
-
-def _of_own(recorded: TickRecord, again: Decision | None) -> Iterator[Difference]:
-    """Yield the differences of an own velocity pair, if both sides decided."""
-    before = None if recorded.acted is None else recorded.acted.decision
-    if before is not None and again is not None and before.own != again.own:
-        for place, a, b in _unequal("", before.own, again.own):
-            yield Difference("policy", OWN, place, a, b, _difference(a, b))
-
-
-def _rounded(name: str, value: Any) -> Any:
-    """Return a value as the file has it: logits in single precision."""
-    return [float(np.float32(one)) for one in value] if name == "logits" else value
 
 
 def _of_scan(stage: str, recorded: Scan, again: Scan) -> Iterator[Difference]:

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hil.replay.player import Played
 from onboard.policy.contract import ACTIONS, apart, twist_of
 from onboard.recording.tick_message import action_of
+from onboard.state import TickRecord
 
 MOMENTS = 10
 """Number of largest disagreements that are kept."""
@@ -50,11 +50,11 @@ class Opinion:
     moments: list[Moment] = field(default_factory=list)
     cut_off: bool = False
 
-    def add(self, played: Played, t_s: float) -> None:
-        """Add a tick if a decision was due in it."""
-        decided, recorded = played.decided, action_of(played.recorded)
-        if decided is None:
+    def add(self, tick: TickRecord, replayed: TickRecord, t_s: float) -> None:
+        """Add a recorded tick if a decision was due in its replay."""
+        if replayed.acted is None or replayed.acted.decision is None:
             return
+        decided, recorded = replayed.acted.decision, action_of(tick)
         self.decisions += 1
         self.pairs[recorded, decided.action] += 1
         if decided.action == recorded:
@@ -65,7 +65,7 @@ class Opinion:
             margin = float(decided.logits[decided.action] - decided.logits[recorded])
         elif recorded >= 0:
             margin = apart(twist_of(decided), ACTIONS[recorded])
-        moment = Moment(margin, played.recorded.slot.number, t_s, recorded, decided.action)
+        moment = Moment(margin, tick.slot.number, t_s, recorded, decided.action)
         keep = heapq.heappush if len(self.moments) < MOMENTS else heapq.heappushpop
         keep(self.moments, moment)
 

@@ -6,10 +6,10 @@ does not change all later ticks. A decision that was late or failed on the robot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onboard.assembly.robot import build_rigs, robot_of
-from onboard.config.config import Config
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.scan_fusion import Rig, ScanMemory
@@ -25,20 +25,19 @@ HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
 """Reasons why a scan of the policy cannot be fused again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A tick as recorded and as replayed.
+def unfused_reason(config: Config, tick: TickRecord) -> str | None:
+    """Return why the scans of a decision cannot be fused again, "" if they can, None without a decision or a fusion."""
+    sections = [one for one in (config.scan, config.limits_scan) if one is not None and not one.topic]
+    if tick.sensed is None or not sections:
+        return None
+    return next((why for why in (_unfused_reason(one, tick) for one in sections) if why), "")
 
-    decided: the policy's decision in this replay, at its due slot
-    fused:   the scans were fused from recorded images
-    unfused: reason why the scans of a decision were not fused; "" if there was nothing to fuse
-    """
 
-    recorded: TickRecord
-    replayed: TickRecord
-    decided: Decision | None
-    fused: bool = False
-    unfused: str = ""
+def _unfused_reason(section: ScanSection, tick: TickRecord) -> str:
+    """Return the reason why a tick's scan cannot be fused again, or ""."""
+    if section.history > 1:
+        return HISTORY  # images between decisions are not recorded
+    return "" if has_images(tick) else NO_IMAGES
 
 
 class Player:
@@ -56,7 +55,6 @@ class Player:
         rig, limits_rig = build_rigs(config, mounts)
         scanner = RecordedScanner(rig, self._devices, limits=False)
         limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._devices, limits=True)
-        self._fusing = [one for one in (scanner, limits_scanner) if one is not None and not one.ready_made]
         robot = robot_of(config, (scanner, limits_scanner), plant, policy, zones)
         self._runtime = Runtime(robot, self._devices, self._devices, self._devices, self._devices)
 
@@ -64,14 +62,13 @@ class Player:
         """Continue from a state."""
         self._runtime.state = state
 
-    def play(self, tick: TickRecord) -> Played:
-        """Run the runtime's tick on a recorded tick."""
+    def play(self, tick: TickRecord) -> TickRecord:
+        """Run the runtime's tick on a recorded tick. The decision in the result is that of this replay's policy."""
         self._devices.now = tick
         replayed = self._runtime.tick(tick.slot)
-        if tick.sensed is None or not self._fusing:
-            return Played(tick, replayed, self._devices.decided)
-        why = next((one.hindrance(tick) for one in self._fusing if one.hindrance(tick)), "")
-        return Played(tick, replayed, self._devices.decided, fused=not why, unfused=why)
+        if replayed.acted is None:
+            return replayed
+        return replace(replayed, acted=replace(replayed.acted, decision=self._devices.decided))
 
 
 class RecordedDevices:
@@ -133,21 +130,10 @@ class RecordedScanner:
     def __init__(self, rig: Rig, devices: RecordedDevices, *, limits: bool) -> None:
         self._rig, self._devices, self._limits = rig, devices, limits
 
-    @property
-    def ready_made(self) -> bool:
-        """Whether another node makes the scan, so that nothing is fused."""
-        return bool(self._rig.section.topic)
-
-    def hindrance(self, tick: TickRecord) -> str:
-        """Return the reason why a tick's scan cannot be fused again, or ""."""
-        if self._rig.section.history > 1:
-            return HISTORY  # images between decisions are not recorded
-        return "" if has_images(tick) else NO_IMAGES
-
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the scan of the played tick."""
         tick = self._devices.now
-        if self.ready_made or not self.hindrance(tick):
+        if self._rig.section.topic or not _unfused_reason(self._rig.section, tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
         seen = recorded.seen

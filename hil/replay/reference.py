@@ -9,24 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from mcap.reader import SeekingReader
-from mcap.writer import CompressionType, Writer
+from mcap.records import Channel, Message, Schema
 
 from hil.recordings.recording import KEYFRAME, TICK, Recording, open_recording
 from hil.recordings.ticks import SCANS, ticks_of, topics_of
 from hil.replay.compare import Compared
-from hil.replay.compared_fields import STAGES
 from hil.replay.player import Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
 from hil.replay.replay import replay
 from onboard import __version__
 from onboard.drivers.dds.ros_types import LaserScan, String, from_cdr, to_cdr
-from onboard.drivers.dds.tick_types import Tick
-from onboard.recording.mcap_file import CHUNK_BYTES, SESSION
+from onboard.drivers.dds.tick_types import TickMessage
+from onboard.recording.mcap_file import MessageType, RecordFile
 from onboard.recording.state_snapshot import encode
 from onboard.recording.tick_message import tick_message
 from onboard.state import TickRecord
@@ -36,26 +35,16 @@ from onboard.values.messages import Scan
 
 REFERENCE, ACCEPTED = "reference", "accepted"
 """Keys of the session's record: the reference's name, and one line for the reason of each update."""
-PRODUCED = (*(name for _, names in STAGES for name in names), "scan_stamp_ns", "limits_scan_stamp_ns")
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of a recording. topic: on the wire; name: topic name as in `Recording.read`."""
-
-    topic: str
-    schema: str
-    definition: bytes
-    time_ns: int
-    name: str
-    data: bytes
+Copied = tuple[Schema, Channel, Message]
+"""A message of a file, byte for byte, with its channel."""
 
 
 def make_reference(source: Path, target: Path, name: str) -> None:
     """Write a reference from a whole recording of one session. Raises InputError, OnboardError."""
     with open_recording(source) as recording:
-        only = topics_of(recording.config, recording.mounts)
-        kept = [one for one in _messages(source, recording) if one.name in only]
+        only = topics_of(recording.sessions[0])
+        kept = (one for one in _messages(source) if recording.name_of(one[1].id) in only)
         _write(target, {**recording.session, REFERENCE: name, ACCEPTED: ""}, kept)
     _demand_identical(target)
 
@@ -80,8 +69,7 @@ def accept(file: Path, reason: str) -> Compared:
     try:
         with open_recording(file) as recording, unlogged():
             reasons = "\n".join(filter(None, [recording.session.get(ACCEPTED, ""), reason]))
-            moved = list(_moved(_messages(file, recording), _played(file, recording)))
-            _write(beside, {**recording.session, ACCEPTED: reasons}, moved)
+            _write(beside, {**recording.session, ACCEPTED: reasons}, _moved(file, recording))
         _demand_identical(beside)
         os.replace(beside, file)
     except OSError as error:
@@ -102,73 +90,71 @@ def _demand_identical(file: Path) -> None:
         raise InputError(f"{file}: what was written does not replay identically, so it is no reference")
 
 
-def _played(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
-    """Return the replayed ticks by slot, with today's decisions in force."""
+def _replayed(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
+    """Return the replayed ticks by slot, with today's decisions in force and the recorded times."""
     session = recording.sessions[0]
     plant = recorded_plant(file, session)
     with closing(Policies()) as policies:
         policy = policies.that_drove(str(file), session, plant, force=False)
         zones = recorded_zones(file, session)
         player = Player(session.config, session.mounts, plant, policy, own_actions=True, zones=zones)
-        return {tick.slot.number: player.play(tick).replayed for tick in ticks_of(recording)}
+        return {
+            tick.slot.number: replace(
+                player.play(tick), inputs=tick.inputs, sent_ns=tick.sent_ns, stage_ns=tick.stage_ns
+            )
+            for tick in ticks_of(recording)
+        }
 
 
-def _moved(messages: Iterable[Message], played: Mapping[int, TickRecord]) -> Iterator[Message]:
+def _moved(file: Path, recording: Recording) -> Iterator[Copied]:
     """Yield the messages with the values that today's runtime produces."""
-    waiting: list[Message] = []
+    ticks = _replayed(file, recording)
+    waiting: list[Copied] = []
     newest: TickRecord | None = None
-    for message in messages:
-        if message.name == KEYFRAME:
+    for copied in _messages(file):
+        message, name = copied[2], recording.name_of(copied[1].id)
+        if name == KEYFRAME:
             after = None if newest is None else newest.after
             if after is not None and after.pilot.pending is None:
-                yield replace(message, data=to_cdr(String(encode(after))))
+                message.data = to_cdr(String(encode(after)))
+                yield copied
             continue
-        waiting.append(message)
-        if message.name != TICK:
+        waiting.append(copied)
+        if name != TICK:
             continue
-        recorded = from_cdr(Tick, message.data)
-        newest = played[recorded.slot]
-        yield from (_again(one, recorded, newest) for one in waiting)
+        newest = ticks[from_cdr(TickMessage, message.data).slot]
+        for one in waiting:
+            _update(one[2], recording.name_of(one[1].id), newest)
+            yield one
         waiting = []
     yield from waiting
 
 
-def _again(message: Message, recorded_tick: Tick, played: TickRecord) -> Message:
-    if message.name == TICK:
-        now = tick_message(played)
-        same = replace(recorded_tick, **{name: getattr(now, name) for name in PRODUCED})
-        return replace(message, data=to_cdr(same))
-    if message.name in SCANS:
-        scan: Scan = getattr(played, message.name)
+def _update(message: Message, name: str, tick: TickRecord) -> None:
+    """Change the tick and its scans to today's values; other messages stay as they are."""
+    if name == TICK:
+        message.data = to_cdr(tick_message(tick))
+    elif name in SCANS:
+        scan: Scan = getattr(tick, name)
         recorded = from_cdr(LaserScan, message.data)
         ranges_m = np.where(scan.seen, scan.ranges_m, np.float32(np.nan))
         if not np.array_equal(ranges_m, np.asarray(recorded.ranges, np.float32), equal_nan=True):
-            return replace(message, data=to_cdr(replace(recorded, ranges=ranges_m.tolist())))
-    return message
+            message.data = to_cdr(replace(recorded, ranges=ranges_m.tolist()))
 
 
-def _messages(file: Path, recording: Recording) -> Iterator[Message]:
+def _messages(file: Path) -> Iterator[Copied]:
     """Yield all messages of a recording unchanged."""
     with file.open("rb") as stream:
         for schema, channel, message in SeekingReader(stream).iter_messages(log_time_order=False):
             if schema is not None:
-                name = recording.name_of(channel.id)
-                yield Message(channel.topic, schema.name, schema.data, message.log_time, name, message.data)
+                yield schema, channel, message
 
 
-def _write(file: Path, session: Mapping[str, str], messages: Iterable[Message]) -> None:
+def _write(file: Path, session: Mapping[str, str], messages: Iterable[Copied]) -> None:
     """Write a recording. Raises OSError."""
-    with file.open("wb") as stream:
-        writer = Writer(stream, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
-        writer.start(profile="ros2", library=f"onboard {__version__}")
-        writer.add_metadata(SESSION, dict(session))
-        schemas: dict[tuple[str, bytes], int] = {}
-        channels: dict[str, int] = {}
-        for number, one in enumerate(messages):
-            kind = one.schema, one.definition
-            if kind not in schemas:
-                schemas[kind] = writer.register_schema(one.schema, "ros2msg", one.definition)
-            if one.topic not in channels:
-                channels[one.topic] = writer.register_channel(one.topic, "cdr", schemas[kind])
-            writer.add_message(channels[one.topic], one.time_ns, one.data, one.time_ns, number)
-        writer.finish()
+    file.unlink(missing_ok=True)
+    target = RecordFile(file, session, f"onboard {__version__}")
+    for number, (schema, channel, message) in enumerate(messages):
+        kind = MessageType(schema.name, schema.data.decode())
+        target.add(channel.topic, kind, message.data, message.log_time, number)
+    target.finish()

@@ -142,8 +142,8 @@ def _compare(source: str, path: Path, players: SessionPlayers) -> Compared:
     with open_recording(path) as recording:
         began_s, measures = time.monotonic(), players.begin(source, recording)
         found = Compared(source, [SessionCount(one, measure=measures[one.name]) for one in recording.sessions])
-        for session, played, t_s in players.play(recording, _missing(found)):
-            found.add(session, played, t_s)
+        for session, recorded, replayed, t_s in players.play(recording, _missing(found)):
+            found.add(session, recorded, replayed, t_s)
         found.took_s = time.monotonic() - began_s
         return found
 
@@ -156,8 +156,9 @@ def _ask(source: str, path: Path, players: SessionPlayers, policy: str) -> Opini
     with open_recording(path) as recording:
         opinion = Opinion(source, policy, _names(recording))
         players.begin(source, recording)
-        for _, played, t_s in players.play(recording, {name: Missing() for name in opinion.sessions}):
-            opinion.add(played, t_s)
+        missing = {name: Missing() for name in opinion.sessions}
+        for _, recorded, replayed, t_s in players.play(recording, missing):
+            opinion.add(recorded, replayed, t_s)
         return opinion
 
 

@@ -6,12 +6,11 @@ import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
 
-from hil.recordings.demux import messages_by_session
-from hil.recordings.recording import Recording, Session, TopicMessage
-from hil.recordings.ticks import TickReader, naming, topics_of
-from hil.replay.player import Played, Player
+from hil.recordings.recording import Recording, Session
+from hil.recordings.ticks import TickReader, naming, ticks_by_session
+from hil.replay.player import Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
-from hil.replay.tick_selection import Missing, Span, SpanFilter, TickSelector
+from hil.replay.tick_selection import Missing, Span, TickSelector
 from hil.replay.tolerances import Measure, measure_of
 from onboard.recording.recorder import FORMAT
 from onboard.state import RobotState, TickRecord
@@ -37,20 +36,18 @@ class SessionPlayer:
         self, source: str, session: Session, span: Span, policy: Policy, *, own: bool, any_camera: bool = False
     ) -> None:
         plant = recorded_plant(source, session)
-        self._reader = TickReader(session.config, session.mounts, any_camera=any_camera)
+        self.reader = TickReader(session, any_camera=any_camera)
         self._selector = TickSelector(span, from_start=session.part == 0)
-        self._filter = SpanFilter(span)
         zones = recorded_zones(source, session)
         self._player = Player(session.config, session.mounts, plant, policy, zones=zones)
         self._session, self._source = session, source
-        self._span = span
         self._policy = policy
         self._own = own
 
     @property
     def over(self) -> bool:
         """Whether all of the span has been played."""
-        return self._filter.over
+        return self._selector.over
 
     def check(self, source: str, session: Session) -> None:
         """Raise InputError if a file of the session contradicts the first file on the robot."""
@@ -59,39 +56,28 @@ class SessionPlayer:
             first = f"{self._source} of the same session"
             raise InputError(f"{source}: its {other[0]} differs from {first}; --force continues")
 
-    def take(self, message: TopicMessage, missing: Missing) -> Iterator[tuple[Played, float]]:
-        """Yield the ticks that the next message completes, with the time since the session's first tick [s].
+    def play(self, tick: TickRecord, missing: Missing) -> Iterator[tuple[TickRecord, TickRecord, float]]:
+        """Yield the ticks that can be played now: recorded, replayed, and the time since the session's first tick [s].
 
         Raises InputError for inconsistent messages, RuntimeFaultError for a tick in which the runtime fails.
         """
-        tick = self._reader.take(message)
-        if tick is not None:
-            yield from self._played(tick, missing)
-
-    def end(self, missing: Missing) -> Iterator[tuple[Played, float]]:
-        """Yield the last tick of a file. Raises as `take`."""
-        tick = self._reader.last()
-        if tick is not None:
-            yield from self._played(tick, missing)
+        state, ticks = self._selector.select(tick, missing)
+        if state is not None:
+            self._player.begin(state if self._own else without_memory(state, self._policy))
+        for recorded in ticks:
+            try:
+                replayed = self._player.play(recorded)
+            except InputError:
+                raise
+            except FAILURES as error:
+                what = f"tick {recorded.slot.number}: a fault of the runtime, not of the recording"
+                raise RuntimeFaultError(f"{what}\n{traceback.format_exc().rstrip()}") from error
+            if self._selector.in_span(recorded):
+                yield recorded, replayed, self._selector.time_s(recorded)
 
     def lose(self) -> None:
         """Continue from the next keyframe, after a file that could not be read to its end."""
         self._selector.lose()
-
-    def _played(self, tick: TickRecord, missing: Missing) -> Iterator[tuple[Played, float]]:
-        selected = self._selector.select(tick, missing)
-        for one in () if selected is None else self._filter.take(selected):
-            if one.state is not None:
-                self._player.begin(one.state if self._own else without_memory(one.state, self._policy))
-            try:
-                played = self._player.play(one.tick)
-            except InputError:
-                raise
-            except FAILURES as error:
-                what = f"tick {one.tick.slot.number}: a fault of the runtime, not of the recording"
-                raise RuntimeFaultError(f"{what}\n{traceback.format_exc().rstrip()}") from error
-            if self._span.holds(one.t_s):
-                yield played, one.t_s
 
 
 class SessionPlayers:
@@ -127,23 +113,23 @@ class SessionPlayers:
                 self._players[session.name].check(source, session)
         return {one.name: self._measure or self._measure_of(one) for one in recording.sessions}
 
-    def play(self, recording: Recording, missing: Mapping[str, Missing]) -> Iterator[tuple[Session, Played, float]]:
-        """Yield session, tick and time [s] of the prepared file; sessions continue from earlier files.
+    def play(
+        self, recording: Recording, missing: Mapping[str, Missing]
+    ) -> Iterator[tuple[Session, TickRecord, TickRecord, float]]:
+        """Yield session, recorded tick, replayed tick and time [s] of the prepared file.
+
+        Sessions continue from earlier files.
 
         missing: counts of ticks that cannot be played, by session name; updated here
         Raises InputError that names the file.
         """
-        only = set().union(*(topics_of(one.config, one.mounts) for one in recording.sessions))
+        players = {one.name: self._players[one.name] for one in recording.sessions}
         with naming(recording.path):
-            for session, message in messages_by_session(recording, only):
-                player = self._players[session.name]
-                for played, t_s in player.take(message, missing[session.name]):
-                    yield session, played, t_s
-                if player.over and all(self._players[one.name].over for one in recording.sessions):
+            for session, tick in ticks_by_session(recording, {name: one.reader for name, one in players.items()}):
+                for recorded, replayed, t_s in players[session.name].play(tick, missing[session.name]):
+                    yield session, recorded, replayed, t_s
+                if all(one.over for one in players.values()):
                     return
-            for session in recording.sessions:
-                for played, t_s in self._players[session.name].end(missing[session.name]):
-                    yield session, played, t_s
 
     def lose(self) -> None:
         """Continue from the next keyframes, after a file that could not be read to its end."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from onboard.recording.state_snapshot import decode
 from onboard.state import RobotState, TickRecord
@@ -34,18 +33,11 @@ class Missing:
     gaps: int = 0
 
 
-class SelectedTick(NamedTuple):
-    """A tick that can be played, and its time. state: start from it; None: continue from the tick before."""
-
-    tick: TickRecord
-    t_s: float
-    state: RobotState | None
-
-
 class TickSelector:
     """Selects the playable ticks of one session over all its files.
 
     span: unplayable ticks in it count as missing; from_start: the first file is the session's first
+    over: all of the span has been selected
     """
 
     def __init__(self, span: Span = WHOLE, *, from_start: bool) -> None:
@@ -54,50 +46,50 @@ class TickSelector:
         self._began_ns: int | None = None
         self._playing = from_start
         self._state: RobotState | None = RobotState()
+        self._held: list[TickRecord] = []
+        self.over = False
 
-    def select(self, tick: TickRecord, missing: Missing) -> SelectedTick | None:
-        """Return the tick if it can be played, else count it. Raises InputError for a bad keyframe."""
+    def select(self, tick: TickRecord, missing: Missing) -> tuple[RobotState | None, list[TickRecord]]:
+        """Return the ticks to play now, and the state before the first of them; None: continue from the tick before.
+
+        Ticks before the span are held until it begins; of them only those after the last keyframe are played. A tick
+        that cannot be played counts as missing. Raises InputError for a bad keyframe.
+        """
+        first, expected = tick.slot.number - tick.slot.missed, self._expected
+        self._expected = tick.slot.number + 1
+        if first != (expected or 0):
+            missing.gaps += expected is not None and self.in_span(tick)
+            self._playing = False
+        if not self._playing:
+            missing.skipped += self.in_span(tick)
+            self._begin_after(tick)
+            return None, []
+        self.over = self.over or self.time_s(tick) > self._span.to_s
+        if self.over:
+            return None, []
+        self._held.append(tick)
+        if self.time_s(tick) < self._span.from_s:
+            self._begin_after(tick)
+            return None, []
+        ticks, self._held = self._held, []
+        state, self._state = self._state, None
+        return state, ticks
+
+    def time_s(self, tick: TickRecord) -> float:
+        """Return the time of a tick since the first tick [s]."""
         if self._began_ns is None:
             self._began_ns = tick.slot.start_ns
-        t_s = (tick.slot.start_ns - self._began_ns) / NS_PER_S
-        first = tick.slot.number - tick.slot.missed
-        if first != (self._expected or 0):
-            missing.gaps += self._expected is not None and self._span.holds(t_s)
-            self._playing = False
-        self._expected = tick.slot.number + 1
-        if self._playing:
-            state, self._state = self._state, None
-            return SelectedTick(tick, t_s, state)
-        missing.skipped += self._span.holds(t_s)
-        if tick.keyframe:
-            self._playing, self._state = True, decode(tick.keyframe)
-        return None
+        return (tick.slot.start_ns - self._began_ns) / NS_PER_S
+
+    def in_span(self, tick: TickRecord) -> bool:
+        """Return whether the span contains a tick."""
+        return self._span.holds(self.time_s(tick))
 
     def lose(self) -> None:
         """Continue from the next keyframe: the last ticks are not reliable."""
         self._playing = False
 
-
-class SpanFilter:
-    """Passes the ticks of a span, and those before it from the last keyframe on."""
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        self._held: list[SelectedTick] = []
-        self._state: RobotState | None = None
-        self.over = False
-
-    def take(self, selected: SelectedTick) -> list[SelectedTick]:
-        """Return the ticks to play now. Raises InputError for a bad keyframe."""
-        if self.over or selected.t_s > self._span.to_s:
-            self.over = True
-            return []
-        self._held.append(selected if self._state is None else selected._replace(state=self._state))
-        self._state = None
-        if selected.t_s >= self._span.from_s:
-            now, self._held = self._held, []
-            return now
-        if selected.tick.keyframe:
-            self._held = []
-            self._state = decode(selected.tick.keyframe)
-        return []
+    def _begin_after(self, tick: TickRecord) -> None:
+        """Begin with the state after a tick that has a keyframe, without the ticks before."""
+        if tick.keyframe:
+            self._playing, self._state, self._held = True, decode(tick.keyframe), []

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hil.recordings.recording import Session
-from hil.replay.compared_fields import ACTION, KEYFRAME, MATCHING, MEMORY, OWN, Difference
+from hil.replay.compared_fields import ACTION, KEYFRAME, LOGITS, MATCHING, MEMORY, OBSERVED, OWN, Difference
 from onboard.assembly.policies import REACTIVE
 from onboard.config.config import PolicySection
 from onboard.recording import provenance
@@ -33,7 +33,7 @@ BITS = 1e-6
 SINGLE_BITS = 1e-5
 """About ten units in the last place of a far range in single precision."""
 
-LOGITS, MEMORIES = 0.01, 0.004
+LOGIT_STEPS, MEMORY_STEPS = 0.01, 0.004
 """Ten times the largest difference of half weights from single precision, in a drive of the full trained network. Other
 threads and graphs differed a thousand times less."""
 
@@ -43,10 +43,8 @@ SUMS: Mapping[str, float] = {
     "filtered": BITS,
     "ranges_m": SINGLE_BITS,
     "goal_distance_m": BITS,
-    "goal": BITS,
-    "observation_odometry": BITS,
-    "localization": BITS,
-    "logits": SINGLE_BITS,
+    **{path: BITS for path in OBSERVED if not path.endswith(("previous_action", "_ns"))},
+    LOGITS: SINGLE_BITS,
     OWN: SINGLE_BITS,
     "wanted": BITS,
     "command": BITS,
@@ -60,9 +58,9 @@ TOLERANCES: Mapping[str, float] = {
     **SUMS,
     "ranges_m": 1e-3,
     MATCHING: 1e-3,
-    "logits": LOGITS,
-    OWN: LOGITS,
-    MEMORY: MEMORIES,
+    LOGITS: LOGIT_STEPS,
+    OWN: LOGIT_STEPS,
+    MEMORY: MEMORY_STEPS,
 }
 """Tolerance by field for another processor, engine or library; other fields must be equal."""
 

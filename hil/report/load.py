@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from hil.recordings.demux import messages_by_session
-from hil.recordings.recording import TICK, Recording, Session, open_recording
+from hil.recordings.recording import Recording, Session, open_recording
+from hil.recordings.ticks import TickReader, ticks_by_session
 from hil.report.timeline import Floats, Ints, Ranges, Timeline, shown
-from onboard.drivers.dds.ros_types import LaserScan
-from onboard.drivers.dds.tick_types import Tick
-from onboard.recording.tick_message import scan_of
+from onboard.recording.tick_message import COLOR, action_of
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.messages import BINS, Scan
+from onboard.values.messages import BINS, STOP, Motion, Pose, Twist
 
 NS_PER_MS = 1e6
 LONGEST_S = 100 * 3600.0
-SCAN = "scan"
-
-Row = tuple[Tick, Scan]
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """Files of one session, and its ticks with their scans."""
+    """Files of one session, and its ticks."""
 
     session: Session
+    reader: TickReader
     files: list[Path] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    ticks: list[TickRecord] = field(default_factory=list)
 
 
 def read_timeline(files: Sequence[Path]) -> Timeline:
@@ -54,39 +51,24 @@ def read_timelines(files: Sequence[Path]) -> list[Timeline]:
         for one in [stack.enter_context(open_recording(file)) for file in files]:
             _gather(one, found)
     names = tuple(shown(name) for name in found)
-    timelines = [_checked(one, names) for one in found.values() if one.rows]
+    timelines = [_checked(one, names) for one in found.values() if one.ticks]
     if not timelines:
         raise InputError(f"{files[0]}: no tick in it")
     return timelines
 
 
 def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
-    """Add the ticks of a file to their sessions; a tick without its scan is left out."""
+    """Add the ticks of a file to their sessions; a tick without its scans is left out."""
     if recording.left_out:
         raise InputError(
             f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"
         )
     for session in recording.sessions:
-        found.setdefault(session.name, _Gathered(session)).files.append(recording.path)
-    for name, row in _rows(recording):
-        found[name].rows.append(row)
-
-
-def _rows(recording: Recording) -> Iterator[tuple[str, Row]]:
-    """Yield the session name of each tick, and the tick with its scan."""
-    newest: dict[str, LaserScan] = {}
-    for session, recorded in messages_by_session(recording, {TICK, SCAN}):
-        if recorded.topic != TICK:
-            newest[session.name] = recorded.sample
-            continue
-        tick: Tick = recorded.sample
-        message = newest.pop(session.name, None)
-        if message is None:
-            continue
-        try:
-            yield session.name, (tick, scan_of(message, tick.scan_stamp_ns))
-        except (InputError, ValueError) as error:
-            raise InputError(f"{recording.path}: tick {tick.slot}: {error}") from error
+        new = _Gathered(session, TickReader(session, any_camera=True))
+        found.setdefault(session.name, new).files.append(recording.path)
+    readers = {session.name: found[session.name].reader for session in recording.sessions}
+    for session, tick in ticks_by_session(recording, readers, images=False):
+        found[session.name].ticks.append(tick)
 
 
 def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
@@ -97,16 +79,16 @@ def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
 
 
 def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
-    files, rows, session = tuple(gathered.files), gathered.rows, gathered.session
-    ticks = [row[0] for row in rows]
-    starts = np.array([one.start_ns for one in ticks], np.int64)
+    files, ticks, session = tuple(gathered.files), gathered.ticks, gathered.session
+    starts = np.array([one.slot.start_ns for one in ticks], np.int64)
     backward = np.flatnonzero(np.diff(starts) <= 0)
     if len(backward):
-        raise InputError(f"{files[0]}: tick {ticks[int(backward[0]) + 1].slot} begins before the one before it")
+        number = ticks[int(backward[0]) + 1].slot.number
+        raise InputError(f"{files[0]}: tick {number} begins before the one before it")
     if (starts[-1] - starts[0]) / NS_PER_S > LONGEST_S:
         raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
-    stages = tuple(dict.fromkeys(name for one in ticks for name in one.stages))
-    names = dict.fromkeys(name for one in ticks for name in one.cameras)
+    stages = tuple(dict.fromkeys(name for one in ticks for name in one.stage_ns))
+    cameras = [[*one.inputs.depth, *([COLOR] if one.inputs.color else [])] for one in ticks]
     return Timeline(
         files=files,
         session=session.record,
@@ -115,80 +97,95 @@ def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
         sessions=sessions,
         began_ns=int(starts[0]),
         t_s=(starts - starts[0]) / NS_PER_S,
-        late_ms=np.array([one.start_ns - one.deadline_ns for one in ticks]) / NS_PER_MS,
-        slot=_ints(ticks, "slot"),
-        missed=_ints(ticks, "missed"),
-        odometry=_floats(ticks, "odometry", 5),
-        correction=_floats(ticks, "map_from_odom", 3),
-        wanted=_floats(ticks, "wanted", 2),
-        command=_floats(ticks, "command", 2),
+        late_ms=np.array([one.slot.start_ns - one.slot.deadline_ns for one in ticks]) / NS_PER_MS,
+        slot=_ints(ticks, lambda one: one.slot.number),
+        missed=_ints(ticks, lambda one: one.slot.missed),
+        odometry=_floats(ticks, 5, lambda one: _motion(one.odometry)),
+        map_from_odom=_floats(ticks, 3, lambda one: _pose(one.map_from_odom)),
+        wanted=_floats(ticks, 2, lambda one: _twist(one.wanted)),
+        command=_floats(ticks, 2, lambda one: _twist(one.command)),
         reason=[shown(one.reason) for one in ticks],
         state=[shown(one.state) for one in ticks],
         recovery=[shown(one.recovery) for one in ticks],
-        e_stop=_ints(ticks, "e_stop"),
-        obstacle=_ints(ticks, "obstacle"),
-        episode=_ints(ticks, "episode"),
-        goal_m=_floats(ticks, "goal_distance_m", 1)[:, 0],
-        sensed=_ints(ticks, "sensed"),
-        acted=_ints(ticks, "acted"),
-        action=_ints(ticks, "action"),
+        e_stop=_ints(ticks, lambda one: _flag(one.inputs.e_stop)),
+        obstacle=_ints(ticks, lambda one: _flag(one.inputs.obstacle)),
+        episode=_ints(ticks, lambda one: one.episode),
+        goal_distance_m=_floats(ticks, 1, lambda one: one.goal_distance_m)[:, 0],
+        sensed=_ints(ticks, lambda one: one.sensed.number if one.sensed else 0),
+        acted=_ints(ticks, lambda one: one.acted.number if one.acted else 0),
+        action=_ints(ticks, action_of),
         decision_ms=_decision_ms(ticks),
         delay_ms=_delay_ms(ticks),
         stages=stages,
         stage_ms=_stage_ms(ticks, stages),
-        cameras={name: np.array([name in one.cameras for one in ticks]) for name in names},
-        scans=_ranges([scan for _, scan in rows]),
-        resets={row: shown(one.memory_reset) for row, one in enumerate(ticks) if one.sensed and one.memory_reset},
-        faults={row: shown(one.fault) for row, one in enumerate(ticks) if one.fault},
+        cameras={
+            name: np.array([name in one for one in cameras])
+            for name in dict.fromkeys(name for one in cameras for name in one)
+        },
+        scans=_ranges(ticks),
+        resets={
+            row: shown(one.sensed.memory_reset)
+            for row, one in enumerate(ticks)
+            if one.sensed and one.sensed.memory_reset
+        },
+        faults={row: shown(one.acted.fault) for row, one in enumerate(ticks) if one.acted and one.acted.fault},
         events={row: tuple(map(shown, one.events)) for row, one in enumerate(ticks) if one.events},
-        goals={row: tuple(one.goal_inputs) for row, one in enumerate(ticks) if one.goal_inputs},
+        goals={row: one.inputs.goals for row, one in enumerate(ticks) if one.inputs.goals},
     )
 
 
-def _ints(ticks: Sequence[Tick], name: str) -> Ints:
-    return np.array([getattr(one, name) for one in ticks], np.int64)
+def _ints(ticks: Sequence[TickRecord], value: Callable[[TickRecord], int]) -> Ints:
+    return np.array([value(one) for one in ticks], np.int64)
 
 
-def _floats(ticks: Sequence[Tick], name: str, width: int) -> Floats:
-    """Return (n, width), NaN where a tick has no value. Raises ValueError for another length."""
+def _floats(
+    ticks: Sequence[TickRecord], width: int, values: Callable[[TickRecord], Sequence[float] | float | None]
+) -> Floats:
+    """Return (n, width), NaN where a tick has no value or one that is not finite."""
     found = np.full((len(ticks), width), np.nan)
     for row, one in enumerate(ticks):
-        values = getattr(one, name)
-        if len(values) not in (0, width):
-            raise ValueError(f"tick {one.slot}: {name} has {len(values)} values, must be {width}")
-        if len(values):
-            found[row] = values
+        if (value := values(one)) is not None:
+            found[row] = value
     found[~np.isfinite(found)] = np.nan
     return found
 
 
-def _decision_ms(ticks: Sequence[Tick]) -> Floats:
-    return np.array([one.decision_elapsed_ns / NS_PER_MS if one.acted and one.action >= 0 else np.nan for one in ticks])
+def _flag(value: bool | None) -> int:
+    return -1 if value is None else int(value)
 
 
-def _delay_ms(ticks: Sequence[Tick]) -> Floats:
-    began = {one.sensed: one.start_ns for one in ticks if one.sensed}
-    return np.array(
-        [
-            (one.sent_ns - began[one.acted]) / NS_PER_MS
-            if one.acted in began and one.action >= 0 and any(one.command)
-            else np.nan
-            for one in ticks
-        ]
-    )
+def _pose(pose: Pose | None) -> Sequence[float] | None:
+    return None if pose is None else (pose.x_m, pose.y_m, pose.yaw_rad)
 
 
-def _stage_ms(ticks: Sequence[Tick], stages: Sequence[str]) -> Floats:
-    place = {name: column for column, name in enumerate(stages)}
-    found = np.zeros((len(ticks), len(stages)))
+def _twist(twist: Twist) -> Sequence[float]:
+    return twist.v_mps, twist.w_radps
+
+
+def _motion(motion: Motion) -> Sequence[float]:
+    return motion.pose.x_m, motion.pose.y_m, motion.pose.yaw_rad, *_twist(motion.twist)
+
+
+def _decision_ms(ticks: Sequence[TickRecord]) -> Floats:
+    acted = [one.acted for one in ticks]
+    return np.array([one.elapsed_ns / NS_PER_MS if one and one.decision else np.nan for one in acted])
+
+
+def _delay_ms(ticks: Sequence[TickRecord]) -> Floats:
+    began = {one.sensed.number: one.slot.start_ns for one in ticks if one.sensed}
+    found = np.full(len(ticks), np.nan)
     for row, one in enumerate(ticks):
-        for name, took_ns in zip(one.stages, one.stage_ns, strict=True):
-            found[row, place[name]] += took_ns / NS_PER_MS
+        if one.acted and one.acted.decision and one.acted.number in began and one.command != STOP:
+            found[row] = (one.sent_ns - began[one.acted.number]) / NS_PER_MS
     return found
 
 
-def _ranges(scans: Sequence[Scan]) -> Ranges:
-    found = np.empty((len(scans), BINS), np.float32)
-    for row, scan in enumerate(scans):
-        found[row] = np.where(scan.seen, scan.ranges_m, np.float32(np.nan))
+def _stage_ms(ticks: Sequence[TickRecord], stages: Sequence[str]) -> Floats:
+    return np.array([[one.stage_ns.get(name, 0) / NS_PER_MS for name in stages] for one in ticks])
+
+
+def _ranges(ticks: Sequence[TickRecord]) -> Ranges:
+    found = np.empty((len(ticks), BINS), np.float32)
+    for row, tick in enumerate(ticks):
+        found[row] = np.where(tick.scan.seen, tick.scan.ranges_m, np.float32(np.nan))
     return found

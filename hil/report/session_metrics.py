@@ -61,7 +61,7 @@ def drives_of(timeline: Timeline) -> list[Drive]:
             ended = "the recording ends"
         elif state_word(ended) == State.IDLE.value:
             ended = "cancelled"
-        left = timeline.goal_m[end]
+        left = timeline.goal_distance_m[end]
         found.append(
             Drive(
                 episode,

@@ -165,7 +165,7 @@ def _charts(timeline: Timeline, x: Floats) -> list[Chart]:
         _commands(timeline, x, "turning speed, + is left [rad/s]", 1),
     ]
     distances = [
-        ("to the goal", "goal", "line", timeline.goal_m),
+        ("to the goal", "goal", "line", timeline.goal_distance_m),
         ("to the nearest thing seen", "nearest", "line", nearest_m),
     ]
     found.append(_chart(timeline, x, "distances [m]", distances))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
-from onboard.drivers.dds.tick_types import GoalInput
+from onboard.values.messages import GoalRequest
 
 MOST_CHARACTERS = 300
 Floats = npt.NDArray[np.float64]
@@ -30,12 +30,12 @@ class Timeline:
     t_s:          start of a tick since the first tick [s]; late_ms: delay after its deadline [ms]
     missed:       slots skipped before it; slot: its number in the grid of ticks
     odometry:     (n, 5) x, y, yaw, v, w in the odom frame [m, rad, m/s, rad/s]
-    correction:   (n, 3) of the odom frame in the map frame
+    map_from_odom: (n, 3) of the odom frame in the map frame
     wanted, command: (n, 2) v, w [m/s, rad/s]
     reason, state, recovery: text of each tick
     e_stop, obstacle: -1 not heard yet, 0, 1
-    goal_m:       distance to the goal [m]
-    sensed, acted, action: as in `tick_types.Tick`
+    goal_distance_m: distance to the goal [m]
+    sensed, acted, action: as in `tick_types.TickMessage`
     decision_ms:  time of the policy, where a decision was due; delay_ms: from sensing to the command on the wire
     stages, stage_ms: names, (n, stages) [ms]
     cameras:      whether the tick has a frame, by camera
@@ -54,7 +54,7 @@ class Timeline:
     slot: Ints
     missed: Ints
     odometry: Floats
-    correction: Floats
+    map_from_odom: Floats
     wanted: Floats
     command: Floats
     reason: Sequence[str]
@@ -63,7 +63,7 @@ class Timeline:
     e_stop: Ints
     obstacle: Ints
     episode: Ints
-    goal_m: Floats
+    goal_distance_m: Floats
     sensed: Ints
     acted: Ints
     action: Ints
@@ -76,7 +76,7 @@ class Timeline:
     resets: Mapping[int, str]
     faults: Mapping[int, str]
     events: Mapping[int, Sequence[str]]
-    goals: Mapping[int, Sequence[GoalInput]]
+    goals: Mapping[int, Sequence[GoalRequest]]
 
     @property
     def ticks(self) -> int:

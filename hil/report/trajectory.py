@@ -11,7 +11,7 @@ from hil.report.charts import nice
 from hil.report.events import BAD, MISS, Moment, row_of, runs
 from hil.report.surroundings import Cut, cuts_of, walls_of
 from hil.report.timeline import Floats, Timeline
-from onboard.drivers.dds.tick_types import GoalInput
+from onboard.values.messages import GoalRequest
 
 # ---- Poses and goals of a session in one frame
 
@@ -46,7 +46,7 @@ class DrivenPath:
 
 def path_of(timeline: Timeline) -> DrivenPath:
     """Return the path of a session."""
-    localised = np.isfinite(timeline.correction).all(axis=1)
+    localised = np.isfinite(timeline.map_from_odom).all(axis=1)
     if not localised.any():
         note = "There was no localisation: positions are from wheel odometry alone and drift."
         poses = timeline.odometry[:, :3]
@@ -59,9 +59,9 @@ def path_of(timeline: Timeline) -> DrivenPath:
 
 def _corrections(timeline: Timeline) -> Floats:
     """Return the newest correction of every tick; before the first correction, that first correction."""
-    known = np.isfinite(timeline.correction).all(axis=1)
+    known = np.isfinite(timeline.map_from_odom).all(axis=1)
     newest = np.maximum.accumulate(np.where(known, np.arange(timeline.ticks), int(np.argmax(known))))
-    return np.asarray(timeline.correction[newest])
+    return np.asarray(timeline.map_from_odom[newest])
 
 
 def _composed(correction: Floats, poses: Floats) -> Floats:
@@ -85,10 +85,10 @@ def _goals(timeline: Timeline, frame: str, poses: Floats) -> tuple[Goal, ...]:
     return tuple(found)
 
 
-def _placed_goal(timeline: Timeline, frame: str, robot: Floats, row: int, request: GoalInput) -> Floats | None:
+def _placed_goal(timeline: Timeline, frame: str, robot: Floats, row: int, request: GoalRequest) -> Floats | None:
     """Return x, y of a goal in the frame of the path, or None. robot: its pose in that frame."""
-    pose, section = np.array(request.pose, np.float64), timeline.config.dds
-    if pose.shape != (3,) or not np.isfinite(pose).all():
+    pose, section = np.array([request.pose.x_m, request.pose.y_m, request.pose.yaw_rad]), timeline.config.dds
+    if not np.isfinite(pose).all():
         return None
     asked = request.frame_id.strip("/")
     ours = section.map_frame if frame == "map" else section.odom_frame

@@ -10,7 +10,7 @@ import rerun as rr
 
 from onboard.commands.cli import markdown_table
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.tick_types import TickMessage
 from onboard.values.messages import Twist
 
 NS_PER_MS = 1e6
@@ -80,7 +80,7 @@ class FigurePainter:
                 away = numbers.get("goal_distance_m")
                 self._summarise("goal", "-" if away is None else f"{away:.2f} m away")
 
-    def tick(self, tick: Tick) -> None:
+    def tick(self, tick: TickMessage) -> None:
         """Show the fields of a tick that only the recording has."""
         self.twist("wanted", Twist(*tick.wanted))
         self.words("reason", tick.reason)

@@ -20,7 +20,8 @@ from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.perception import free_ground, scan_fusion, scan_matching
+from onboard.navigation import ekf
+from onboard.perception import collision, free_ground, scan_fusion, scan_matching
 from onboard.perception.scan_fusion import Rig
 from onboard.policy.inference import InferenceThread
 from onboard.system.signals import Signals
@@ -37,6 +38,7 @@ POLL_S = 0.1
 def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals) -> None:
     """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
     steps: list[Callable[[], None]] = [partial(warm_kernels, rig) for rig in filter(None, rigs)]
+    steps += [collision.warm_up, ekf.warm_up]
     if config.odometry.scan_matching:
         steps.append(scan_matching.warm_up)
     if config.limits.ground_s > 0.0:

@@ -23,17 +23,80 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.config.config import GoalSection
-from onboard.navigation.ekf import LocalizationState, localised, principal_axes
-from onboard.navigation.odometry import Covariance
+from onboard.navigation.ekf import LocalizationState, localised
+from onboard.navigation.kalman import axes
 from onboard.navigation.start_frame import Start
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import apply, inverse
+from onboard.values.geometry import TURN_RAD, apply, inverse
+from onboard.values.kernel import compilable
 from onboard.values.messages import Twist
 
 TURN = Twist(0.0, 1.0)
 """An action of the paper's, so that it can be the policy's previous action."""
 WAIT_S = 10.0
 """Two fixes of the paper's slowest rate come in this time. It is below `recovery.HELD_S`."""
+
+
+# ---- The rules' arithmetic, for the runtime and for simulation at speed
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+SD_RANGE = 8.0
+LEAST_SD = 0.01
+"""The bounds of the integral in standard deviations, and the least deviation in radii: a smaller one would need more
+nodes, and changes nothing that matters within 2 mm of the default tolerance."""
+
+
+@compilable
+def confidence(x_m: float, y_m: float, xx: float, xy: float, yy: float, tolerance_m: float) -> float:
+    """Return the confidence of a stop (A2); inf if it is no arrival (A1).
+
+    x_m, y_m: from the base to the goal in the map frame; xx, xy, yy: the filter's covariance of x and y
+    """
+    return within(x_m, y_m, xx, xy, yy, tolerance_m) if math.hypot(x_m, y_m) <= tolerance_m else math.inf
+
+
+@compilable
+def is_held(since: float, now: float, wait: float) -> bool:
+    """Return whether an arrival that does not pass is held (A5, A6). since: of the first one; any unit of time"""
+    return now - since < wait
+
+
+@compilable
+def within(x_m: float, y_m: float, xx: float, xy: float, yy: float, radius_m: float) -> float:
+    """Return the probability that a normal position lies in a circle, to 0.01; for equal deviations to 1e-3.
+
+    Deviations below LEAST_SD radii count as that.
+
+    x_m, y_m:   from the mean position to the centre of the circle
+    xx, xy, yy: covariance of the position
+
+    The integral runs along the direction of the larger deviation, by the sine of an angle, and across it in closed
+    form.
+    """
+    large, small, angle = axes(xx, xy, yy)
+    c, s = math.cos(angle), math.sin(angle)
+    along_m, across_m = c * x_m + s * y_m, c * y_m - s * x_m
+    sd_m, narrow_m = max(math.sqrt(large), LEAST_SD * radius_m), max(math.sqrt(small), LEAST_SD * radius_m)
+    begin = math.asin(max(-1.0, min(1.0, (-SD_RANGE * sd_m - along_m) / radius_m)))
+    end = math.asin(max(-1.0, min(1.0, (SD_RANGE * sd_m - along_m) / radius_m)))
+    total = 0.0
+    for i in range(len(NODES)):
+        t = 0.5 * (begin + end) + 0.5 * (end - begin) * NODES[i]
+        half_m = radius_m * math.cos(t)
+        off = (along_m + radius_m * math.sin(t)) / sd_m
+        density = math.exp(-0.5 * off * off) / (sd_m * math.sqrt(TURN_RAD))
+        across = _below((across_m + half_m) / narrow_m) - _below((across_m - half_m) / narrow_m)
+        total += WEIGHTS[i] * density * half_m * across
+    return min(1.0, 0.5 * (end - begin) * total)
+
+
+@compilable
+def _below(value: float) -> float:
+    """Return the standard normal distribution at a value."""
+    return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
+
+
+# ---- The arrivals of the runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +132,12 @@ def judge(
     """
     if section.arrival_confidence <= 0.0:
         return arrival
-    confidence = confidence_of(goal_xy_m, start, localization, section.tolerance_m)
-    if confidence is None or confidence >= section.arrival_confidence:
-        return replace(arrival, held=False, confidence=confidence)
+    found = confidence_of(goal_xy_m, start, localization, section.tolerance_m)
+    if found is None or found >= section.arrival_confidence:
+        return replace(arrival, held=False, confidence=found)
     since_ns = now_ns if arrival.since_ns is None else arrival.since_ns
-    overdue = now_ns - since_ns >= WAIT_S * NS_PER_S
-    return Arrival(since_ns, not overdue, confidence, overdue)
+    held = is_held(since_ns, now_ns, WAIT_S * NS_PER_S)
+    return Arrival(since_ns, held, found, not held)
 
 
 def confidence_of(
@@ -85,46 +148,8 @@ def confidence_of(
     if start.start_from_map is None or place is None or covariance is None:
         return None
     x, y = apply(inverse(start.start_from_map), goal_xy_m)
-    offset_m = (x - place.x_m, y - place.y_m)
-    if math.hypot(*offset_m) > tolerance_m:
+    spread = float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])
+    found = confidence(x - place.x_m, y - place.y_m, *spread, tolerance_m)
+    if math.isinf(found):
         return None
-    return within(offset_m, covariance, tolerance_m) if localised(localization) else 0.0
-
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
-SD_RANGE = 8.0
-LEAST_SD = 0.01
-"""The bounds of the integral in standard deviations, and the least deviation in radii: a smaller one would need more
-nodes, and changes nothing that matters within 2 mm of the default tolerance."""
-
-
-def within(offset_m: tuple[float, float], covariance: Covariance, radius_m: float) -> float:
-    """Return the probability that a normal position lies in a circle, to 0.01; for equal deviations to 1e-3.
-
-    Deviations below LEAST_SD radii count as that.
-
-    offset_m:   from the mean position to the centre of the circle
-    covariance: of x and y in its first two rows and columns
-
-    The integral runs along the direction of the larger deviation, by the sine of an angle, and across it in closed
-    form.
-    """
-    large, small, angle = principal_axes(covariance)
-    c, s = math.cos(angle), math.sin(angle)
-    along_m, across_m = c * offset_m[0] + s * offset_m[1], c * offset_m[1] - s * offset_m[0]
-    sd_m, narrow_m = (max(math.sqrt(variance), LEAST_SD * radius_m) for variance in (large, small))
-    low, high = (max(-1.0, min(1.0, (end * SD_RANGE * sd_m - along_m) / radius_m)) for end in (-1.0, 1.0))
-    begin, end = math.asin(low), math.asin(high)
-    total = 0.0
-    for node, weight in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
-        t = 0.5 * (begin + end) + 0.5 * (end - begin) * node
-        half_m = radius_m * math.cos(t)
-        density = math.exp(-0.5 * ((along_m + radius_m * math.sin(t)) / sd_m) ** 2) / (sd_m * math.sqrt(2.0 * math.pi))
-        across = _below((across_m + half_m) / narrow_m) - _below((across_m - half_m) / narrow_m)
-        total += weight * density * half_m * across
-    return min(1.0, 0.5 * (end - begin) * total)
-
-
-def _below(value: float) -> float:
-    """Return the standard normal distribution at a value."""
-    return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
+    return float(found) if localised(localization) else 0.0

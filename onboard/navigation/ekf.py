@@ -37,25 +37,20 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
-from onboard.navigation import fix_gating, odometry
+from onboard.navigation import fix_gating, kalman, odometry, wheel_motion
 from onboard.navigation.fix_gating import AT_THE_ORIGIN, DOUBT, WheelsThen, odometry_explains, passes_gate
+from onboard.navigation.kalman import STATES
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, inverse, wrap
-from onboard.values.messages import Fix, Pose, Twist
+from onboard.values.messages import STOP, Fix, Motion, Pose, Twist
 
 Floats = npt.NDArray[np.float64]
 
-STATES = 5
-"""x, y, yaw, scale, creep. With a key scan, x, y, yaw of its pose follow."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
 STAMP_STEP_NS = 10 * NS_PER_S
 """A fix that is older than the newest by more than this has a new clock; it is no late message."""
-SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
-"""Initial variance of scale and creep [m/s]."""
-SYSTEMATIC_WALK = np.diag(np.square([0.01, 0.003]))
-"""Growth of their variance in a second of motion: floors differ."""
 
 LOCALISED_SD_M = 0.5
 LOCALISED_SD_RAD = 0.5
@@ -119,20 +114,16 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
     """Return the filter predicted to the newest odometry."""
     if state.map_from_base is None or state.covariance is None:
         return state
-    before, moving_s = state.map_from_base, wheels.moving_s - state.moving_s
-    reported = compose(before, between(state.odom_from_base, wheels.pose))
-    excess = _excess(before, reported, moving_s)
-    x, y, yaw = _vector(reported) - excess @ state.systematic
-    after = Pose(float(x), float(y), float(yaw))
-    carried = np.eye(len(state.covariance))
-    carried[:3, :3], carried[:3, 3:STATES] = odometry.transition(before, after), -excess
-    covariance = carried @ state.covariance @ carried.T
-    covariance[:3, :3] += odometry.noise(before, after, moving_s)
-    covariance[3:STATES, 3:STATES] += SYSTEMATIC_WALK * moving_s
+    before, step = state.map_from_base, between(state.odom_from_base, wheels.pose)
+    covariance = np.array(state.covariance, order="C")
+    x, y, yaw = kalman.predict(
+        covariance, before.x_m, before.y_m, before.yaw_rad, step.x_m, step.y_m, step.yaw_rad, *state.systematic,
+        wheels.moving_s - state.moving_s,
+    )  # fmt: skip
     return replace(
         state,
-        map_from_base=after,
-        covariance=0.5 * (covariance + covariance.T),
+        map_from_base=Pose(x, y, yaw),
+        covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
     )
@@ -156,6 +147,14 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     if state.map_from_base is None or state.covariance is None:
         return _started(state, measured, noise, wheels)
     return _updated(state, measured, _excess(fix.pose, measured, moving_s), noise, wheels)
+
+
+def warm_up() -> None:
+    """Compile the arithmetic of odometry and filter."""
+    wheels = OdometryState(stamp_ns=0, arrival_ns=0, history=(odometry.Sample(0, Motion(IDENTITY, STOP), 0.0),))
+    fix = Fix(0, 0, IDENTITY)
+    begun = correct(LocalizationState(), fix, wheels, OdometrySection())
+    correct(predict(begun, wheels), replace(fix, stamp_ns=1), wheels, OdometrySection())
 
 
 def keyed(state: LocalizationState, back: Pose) -> LocalizationState:
@@ -192,13 +191,12 @@ def moved(
     model[:, :3], model[:, STATES:] = turned @ odometry.transition(now, then), -turned
     model[0, STATES + 2], model[1, STATES + 2] = expected.y_m, -expected.x_m
     residual = _vector(motion) - _vector(expected)
-    residual[2] = wrap(float(residual[2]))
     for doubt in (0.0, DOUBT**2 - 1.0):
         doubted = covariance.copy()
         doubted[:3, :3] += doubt * turned.T @ wheels @ turned
-        innovation = model @ doubted @ model.T + noise
-        if passes_gate(residual, innovation):
-            return _shifted(replace(state, covariance=doubted), now, model, residual, innovation, noise), True
+        shifted = _shifted(replace(state, covariance=doubted), now, model, residual, noise)
+        if shifted is not None:
+            return shifted, True
     return state, False
 
 
@@ -233,9 +231,7 @@ def principal_axes(covariance: Covariance) -> tuple[float, float, float]:
 
     covariance: of x and y in its first two rows and columns
     """
-    a, b, c = float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])
-    mean, half = 0.5 * (a + c), math.hypot(0.5 * (a - c), b)
-    return max(0.0, mean + half), max(0.0, mean - half), 0.5 * math.atan2(2.0 * b, a - c)
+    return kalman.axes(float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1]))
 
 
 def map_from_odom(state: LocalizationState, own_from_odom: Pose = IDENTITY) -> Pose | None:
@@ -259,24 +255,17 @@ def _vector(pose: Pose) -> Floats:
 
 
 def _excess(before: Pose, after: Pose, moving_s: float) -> Floats:
-    """Return (3, 2): the error of x, y, yaw in the reported `after` for each unit of scale and of creep.
-
-    Scale acts along the displacement, creep along the mean heading; neither affects yaw.
-    """
-    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
-    return np.array(
-        [
-            [after.x_m - before.x_m, moving_s * math.cos(heading)],
-            [after.y_m - before.y_m, moving_s * math.sin(heading)],
-            [0.0, 0.0],
-        ]
+    """Return (3, 2): the error of x, y, yaw in the reported `after` for each unit of scale and of creep."""
+    scale_x, scale_y, creep_x, creep_y = wheel_motion.excess(
+        before.x_m, before.y_m, before.yaw_rad, after.x_m, after.y_m, after.yaw_rad, moving_s
     )
+    return np.array([[scale_x, creep_x], [scale_y, creep_y], [0.0, 0.0]])
 
 
 def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
     """Return the filter started at a measurement. It keeps scale and creep, with their initial variance."""
-    covariance = np.zeros((STATES, STATES))
-    covariance[:3, :3], covariance[3:, 3:] = noise, SYSTEMATIC_VARIANCE
+    covariance = np.empty((STATES, STATES))
+    kalman.begin(covariance, noise)
     return replace(
         state,
         map_from_base=measured,
@@ -322,32 +311,32 @@ def _updated(
     model = np.zeros((3, len(covariance)))
     model[:, :3], model[:, 3:STATES] = np.eye(3), excess
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
-    residual[2] = wrap(float(residual[2]))
-    innovation = model @ covariance @ model.T + noise
-    if not passes_gate(residual, innovation):
+    shifted = _shifted(state, assumed, model, residual, noise)
+    if shifted is None:
         return _outlier(state, measured, noise, wheels)
     contradicts = _contradicts_outliers(state, measured, noise, wheels)
     return replace(
-        _shifted(state, assumed, model, residual, innovation, noise),
+        shifted,
         outliers=() if contradicts else state.outliers,
         rejected_in_row=0 if contradicts else state.rejected_in_row,
     )
 
 
 def _shifted(
-    state: LocalizationState, now: Pose, model: Floats, residual: Floats, innovation: Covariance, noise: Covariance
-) -> LocalizationState:
-    """Return the filter after a measurement that passed the gate. now: its pose before"""
-    covariance = np.asarray(state.covariance)
-    gain = np.linalg.solve(innovation, model @ covariance).T
-    x, y, yaw, scale, creep, *of_key = (float(part) for part in gain @ residual)
-    kept = np.eye(len(covariance)) - gain @ model
-    joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
+    state: LocalizationState, now: Pose, model: Floats, residual: Floats, noise: Covariance
+) -> LocalizationState | None:
+    """Return the filter after a measurement; None if it does not pass the gate. now: its pose before"""
+    covariance = np.array(state.covariance, order="C")
+    residual[2] = wrap(float(residual[2]))
+    work = np.empty((6 + 2 * len(covariance), len(covariance)))
+    if not kalman.correct(covariance, model, residual, np.array(noise, order="C"), work):
+        return None
+    x, y, yaw, scale, creep, *of_key = work[0].tolist()
     return replace(
         state,
         map_from_base=_moved_by(now, x, y, yaw),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
-        covariance=0.5 * (joseph + joseph.T),
+        covariance=covariance,
         key=_moved_by(state.key, *of_key) if state.key is not None else None,
     )
 

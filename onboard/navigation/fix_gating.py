@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import odometry
+from onboard.navigation.kalman import GATE, inverse_of, passes
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, wrap
 from onboard.values.messages import Fix, Pose
 
-# ---- The outlier gate, with the assumed noise of the odometry, and the agreement of outliers, with larger noise
+# ---- The agreement of outliers, with larger noise than the outlier gate (`kalman.GATE`)
 
-GATE = 30.66
-"""Squared Mahalanobis distance, 3 degrees of freedom: one good fix in a million exceeds it."""
 AGREE_M = 0.5
 AGREE_RAD = 0.35
 """Outliers agree within this distance, or within more if the wheels moved between them."""
@@ -39,7 +38,7 @@ AT_THE_ORIGIN = WheelsThen()
 
 def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
     """Return whether a residual (3,) passes the outlier gate; NaN does not."""
-    return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
+    return bool(passes(inverse_of(innovation), residual))
 
 
 def odometry_explains(predicted: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:

@@ -32,12 +32,25 @@ from onboard.navigation.start_frame import Start
 from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import apply, distance, inverse
+from onboard.values.kernel import compilable
 from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
 IMPROVEMENT_M = 0.05
 """The least improvement of the nearest distance that counts as progress."""
+
+
+@compilable
+def comes_nearer(distance_m: float, best_m: float) -> bool:
+    """Return whether a distance to the goal is progress."""
+    return distance_m <= best_m - IMPROVEMENT_M
+
+
+@compilable
+def is_over(since: float, now: float, longest: float) -> bool:
+    """Return whether a time is over without progress. In any one unit of time"""
+    return now - since >= longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +66,11 @@ def track_progress(
 ) -> tuple[Progress, str]:
     """Return the progress, and the reason to stop or "". While an operator drives (`held`), the time does not
     count."""
-    if distance_m <= progress.best_m - IMPROVEMENT_M:
+    if comes_nearer(distance_m, progress.best_m):
         return Progress(distance_m, now_ns), ""
     if held or now_ns < progress.since_ns:
         return Progress(progress.best_m, now_ns), ""
-    if now_ns - progress.since_ns >= section.progress_timeout_s * NS_PER_S:
+    if is_over(progress.since_ns, now_ns, section.progress_timeout_s * NS_PER_S):
         return progress, f"no progress towards the goal for {section.progress_timeout_s:g} s"
     return progress, ""
 
@@ -70,6 +83,16 @@ STOP_SHORT_S = 5.0
 """Time at rest away from the goal after which the drive ends."""
 LOST_INPUT_S = 5.0
 """Time without odometry, scan or decision after which the drive ends."""
+
+
+@compilable
+def has_stopped(
+    stops: float, v_mps: float, w_radps: float, rest_decisions: float, rest_mps: float, rest_radps: float
+) -> bool:  # fmt: skip
+    """Return whether the robot is at rest by the policy's own stop. stops: stop actions in a row"""
+    return stops >= rest_decisions and abs(v_mps) <= rest_mps and abs(w_radps) <= rest_radps
+
+
 OCCUPIED_S = 4.5
 """Decisions of so much time must show the goal occupied. An error of the pose makes a free goal seem so for less."""
 E_STOP = "e_stop"
@@ -273,9 +296,8 @@ def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) ->
         return mission
     if situation.held or situation.lost_ns is not None:
         return replace(mission, stops=0, stopped_since_ns=None)
-    measured = situation.measured
-    at_rest = abs(measured.v_mps) <= REST_MPS and abs(measured.w_radps) <= REST_RADPS
-    if mission.stops < REST_DECISIONS or not at_rest:
+    v, w = situation.measured.v_mps, situation.measured.w_radps
+    if not has_stopped(mission.stops, v, w, REST_DECISIONS, REST_MPS, REST_RADPS):
         return replace(mission, stopped_since_ns=None)
     if away_m <= section.tolerance_m:
         return replace(mission, state=State.REACHED, reason="")

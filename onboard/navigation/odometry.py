@@ -41,23 +41,26 @@ import numpy.typing as npt
 from onboard.config.config import OdometrySection
 from onboard.navigation import agreement
 from onboard.navigation.agreement import Agreement
+from onboard.navigation.wheel_motion import (
+    add_noise,
+    arc,
+    grow,
+    is_moving,
+    mean_heading,
+    mirror,
+    true_step,
+    true_twist,
+)
 from onboard.values.clock import NS_PER_S, Sender, timed
-from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, distance, interpolate, inverse, wrap
+from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, distance, interpolate, inverse
 from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
 
 NS_PER_MS = 1_000_000
 
-NOISE_PER_STEP = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
-"""Covariance of (forward [m], turn [rad]) added in one environment step while moving (paper 1, section 3)."""
-STEPS_PER_S = 3.0
 MAX_GAP_S = 0.5
 """Motion is integrated over at most this much of a gap between two messages."""
 MAX_YAW_RATE_RADPS = 10.0
 """Odometry that turns faster is refused: no base does."""
-REST_MPS = 1e-3
-REST_RADPS = 1e-3
-"""Below both the base is at rest, and its odometry adds no noise."""
-
 SET_S = 0.2
 """Uncertainty of the time between two messages where the sender's clock was set."""
 CARRIED_M = 0.5
@@ -156,14 +159,7 @@ def own_pose(own_from_odom: Pose, pose: Pose) -> Pose:
 
 def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
     """Return `pose` after a constant body twist for `dt_s`. Exact for an arc, however the interval is split."""
-    half_turn = 0.5 * twist.w_radps * dt_s
-    chord_m = twist.v_mps * dt_s * (math.sin(half_turn) / half_turn if half_turn != 0.0 else 1.0)
-    heading = pose.yaw_rad + half_turn
-    return Pose(
-        pose.x_m + chord_m * math.cos(heading),
-        pose.y_m + chord_m * math.sin(heading),
-        wrap(pose.yaw_rad + 2.0 * half_turn),
-    )
+    return Pose(*arc(pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps, dt_s))
 
 
 def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) -> Covariance:
@@ -171,10 +167,9 @@ def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) ->
 
     The motion transforms the old error. The paper's noise adds to it, forward along the mean heading and in yaw.
     """
-    carried = transition(before, after)
-    total: Covariance = carried @ covariance @ carried.T + noise(before, after, moving_s)
-    symmetric: Covariance = 0.5 * (total + total.T)
-    return symmetric
+    total = np.array(covariance, np.float64, order="C")
+    grow(total, before.x_m, before.y_m, before.yaw_rad, after.x_m, after.y_m, after.yaw_rad, moving_s)
+    return total
 
 
 def transition(before: Pose, after: Pose) -> Covariance:
@@ -186,9 +181,9 @@ def transition(before: Pose, after: Pose) -> Covariance:
 
 def noise(before: Pose, after: Pose, moving_s: float) -> Covariance:
     """Return the (3, 3) covariance that the paper's noise adds from `before` to `after`."""
-    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
-    spread = np.array([[math.cos(heading), 0.0], [math.sin(heading), 0.0], [0.0, 1.0]])
-    added: Covariance = spread @ (NOISE_PER_STEP * (STEPS_PER_S * moving_s)) @ spread.T
+    added = np.zeros((3, 3))
+    add_noise(added, mean_heading(before.yaw_rad, after.yaw_rad), moving_s)
+    mirror(added)
     return added
 
 
@@ -222,17 +217,12 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
 
 def corrected_twist(twist: Twist, correction: tuple[float, float, float]) -> Twist:
     """Return the true body twist of a base that believes in other wheels. correction: `odometry.correction`."""
-    speed, turning, turn_per_m = correction
-    return Twist(speed * twist.v_mps, turning * twist.w_radps + turn_per_m * twist.v_mps)
+    return Twist(*true_twist(twist.v_mps, twist.w_radps, *correction))
 
 
 def corrected_step(step: Pose, correction: tuple[float, float, float]) -> Pose:
     """Return the true motion in the body frame for a short increment of the base's own pose."""
-    speed, turning, turn_per_m = correction
-    yaw_rad = turning * step.yaw_rad + turn_per_m * step.x_m
-    aside = 0.5 * (yaw_rad - step.yaw_rad)
-    c, s = math.cos(aside), math.sin(aside)
-    return Pose(speed * (c * step.x_m - s * step.y_m), speed * (s * step.x_m + c * step.y_m), wrap(yaw_rad))
+    return Pose(*true_step(step.x_m, step.y_m, step.yaw_rad, *correction))
 
 
 def at(state: OdometryState, stamp_ns: int) -> Sample | None:
@@ -326,7 +316,7 @@ def _forward(
         elapsed_ns = max(0, arrived_ns) if was_set else min(elapsed_ns, max(0, arrived_ns))
     driven_s, twist = min(elapsed_ns / NS_PER_S, MAX_GAP_S), message.twist
     pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
-    moved = abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS
+    moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
         step = between(state.base_pose, message.pose)
         reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set, section)
@@ -366,7 +356,7 @@ def _derived(state: OdometryState, pose: Pose, stamp_ns: int, reported: Twist) -
     if elapsed_s <= 0.0:
         return reported
     twist = Twist(moved.x_m / elapsed_s, moved.yaw_rad / elapsed_s)
-    return twist if abs(twist.v_mps) > REST_MPS or abs(twist.w_radps) > REST_RADPS else reported
+    return twist if is_moving(twist.v_mps, twist.w_radps) else reported
 
 
 def _compared(

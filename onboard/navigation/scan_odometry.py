@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.navigation import ekf, odometry
-from onboard.navigation.ekf import SYSTEMATIC_VARIANCE, LocalizationState
+from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.fix_gating import DOUBT, passes_gate
+from onboard.navigation.kalman import CREEP_VARIANCE, SCALE_VARIANCE
 from onboard.navigation.odometry import Covariance, OdometryState, Sample
 from onboard.perception import scan_matching
 from onboard.perception.scan_matching import Ranges
@@ -144,7 +145,7 @@ def _spread(motion: Pose, moving_s: float) -> Covariance:
     half = 0.5 * motion.yaw_rad
     ahead = moving_s * np.array([math.cos(half), math.sin(half), 0.0])
     along = np.array([motion.x_m, motion.y_m, 0.0])
-    scale, creep = SYSTEMATIC_VARIANCE[0, 0], SYSTEMATIC_VARIANCE[1, 1]
+    scale, creep = SCALE_VARIANCE, CREEP_VARIANCE
     total: Covariance = spread + scale * np.outer(along, along) + creep * np.outer(ahead, ahead)
     return total
 

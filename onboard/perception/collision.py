@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.footprint import Footprint, edges_of, nearest
+from onboard.values.geometry import TURN_RAD
+from onboard.values.kernel import compilable, kernel
 from onboard.values.messages import BINS, Scan, Twist
 
 Points = npt.NDArray[np.float64]
@@ -32,7 +34,6 @@ STRAIGHT_PER_M = 1e-3
 SMALLEST_M = 1e-9
 NEARER_M = 1e-3
 """A polygon beside an obstacle, with less than its margin, may pass it at most this much nearer than it is now."""
-TURN_RAD = 2.0 * math.pi
 
 AHEAD_RAD = math.radians(30.0)
 FLANK_RAD = math.radians(70.0)
@@ -77,15 +78,75 @@ def blind_sectors_deg(seen: npt.NDArray[np.bool_]) -> list[tuple[float, float]]:
     return sectors
 
 
+# ---- The zones' arithmetic, for the runtime and for simulation at speed
+
+
+@compilable
 def braking_m(speed_mps: float, deceleration_mps2: float, reaction_s: float) -> float:
     """Return the braking distance from `speed_mps` [m]: v^2 / 2a + v * reaction."""
     return speed_mps * speed_mps / (2.0 * deceleration_mps2) + speed_mps * reaction_s
 
 
+@compilable
 def stoppable_mps(way_m: float, deceleration_mps2: float, reaction_s: float) -> float:
     """Return the highest speed from which the robot stops within `way_m`: the inverse of `braking_m`."""
     lost = deceleration_mps2 * reaction_s
     return math.sqrt(lost * lost + 2.0 * deceleration_mps2 * way_m) - lost
+
+
+@compilable
+def contact_mps(way_m: float, time_s: float) -> float:
+    """Return the speed at which `way_m` takes `time_s`; inf if `time_s` is 0."""
+    return way_m / time_s if time_s > 0.0 else math.inf
+
+
+@compilable
+def ring_mps(way_m: float, braking_way_m: float, mps: float) -> float:
+    """Return the speed that a ring of the slow zone allows with an obstacle `way_m` ahead of it: `mps`, or inf."""
+    return mps if way_m <= braking_way_m else math.inf
+
+
+@compilable
+def point_travel_m(x_m: float, y_m: float, v_mps: float, w_radps: float, radius_m: float) -> float:
+    """Return `travel_m` of a circle about the base for one point and a twist that moves the base [m].
+
+    On an arc about (0, turn) let d be the point's distance from that centre and phi its angle from the start. The
+    circle overlaps the point while the base's angle is within `half` of phi, with
+    sin^2(half / 2) = (radius^2 - (d - turn)^2) / (4 d turn).
+    """
+    # Driving backward mirrors x. As in forward motion, the arc turns to the side where curvature * y is positive.
+    ahead = -x_m if v_mps < 0.0 else x_m
+    curvature = w_radps / v_mps
+    if abs(curvature) < STRAIGHT_PER_M:
+        inside = radius_m * radius_m - y_m * y_m
+        return max(0.0, ahead - math.sqrt(inside)) if inside > 0.0 and ahead > 0.0 else math.inf
+    aside = -y_m if curvature < 0.0 else y_m
+    turn_m = 1.0 / abs(curvature)
+    from_center = max(math.hypot(ahead, aside - turn_m), SMALLEST_M)
+    off_m = from_center - turn_m
+    square = (radius_m * radius_m - off_m * off_m) / (4.0 * from_center * turn_m)
+    if not square > 0.0:
+        return math.inf
+    half = 2.0 * math.asin(math.sqrt(min(square, 1.0)))
+    phi = math.atan2(ahead, turn_m - aside)
+    return 0.0 if 0.0 < phi < half else turn_m * ((phi - half) % TURN_RAD)
+
+
+@kernel
+def circle_travel_m(points: Points, v_mps: float, w_radps: float, radius_m: float) -> float:
+    """Return `travel_m` of a circle about the base for a twist that moves the base [m]."""
+    least_m = math.inf
+    for i in range(len(points)):
+        least_m = min(least_m, point_travel_m(points[i, 0], points[i, 1], v_mps, w_radps, radius_m))
+    return least_m
+
+
+def warm_up() -> None:
+    """Compile `circle_travel_m`."""
+    circle_travel_m(np.zeros((1, 2)), 1.0, 0.0, 1.0)
+
+
+# ---- Ways of the runtime's footprints
 
 
 def travel_m(points: Points, twist: Twist, footprint: Footprint) -> float:
@@ -96,17 +157,14 @@ def travel_m(points: Points, twist: Twist, footprint: Footprint) -> float:
     """
     if abs(twist.v_mps) < REST_MPS or len(points) == 0:
         return math.inf
+    if footprint.is_round:
+        at = np.ascontiguousarray(points, np.float64)
+        return float(circle_travel_m(at, float(twist.v_mps), float(twist.w_radps), float(footprint.radius_m)))
     forward, curvature = math.copysign(1.0, twist.v_mps), twist.w_radps / twist.v_mps
     straight = abs(curvature) < STRAIGHT_PER_M
-    # Driving backward mirrors x. As in forward motion, the arc turns to the side where curvature * y is positive.
     left = 1.0 if straight else math.copysign(1.0, curvature)
-    ahead, aside = points[:, 0] * forward, points[:, 1] * left
-    if not footprint.is_round:
-        turn_m = math.inf if straight else 1.0 / abs(curvature)
-        return _polygon_travel(np.column_stack([ahead, aside]), _mirrored(footprint, forward, left), turn_m)
-    if straight:
-        return _straight_travel_m(ahead, aside, footprint.radius_m)
-    return _arc_travel_m(ahead, aside, 1.0 / abs(curvature), footprint.radius_m)
+    turn_m = math.inf if straight else 1.0 / abs(curvature)
+    return _polygon_travel(points * [forward, left], _mirrored(footprint, forward, left), turn_m)
 
 
 def turn_rad(points: Points, w_radps: float, footprint: Footprint) -> float:
@@ -118,34 +176,6 @@ def turn_rad(points: Points, w_radps: float, footprint: Footprint) -> float:
         return math.inf
     left = math.copysign(1.0, w_radps)
     return _polygon_travel(points * [1.0, left], _mirrored(footprint, 1.0, left), 0.0)
-
-
-def _straight_travel_m(ahead: Points, aside: Points, radius_m: float) -> float:
-    """Return `travel_m` along +x."""
-    inside = radius_m * radius_m - aside * aside
-    met = (inside > 0.0) & (ahead > 0.0)
-    if not met.any():
-        return math.inf
-    entries = ahead[met] - np.sqrt(inside[met])
-    return max(0.0, float(entries.min()))
-
-
-def _arc_travel_m(ahead: Points, aside: Points, turn_m: float, radius_m: float) -> float:
-    """Return `travel_m` along a circle of radius `turn_m` about (0, turn_m), starting along +x.
-
-    Let d be a point's distance from that centre and phi its angle from the start. The circle overlaps the point while
-    the base's angle is within `half` of phi, with sin^2(half / 2) = (radius^2 - (d - turn)^2) / (4 d turn).
-    """
-    from_center = np.maximum(np.hypot(ahead, aside - turn_m), SMALLEST_M)
-    square = (radius_m * radius_m - (from_center - turn_m) ** 2) / (4.0 * from_center * turn_m)
-    met = square > 0.0
-    if not met.any():
-        return math.inf
-    half = 2.0 * np.arcsin(np.sqrt(np.minimum(square[met], 1.0)))
-    phi = np.arctan2(ahead[met], turn_m - aside[met])
-    overlaps = np.abs(phi) < half
-    entries = np.where(overlaps & (phi > 0.0), 0.0, np.mod(phi - half, 2.0 * math.pi))
-    return turn_m * float(entries.min())
 
 
 def _mirrored(footprint: Footprint, x: float, y: float) -> Footprint:

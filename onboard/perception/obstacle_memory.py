@@ -18,6 +18,7 @@ stands still, or backs off, sees that somebody has left. The time is `limits.rem
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,10 +27,10 @@ import numpy.typing as npt
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of, planar
-from onboard.perception.seen_heights import heights_at, within
+from onboard.perception.min_range import HEIGHT_STEP_M, HEIGHT_STEPS, Heights
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, interpolate, inverse, wrap
-from onboard.values.messages import BINS, Pose, Scan, bins_within
+from onboard.values.messages import BIN_RAD, BINS, Pose, Scan, bins_within
 
 # ---- The base's odometry poses in the last second, for the pose at the time of an image
 
@@ -319,3 +320,28 @@ def _bins(points: Points) -> npt.NDArray[np.intp]:
 def _distances_m(points: Points) -> npt.NDArray[np.float64]:
     distances: npt.NDArray[np.float64] = np.hypot(points[:, 0], points[:, 1])
     return distances
+
+
+def heights_at(table: Heights | None, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return (n, 4) of `joined` at points (n, 2) in the base frame; all heights without a table.
+
+    Linear between the entries about a point, in bearing and distance; where one of them has no view, the nearest entry.
+    """
+    if table is None:
+        return np.tile([-np.inf, np.inf, -np.inf, np.inf], (len(points), 1))
+    across = (np.arctan2(points[:, 1], points[:, 0]) + math.pi) / BIN_RAD - 0.5
+    along = np.minimum(np.hypot(points[:, 0], points[:, 1]) / HEIGHT_STEP_M, HEIGHT_STEPS - 1.001)
+    i, k = np.floor(across).astype(np.int64), np.floor(along).astype(np.int64)
+    a, b = (across - i)[:, np.newaxis], (along - k)[:, np.newaxis]
+    corners = [table[(i + side) % BINS, k + step].astype(np.float64) for side in (0, 1) for step in (0, 1)]
+    with np.errstate(invalid="ignore"):
+        mixed = (1.0 - a) * ((1.0 - b) * corners[0] + b * corners[1]) + a * ((1.0 - b) * corners[2] + b * corners[3])
+    nearest = table[np.round(across).astype(np.int64) % BINS, np.round(along).astype(np.int64)]
+    complete = np.all([np.isfinite(corner).all(axis=1) for corner in corners], axis=0)
+    return np.where(complete[:, np.newaxis], mixed, nearest)
+
+
+def within(inner: npt.NDArray[np.float64], outer: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return (n,) whether heights (n, 2) are all among others (n, 2)."""
+    inside: npt.NDArray[np.bool_] = (outer[:, 0] <= inner[:, 0]) & (outer[:, 1] >= inner[:, 1])
+    return inside

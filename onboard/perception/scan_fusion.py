@@ -14,9 +14,8 @@ from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
 from onboard.perception.fusion_kernel import Projection, lower_ranges, projection_of
 from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of, planar
-from onboard.perception.min_range import sees_from
+from onboard.perception.min_range import Heights, joined, seen_heights, sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
-from onboard.perception.seen_heights import Heights, joined, seen_heights
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, between
 from onboard.values.messages import BINS, DepthFrame, Inputs, Pose, Scan
@@ -83,7 +82,7 @@ class Rig:
         return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
 
     def heights_m(self, seen: npt.NDArray[np.bool_]) -> Heights | None:
-        """Return the heights that working cameras see (`seen_heights.joined`), kept for each set of them. As above."""
+        """Return the heights that working cameras see (`min_range.joined`), kept for each set of them. As above."""
         at_work = self._at_work(seen)
         if at_work not in self._heights_m:
             self._heights_m[at_work] = joined([self.views[name].heights_m for name in at_work])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import rays_from_ros
-from onboard.drivers.dds.tick_types import FixInput, GoalInput, Tick, WheelInput
+from onboard.drivers.dds.tick_types import FixInput, GoalInput, TickMessage, WheelInput
 from onboard.policy.contract import ACTIONS
 from onboard.policy.decision import Acted, Sensed
 from onboard.recording.state_snapshot import without_images
@@ -51,10 +51,10 @@ NO_COLOR = np.zeros((0, 0, 3), np.uint8)
 """Empty images, for frames with only name, number and time."""
 
 
-def tick_message(tick: TickRecord) -> Tick:
+def tick_message(tick: TickRecord) -> TickMessage:
     """Return the message of a tick."""
     inputs, sensed, acted = tick.inputs, tick.sensed, tick.acted
-    message = Tick(
+    message = TickMessage(
         slot=tick.slot.number,
         deadline_ns=tick.slot.deadline_ns,
         start_ns=tick.slot.start_ns,
@@ -151,7 +151,7 @@ def _motion_values(motion: Motion | None) -> Sequence[float]:
 
 
 def tick_record(
-    message: Tick,
+    message: TickMessage,
     images: Mapping[str, ros.Image],
     scans: tuple[Scan, Scan],
     ready_made: Mapping[str, Scan],
@@ -167,8 +167,7 @@ def tick_record(
     Raises InputError for an invalid message.
     """
     if not NO_ACTION <= message.action < len(ACTIONS):
-        must = f"must be {NO_ACTION} to {len(ACTIONS) - 1}"
-        raise InputError(f"tick {message.slot}: action {message.action}, {must}")
+        raise InputError(f"action {message.action}, must be {NO_ACTION} to {len(ACTIONS) - 1}")
     inputs = _inputs(message, images, ready_made)
     return TickRecord(
         slot=Slot(message.slot, message.deadline_ns, message.start_ns, message.missed),
@@ -189,13 +188,12 @@ def tick_record(
         reason=message.reason,
         sent_ns=message.sent_ns,
         stage_ns=dict(zip(message.stages, message.stage_ns, strict=True)),
-        after=None,
         events=tuple(message.events),
         keyframe=keyframe,
     )
 
 
-def _inputs(message: Tick, images: Mapping[str, ros.Image], ready_made: Mapping[str, Scan]) -> Inputs:
+def _inputs(message: TickMessage, images: Mapping[str, ros.Image], ready_made: Mapping[str, Scan]) -> Inputs:
     depth: dict[str, DepthFrame] = {}
     color: ColorFrame | None = None
     frames = zip(message.cameras, message.camera_frames, message.camera_stamps_ns, strict=True)
@@ -221,7 +219,7 @@ def _inputs(message: Tick, images: Mapping[str, ros.Image], ready_made: Mapping[
     )
 
 
-def _sensed(message: Tick, color: ColorFrame | None, scan: Scan) -> Sensed:
+def _sensed(message: TickMessage, color: ColorFrame | None, scan: Scan) -> Sensed:
     localization = _motion_of(message.localization) if message.localization else None
     x_m, y_m = _checked_length("a goal", message.goal, 2)
     observation = Observation(
@@ -238,7 +236,7 @@ def _sensed(message: Tick, color: ColorFrame | None, scan: Scan) -> Sensed:
     return Sensed(message.sensed, observation, message.memory_reset)
 
 
-def _acted(message: Tick, own: Twist | None) -> Acted:
+def _acted(message: TickMessage, own: Twist | None) -> Acted:
     logits = np.array(message.logits, np.float32)
     decision = None if message.action == NO_ACTION else Decision(message.action, logits, own)
     return Acted(message.acted, 0, decision, message.decision_elapsed_ns, fault=message.fault)

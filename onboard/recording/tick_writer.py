@@ -21,7 +21,7 @@ from onboard.config.mounts import Mounts
 from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, to_cdr
-from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.tick_types import TickMessage
 from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
@@ -98,7 +98,7 @@ class _Messages:
         yield from self._outputs(tick)
         if tick.acted is not None and tick.acted.decision is not None and tick.acted.decision.own is not None:
             yield self._message(DECISION_TOPIC, ros.Twist, partial(convert.ros_twist, tick.acted.decision.own))
-        yield self._message(TICK_TOPIC, Tick, partial(tick_message, tick))
+        yield self._message(TICK_TOPIC, TickMessage, partial(tick_message, tick))
         yield from self._keyframe(tick)
 
     def _keyframe(self, tick: TickRecord) -> Iterator[Message]:

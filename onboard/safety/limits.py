@@ -301,11 +301,11 @@ def limit(
     released = situation.goal_accepted and not state.pressed
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
-    asked = wanted if operator is None else operator.twist
+    wanted = wanted if operator is None else operator.twist
     state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
     state, bounds = _overloaded(state, situation, bounds)
-    twist, reason = _apply_limits(state, asked, operator is not None, situation, bounds)
-    limited = Limited(twist, reason, asked, operator is not None)
+    twist, reason = _apply_limits(state, wanted, operator is not None, situation, bounds)
+    limited = Limited(twist, reason, wanted, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
 
@@ -349,10 +349,10 @@ def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsSt
 
 
 def _apply_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits in their order."""
-    twist, reason = _apply_way_limits(state, asked, operator, situation, bounds)
+    twist, reason = _apply_way_limits(state, wanted, operator, situation, bounds)
     turns = abs(twist.v_mps) < collision.REST_MPS and twist.w_radps != 0.0
     if bounds.footprint.is_round or situation.scan is None or not turns:
         return twist, reason
@@ -366,15 +366,15 @@ def _apply_limits(
 
 
 def _apply_way_limits(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits but those on a turn in place (R25)."""
-    stop = _stop_reason(state, asked, operator, situation, bounds)
-    if asked is None or situation.scan is None or stop is not None:
+    stop = _stop_reason(state, wanted, operator, situation, bounds)
+    if wanted is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
     reason = Reason.TELEOP if operator else Reason.NONE
-    slowed = _within_speed(asked, bounds)
-    if slowed != asked:
+    slowed = _within_speed(wanted, bounds)
+    if slowed != wanted:
         reason = Reason.SPEED
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
@@ -399,12 +399,12 @@ def _apply_way_limits(
 
 
 def _stop_reason(
-    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+    state: LimitsState, wanted: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> Reason | None:
     """Return the reason for a stop, or None."""
     if state.e_stopped:
         return Reason.E_STOP
-    if asked is None:
+    if wanted is None:
         return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
     if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
         return Reason.STALE_ODOMETRY
@@ -413,7 +413,7 @@ def _stop_reason(
     seen = situation.policy_scan
     if seen is not None and not operator and not _fresh(seen.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
         return Reason.STALE_POLICY_SCAN
-    if not (math.isfinite(asked.v_mps) and math.isfinite(asked.w_radps)):
+    if not (math.isfinite(wanted.v_mps) and math.isfinite(wanted.w_radps)):
         return Reason.NOT_FINITE
     return None
 
@@ -469,14 +469,16 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     points = collision.obstacles(scan)
     brake = _braking_mps2(twist, bounds), bounds.reaction_s
     way_m = collision.braking_m(abs(twist.v_mps), *brake)
-    slow_mps = [ring.mps for ring in bounds.slow if collision.travel_m(points, twist, ring.footprint) <= way_m]
+    slow_mps = [
+        collision.ring_mps(collision.travel_m(points, twist, ring.footprint), way_m, ring.mps) for ring in bounds.slow
+    ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
     blind = collision.look(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
-        (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is collision.Look.AHEAD_BLIND:
@@ -516,7 +518,7 @@ def _turn_caps(
         (min(slow_radps, default=math.inf), Reason.ZONE_SLOW),
         (bounds.unseen_radps if blind else math.inf, Reason.BLIND_FLANK),
         (
-            _contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
+            collision.contact_mps(collision.turn_rad(points, w, bounds.footprint), bounds.time_to_contact_s),
             Reason.TIME_TO_CONTACT,
         ),
     ]
@@ -534,8 +536,3 @@ def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> t
     way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept)
     allowed_mps = collision.stoppable_mps(way_m, _braking_mps2(twist, bounds), bounds.reaction_s)
     return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
-
-
-def _contact_mps(way_m: float, time_s: float) -> float:
-    """Return the speed at which `way_m` takes `time_s`; inf if `time_s` is 0."""
-    return way_m / time_s if time_s > 0.0 else math.inf

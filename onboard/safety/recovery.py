@@ -38,6 +38,7 @@ from enum import Enum
 
 from onboard.config.config import RecoverySection
 from onboard.values.clock import NS_PER_S
+from onboard.values.kernel import compilable
 from onboard.values.messages import STOP, Twist
 
 DISTANCE_SLACK = 1.5
@@ -58,6 +59,80 @@ COMMANDED_MPS, COMMANDED_RADPS = 0.05, 0.1
 """A command below these asks for no motion (R1)."""
 
 Place = tuple[float, float]
+
+# ---- The rules' arithmetic, for the runtime and for simulation at speed. Times in any one unit
+
+
+@compilable
+def wants_motion(v_mps: float, w_radps: float, commanded_mps: float, commanded_radps: float) -> bool:
+    """Return whether a set point asks for motion."""
+    return abs(v_mps) > commanded_mps or abs(w_radps) > commanded_radps
+
+
+@compilable
+def is_blocked(notice: bool, ahead: bool, wants: bool, goes: bool, turns: bool) -> bool:
+    """Return whether the robot should move and does not (R1).
+
+    notice: `/obstacle` is on; ahead: the set point goes forward; wants: `wants_motion`; goes, turns: by the wheels
+    """
+    return not (goes or (turns and not (notice and ahead))) and (notice or wants)
+
+
+@compilable
+def rests(notice: bool, wants: bool, goes: bool, turns: bool) -> bool:
+    """Return whether the robot rests and wants nothing, so that it has no place (R17)."""
+    return not (notice or wants or goes or turns)
+
+
+@compilable
+def has_left(x_m: float, y_m: float, place_x_m: float, place_y_m: float) -> bool:
+    """Return whether the robot has left its place (R16 to R18)."""
+    return math.hypot(x_m - place_x_m, y_m - place_y_m) > PLACE_M
+
+
+@compilable
+def is_due(
+    now: float, blocked: float, place: float, nearer: float, ended: float, notice: bool, blocked_for: float,
+    held_for: float, cool_down: float,
+) -> bool:  # fmt: skip
+    """Return whether a try is due (R2, R8, R16, R17).
+
+    blocked, place: since when the robot is blocked and at its place, inf if it is not
+    nearer, ended:  when it last came nearer to the goal, and when the last try ended, -inf for no try
+    """
+    if now - ended < cool_down:
+        return False
+    if now - blocked >= blocked_for:
+        return True
+    return now - place >= blocked_for if notice else now - max(place, nearer) >= held_for
+
+
+@compilable
+def counts(began: float, now: float, window: float) -> bool:
+    """Return whether a try still counts (R9)."""
+    return now - began < window
+
+
+@compilable
+def may_begin(free_m: float, way_m: float, clearance_m: float) -> bool:
+    """Return whether the space behind lets a try begin (R5). way_m: of a whole try"""
+    return free_m >= clearance_m + way_m
+
+
+GOES_ON, ENDS, CUT = 0, 1, 2
+
+
+@compilable
+def backing_ends(
+    spent: float, longest: float, backed_m: float, way_m: float, free_m: float, clearance_m: float
+) -> int:  # fmt: skip
+    """Return whether a try goes on, ends (R3, R4) or is cut short (R6)."""
+    if spent >= longest or backed_m >= DISTANCE_SLACK * way_m:
+        return ENDS
+    return CUT if free_m < clearance_m + max(0.0, way_m - backed_m) - REAR_NOISE_M else GOES_ON
+
+
+# ---- The recovery of the runtime
 
 
 class Event(str, Enum):
@@ -154,9 +229,7 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     if blocked(situation, section):
         since_ns = now_ns if state.blocked_ns is None else state.blocked_ns
     state = replace(state, blocked_ns=since_ns)
-    cooling = state.ended_ns is not None and now_ns - state.ended_ns < COOL_DOWN_S * NS_PER_S
-    long = since_ns is not None and now_ns - since_ns >= section.blocked_s * NS_PER_S
-    if cooling or not (long or held(state, situation, section, now_ns)):
+    if not _is_due(state, situation, section, now_ns):
         return state, None, None
     return _try(state, situation, section, now_ns)
 
@@ -169,20 +242,17 @@ def renewed(state: RecoveryState) -> RecoveryState:
 
 def blocked(situation: Situation, section: RecoverySection) -> bool:
     """Return whether the robot should move and does not (R1)."""
-    measured, wanted = situation.measured, situation.wanted
-    pushes = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
-    turns = abs(measured.w_radps) > MOVING_RADPS and not pushes
-    moves = abs(measured.v_mps) > MOVING_MPS or turns
-    return not moves and (situation.obstacle is True or _wants(situation))
+    ahead = situation.wanted is not None and situation.wanted.v_mps > 0.0
+    return is_blocked(situation.obstacle is True, ahead, _wants(situation), *_moves(situation))
 
 
-def held(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> bool:
-    """Return whether the robot has stayed at its place for too long (R16, R17)."""
-    if state.place_m is None or situation.nearer_ns is None:
-        return False
-    if situation.obstacle is True:
-        return now_ns - state.place_ns >= section.blocked_s * NS_PER_S
-    return now_ns - max(state.place_ns, situation.nearer_ns) >= HELD_S * NS_PER_S
+def _is_due(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> bool:
+    placed = state.place_m is not None and situation.nearer_ns is not None
+    blocked_ns = math.inf if state.blocked_ns is None else state.blocked_ns
+    place_ns, nearer_ns = state.place_ns if placed else math.inf, situation.nearer_ns or 0
+    ended_ns = -math.inf if state.ended_ns is None else state.ended_ns
+    longest_ns = section.blocked_s * NS_PER_S, HELD_S * NS_PER_S, COOL_DOWN_S * NS_PER_S
+    return is_due(now_ns, blocked_ns, place_ns, nearer_ns, ended_ns, situation.obstacle is True, *longest_ns)
 
 
 def way_m(section: RecoverySection) -> float:
@@ -191,17 +261,22 @@ def way_m(section: RecoverySection) -> float:
 
 
 def _wants(situation: Situation) -> bool:
-    wanted = situation.wanted
-    return wanted is not None and (abs(wanted.v_mps) > COMMANDED_MPS or abs(wanted.w_radps) > COMMANDED_RADPS)
+    wanted = situation.wanted or STOP
+    return wants_motion(wanted.v_mps, wanted.w_radps, COMMANDED_MPS, COMMANDED_RADPS)
+
+
+def _moves(situation: Situation) -> tuple[bool, bool]:
+    """Return whether the robot goes, and whether it turns, by the wheels."""
+    measured = situation.measured
+    return abs(measured.v_mps) > MOVING_MPS, abs(measured.w_radps) > MOVING_RADPS
 
 
 def _placed(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> RecoveryState:
     """Return the state with the place of R16 and R17, a new one where the robot has left it or rests."""
-    here_m, measured = situation.place_m, situation.measured
-    moves = abs(measured.v_mps) > MOVING_MPS or abs(measured.w_radps) > MOVING_RADPS
-    if here_m is None or not (situation.obstacle is True or moves or _wants(situation)):
+    here_m, notice = situation.place_m, situation.obstacle is True
+    if here_m is None or rests(notice, _wants(situation), *_moves(situation)):
         return replace(state, place_m=None)
-    if state.place_m is None or math.hypot(here_m[0] - state.place_m[0], here_m[1] - state.place_m[1]) > PLACE_M:
+    if state.place_m is None or has_left(*here_m, *state.place_m):
         return replace(state, place_m=here_m, place_ns=now_ns)
     return state
 
@@ -222,12 +297,12 @@ def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
 
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Begin a try, count a try that cannot begin, or give up."""
-    tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < WINDOW_S * NS_PER_S)
+    tries_ns = tuple(began_ns for began_ns in state.tries_ns if counts(began_ns, now_ns, WINDOW_S * NS_PER_S))
     if len(tries_ns) >= section.tries:
         reason = f"blocked: {len(tries_ns)} recoveries in {WINDOW_S:g} s failed"
         return replace(state, gave_up=reason, blocked_ns=None, place_m=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None, place_m=None)
-    if state.backed_into or situation.rear_free_m < section.rear_clearance_m + way_m(section):
+    if state.backed_into or not may_begin(situation.rear_free_m, way_m(section), section.rear_clearance_m):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
     state = replace(state, backing=Backing(now_ns, situation.travelled_m))
     return state, Twist(-section.backward_mps, 0.0), Event.BEGAN
@@ -235,16 +310,13 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
 
 def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Continue a try, or end it."""
-    backed_m = situation.travelled_m - backing.began_m
-    if state.backed_into:
+    spent_ns, backed_m = now_ns - backing.began_ns, situation.travelled_m - backing.began_m
+    room = way_m(section), situation.rear_free_m, section.rear_clearance_m
+    end = backing_ends(spent_ns, section.backward_s * NS_PER_S, backed_m, *room)
+    if state.backed_into or end == CUT:
         return _ended(state, Event.CUT_SHORT, now_ns)
-    if now_ns - backing.began_ns >= section.backward_s * NS_PER_S:
+    if end == ENDS:
         return _ended(state, Event.ENDED, now_ns)
-    if backed_m >= DISTANCE_SLACK * way_m(section):
-        return _ended(state, Event.ENDED, now_ns)
-    rest_m = max(0.0, way_m(section) - backed_m)
-    if situation.rear_free_m < section.rear_clearance_m + rest_m - REAR_NOISE_M:
-        return _ended(state, Event.CUT_SHORT, now_ns)
     return state, Twist(-section.backward_mps, 0.0), None
 
 

@@ -138,7 +138,7 @@ class MonotonicClock:
     """CLOCK_MONOTONIC, paced by a Linux timerfd that the event loop reads.
 
     asyncio's own timers have epoll's resolution of 1 ms. A timerfd wakes the loop within about 0.1 ms
-    (`tests/benchmarks/realtime/test_pacing.py` prints both).
+    (`onboard bench` prints both).
     """
 
     def __init__(self) -> None:

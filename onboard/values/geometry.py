@@ -7,35 +7,58 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from onboard.values.kernel import compilable
 from onboard.values.messages import Pose
 
 IDENTITY = Pose(0.0, 0.0, 0.0)
+TURN_RAD = 2.0 * math.pi
+
+Numbers = tuple[float, float, float]
+"""x, y [m] and yaw [rad] of a pose, for kernels."""
 
 
+@compilable
 def wrap(angle_rad: float) -> float:
-    """Return the angle in (-pi, pi]."""
-    wrapped = math.remainder(angle_rad, 2.0 * math.pi)
-    return math.pi if wrapped == -math.pi else wrapped
+    """Return the angle in (-pi, pi], exactly."""
+    if -math.pi < angle_rad <= math.pi:
+        return angle_rad
+    left = abs(angle_rad) % TURN_RAD
+    if left > math.pi:
+        left -= TURN_RAD
+    if angle_rad > 0.0:
+        return left
+    return math.pi if left == math.pi else -left
+
+
+@compilable
+def composed(x_m: float, y_m: float, yaw_rad: float, dx_m: float, dy_m: float, dyaw_rad: float) -> Numbers:
+    """Return a_from_c of the numbers of a_from_b and b_from_c."""
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    return x_m + c * dx_m - s * dy_m, y_m + s * dx_m + c * dy_m, wrap(yaw_rad + dyaw_rad)
+
+
+@compilable
+def inverted(x_m: float, y_m: float, yaw_rad: float) -> Numbers:
+    """Return b_from_a of the numbers of a_from_b."""
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    return -c * x_m - s * y_m, s * x_m - c * y_m, wrap(-yaw_rad)
+
+
+@compilable
+def seen_from(x_m: float, y_m: float, yaw_rad: float, to_x_m: float, to_y_m: float, to_yaw_rad: float) -> Numbers:
+    """Return b_from_c of the numbers of a_from_b and a_from_c."""
+    x, y, yaw = inverted(x_m, y_m, yaw_rad)
+    return composed(x, y, yaw, to_x_m, to_y_m, to_yaw_rad)
 
 
 def compose(a_from_b: Pose, b_from_c: Pose) -> Pose:
     """Return a_from_c."""
-    c, s = math.cos(a_from_b.yaw_rad), math.sin(a_from_b.yaw_rad)
-    return Pose(
-        a_from_b.x_m + c * b_from_c.x_m - s * b_from_c.y_m,
-        a_from_b.y_m + s * b_from_c.x_m + c * b_from_c.y_m,
-        wrap(a_from_b.yaw_rad + b_from_c.yaw_rad),
-    )
+    return Pose(*composed(a_from_b.x_m, a_from_b.y_m, a_from_b.yaw_rad, b_from_c.x_m, b_from_c.y_m, b_from_c.yaw_rad))
 
 
 def inverse(a_from_b: Pose) -> Pose:
     """Return b_from_a."""
-    c, s = math.cos(a_from_b.yaw_rad), math.sin(a_from_b.yaw_rad)
-    return Pose(
-        -c * a_from_b.x_m - s * a_from_b.y_m,
-        s * a_from_b.x_m - c * a_from_b.y_m,
-        wrap(-a_from_b.yaw_rad),
-    )
+    return Pose(*inverted(a_from_b.x_m, a_from_b.y_m, a_from_b.yaw_rad))
 
 
 def between(a_from_b: Pose, a_from_c: Pose) -> Pose:

@@ -49,6 +49,7 @@ def _import_numba() -> Any:
 
 numba = _import_numba()
 from numba.core import caching, event  # noqa: E402 - after the import without scipy
+from numba.extending import register_jitable  # noqa: E402
 
 log = logging.getLogger("onboard.kernel")
 """Logs a compilation; the commands show it (`onboard/commands/cli.py`)."""
@@ -181,6 +182,14 @@ class Compilations(event.Listener):
 
 compilations = Compilations()
 cast(Any, event).register("numba:compile", compilations)
+
+
+def compilable(function: Function) -> Function:
+    """Let kernels call a function of numbers, on cores and in `numba.cuda`. Python runs it as it is, uncompiled.
+
+    The arithmetic of a rule is such a function: the runtime calls it as Python, simulation at speed as machine code.
+    """
+    return register_jitable(function)
 
 
 @overload

@@ -95,7 +95,7 @@ class Scan:
     from_m:     (180,) float32, minimum range at which a bin's obstacles are seen (`onboard/perception/min_range.py`);
                 None: 0
     arrival_ns: start of the tick that took a ready-made scan, monotonic [ns]; None for a fused scan
-    heights_m:  heights that cameras see near the robot (`onboard/perception/seen_heights.py`); None: all
+    heights_m:  heights that cameras see near the robot (`onboard/perception/min_range.py`); None: all
     """
 
     stamp_ns: int

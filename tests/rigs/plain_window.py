@@ -13,7 +13,6 @@ import numpy as np
 from onboard.config.plant_model import Plant
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
-from onboard.policy.dwa.distance_field import ROUND_STRIDE as STRIDE
 from onboard.policy.dwa.dynamic_window import (
     COMFORT_FROM_M,
     COMFORT_M,
@@ -31,6 +30,7 @@ from onboard.policy.dwa.dynamic_window import (
     TURN_S_PER_RAD,
     UNSAFE,
 )
+from onboard.policy.dwa.trajectories import ROUND_STRIDE as STRIDE
 from onboard.policy.dwa.trajectories import SLACK_M, roll_out_definition
 
 COMMANDS = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])

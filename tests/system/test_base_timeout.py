@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.physics.simulated_base import ON_THE_WAY_S, STEP_NS, STEP_S, base_at, most_rolled, send_command, step_base
-from hil.reliability.kills.trial import Kill, Row, judge
 from onboard.config.config import DEFAULT_ROBOT, LimitsSection
 from onboard.config.plant_model import BaseTable, Plant, load_plant
 from onboard.values.geometry import distance
 from onboard.values.messages import Pose, Twist
+from tests.nightly.kills import Kill, Row, judge
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 LIMITS = LimitsSection()

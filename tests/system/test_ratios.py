@@ -1,18 +1,14 @@
-"""The table of `make bench`: what counts as a regression, and what is written; and the work of a network."""
+"""The table of `make bench`: what counts as a regression, and what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from onboard.config.toml_file import read_toml
 from tests.benchmarks.conftest import ALLOWED, TRIES, Ratios, processor
-from tests.benchmarks.performance import multiply_accumulates
 
 
 @pytest.fixture
@@ -67,19 +63,3 @@ def test_what_is_accepted_replaces_its_rows_only(file: Path) -> None:
     assert [line.split("  ")[-1] for line in table.lines()] == ["accepted 10.00", "new", "not compared"]
     with pytest.raises(AssertionError, match="new"):
         Ratios(file, compares=True).check("new", lambda: 0.99 * ALLOWED * 3.0)
-
-
-def test_the_work_of_a_network_is_counted(tmp_path: Path) -> None:
-    """A convolution of 8 kernels of 4x3x3 over 10x10 pixels, then a product with 800x5 numbers."""
-    weights = {"kernels": np.ones((8, 4, 3, 3), np.float32), "matrix": np.ones((800, 5), np.float32)}
-    nodes = [
-        helper.make_node("Conv", ["image", "kernels"], ["seen"], pads=[1, 1, 1, 1]),
-        helper.make_node("Flatten", ["seen"], ["flat"]),
-        helper.make_node("Gemm", ["flat", "matrix"], ["out"]),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 4, 10, 10])
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 5])
-    stored = [numpy_helper.from_array(value, name) for name, value in weights.items()]
-    model = helper.make_model(helper.make_graph(nodes, "small", [image], [out], stored))
-    onnx.save(model, tmp_path / "small.onnx")
-    assert multiply_accumulates(tmp_path / "small.onnx") == 10 * 10 * 8 * 4 * 9 + 800 * 5

@@ -44,9 +44,10 @@ def near(count: Any, lanes: Any, rules: Any, site: Any) -> None:
     if index < count * FANS:
         lane, fan = index // FANS, index % FANS
         if lanes.more[lane].asks != 0.0:
-            speed_mps, free_m = sight.near(lane, fan, lanes, rules, site)
+            speed_mps, free_m, back_mps = sight.near(lane, fan, lanes, rules, site)
             cuda.atomic.min(lanes.near, (lane, 0), speed_mps)
             cuda.atomic.min(lanes.near, (lane, 1), free_m)
+            cuda.atomic.min(lanes.near, (lane, 2), back_mps)
 
 
 def finish(count: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any) -> None:

@@ -39,14 +39,27 @@ from engines.train.batched.lane_values import (
     uniform,
 )
 from hil.drive.fast.limits_kernel import REACH
-from hil.drive.fast.tick_kernels import FIRST_TICK, SIM_STEP_S, TURN, composed, report, roll_on, turned, watch, wrapped
+from hil.drive.fast.tick_kernels import (
+    FIRST_TICK,
+    SIM_STEP_S,
+    correct_filter,
+    in_start,
+    note_block,
+    note_progress,
+    report,
+    roll_on,
+    turned,
+)
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
 from onboard.config.plant_model import step_axis
-from onboard.navigation.arrival import LEAST_SD, NODES, SD_RANGE, WEIGHTS
-from onboard.navigation.fix_gating import GATE
+from onboard.navigation import kalman
+from onboard.navigation.arrival import confidence, is_held
+from onboard.navigation.mission import has_stopped, is_over
 from onboard.policy.contract import STOP_ACTION
+from onboard.safety.recovery import GOES_ON, backing_ends, counts, is_due, may_begin
+from onboard.values.geometry import inverted, seen_from, wrap
 from onboard.values.kernel import kernel
 
 DRIFT_SD = math.sqrt(DRIFT_COVARIANCE[0][0])
@@ -81,9 +94,7 @@ def move(s: Any, k: Any, v_command: float, w_command: float, linear: Floats, ang
 
 @kernel
 def tick(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
-    """Advance a lane by one tick: progress, base, wheels, filter, fix, and the pose of a new scan."""
-    if k.driving != NEVER:
-        watch(s, k, True)
+    """Advance a lane by one tick: base, wheels, filter, fix, and the pose of a new scan."""
     move(s, k, m.command_v, m.command_w, lanes.linear[lane], lanes.angular[lane], site)
     s.tick += 1.0
     base_x, base_y, base_yaw = s.drift_x_m, s.drift_y_m, s.drift_yaw
@@ -98,155 +109,86 @@ def tick(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Si
     if (int(s.tick) - FIRST_TICK) % int(k.depth_every) == 0:
         s.seen_tick, s.seen_x_m, s.seen_y_m, s.seen_yaw = s.tick, s.x_m, s.y_m, s.yaw
     if m.next_fix == s.tick:
-        take_fix(s, m, lane, lanes, rules)
+        draw_fix(s, m, lane, lanes, rules, site)
 
 
 @kernel
-def take_fix(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules) -> None:
+def draw_fix(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
     """Correct the filter by a fix taken now, and draw the time of the next one."""
     random = lanes.random
     gone_s = uniform(random, lane, m.fix_low_s, m.fix_high_s)
     m.next_fix = math.ceil(s.tick + gone_s / SIM_STEP_S)
     x = s.x_m + rules.sd_x * normal(random, lane)
     y = s.y_m + rules.sd_x * normal(random, lane)
-    yaw = wrapped(turned(s.yaw + rules.sd_yaw * normal(random, lane)))
+    yaw = wrap(s.yaw + rules.sd_yaw * normal(random, lane))
     covariance = lanes.covariance[lane]
     if s.filtering == 0.0:
         s.filtering, s.filter_x_m, s.filter_y_m, s.filter_yaw = 1.0, x, y, yaw
-        for row in range(5):
-            for column in range(5):
-                covariance[row, column] = 0.0
-        covariance[0, 0] = covariance[1, 1] = rules.sd_x * rules.sd_x
-        covariance[2, 2] = rules.sd_yaw * rules.sd_yaw
-        covariance[3, 3], covariance[4, 4] = rules.scale_sd * rules.scale_sd, rules.creep_sd * rules.creep_sd
-        return
-    correct(s, covariance, lanes.scratch[lane], x, y, yaw, rules.sd_x * rules.sd_x, rules.sd_yaw * rules.sd_yaw)
-
-
-@kernel
-def correct(
-    s: Any, covariance: Floats, scratch: Floats, x: float, y: float, yaw: float, place: float, heading: float
-) -> None:
-    """Correct the filter by a fix, as `ekf_kernel.correct_fast` does; an outlier changes nothing.
-
-    place, heading: variances of the fix in x and y, and in yaw; scratch: (80,) of any content
-    """
-    a, b, c = covariance[0, 0] + place, covariance[0, 1], covariance[0, 2]
-    d, e, f = covariance[1, 1] + place, covariance[1, 2], covariance[2, 2] + heading
-    m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
-    det = a * m0 + b * m1 + c * m2
-    i00, i01, i02 = m0 / det, m1 / det, m2 / det
-    i11, i12, i22 = (a * f - c * c) / det, (b * c - a * e) / det, (a * d - b * b) / det
-    r0, r1, r2 = x - s.filter_x_m, y - s.filter_y_m, wrapped(wrapped(yaw - s.filter_yaw))
-    u0, u1, u2 = i00 * r0 + i01 * r1 + i02 * r2, i01 * r0 + i11 * r1 + i12 * r2, i02 * r0 + i12 * r1 + i22 * r2
-    if r0 * u0 + r1 * u1 + r2 * u2 > GATE:
-        return
-    for row in range(5):
-        p0, p1, p2 = covariance[row, 0], covariance[row, 1], covariance[row, 2]
-        scratch[3 * row] = p0 * i00 + p1 * i01 + p2 * i02
-        scratch[3 * row + 1] = p0 * i01 + p1 * i11 + p2 * i12
-        scratch[3 * row + 2] = p0 * i02 + p1 * i12 + p2 * i22
-    s.filter_x_m += scratch[0] * r0 + scratch[1] * r1 + scratch[2] * r2
-    s.filter_y_m += scratch[3] * r0 + scratch[4] * r1 + scratch[5] * r2
-    s.filter_yaw = wrapped(s.filter_yaw + scratch[6] * r0 + scratch[7] * r1 + scratch[8] * r2)
-    s.scale += scratch[9] * r0 + scratch[10] * r1 + scratch[11] * r2
-    s.creep += scratch[12] * r0 + scratch[13] * r1 + scratch[14] * r2
-    # P - K S K^T, the same as Joseph's form for this gain; S K^T is the upper part of P.
-    for row in range(5):
-        for column in range(5):
-            scratch[20 + 5 * row + column] = covariance[row, column] - (
-                scratch[3 * row] * covariance[0, column]
-                + scratch[3 * row + 1] * covariance[1, column]
-                + scratch[3 * row + 2] * covariance[2, column]
-            )
-    for row in range(5):
-        for column in range(5):
-            covariance[row, column] = 0.5 * (scratch[20 + 5 * row + column] + scratch[20 + 5 * column + row])
+        kalman.begin(covariance, site.fix_noise)
+    else:
+        correct_filter(s, covariance, x, y, yaw, site.fix_noise, lanes.work[lane])
 
 
 # ---- Recovery, arrival, end of a drive
 
 
 @kernel
-def recover(s: Any, m: Any, rules: Rules) -> bool:
-    """Run the recovery in this tick; return False where it gives up (R9). A try asks for the space behind first."""
+def judge_block(s: Any, k: Any, m: Any, tries: Floats, rules: Rules) -> bool:
+    """Let the recovery judge this tick; return False where it gives up (R9). What it does needs the space behind."""
+    notice = False  # a contact ends the drive
     if m.backing != NEVER:
-        backed_m = s.travelled_m - m.backing_m
-        way_m = rules.backward_mps * rules.backward_ticks * SIM_STEP_S
-        if s.tick - m.backing >= rules.backward_ticks or backed_m >= rules.slack * way_m:
-            m.backing, m.rested, m.fresh = NEVER, s.tick, 1.0
-        m.action, m.due, m.stops = float(STOP_ACTION), NEVER, 0.0
-        s.blocked = s.place = NEVER
-        return True
-    long = s.blocked != NEVER and s.tick - s.blocked >= rules.blocked_ticks
-    held = s.place != NEVER and s.tick - max(s.place, s.best) >= rules.held_ticks
-    cooling = m.rested != NEVER and s.tick - m.rested < rules.cool_ticks
-    if cooling or not (long or held):
-        return True
-    if m.try_0 != NEVER and s.tick - m.try_0 < rules.window_ticks:
-        return False
-    m.try_0, m.try_1, m.try_2 = m.try_1, m.try_2, s.tick
-    m.rested = s.tick
-    s.blocked = s.place = NEVER
-    m.asks = float(int(m.asks) | REAR)
+        m.action, m.due, m.stops, m.waits = float(STOP_ACTION), NEVER, 0.0, 1.0
+    else:
+        note_block(s, k)
+        if try_is_due(s, m, s.tick, notice, rules):
+            recent = 0
+            for i in range(len(tries)):
+                recent += counts(tries[i], s.tick, rules.window_ticks)
+            if recent >= len(tries):
+                return False
+            for i in range(len(tries) - 1):
+                tries[i] = tries[i + 1]
+            tries[len(tries) - 1] = s.tick
+            m.waits = 1.0
+    if m.waits != 0.0 and s.seen_tick != s.tick:
+        run_try(s, m, rules)
+    elif s.seen_tick == s.tick and (m.waits != 0.0 or try_is_due(s, m, s.tick + k.depth_every, notice, rules)):
+        m.asks = float(int(m.asks) | REAR)
     return True
 
 
 @kernel
-def begin_try(s: Any, m: Any, free_m: float, rules: Rules) -> None:
-    """Back off if the space behind is free (R5); a try that cannot begin counts as a try (R7)."""
-    if free_m >= rules.rear_m:
-        m.backing, m.backing_m = s.tick, s.travelled_m
+def try_is_due(s: Any, m: Any, now: float, notice: bool, rules: Rules) -> bool:
+    """Return whether a try is due in a tick, if all stays as it is."""
+    blocked = math.inf if s.blocked == NEVER else s.blocked
+    place = math.inf if s.place == NEVER else s.place
+    return is_due(
+        now, blocked, place, s.best, m.rested, notice, rules.blocked_ticks, rules.held_ticks, rules.cool_ticks
+    )
+
+
+@kernel
+def run_try(s: Any, m: Any, rules: Rules) -> None:
+    """Begin or refuse the try that is due (R5, R7), go on with it or end it (R3, R4, R6, R11)."""
+    m.waits = 0.0
+    s.blocked = s.place = NEVER
+    if m.backing == NEVER:
+        if may_begin(m.rear_m, rules.way_m, rules.clearance_m):
+            m.backing, m.backing_m = s.tick, s.travelled_m
+            m.action, m.due, m.stops = float(STOP_ACTION), NEVER, 0.0
+        else:
+            m.rested = s.tick
+        return
+    spent, backed_m = s.tick - m.backing, s.travelled_m - m.backing_m
+    if backing_ends(spent, rules.backward_ticks, backed_m, rules.way_m, m.rear_m, rules.clearance_m) != GOES_ON:
+        m.backing, m.rested, m.resumed, m.fresh = NEVER, s.tick, s.tick, 1.0
 
 
 @kernel
 def goal_offset(s: Any, k: Any) -> tuple[float, float, float]:
     """Return the goal from the filtered pose in the start frame: x, y [m], and the pose's yaw."""
-    if k.anchored != 0.0:
-        x, y, yaw = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
-    else:
-        x, y, yaw = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
+    x, y, yaw = in_start(s, k)
     return k.goal_x_m - x, k.goal_y_m - y, yaw
-
-
-@kernel
-def below(value: float) -> float:
-    """Return the standard normal distribution at a value."""
-    return 0.5 * (1.0 + math.erf(value / math.sqrt(2.0)))
-
-
-@kernel
-def axes(covariance: Floats) -> tuple[float, float, float]:
-    """Return what `ekf.principal_axes` returns."""
-    a, b, c = covariance[0, 0], covariance[0, 1], covariance[1, 1]
-    mean, half = 0.5 * (a + c), math.hypot(0.5 * (a - c), b)
-    return max(0.0, mean + half), max(0.0, mean - half), 0.5 * math.atan2(2.0 * b, a - c)
-
-
-@kernel
-def within(x: float, y: float, covariance: Floats, radius_m: float) -> float:
-    """Return what `arrival.within` returns for an offset (x, y)."""
-    large, small, angle = axes(covariance)
-    c, n = math.cos(angle), math.sin(angle)
-    along_m, across_m = c * x + n * y, c * y - n * x
-    least_m = LEAST_SD * radius_m
-    sd_m, narrow_m = max(math.sqrt(large), least_m), max(math.sqrt(small), least_m)
-    low = max(-1.0, min(1.0, (-SD_RANGE * sd_m - along_m) / radius_m))
-    high = max(-1.0, min(1.0, (SD_RANGE * sd_m - along_m) / radius_m))
-    begin, end = math.asin(low), math.asin(high)
-    total = 0.0
-    for i in range(len(NODES)):
-        t = 0.5 * (begin + end) + 0.5 * (end - begin) * NODES[i]
-        half_m = radius_m * math.cos(t)
-        off = (along_m + radius_m * math.sin(t)) / sd_m
-        density = math.exp(-0.5 * off * off) / (sd_m * math.sqrt(TURN))
-        total += (
-            WEIGHTS[i]
-            * density
-            * half_m
-            * (below((across_m + half_m) / narrow_m) - below((across_m - half_m) / narrow_m))
-        )
-    return min(1.0, 0.5 * (end - begin) * total)
 
 
 @kernel
@@ -258,10 +200,10 @@ def act(s: Any, k: Any, m: Any, covariance: Floats, rules: Rules) -> None:
         dx, dy, _ = goal_offset(s, k)
         c, n = math.cos(k.start_yaw), math.sin(k.start_yaw)  # back into the map frame, the covariance's
         x, y = c * dx + n * dy, c * dy - n * dx
-        if math.hypot(x, y) <= rules.tolerance_m and within(x, y, covariance, rules.tolerance_m) < rules.confidence:
-            if m.held == NEVER:
-                m.held = s.tick
-            if s.tick - m.held < rules.wait_ticks:
+        found = confidence(x, y, covariance[0, 0], covariance[0, 1], covariance[1, 1], rules.tolerance_m)
+        if found < rules.confidence:
+            m.held = s.tick if m.held == NEVER else m.held
+            if is_held(m.held, s.tick, rules.wait_ticks):
                 action = TURN_ACTION
     m.action = float(action)
     m.stops = m.stops + 1.0 if action == STOP_ACTION else 0.0
@@ -274,14 +216,14 @@ def judged(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> float:
         return SPEED
     if s.touching != 0.0:
         return CONTACT
-    rests = abs(s.wheel_v) <= rules.rest_mps and abs(s.wheel_w) <= rules.rest_radps
-    if rests and m.backing == NEVER and m.stops >= rules.rest_decisions:
+    stopped = has_stopped(m.stops, s.wheel_v, s.wheel_w, rules.rest_decisions, rules.rest_mps, rules.rest_radps)
+    if stopped and m.backing == NEVER:
         goal = site.goals[int(m.goal)]
         away_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
         return REACHED if away_m <= rules.reached_m else STOPPED
     if s.tick - m.began >= rules.most_ticks:
         return TIME
-    return STUCK if s.tick - s.best >= rules.stuck_ticks else 0.0
+    return STUCK if is_over(s.best, s.tick, rules.stuck_ticks) else 0.0
 
 
 @kernel
@@ -306,9 +248,20 @@ def command(m: Any, row: int, part: float, site: Site) -> None:
 
 
 @kernel
+def back_off(m: Any, rules: Rules, site: Site) -> None:
+    """Set the command of backing off, as the limits let it pass."""
+    command(m, BACK, min(1.0, m.back_mps / rules.backward_mps), site)
+
+
+@kernel
 def ask_limits(s: Any, m: Any, rules: Rules, site: Site) -> None:
-    """Let the limits judge the set point, or the recovery's command, where it or the scan is new."""
-    row = BACK if m.backing != NEVER else int(m.action)
+    """Let the limits judge the command, where it or the scan is new. The look behind judges that of backing off."""
+    if m.backing != NEVER:
+        m.asked = NEVER
+        if m.waits == 0.0:
+            back_off(m, rules, site)
+        return
+    row = int(m.action)
     if row == m.asked and s.seen_tick != s.tick:
         return
     m.asked = float(row)
@@ -329,7 +282,13 @@ def heed(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> N
         wanted_mps = abs(site.twists[row, 0])
         command(m, row, 1.0 if wanted_mps <= speed_mps else speed_mps / wanted_mps, site)
     if asks & REAR:
-        begin_try(s, m, lanes.near[lane, 1], rules)
+        m.rear_m, m.back_mps = lanes.near[lane, 1], lanes.near[lane, 2]
+        if m.waits != 0.0:
+            run_try(s, m, rules)
+            if m.backing != NEVER:
+                back_off(m, rules, site)
+            elif m.resumed == s.tick:
+                command(m, STOP_ACTION, 1.0, site)
 
 
 @kernel
@@ -343,15 +302,16 @@ def live(lane: int, looked: bool, lanes: Lanes, rules: Rules, site: Site) -> Non
     tick(s, k, m, lane, lanes, rules, site)
     if s.tick == m.due:
         act(s, k, m, lanes.covariance[lane], rules)
+    k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
+    note_progress(s, k)
     m.end = judged(s, k, m, rules, site)
-    if m.end == 0.0 and not recover(s, m, rules):
+    if m.end == 0.0 and not judge_block(s, k, m, lanes.tries[lane], rules):
         m.end = GAVE_UP
     if m.end != 0.0:
         m.asks = 0.0
         return
     ask_limits(s, m, rules, site)
-    lanes.near[lane, 0] = lanes.near[lane, 1] = math.inf
-    k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
+    lanes.near[lane, 0] = lanes.near[lane, 1] = lanes.near[lane, 2] = math.inf
 
 
 @kernel
@@ -382,7 +342,7 @@ def draw_robot(m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> boo
 
 
 @kernel
-def clear(s: Any, k: Any, m: Any) -> None:
+def clear(s: Any, k: Any, m: Any, tries: Floats) -> None:
     """Reset all values of a lane that `begin` does not set."""
     s.tick = s.v = s.w = s.dv = s.dw = s.path_m = s.contacts = s.touching = s.bumps = s.bumping = 0.0
     s.drift_x_m = s.drift_y_m = s.drift_yaw = s.drift_eps_m = s.drift_eps_rad = s.drift_left = s.owing = 0.0
@@ -393,7 +353,11 @@ def clear(s: Any, k: Any, m: Any) -> None:
     k.driving, k.wanted_v, k.wanted_w, k.anchored = NEVER, 0.0, 0.0, 0.0
     m.action = m.pending = float(STOP_ACTION)
     m.asks = 0.0
-    m.due = m.asked = m.held = m.backing = m.rested = m.try_0 = m.try_1 = m.try_2 = NEVER
+    m.due = m.asked = m.held = m.backing = m.resumed = NEVER
+    m.rested = -math.inf
+    m.waits = 0.0
+    for i in range(len(tries)):
+        tries[i] = -math.inf
     m.command_v = m.command_w = m.stops = 0.0
     m.fresh = 1.0
 
@@ -402,12 +366,12 @@ def clear(s: Any, k: Any, m: Any) -> None:
 def begin(s: Any, k: Any, m: Any, lane: int, count: int, lanes: Lanes, rules: Rules, site: Site) -> None:
     """Draw a drive to one of the first `count` goals, and stand until its first decision."""
     random = lanes.random
-    clear(s, k, m)
+    clear(s, k, m, lanes.tries[lane])
     goal = min(int(uniform(random, lane, 0.0, float(count))), count - 1)
     start = min(int(uniform(random, lane, 0.0, float(site.starts.shape[1]))), site.starts.shape[1] - 1)
     m.goal = float(goal)
     s.x_m, s.y_m = site.starts[goal, start, 0], site.starts[goal, start, 1]
-    s.yaw = wrapped(uniform(random, lane, -math.pi, math.pi))
+    s.yaw = wrap(uniform(random, lane, -math.pi, math.pi))
     m.left_m = m.length_m = site.starts[goal, start, 2]
     fixes = draw_robot(m, lane, lanes, rules, site)
     settle(s, k, m, lane, fixes, lanes, rules, site)
@@ -425,12 +389,10 @@ def settle(s: Any, k: Any, m: Any, lane: int, fixes: bool, lanes: Lanes, rules: 
         k.anchored = 1.0
     else:
         x, y, yaw = s.x_m, s.y_m, s.yaw
-    c, n = math.cos(yaw), math.sin(yaw)
-    k.goal_x_m, k.goal_y_m = c * (goal[0] - x) + n * (goal[1] - y), c * (goal[1] - y) - n * (goal[0] - x)
+    k.goal_x_m, k.goal_y_m, _ = seen_from(x, y, yaw, goal[0], goal[1], 0.0)
     if k.anchored == 0.0:
         x, y, yaw = s.wheel_x_m, s.wheel_y_m, s.wheel_yaw
-        c, n = math.cos(yaw), math.sin(yaw)
-    k.start_x_m, k.start_y_m, k.start_yaw = -(c * x + n * y), n * x - c * y, wrapped(-yaw)
+    k.start_x_m, k.start_y_m, k.start_yaw = inverted(x, y, yaw)
     k.driving = s.best = m.began = s.tick
     s.best_m = math.hypot(k.goal_x_m, k.goal_y_m)
     m.end = 0.0
@@ -453,7 +415,8 @@ def show(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Si
     out[9] = out[10] = 1.0
     if s.filtering != 0.0:
         covariance = lanes.covariance[lane]
-        out[9], out[10] = math.sqrt(axes(covariance)[0]), math.sqrt(max(0.0, covariance[2, 2]))
+        out[9] = math.sqrt(kalman.axes(covariance[0, 0], covariance[0, 1], covariance[1, 1])[0])
+        out[10] = math.sqrt(max(0.0, covariance[2, 2]))
     out[11], out[12] = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
     hidden, goal = views.critic[lane], site.goals[int(m.goal)]
     hidden[0], hidden[1] = m.left_m / 10.0, math.log1p(m.left_m)
@@ -465,10 +428,10 @@ def show(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Si
 
 @kernel
 def give(lane: int, action: int, lanes: Lanes) -> None:
-    """Give a lane its action. It has no effect while the robot backs off."""
+    """Give a lane its action. It has no effect while the robot backs off, nor in the tick in which that ends."""
     s, m = lanes.states[lane], lanes.more[lane]
     m.sensed, m.end = s.tick, 0.0
-    if m.backing == NEVER:
+    if m.backing == NEVER and m.resumed != s.tick:
         m.fresh = 0.0
         m.pending, m.due = float(action), s.tick + m.delay
 

@@ -10,13 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from engines.train.batched.lane_values import GOLDEN, LIMITS, MIX_A, REAR, Lanes, Rules, Site, fraction_of, mixed
-from hil.drive.fast.limits_kernel import REACH, ZONES, travel_m
-from hil.drive.fast.tick_kernels import TURN
+from engines.train.batched.lane_values import (
+    BACK,
+    GOLDEN,
+    LIMITS,
+    MIX_A,
+    REAR,
+    Lanes,
+    Rules,
+    Site,
+    fraction_of,
+    mixed,
+)
+from hil.drive.fast.limits_kernel import REACH, ZONES
 from hil.maps.cell_kernels import floored
 from hil.sensors.direct_scan_kernels import FAN, empty_length, sector_length
-from onboard.perception.collision import UNIT
+from onboard.perception.collision import UNIT, contact_mps, point_travel_m, ring_mps, stoppable_mps
 from onboard.perception.kernels import EDGES
+from onboard.values.geometry import TURN_RAD
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS
 
@@ -61,7 +72,7 @@ def seen_value(bin: int, lane: int, lanes: Lanes, rules: Rules, site: Site) -> f
     if not far_m <= rules.far_m or fraction_of(first) < m.holes:
         return 1.0
     second, third = mixed(first + GOLDEN), mixed(first + GOLDEN + GOLDEN)
-    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(TURN * fraction_of(third))
+    error = math.sqrt(-2.0 * math.log(1.0 - fraction_of(second))) * math.cos(TURN_RAD * fraction_of(third))
     noisy_m: float = far_m * (1.0 + m.noise * error)
     return min(max(noisy_m, 0.0), rules.far_m) / rules.far_m
 
@@ -92,41 +103,42 @@ def allowed_mps(s: Any, first: int, row: int, steps: int, rules: Rules, site: Si
             ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
             # A point whose straight way is longer than a zone's way cannot bind.
             if far_m - ways[ZONES] <= ways[ZONES + 1]:
-                stop_m = min(stop_m, travel_m(ahead, aside, v, w, ways[ZONES]))
+                stop_m = min(stop_m, point_travel_m(ahead, aside, v, w, ways[ZONES]))
             if ways[ZONES + 2] > 0.0 and far_m - ways[ZONES + 2] <= ways[ZONES + 3]:
                 for ring in range(site.ring_m.shape[1]):
                     radius_m = site.ring_m[steps, ring]
-                    if radius_m > 0.0 and travel_m(ahead, aside, v, w, radius_m) <= ways[ZONES + 3]:
-                        slow_mps = min(slow_mps, site.ring_mps[steps, ring])
+                    if radius_m > 0.0:
+                        way_m = point_travel_m(ahead, aside, v, w, radius_m)
+                        slow_mps = min(slow_mps, ring_mps(way_m, ways[ZONES + 3], site.ring_mps[steps, ring]))
             if far_m - ways[ZONES + 4] <= ways[ZONES + 5]:
-                contact_m = min(contact_m, travel_m(ahead, aside, v, w, ways[ZONES + 4]))
-    lost = rules.braking_mps2 * rules.reaction_s
-    allowed = min(math.sqrt(lost * lost + 2.0 * rules.braking_mps2 * stop_m) - lost, slow_mps)
-    return min(allowed, contact_m / rules.contact_s) if ways[ZONES + 4] > 0.0 else allowed
+                contact_m = min(contact_m, point_travel_m(ahead, aside, v, w, ways[ZONES + 4]))
+    allowed_mps = min(stoppable_mps(stop_m, rules.braking_mps2, rules.reaction_s), slow_mps)
+    return min(allowed_mps, contact_mps(contact_m, rules.contact_s))
 
 
 @kernel
 def rear_free_m(s: Any, first: int, rules: Rules, site: Site) -> float:
     """Return how far a fan's obstacles let the robot go straight back [m]; inf beyond what a whole try needs."""
-    radius_m, cell_m = rules.rear_m + REAR_SLACK_M + rules.swept_m, rules.cell_m
+    radius_m, cell_m = rules.clearance_m + rules.way_m + REAR_SLACK_M + rules.swept_m, rules.cell_m
     x, y, c, n = s.seen_x_m / cell_m, s.seen_y_m / cell_m, math.cos(s.seen_yaw), math.sin(s.seen_yaw)
     free_m = math.inf
     for i in range(first, first + FAN):
         if site.seen[i] and UNIT[i, 0] < 0.0:
             far_m = sector_m(i, x, y, c, n, 0.0, radius_m / cell_m, cell_m, site)
             if far_m <= radius_m:
-                free_m = min(free_m, travel_m(UNIT[i, 0] * far_m, UNIT[i, 1] * far_m, -1.0, 0.0, rules.swept_m))
+                free_m = min(free_m, point_travel_m(UNIT[i, 0] * far_m, UNIT[i, 1] * far_m, -1.0, 0.0, rules.swept_m))
     return free_m
 
 
 @kernel
-def near(lane: int, fan: int, lanes: Lanes, rules: Rules, site: Site) -> tuple[float, float]:
-    """Return what a fan's obstacles allow: speed [m/s] and space behind [m]; inf where the lane does not ask."""
+def near(lane: int, fan: int, lanes: Lanes, rules: Rules, site: Site) -> tuple[float, float, float]:
+    """Return what a fan's obstacles allow, as in `Lanes.near`; inf where the lane does not ask."""
     s, m = lanes.states[lane], lanes.more[lane]
-    speed_mps = free_m = math.inf
+    speed_mps = free_m = back_mps = math.inf
     asks = int(m.asks)
     if asks & LIMITS:
         speed_mps = allowed_mps(s, fan * FAN, int(m.asked), int(m.steps), rules, site)
     if asks & REAR:
         free_m = rear_free_m(s, fan * FAN, rules, site)
-    return speed_mps, free_m
+        back_mps = allowed_mps(s, fan * FAN, BACK, int(m.steps), rules, site)
+    return speed_mps, free_m, back_mps

@@ -16,11 +16,12 @@ from typing import Any
 from engines.train.batched.atlas import PRICED_CELL_M, PRICED_M
 from engines.train.batched.lane_kernels import goal_offset
 from engines.train.batched.lane_values import Floats, Floats32, Lanes, Rules, Site
-from hil.drive.fast.tick_kernels import SIM_STEP_S, wrapped
+from hil.drive.fast.tick_kernels import SIM_STEP_S
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from onboard.config.plant_model import step_axis
 from onboard.policy.contract import ACTIONS, STOP_ACTION
+from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
 
 State = tuple[float, float, float, float, float, float, float]
@@ -106,7 +107,7 @@ def time_left(
     else:
         way_m, angle = way_on(x, y, goal, site)
     near = min(1.0, way_m / TURN_FROM_M)
-    turn = abs(wrapped(angle - yaw))
+    turn = abs(wrap(angle - yaw))
     over_m = max(0.0, rest_m - way_m)
     return float(way_m / SPEED_MPS + TURN_S_PER_RAD * turn * near + OVERSHOOT_S_PER_M * over_m)
 

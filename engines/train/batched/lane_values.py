@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hil.drive.fast.tick_kernels import TURN
 from hil.drive.fast.tick_state import NEVER
 from onboard.policy.contract import ACTIONS, STOP_ACTION
+from onboard.values.geometry import TURN_RAD
 from onboard.values.kernel import kernel
 from onboard.values.messages import Twist
 
@@ -26,7 +26,7 @@ TURN_ACTION, BACK = ACTIONS.index(Twist(0.0, 1.0)), len(ACTIONS)
 REACHED, STOPPED, TIME, STUCK, CONTACT, GAVE_UP, SPEED = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0
 """Ends of a drive: at the goal by a stop, by a stop elsewhere, by either timeout, by a contact, blocked, or refused."""
 LIMITS, REAR = 1, 2
-"""What a lane asks of the obstacles near by: the speed that the limits allow, and the space behind."""
+"""What a lane asks of the obstacles near by: the speed that the limits allow; the space behind, and the speed there."""
 ENDS = ("reached", "stopped", "time", "stuck", "contact", "gave_up", "speed")
 
 
@@ -44,7 +44,9 @@ class LaneState(NamedTuple):
     stops:      stop actions in a row; held: tick of the first held arrival
     next_fix:   tick of the next fix; fix_low_s, fix_high_s: limits of the time between fixes
     backing, backing_m: tick and path length at which a backing off began
-    rested:     tick in which the last one ended; try_0, try_1, try_2: ticks in which the last three began
+    rested:     tick in which the last try ended or was refused; resumed: in which the last backing off ended
+    waits:      whether the recovery waits for the space behind by the newest scan
+    rear_m, back_mps: the space behind by the newest scan, and the speed that the limits allow there
     fresh:      whether the memory is reset before the next decision
     left_m:     path length left; length_m: of the whole drive
     steps:      0 or 1: the row of the slow zone's rings
@@ -70,10 +72,11 @@ class LaneState(NamedTuple):
     fix_high_s: float = 2.0
     backing: float = NEVER
     backing_m: float = 0.0
-    rested: float = NEVER
-    try_0: float = NEVER
-    try_1: float = NEVER
-    try_2: float = NEVER
+    rested: float = -math.inf
+    resumed: float = NEVER
+    waits: float = 0.0
+    rear_m: float = 0.0
+    back_mps: float = 0.0
     fresh: float = 1.0
     left_m: float = 0.0
     length_m: float = 0.0
@@ -112,12 +115,10 @@ class Rules(NamedTuple):
     backward_ticks: float
     window_ticks: float
     cool_ticks: float
-    rear_m: float
-    slack: float
+    clearance_m: float
+    way_m: float
     sd_x: float
     sd_yaw: float
-    scale_sd: float
-    creep_sd: float
     success: float
     step: float
     contact: float
@@ -151,6 +152,7 @@ class Site(NamedTuple):
     ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
     seen:    (180,) bins in view
     linear, angular: (7,) the configured plant
+    fix_noise: (3, 3) of a fix
     """
 
     gap: Gaps
@@ -171,19 +173,24 @@ class Site(NamedTuple):
     seen: Bools
     linear: Floats
     angular: Floats
+    fix_noise: Floats
 
 
 class Lanes(NamedTuple):
     """Arrays of the lanes. states, tables, more: `TickState`, `TickTable`, `LaneState`; covariance: (n, 5, 5).
 
-    near: (n, 2) the highest speed that the obstacles near by allow [m/s], and the space behind [m]
+    work:  (n, 16, 5) as in `kalman.correct`
+    tries: (n, tries) ticks in which the newest tries began, the oldest first; -inf for none
+    near:  (n, 3) what the obstacles near by allow: the highest speed [m/s], the space behind [m], and the highest speed
+           of backing off [m/s]
     """
 
     states: Records
     tables: Records
     more: Records
     covariance: Floats
-    scratch: Floats
+    work: Floats
+    tries: Floats
     near: Floats
     random: Words
     linear: Floats
@@ -240,4 +247,4 @@ def uniform(random: Words, lane: int, low: float, high: float) -> float:
 def normal(random: Words, lane: int) -> float:
     """Return a number drawn from the standard normal distribution."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random, lane, 0.0, 1.0)))
-    return radius * math.cos(uniform(random, lane, 0.0, TURN))
+    return radius * math.cos(uniform(random, lane, 0.0, TURN_RAD))

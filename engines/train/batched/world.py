@@ -34,11 +34,10 @@ from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, TRAINING_FIX_PERIOD
 from hil.physics.simulated_base import NS, STEP_NS
 from hil.sensors.direct_scan import looked_at
 from onboard.navigation.arrival import WAIT_S
-from onboard.navigation.ekf import SYSTEMATIC_VARIANCE
 from onboard.navigation.mission import REST_DECISIONS, REST_MPS, REST_RADPS
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import bounds_of
-from onboard.safety.recovery import COOL_DOWN_S, DISTANCE_SLACK, HELD_S, WINDOW_S
+from onboard.safety.recovery import COOL_DOWN_S, HELD_S, WINDOW_S, way_m
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Twist
@@ -59,7 +58,6 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
     bounds = bounds_of(config.limits, setting.plant, config.robot.footprint, config.odometry.stale_ms)
     if not config.robot.footprint.is_round or bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
         raise InputError("the batched world simulates round robots without a ramp in the limits")
-    way_m = recovery.backward_mps * recovery.backward_s
     return Rules(
         cell_m=setting.world.cell_m,
         far_m=config.scan.far_m,
@@ -84,12 +82,10 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
         backward_ticks=_ticks(recovery.backward_s),
         window_ticks=_ticks(WINDOW_S),
         cool_ticks=_ticks(COOL_DOWN_S),
-        rear_m=recovery.rear_clearance_m + way_m,
-        slack=DISTANCE_SLACK,
+        clearance_m=recovery.rear_clearance_m,
+        way_m=way_m(recovery),
         sd_x=FIX_SD[0],
         sd_yaw=FIX_SD[2],
-        scale_sd=math.sqrt(SYSTEMATIC_VARIANCE[0, 0]),
-        creep_sd=math.sqrt(SYSTEMATIC_VARIANCE[1, 1]),
         success=section.reward.success,
         step=section.reward.step,
         contact=section.reward.contact,
@@ -231,6 +227,7 @@ class BatchedWorld:
             seen=put(looked_at(setting.mounts, setting.config.scan)),
             linear=put(setting.base_plant.linear.as_array()),
             angular=put(setting.base_plant.angular.as_array()),
+            fix_noise=put(np.diag(np.square(np.array(setting.config.odometry.localization_sd)))),
         )
 
     def _lane_arrays(self, rules: TrainRules, atlas: Atlas, seed: int) -> tuple[npt.NDArray[Any], ...]:
@@ -239,7 +236,8 @@ class BatchedWorld:
         random = np.random.default_rng(seed).integers(2**63, size=count, dtype=np.uint64) * np.uint64(2)
         return (
             _records(TickState(), count, gpu), _records(table, count, gpu), _records(LaneState(), count, gpu),
-            np.zeros((count, 5, 5)), np.zeros((count, 80)), np.zeros((count, 2)), random,
+            np.zeros((count, 5, 5)), np.zeros((count, 16, 5)), np.zeros((count, rules.robot.config.recovery.tries)),
+            np.zeros((count, 3)), random,
             np.zeros((count, 7)), np.zeros((count, 7)),
         )  # fmt: skip
 
@@ -339,9 +337,9 @@ def _near_lane(lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
     if lanes.more[lane].asks == 0.0:
         return
     for fan in range(FANS):
-        speed_mps, free_m = sight.near(lane, fan, lanes, rules, site)
-        lanes.near[lane, 0] = min(lanes.near[lane, 0], speed_mps)
-        lanes.near[lane, 1] = min(lanes.near[lane, 1], free_m)
+        found = sight.near(lane, fan, lanes, rules, site)
+        for i in range(len(found)):
+            lanes.near[lane, i] = min(lanes.near[lane, i], found[i])
 
 
 @kernel(parallel=True)

@@ -1,1 +1,1 @@
-"""Commands of `onboard-hil` that judge: evaluation, replay, faults, kills, and what paper 2 needs."""
+"""Commands of `onboard-hil` that judge: evaluation, replay, faults, and what paper 2 needs."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import floored
 from onboard.perception import collision
-from onboard.perception.collision import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, UNIT, Look
+from onboard.perception.collision import REST_MPS, UNIT, Look, contact_mps, point_travel_m, ring_mps, stoppable_mps
 from onboard.perception.obstacle_memory import AHEAD
 from onboard.safety.limits import Bounds
 from onboard.values.kernel import kernel
@@ -25,7 +25,6 @@ from onboard.values.messages import BINS, STOP, Scan, Twist
 
 # ---- Compiled test of the cells near the robot, before any scan is cast
 
-TURN = 2.0 * math.pi
 HALF_SECTOR = 2.0 * math.sin(0.5 * math.pi / BINS)
 """Chord of half a sector at a range of 1."""
 CELL_MARGIN_M = 1e-5
@@ -111,29 +110,12 @@ def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways
 def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, off_m: float) -> float:
     """Return a lower bound of the way until a circle of `radius_m` - `off_m` meets a point [m].
 
-    The point is at most `off_m` away from (ahead, aside). The bound is `collision.travel_m` of the circle of
-    `radius_m`. A position less than `off_m` behind counts as ahead, because the point may be ahead.
+    The point is at most `off_m` away from (ahead, aside). So the bound is the way of the circle of `radius_m`, and 0
+    where that overlaps a position less than `off_m` behind: the point may be ahead.
     """
-    if v < 0.0:
-        ahead = -ahead
-    curvature = w / v
-    if abs(curvature) < STRAIGHT_PER_M:
-        inside = radius_m * radius_m - aside * aside
-        return max(0.0, ahead - math.sqrt(inside)) if inside > 0.0 and ahead > -off_m else math.inf
-    if curvature < 0.0:
-        aside = -aside
-    turn_m = 1.0 / abs(curvature)
-    from_center = max(math.hypot(ahead, aside - turn_m), SMALLEST_M)
-    square = (radius_m * radius_m - (from_center - turn_m) ** 2) / (4.0 * from_center * turn_m)
-    if not square > 0.0:
-        return math.inf
-    if square >= 1.0:
+    if math.copysign(1.0, v) * ahead > -off_m and math.hypot(ahead, aside) < radius_m:
         return 0.0
-    half = 2.0 * math.asin(math.sqrt(square))
-    phi = math.atan2(ahead, turn_m - aside)
-    if abs(phi) < half and ahead > -off_m:
-        return 0.0
-    return turn_m * ((phi - half) % TURN)
+    return point_travel_m(ahead, aside, v, w, radius_m)
 
 
 Floats = npt.NDArray[np.float64]
@@ -235,7 +217,7 @@ def _empty_scan(seen: npt.NDArray[np.bool_]) -> Scan:
 
 @kernel
 def _allowed_mps(
-    ranges_m: npt.NDArray[np.float32], ways: Floats, ring_m: Floats, ring_mps: Floats, braking_mps2: float,
+    ranges_m: npt.NDArray[np.float32], ways: Floats, rings_m: Floats, rings_mps: Floats, braking_mps2: float,
     reaction_s: float, contact_s: float,
 ) -> float:  # fmt: skip
     """Return the highest speed that `limits` allows along the command of `ways` [m/s]; inf if no obstacle binds it."""
@@ -245,36 +227,10 @@ def _allowed_mps(
         far_m = np.float64(ranges_m[i])
         if 0.0 <= far_m <= ways[REACH]:
             ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
-            stop_m = min(stop_m, travel_m(ahead, aside, v, w, ways[ZONES]))
+            stop_m = min(stop_m, point_travel_m(ahead, aside, v, w, ways[ZONES]))
             if ways[ZONES + 2] > 0.0:
-                for ring in range(len(ring_m)):
-                    if travel_m(ahead, aside, v, w, ring_m[ring]) <= ways[ZONES + 3]:
-                        slow_mps = min(slow_mps, ring_mps[ring])
-            contact_m = min(contact_m, travel_m(ahead, aside, v, w, ways[ZONES + 4]))
-    lost = braking_mps2 * reaction_s
-    allowed = math.sqrt(lost * lost + 2.0 * braking_mps2 * stop_m) - lost
-    allowed = min(allowed, slow_mps)
-    return min(allowed, contact_m / contact_s) if ways[ZONES + 4] > 0.0 else allowed
-
-
-@kernel
-def travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
-    """Return `collision.travel_m` for a single point and a twist that moves the base [m]."""
-    if v < 0.0:
-        ahead = -ahead
-    curvature = w / v
-    if abs(curvature) < STRAIGHT_PER_M:
-        inside = radius_m * radius_m - aside * aside
-        return max(0.0, ahead - math.sqrt(inside)) if inside > 0.0 and ahead > 0.0 else math.inf
-    if curvature < 0.0:
-        aside = -aside
-    turn_m = 1.0 / abs(curvature)
-    from_center = max(math.hypot(ahead, aside - turn_m), SMALLEST_M)
-    square = (radius_m * radius_m - (from_center - turn_m) ** 2) / (4.0 * from_center * turn_m)
-    if not square > 0.0:
-        return math.inf
-    half = 2.0 * math.asin(math.sqrt(min(square, 1.0)))
-    phi = math.atan2(ahead, turn_m - aside)
-    if 0.0 < phi < half:
-        return 0.0
-    return turn_m * ((phi - half) % TURN)
+                for ring in range(len(rings_m)):
+                    way_m = point_travel_m(ahead, aside, v, w, rings_m[ring])
+                    slow_mps = min(slow_mps, ring_mps(way_m, ways[ZONES + 3], rings_mps[ring]))
+            contact_m = min(contact_m, point_travel_m(ahead, aside, v, w, ways[ZONES + 4]))
+    return min(stoppable_mps(stop_m, braking_mps2, reaction_s), slow_mps, contact_mps(contact_m, contact_s))

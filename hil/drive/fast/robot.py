@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.drive.fast.course import Course
-from hil.drive.fast.ekf_kernel import correct_fast
 from hil.drive.fast.limits_kernel import NONE
-from hil.drive.fast.tick_kernels import FIRST_TICK, note_tick, run_ticks
+from hil.drive.fast.tick_kernels import FIRST_TICK, note_tick, run_ticks, take_fix
 from hil.drive.fast.tick_state import NEVER, TickState, TickTable, records_of, state_of
 from hil.drive.setting import Setting
 from hil.physics.collision_world import no_room
@@ -28,7 +27,8 @@ from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_E
 from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
 from onboard.navigation import ekf, odometry, scan_odometry
-from onboard.navigation.ekf import STATES, LocalizationState, Received
+from onboard.navigation.ekf import LocalizationState, Received
+from onboard.navigation.kalman import STATES
 from onboard.navigation.odometry import MAX_GAP_S, MAX_YAW_RATE_RADPS, OdometryState, Sample
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start, locate
@@ -129,7 +129,7 @@ class FastRobot:
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._matching = ScanOdometry()
-        self._fix_variance = np.square(np.array(self._section.localization_sd))
+        self._fix_noise = np.diag(np.square(np.array(self._section.localization_sd)))
         self._trace = np.zeros((most_ticks + 1, 6))
         self.seen_bodies = self.bodies
         self._wanted, self._judged, self._ways = STOP, False, NONE
@@ -361,7 +361,7 @@ class FastRobot:
         """
         if self._filter.rejected_in_row or self._filter.key is not None:
             return False
-        if not correct_fast(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_variance):
+        if not take_fix(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_noise):
             return False
         s, now_ns = self.state, time_ns(self.tick)
         received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)

@@ -1,14 +1,11 @@
 """Compiled ticks of a drive: base, contact, drift, wheels and filter together, for `hil/drive/fast/drive.py`.
 
-This module defines no behaviour of its own: it compiles these definitions into one call.
+The rules' arithmetic is the runtime's: `wheel_motion.py`, `kalman.py`, `mission.py` and `recovery.py` of `onboard`. The
+simulated base is compiled from these definitions:
 
     base      `hil.physics.simulated_base.step_base`
     contact   `hil.physics.collision_world.Simulation.step` and `clearance_m`
     drift     `hil.physics.odometry_noise.drift_step`
-    wheels    `onboard.navigation.odometry.advance`
-    filter    `onboard.navigation.ekf.predict`
-    progress  `onboard.navigation.mission.track_progress`
-    blocked   `onboard.safety.recovery.blocked`, and the place of its R16 and R17
 
 tests/hil/drive/fast/test_tick_kernels.py compares the kernels with the definitions.
 """
@@ -31,13 +28,12 @@ from hil.physics.odometry_noise import REST_MPS, REST_RADPS
 from hil.physics.polygon_contact import body_distance, placed, polygon_clearance, polygon_into_body, polygon_overlaps
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from onboard.config.plant_model import step_axis
-from onboard.navigation.ekf import SYSTEMATIC_WALK
-from onboard.navigation.mission import IMPROVEMENT_M
-from onboard.navigation.odometry import NOISE_PER_STEP, STEPS_PER_S
-from onboard.navigation.odometry import REST_MPS as WHEELS_REST_MPS
-from onboard.navigation.odometry import REST_RADPS as WHEELS_REST_RADPS
-from onboard.safety.recovery import PLACE_M
+from onboard.navigation.kalman import STATES, correct, predict
+from onboard.navigation.mission import comes_nearer
+from onboard.navigation.wheel_motion import arc, is_moving, true_step, true_twist
+from onboard.safety.recovery import has_left, is_blocked, rests, wants_motion
 from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import TURN_RAD, Numbers, composed, seen_from, wrap
 from onboard.values.kernel import kernel
 
 # ---- Stages of a compiled tick; they change `TickState` (s) and read `TickTable` (k) of `tick_state.py`
@@ -46,49 +42,18 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Gaps = npt.NDArray[np.uint8]
 
-TURN = 2.0 * math.pi
 SIM_STEP_S = STEP_NS / NS_PER_S
 """Duration of a tick for base, wheels and filter. The drift uses `simulated_base.STEP_S`, which is 3e-10 s longer."""
-FORWARD, BOTH, TURNING = float(NOISE_PER_STEP[0, 0]), float(NOISE_PER_STEP[0, 1]), float(NOISE_PER_STEP[1, 1])
-SCALE_WALK, CREEP_WALK = float(SYSTEMATIC_WALK[0, 0]), float(SYSTEMATIC_WALK[1, 1])
+FIX_MODEL = np.eye(3, STATES)
+"""A fix taken now measures x, y and yaw."""
 
 
 @kernel
 def turned(yaw: float) -> float:
     """Return `math.remainder(yaw, 2 pi)` for |yaw| up to 3 pi. Exact, because the subtraction of 2 pi is exact."""
     if yaw > math.pi:
-        return yaw - TURN
-    return yaw + TURN if yaw < -math.pi else yaw
-
-
-@kernel
-def wrapped(yaw: float) -> float:
-    """Return `geometry.wrap(yaw)` for |yaw| up to 3 pi."""
-    angle = turned(yaw)
-    return math.pi if angle == -math.pi else angle
-
-
-@kernel
-def arc(x: float, y: float, yaw: float, v: float, w: float, dt_s: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) as `odometry.integrate` computes the pose."""
-    half_turn = 0.5 * w * dt_s
-    chord = v * dt_s * (math.sin(half_turn) / half_turn if half_turn != 0.0 else 1.0)
-    heading = yaw + half_turn
-    return x + chord * math.cos(heading), y + chord * math.sin(heading), wrapped(yaw + 2.0 * half_turn)
-
-
-@kernel
-def composed(x: float, y: float, yaw: float, dx: float, dy: float, dyaw: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) as `geometry.compose` computes the pose."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    return x + c * dx - s * dy, y + s * dx + c * dy, wrapped(yaw + dyaw)
-
-
-@kernel
-def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) as `geometry.between` computes the pose."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    return composed(-c * x - s * y, s * x - c * y, wrapped(-yaw), to_x, to_y, to_yaw)
+        return yaw - TURN_RAD
+    return yaw + TURN_RAD if yaw < -math.pi else yaw
 
 
 @kernel
@@ -177,7 +142,7 @@ def report(s: Any, k: Any) -> bool:
     if abs(v) > k.max_v or abs(w) > k.max_w:
         s.refused = 1.0
     elif k.corrects != 0.0:
-        s.wheel_v, s.wheel_w = k.speed_factor * v, k.turn_factor * w + k.turn_per_m * v
+        s.wheel_v, s.wheel_w = true_twist(v, w, k.speed_factor, k.turn_factor, k.turn_per_m)
     return True
 
 
@@ -190,14 +155,11 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
     if s.has_odometry == 0.0:
         s.has_odometry, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw = 1.0, s.drift_x_m, s.drift_y_m, s.drift_yaw
         return
-    moved = abs(s.wheel_v) > WHEELS_REST_MPS or abs(s.wheel_w) > WHEELS_REST_RADPS
+    moved = is_moving(s.wheel_v, s.wheel_w)
     if k.own_pose != 0.0:
         dx, dy, dyaw = seen_from(base_x, base_y, base_yaw, s.drift_x_m, s.drift_y_m, s.drift_yaw)
         if k.corrects != 0.0:
-            turned = k.turn_factor * dyaw + k.turn_per_m * dx
-            c, n = math.cos(0.5 * (turned - dyaw)), math.sin(0.5 * (turned - dyaw))
-            dx, dy = k.speed_factor * (c * dx - n * dy), k.speed_factor * (n * dx + c * dy)
-            dyaw = wrapped(turned)
+            dx, dy, dyaw = true_step(dx, dy, dyaw, k.speed_factor, k.turn_factor, k.turn_per_m)
         x, y, yaw = composed(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw, dx, dy, dyaw)
         way_m = math.hypot(dx, dy)
         moved = moved or way_m > 0.0 or dyaw != 0.0
@@ -206,51 +168,29 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
         way_m = abs(s.wheel_v) * k.driven_s
     moving_s = s.moving_s + (SIM_STEP_S if moved else 0.0)
     if s.filtering != 0.0:
-        step = seen_from(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw, x, y, yaw)
-        _predict(s, covariance, step, moving_s - s.moving_s)
+        dx, dy, dyaw = seen_from(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw, x, y, yaw)
+        s.filter_x_m, s.filter_y_m, s.filter_yaw = predict(
+            covariance, s.filter_x_m, s.filter_y_m, s.filter_yaw, dx, dy, dyaw, s.scale, s.creep, moving_s - s.moving_s
+        )
     s.wheel_x_m, s.wheel_y_m, s.wheel_yaw, s.moving_s = x, y, yaw, moving_s
     s.travelled_m += way_m
 
 
 @kernel
-def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], moving_s: float) -> None:
-    """Predict the filter by the wheels' motion `step` since the last tick, as `ekf.predict` does."""
-    x0, y0, yaw0 = s.filter_x_m, s.filter_y_m, s.filter_yaw
-    x, y, yaw = composed(x0, y0, yaw0, step[0], step[1], step[2])
-    heading = yaw0 + 0.5 * wrapped(yaw - yaw0)
-    c, n = math.cos(heading), math.sin(heading)
-    by_scale, by_creep = (x - x0, y - y0), (moving_s * c, moving_s * n)
-    x -= by_scale[0] * s.scale + by_creep[0] * s.creep
-    y -= by_scale[1] * s.scale + by_creep[1] * s.creep
-    s.filter_x_m, s.filter_y_m, s.filter_yaw = x, y, yaw
-    by_yaw, size = (y0 - y, x - x0), covariance.shape[0]
-    # carried @ covariance @ carried.T: only the first two rows of `carried` differ from the identity.
-    for column in range(size):
-        for row in range(2):
-            covariance[row, column] += (
-                by_yaw[row] * covariance[2, column]
-                - by_scale[row] * covariance[3, column]
-                - by_creep[row] * covariance[4, column]
-            )
-    for row in range(size):
-        for column in range(2):
-            covariance[row, column] += (
-                by_yaw[column] * covariance[row, 2]
-                - by_scale[column] * covariance[row, 3]
-                - by_creep[column] * covariance[row, 4]
-            )
-    steps = STEPS_PER_S * moving_s
-    covariance[0, 0] += c * c * FORWARD * steps
-    covariance[1, 1] += n * n * FORWARD * steps
-    covariance[2, 2] += TURNING * steps
-    covariance[0, 1] += c * n * FORWARD * steps
-    covariance[0, 2] += c * BOTH * steps
-    covariance[1, 2] += n * BOTH * steps
-    covariance[3, 3] += SCALE_WALK * moving_s
-    covariance[4, 4] += CREEP_WALK * moving_s
-    for row in range(1, size):
-        for column in range(row):
-            covariance[row, column] = covariance[column, row]
+def correct_filter(s: Any, covariance: Floats, x: float, y: float, yaw: float, noise: Floats, work: Floats) -> bool:
+    """Correct the filter by a fix taken now; return False, and change nothing but `work`, for an outlier.
+
+    x, y, yaw: pose of the fix in the map frame; noise: (3, 3) of the fix; work: as in `kalman.correct`
+    """
+    residual = (x - s.filter_x_m, y - s.filter_y_m, wrap(yaw - s.filter_yaw))
+    if not correct(covariance, FIX_MODEL, residual, noise, work):
+        return False
+    s.filter_x_m += work[0, 0]
+    s.filter_y_m += work[0, 1]
+    s.filter_yaw = wrap(s.filter_yaw + work[0, 2])
+    s.scale += work[0, 3]
+    s.creep += work[0, 4]
+    return True
 
 
 LOOKED_AHEAD_M = 0.2
@@ -286,7 +226,9 @@ def run_ticks(
     for i in range(ticks):
         if s.owing == 0.0:
             if k.driving != NEVER and s.tick >= k.driving:
-                watch(s, k, i > 0 or not judged)
+                if i > 0 or not judged:
+                    note_block(s, k)
+                note_progress(s, k)
             if i < len(late):
                 move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies, corners, motion, memory)
             else:
@@ -317,6 +259,12 @@ def run_ticks(
 
 
 @kernel
+def take_fix(states: Records, covariance: Floats, x: float, y: float, yaw: float, noise: Floats) -> bool:
+    """Correct the filter of `states` by a fix taken now, as `correct_filter` does."""
+    return correct_filter(states[0], covariance, x, y, yaw, noise, np.empty((6 + 2 * STATES, STATES)))
+
+
+@kernel
 def note_tick(
     states: Records, tables: Records, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, trace: Floats
 ) -> None:
@@ -325,26 +273,36 @@ def note_tick(
 
 
 @kernel
-def watch(s: Any, k: Any, judge_block: bool) -> None:
-    """Judge the last tick: update the start of the block, the place and the progress toward the goal."""
+def in_start(s: Any, k: Any) -> Numbers:
+    """Return the filtered pose in the start frame: x, y, yaw."""
     if k.anchored != 0.0:
-        x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
-    else:
-        x, y, _ = composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
-    if judge_block:
-        pushes = s.touching != 0.0 and k.wanted_v > 0.0
-        goes, turns = abs(s.wheel_v) > k.moving_mps, abs(s.wheel_w) > k.moving_radps
-        wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
-        if goes or (turns and not pushes) or not (s.touching != 0.0 or wants):
-            s.blocked = NEVER
-        elif s.blocked == NEVER:
-            s.blocked = s.tick
-        if not (s.touching != 0.0 or goes or turns or wants):
-            s.place = NEVER
-        elif s.place == NEVER or math.hypot(x - s.place_x_m, y - s.place_y_m) > PLACE_M:
-            s.place, s.place_x_m, s.place_y_m = s.tick, x, y
+        return composed(k.start_x_m, k.start_y_m, k.start_yaw, s.filter_x_m, s.filter_y_m, s.filter_yaw)
+    return composed(k.start_x_m, k.start_y_m, k.start_yaw, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw)
+
+
+@kernel
+def note_block(s: Any, k: Any) -> None:
+    """Update since when the robot is blocked and at its place, by this tick."""
+    notice, ahead = s.touching != 0.0, k.wanted_v > 0.0
+    wants = wants_motion(k.wanted_v, k.wanted_w, k.commanded_mps, k.commanded_radps)
+    goes, turns = abs(s.wheel_v) > k.moving_mps, abs(s.wheel_w) > k.moving_radps
+    if not is_blocked(notice, ahead, wants, goes, turns):
+        s.blocked = NEVER
+    elif s.blocked == NEVER:
+        s.blocked = s.tick
+    x, y, _ = in_start(s, k)
+    if rests(notice, wants, goes, turns):
+        s.place = NEVER
+    elif s.place == NEVER or has_left(x, y, s.place_x_m, s.place_y_m):
+        s.place, s.place_x_m, s.place_y_m = s.tick, x, y
+
+
+@kernel
+def note_progress(s: Any, k: Any) -> None:
+    """Update the progress towards the goal by this tick."""
+    x, y, _ = in_start(s, k)
     away_m = math.hypot(x - k.goal_x_m, y - k.goal_y_m)
-    if away_m <= s.best_m - IMPROVEMENT_M:
+    if comes_nearer(away_m, s.best_m):
         s.best_m, s.best = away_m, s.tick
 
 

@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from hil.maps.world_grid import World
 from onboard.policy.dwa.cost_to_go import BORDER, Nearness, Prices
-from onboard.policy.dwa.costmap import CELL_M
-from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter
-from onboard.policy.dwa.obstacle_points import HIDDEN_M
+from onboard.policy.dwa.costmap import CELL_M, COARSE, HIDDEN_M, coarse, empty_grid, enter
 from onboard.values.geometry import apply
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan

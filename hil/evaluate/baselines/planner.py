@@ -21,10 +21,17 @@ from hil.maps.world_grid import World
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
-from onboard.policy.dwa.costmap import CELL_M, EMPTY, LocalMap, observed
+from onboard.policy.dwa.costmap import (
+    CELL_M,
+    COARSE,
+    EMPTY,
+    LocalMap,
+    blind_ahead,
+    near_robot,
+    observed,
+    obstacle_points,
+)
 from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
-from onboard.policy.dwa.inflation import COARSE, near_robot
-from onboard.policy.dwa.obstacle_points import blind_ahead, obstacle_points
 from onboard.policy.dwa.policy import pack, unpack
 from onboard.values.geometry import apply, compose
 from onboard.values.messages import Decision, Memory, Motion, Observation, Pose

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hil.drive.fast.tick_kernels import report, roll_on, wrapped
+from hil.drive.fast.tick_kernels import report, roll_on
 from hil.drive.fast.tick_state import Records
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS, TICKS_PER_ENVIRONMENT_STEP
 from hil.physics.simulated_base import STEP_S
+from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +75,7 @@ def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool
     """
     drift_m, drift_rad = (mean[3], mean[4]) if drifts else (0.0, 0.0)
     way_m = STEP_S * v - drift_m
-    yaw = wrapped(mean[2] + wrapped(STEP_S * w - drift_rad))
+    yaw = wrap(mean[2] + wrap(STEP_S * w - drift_rad))
     c, n = math.cos(yaw), math.sin(yaw)
     mean[0] += way_m * c
     mean[1] += way_m * n
@@ -90,11 +91,11 @@ def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool
 @kernel
 def correct_ideal(mean: Floats, spread: Floats, x: float, y: float, yaw: float, variance: Floats) -> None:
     """Correct mean and spread in place by a fix, whose errors have the variances (3,) [m^2, m^2, rad^2]."""
-    residual = np.array([x - mean[0], y - mean[1], wrapped(wrapped(yaw - mean[2]))])
+    residual = np.array([x - mean[0], y - mean[1], wrap(wrap(yaw - mean[2]))])
     innovation = spread[:3, :3].copy() + np.diag(variance)
     gain = np.linalg.solve(innovation, spread[:3, :].copy()).T
     mean += gain @ residual
-    mean[2] = wrapped(mean[2])
+    mean[2] = wrap(mean[2])
     kept = np.eye(IDEAL_STATES)
     kept[:, :3] -= gain
     joseph = kept @ spread @ kept.T + (gain * variance) @ gain.T

@@ -17,6 +17,7 @@ from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.types import array, sequence
 
 from hil.recordings.bags.compressed import CompressedImage, plain
+from hil.recordings.recording import TopicMessage
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, Header, TFMessage, Vector3
 from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.errors import InputError, MissingExtraError
@@ -116,15 +117,6 @@ class BagTopic:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message of a bag. time_ns: recording time, the bag's clock; sample: of a type of `ros_types`."""
-
-    topic: str
-    time_ns: int
-    sample: Any
-
-
 class Bag:
     """An open bag. Its times are recording times [ns since 1970]."""
 
@@ -139,7 +131,7 @@ class Bag:
             if (kinds := {ALIKE.get(one.msgtype, one.msgtype) for one in info.connections})
         )
 
-    def read(self, topics: Collection[str]) -> Iterator[Arrived]:
+    def read(self, topics: Collection[str]) -> Iterator[TopicMessage]:
         """Yield the messages of some topics in order. Memory does not grow with the bag.
 
         Raises InputError that names the bag for an unreadable message.
@@ -151,7 +143,9 @@ class Bag:
             for connection, time_ns, data in self._reader.messages(connections=wanted):
                 message = self._reader.deserialize(data, connection.msgtype)
                 sample = ours(KINDS[connection.msgtype], message)
-                yield Arrived(connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample)
+                yield TopicMessage(
+                    connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample
+                )
 
     def first(self, topic: str) -> Any | None:
         """Return the first message of a topic or None. Raises InputError."""

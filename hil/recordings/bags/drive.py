@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hil.recordings.bags.bag import Arrived, Bag, open_bag
+from hil.recordings.bags.bag import Bag, open_bag
 from hil.recordings.bags.plan import ImportOptions, Plan, planned
 from hil.recordings.bags.transforms import seen_from_base
 from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
-from hil.recordings.recording import IMPORTED_COMMANDS
+from hil.recordings.recording import IMPORTED_COMMANDS, TopicMessage
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, lasers_of, no_return_of, robot_of, session_of, zones_of
@@ -192,7 +192,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
         imported.blind = dict(inbox.blind())
 
 
-def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
+def _arrived(plan: Plan, bag: Bag) -> Iterator[TopicMessage]:
     """Yield the runtime's input messages, with its topic names and clock."""
     to_clock_ns, goal = NS_PER_S - bag.start_ns, plan.goal
     for one in bag.read(plan.topics.keys()):
@@ -203,7 +203,7 @@ def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
         if plan.laser is not None and one.topic == plan.laser[0]:
             with contextlib.suppress(InputError):  # the runtime's own scan input refuses a bad scan
                 sample = seen_from_base(sample, plan.laser[1], plan.config.dds.base_frame)
-        yield Arrived(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
+        yield TopicMessage(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
 
 
 class _Nowhere:

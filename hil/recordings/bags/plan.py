@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.recordings.bags.bag import TRANSFORMS, Arrived, Bag
+from hil.recordings.bags.bag import TRANSFORMS, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
 from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, Transform
+from hil.recordings.recording import TopicMessage
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.ros_convert import header, rays_from_ros
@@ -56,7 +57,7 @@ class Plan:
     config: Config
     topics: Mapping[str, str]
     laser: tuple[str, Transform] | None
-    goal: Arrived | None
+    goal: TopicMessage | None
     missing: tuple[str, ...]
 
 
@@ -90,7 +91,7 @@ def _default() -> Config:
     return config.model_copy(update={"scan": config.scan.model_copy(update={"drop_m": 0.0})})
 
 
-def _goal_line(goal: Arrived | None) -> str:
+def _goal_line(goal: TopicMessage | None) -> str:
     if goal is None:
         return "goals: without odometry none can be asked for, so nothing is decided"
     at = goal.sample.pose.position
@@ -143,7 +144,9 @@ def _laser(
     return (topic, base_from_laser), []
 
 
-def _goal(bag: Bag, odometry: str | None, config: Config, requested_xy_m: tuple[float, float] | None) -> Arrived | None:
+def _goal(
+    bag: Bag, odometry: str | None, config: Config, requested_xy_m: tuple[float, float] | None
+) -> TopicMessage | None:
     """Return the requested goal, else the robot's last position within the largest goal distance."""
     if odometry is None:
         return None
@@ -160,7 +163,7 @@ def _goal(bag: Bag, odometry: str | None, config: Config, requested_xy_m: tuple[
         return None
     time_ns = began_ns + round(SETTLE_S * NS_PER_S)
     goal = PoseStamped(header(time_ns, config.dds.odom_frame), Pose(Point(*place)))
-    return Arrived("goal_pose", time_ns, goal)
+    return TopicMessage("goal_pose", time_ns, goal)
 
 
 def _configured(config: Config, cameras: Cameras, laser: bool, options: ImportOptions, folder: Path) -> Config:

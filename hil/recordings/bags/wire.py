@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hil.recordings.bags.bag import Arrived
+from hil.recordings.recording import TopicMessage
 from onboard.assembly.inbox import DeviceInbox
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.participant import Received
@@ -49,7 +49,7 @@ class BagWire:
     arrived: messages in order, with the runtime's topic names and clock [ns]
     """
 
-    def __init__(self, section: DdsSection, arrived: Iterator[Arrived]) -> None:
+    def __init__(self, section: DdsSection, arrived: Iterator[TopicMessage]) -> None:
         self.section = section
         self._arrived = arrived
         self._next = next(arrived, None)

@@ -264,18 +264,6 @@ def place_stays(run: Run, config: Config) -> str:
     return ""
 
 
-def backs_off_bounded(run: Run, config: Config) -> str:
-    """Check the recoveries against the number of tries and the speed that the configuration allows."""
-    section = config.recovery
-    tries, backing = 0, False
-    for tick in run.ticks:
-        tries += bool(tick.recovery) and not backing
-        backing = bool(tick.recovery)
-        if tick.command.v_mps < -section.backward_mps and backing:
-            return f"it backs off at {-tick.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
-    return f"it backed off {tries} times, must at most {section.tries}" if tries > section.tries else ""
-
-
 def misses_counted(run: Run, config: Config) -> str:
     """Check that the runtime counted the missed slots and did not run them later in a burst."""
     during = run.during

@@ -1,11 +1,13 @@
-"""Safety rules for every tick, under any fault.
+"""Safety rules for every tick, under any fault: the only place that judges them.
 
-A command is finite and within the limits, and zero soon after a cause to stop. During an obstacle notice no command
-drives forward or turns fast. If the notice began while the robot backed off, or just after it, no command backs off.
+A command is finite and within the limits, zero while the e-stop is latched, and zero soon after any other cause to
+stop. During an obstacle notice no command drives forward or turns fast. If the notice began while the robot backed
+off, or just after it, no command backs off. Recoveries are bounded, and a drive without motion ends.
 
 `Monitor` sees only the inputs and outputs of the runtime. It states the rules a second time and calls none of the
 runtime's code. Zero is due within `GRACE_TICKS` of the cause; for a stale input the cause begins when it turns stale.
-Soak, faults and the tests' state machine use these rules.
+Faults, the nightly soak and the tests' state machine use these rules. The state machine adds what needs the map, the
+images or a memory of obstacles (`tests/onboard/safety/invariants/safety_watch.py`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,10 @@ ROLLS_ON_NS = NS_PER_S // 2
 
 TURN_RADPS = 0.5
 """Fastest turn while a notice is on (`limits.NOTICE_RADPS`)."""
+ROLLED_M = 0.1
+"""After the command that ends a recovery try the base still rolls."""
+STANDING_M, STANDING_SLACK_S = 0.05, 15.0
+"""A shorter path is no motion; a drive without motion must end within this time after `goal.progress_timeout_s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +54,36 @@ class Violation:
 class Monitor:
     """Checks one run, tick by tick. Its memory use is constant."""
 
-    def __init__(self, config: Config, plant: Plant) -> None:
+    def __init__(self, config: Config, plant: Plant, most_back: tuple[float, float] | None = None) -> None:
+        """most_back: maximum time [s] and path [m] of a recovery try; None: as configured, with a tolerance."""
         self._config = config
-        section = config.limits
+        section, recovery = config.limits, config.recovery
         self._ramp_mps2 = _ramp(section.acceleration_mps2, plant.linear.acceleration_max)
         self._ramp_radps2 = _ramp(section.angular_acceleration_radps2, plant.angular.acceleration_max)
+        back_m = recovery.backward_mps * recovery.backward_s + ROLLED_M
+        self.tries = RecoveryBounds(
+            recovery, *(most_back or (recovery.backward_s + GRACE_TICKS / config.rates.control_hz, back_m))
+        )
         self._sent = STOP
         self._sent_ns: int | None = None
         self._wheels_ns: int | None = None
         self._wheels_stamp_ns: int | None = None
         self._oldest_ns: dict[str, int] = {}
-        self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
+        self._latched = self._pressed = self._engine_lost = self._wheels_mad = False
+        self._limit_mps = math.inf
         self._misses = 0
         self._touched = self._backed = self._backed_into = False
         self._backed_ns: int | None = None
         self._overdue: dict[str, int] = {}
+        self._moved: tuple[int, float] | None = None
 
-    def watch(self, tick: TickRecord) -> list[Violation]:
-        """Return the rules that this tick breaks."""
+    def watch(self, tick: TickRecord, path_m: float | None = None) -> list[Violation]:
+        """Return the rules that this tick breaks. path_m: path so far, by odometry or true; None if unknown"""
         broken = [*self._numbers(tick)]
         if tick.reason != UNKNOWN:
-            broken += [*self._stands(tick), *self._touches(tick)]
+            goal_given = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
+            broken += [*self._latch(tick), *self._stands(tick, goal_given), *self._touches(tick)]
+            broken += [*self._recovers(tick, path_m), *self._moves(tick, path_m)]
         self._sent, self._sent_ns = tick.command, tick.slot.start_ns
         return [Violation(tick.slot.number, rule, what) for rule, what in broken]
 
@@ -91,8 +106,27 @@ class Monitor:
 
     # ---- causes to stop
 
-    def _stands(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
-        causes = self._causes(tick)
+    def _latch(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
+        """Check the e-stop: zero in the same tick, until it is released and a goal is accepted in a later tick.
+
+        Check the speed too against the newest valid limit from outside.
+        """
+        pressed = tick.inputs.e_stop is True
+        accepted = any(event.startswith("goal_accepted") for event in tick.events)
+        if accepted and (pressed or self._pressed):
+            yield "e-stop", "a goal is accepted while it is pressed"
+        self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
+        if (tick.reason == "e_stop") != self._latched or (self._latched and not stands(tick)):
+            held = "holds" if self._latched else "does not hold"
+            yield "e-stop", f"it {held}, reason {tick.reason}, {tick.command.v_mps:.3f} m/s"
+        limit_mps = tick.inputs.speed_limit_mps
+        if limit_mps is not None and 0.0 <= limit_mps < math.inf:
+            self._limit_mps = limit_mps or math.inf
+        if abs(tick.command.v_mps) > self._limit_mps + ROUNDING:
+            yield "speed limit", f"{tick.command.v_mps:.3f} m/s, the limit is {self._limit_mps:.3f}"
+
+    def _stands(self, tick: TickRecord, goal_given: bool) -> Iterable[tuple[str, str]]:
+        causes = self._causes(tick, goal_given)
         self._overdue = {cause: self._overdue.get(cause, -1) + 1 for cause, there in causes.items() if there}
         for cause, ticks in self._overdue.items():
             if ticks >= GRACE_TICKS and not stands(tick):
@@ -121,13 +155,31 @@ class Monitor:
             return self._backed
         return 0 <= tick.slot.start_ns - self._backed_ns < ROLLS_ON_NS
 
-    def _causes(self, tick: TickRecord) -> Mapping[str, bool]:
+    def _recovers(self, tick: TickRecord, path_m: float | None) -> Iterable[tuple[str, str]]:
+        """Check number, time, path and speed of the recovery tries."""
+        backing, back = bool(tick.recovery), Twist(-self._config.recovery.backward_mps, 0.0)
+        yield from self.tries.watch(backing, tick.slot.start_ns, path_m or 0.0)
+        if backing and tick.command.v_mps < back.v_mps and tick.wanted == back:
+            yield "recovery way", f"it backs off at {-tick.command.v_mps:.2f} m/s"
+
+    def _moves(self, tick: TickRecord, path_m: float | None) -> Iterable[tuple[str, str]]:
+        """Check that no drive lasts longer without motion than the mission allows."""
+        if path_m is None:
+            return
+        now_ns = tick.slot.start_ns
+        idle = not driving(tick) or operated(tick.inputs.teleop, now_ns, self._config)
+        if idle or self._moved is None or path_m - self._moved[1] > STANDING_M:
+            self._moved = now_ns, path_m
+            return
+        stood_s = (now_ns - self._moved[0]) / NS_PER_S
+        if stood_s > self._config.goal.progress_timeout_s + STANDING_SLACK_S:
+            yield "wedged", f"it drives, and has stood for {stood_s:.0f} s"
+            self._moved = now_ns, path_m
+
+    def _causes(self, tick: TickRecord, goal_given: bool) -> Mapping[str, bool]:
         """Return each cause to stop, and whether it is present now."""
         now_ns, config = tick.slot.start_ns, self._config
         operator = operated(tick.inputs.teleop, now_ns, config)
-        goal_given = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
-        self._pressed = bool(tick.inputs.e_stop)
-        self._e_stopped = self._pressed or (self._e_stopped and not goal_given)
         self._hear_wheels(tick, goal_given)
         self._hear_engine(tick, goal_given)
         guard = config.own_scan or config.scan
@@ -137,7 +189,6 @@ class Monitor:
         wheels_ns = config.odometry.stale_ms * NS_PER_MS
         missed = self._misses >= MISSES_TO_STOP
         return {
-            "e-stop": self._e_stopped,
             "stale odometry": self._wheels_ns is None or now_ns - self._wheels_ns > wheels_ns,
             "stale scan": guard_late or (seen_late and not operator),
             "odometry that cannot be": self._wheels_mad and not operator,

@@ -6,8 +6,9 @@ the onset, or the same run without the fault has the same problem (a stop, a jum
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -31,6 +32,7 @@ from hil.reliability.faults.invariants import Monitor, Violation
 from hil.reliability.faults.observed_tick import UNKNOWN, stands
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 
 # ---- True stopping distance of the simulated base
@@ -150,7 +152,7 @@ def judge(
     without: repeats the run without the fault; called only if needed. It returns None if the robot then does not drive
     """
     must, monitor = fault.must, Monitor(config, plant)
-    broken = [violation for tick in run.ticks for violation in monitor.watch(tick)]
+    broken = [violation for tick, path_m in _with_path(run) for violation in monitor.watch(tick, path_m)]
     found, nothing = _weighed(must, run, config, without)
     wrong = (*(problem.what for problem in found), *_lines(broken))
     if nothing and not wrong:
@@ -170,6 +172,12 @@ def judge(
         reason="" if first is None else run.during[first].reason,
         rolled=rolled(run),
     )
+
+
+def _with_path(run: Run) -> Iterator[tuple[TickRecord, float | None]]:
+    """Yield each tick with the true path so far [m]; None where it is unknown."""
+    for tick, truth in itertools.zip_longest(run.ticks, run.truth[: len(run.ticks)]):
+        yield tick, None if truth is None else truth.path_m
 
 
 def _weighed(

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from onboard.commands.doctor import host, service
 from onboard.commands.doctor.finding import Finding, Level, amber, findings_of, green
-from onboard.commands.doctor.host import ROOT, text_of
+from onboard.commands.doctor.host import GB, ROOT, text_of
 from onboard.drivers.realsense.device import list_devices
 from onboard.values.errors import MissingExtraError
 
@@ -23,8 +25,8 @@ def limits(root: Path = ROOT) -> list[Finding]:
         ("governor", lambda: governor(root)),
         ("rights", lambda: service.rights(service.unit_state())),
         ("kernel", lambda: kernel(root)),
-        ("swap", lambda: swap(root)),
-        ("load", lambda: host.load(root)),
+        ("swap", swap),
+        ("load", host.load),
         ("temperature", lambda: host.thermal(root)),
         ("power", lambda: host.power(root)),
         ("cameras", cameras),
@@ -52,12 +54,12 @@ def kernel(root: Path = ROOT) -> Finding:
     return amber("kernel", "no PREEMPT_RT: drivers may delay a tick", "take a kernel with PREEMPT_RT if p99.9 matters")
 
 
-def swap(root: Path = ROOT) -> Finding:
+def swap() -> Finding:
     """Return whether memory may be swapped out."""
-    areas = (text_of(root / "proc/swaps") or "").splitlines()[1:]
-    if not areas:
+    total = psutil.swap_memory().total
+    if not total:
         return green("swap", "none")
-    return amber("swap", f"{len(areas)} areas: a tick may wait for a disk", "`sudo swapoff -a`, or memory lock")
+    return amber("swap", f"{total / GB:.1f} GB: a tick may wait for a disk", "`sudo swapoff -a`, or memory lock")
 
 
 def cameras() -> Finding:

@@ -1,6 +1,7 @@
 """The computer: memory, load, temperature, power.
 
-All values come from kernel files below `root`. A missing sensor or file is no fault.
+Temperature and power come from kernel files below `root`, since psutil reads no thermal zone of a Jetson that has other
+sensors too, and may take a mouse's battery for the robot's. A missing sensor or file is no fault.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined, green
 
@@ -44,12 +47,10 @@ MILLI = 1e-3
 TRIP = re.compile(r"trip_point_(\d+)_type")
 
 
-def memory(root: Path = ROOT) -> Finding:
+def memory() -> Finding:
     """Return how much memory is available."""
-    rows = dict(re.findall(r"^(\w+):\s+(\d+) kB", text_of(root / "proc/meminfo") or "", re.MULTILINE))
-    if "MemTotal" not in rows or "MemAvailable" not in rows:
-        return green("memory", "this system does not say")
-    total_gb, free_gb = (float(rows[name]) * 1024 / GB for name in ("MemTotal", "MemAvailable"))
+    now = psutil.virtual_memory()
+    total_gb, free_gb = now.total / GB, now.available / GB
     share, found = free_gb / total_gb, f"{free_gb:.1f} of {total_gb:.1f} GB available"
     values = {"available_gb": round(free_gb, 2), "total_gb": round(total_gb, 2)}
     if share >= MEMORY_AMBER:
@@ -58,12 +59,10 @@ def memory(root: Path = ROOT) -> Finding:
     return Finding("memory", level, found, "see with `ps aux --sort=-rss | head` what takes it", values)
 
 
-def load(root: Path = ROOT) -> Finding:
+def load() -> Finding:
     """Return whether more programs are ready to run than there are cores."""
-    words, cores = (text_of(root / "proc/loadavg") or "").split(), os.cpu_count() or 1
-    if not words:
-        return green("load", "this system does not say")
-    mean, values = float(words[0]), {"load_1min": float(words[0]), "cores": cores}
+    mean, cores = psutil.getloadavg()[0], os.cpu_count() or 1
+    values = {"load_1min": mean, "cores": cores}
     found = f"{mean:.1f} programs want to run, {cores} cores"
     if mean <= cores:
         return green("load", found, **values)

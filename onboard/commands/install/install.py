@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.plan import Found, Order, find, line, outcome, plan
 from onboard.commands.install.run_program import signals_as_errors
@@ -23,10 +25,8 @@ from onboard.commands.install.venv import check_python
 from onboard.commands.install.wheel import Choice, Wheel, build_wheel, read_wheel
 from onboard.values.errors import InputError
 
-PROC = Path("/proc")
 
-
-def version_of(layout: Layout, pid: int, proc: Path = PROC) -> str | None:
+def version_of(layout: Layout, pid: int) -> str | None:
     """Return the name of the version that a process runs, by its command line; `current` may point elsewhere by now.
 
     None without such a process, or if its command line names no version.
@@ -34,11 +34,11 @@ def version_of(layout: Layout, pid: int, proc: Path = PROC) -> str | None:
     if pid <= 0:
         return None
     try:
-        words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:  # it ended meanwhile
+        words = psutil.Process(pid).cmdline()
+    except psutil.Error:  # it ended meanwhile
         return None
     versions = layout.seen(layout.versions)
-    for path in (Path(word.decode(errors="replace")) for word in words):
+    for path in map(Path, words):
         if path.is_relative_to(versions) and path != versions:
             return path.relative_to(versions).parts[0]
     return None

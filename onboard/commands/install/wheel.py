@@ -1,4 +1,4 @@
-"""Reads and checks a wheel before anything is changed; its bytes decide the version's name."""
+"""What names a version: a wheel's file name and its bytes. pip reads the rest."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from email.parser import Parser
 from pathlib import Path, PurePosixPath
 
-from packaging.version import InvalidVersion
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version as Release
 
 from onboard.commands.install.layout import UNIT
@@ -23,12 +22,8 @@ from onboard.values.errors import InputError
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
 LOCK_IN_WHEEL = "*.data/data/share/onboard/requirements.lock"
-METADATA = "*.dist-info/METADATA"
-PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Compression methods that every pip can read."""
-DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
-"""Errors of `zipfile` on damaged files: RuntimeError for a file marked as encrypted, ValueError for a bad offset or bad
-text."""
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, NotImplementedError, ValueError)
+"""Errors of `zipfile` on damaged files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +63,21 @@ class Wheel:
 
 
 def read_wheel(path: Path, choice: Choice) -> Wheel:
-    """Check and return a wheel. Raises InputError if it is damaged, of another project, or without a unit."""
+    """Return a wheel by its name and its bytes. Raises InputError for another project, or without a unit.
+
+    pip refuses a damaged wheel when it fills the version's folder, of which nothing is left then.
+    """
     with _archive(path) as archive:
-        broken = archive.testzip()
-        headers = Parser().parsestr((_text(archive, METADATA) or b"").decode())
         names = archive.namelist()
-    if broken is not None:
-        raise InputError(f"{path}: damaged at {broken!r}")
-    if headers["Name"] != DISTRIBUTION:
-        raise InputError(f"{path}: is a wheel of {headers['Name']!r}, not of {DISTRIBUTION!r}")
+    try:
+        distribution, release, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise InputError(f"{path}: is no wheel: {error}") from error
+    if distribution != DISTRIBUTION:
+        raise InputError(f"{path}: is a wheel of {distribution!r}, not of {DISTRIBUTION!r}")
     if not any(PurePosixPath(name).name == UNIT for name in names):
         raise InputError(f"{path}: has no {UNIT}, so no service can be made of it")
-    release = _checked(path, headers["Version"])
-    return Wheel(path, release, f"{release}-{_digest(path, choice)}")
+    return Wheel(path, str(release), f"{release}-{_digest(path, choice)}")
 
 
 def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
@@ -92,7 +89,8 @@ def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
         return None
     if choice.lock is None:
         with _archive(wheel.path) as archive:
-            return _text(archive, LOCK_IN_WHEEL)
+            found = next((name for name in archive.namelist() if PurePosixPath(name).match(LOCK_IN_WHEEL)), None)
+            return None if found is None else archive.read(found)
     try:
         return choice.lock.read_bytes()
     except OSError as error:
@@ -104,19 +102,11 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a wheel. Raises InputError for every error of reading it within the block."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if any(file.compress_type not in PACKED for file in archive.infolist()):
-                raise InputError(f"{path}: is no wheel: a file in it is packed as no wheel's are")
             yield archive
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
         raise InputError(f"{path}: is no wheel: {error}") from error
-
-
-def _text(archive: zipfile.ZipFile, pattern: str) -> bytes | None:
-    """Return the first file of the archive whose name matches."""
-    found = next((file for file in archive.infolist() if PurePosixPath(file.filename).match(pattern)), None)
-    return None if found is None else archive.read(found)
 
 
 def build_wheel(source: Path, into: Path) -> Path:
@@ -131,13 +121,6 @@ def build_wheel(source: Path, into: Path) -> Path:
 def older(release: str, than: str) -> bool:
     """Return whether a release comes before another (PEP 440)."""
     return Release(release) < Release(than)
-
-
-def _checked(path: Path, release: str | None) -> str:
-    try:
-        return str(Release(release or ""))
-    except InvalidVersion as error:
-        raise InputError(f"{path}: version {release!r} is none (PEP 440)") from error
 
 
 def _digest(path: Path, choice: Choice) -> str:

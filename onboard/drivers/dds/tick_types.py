@@ -53,7 +53,7 @@ GoalInputs = Annotated[Sequence[GoalInput], sequence(GoalInput)]
 
 
 @dataclass
-class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
+class TickMessage(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     """One tick as recordings have it: a `TickRecord` in types that IDL knows (`onboard/recording/tick_message.py`).
 
     Times are monotonic [ns]; poses x, y, yaw [m, rad]; twists v, w [m/s, rad/s].

@@ -3,6 +3,10 @@
 The window moves with the robot over a fixed grid in the start frame. A cell keeps an obstacle until it is seen free, or
 for `LIFE_DECISIONS` decisions. Unknown cells count as free: the path goes through them and is planned again when they
 prove closed. This is neither a localisation nor a map: cells outside the window are lost.
+
+Obstacles are inflated into grids of nearness, the input of `onboard/policy/dwa/cost_to_go.py`. The path is planned on
+coarse cells, and near the robot on fine cells. A coarse cell has the price of its best fine cell: it closes no open
+passage, and opens none in a wall.
 """
 
 from __future__ import annotations
@@ -13,15 +17,188 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onboard.policy.dwa.cost_to_go import BORDER, CostField, make_prices, solve
-from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter, near_robot
-from onboard.policy.dwa.obstacle_points import HIDDEN_M
+from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
+from onboard.policy.dwa.cost_to_go import BORDER, CostField, Nearness, Prices, make_prices, refine, solve
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan, bins_within
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
+
+# ---- Obstacle points of a scan: visible obstacles, and possible obstacles where no camera looks
+
+HIDDEN_M = 1.6
+"""Nearer than this, a low camera does not see an obstacle that hangs at the robot's height."""
+BLIND_M = 0.10
+"""In blind bins an obstacle is assumed at this distance beyond the footprint."""
+AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
+"""The robot is blind ahead if all these bins are blind."""
+
+
+def seen_or_known(scan: Scan, radius_m: float) -> npt.NDArray[np.bool_]:
+    """Return (180,) bool, bins that a camera sees, or saw free a moment ago beyond the footprint.
+
+    radius_m: of the circle that holds the footprint
+    """
+    known = np.isfinite(scan.ranges_m) & (scan.ranges_m > radius_m + BLIND_M)
+    return np.asarray(scan.seen | known)
+
+
+def blind_ahead(scan: Scan) -> bool:
+    """Return whether no camera looks ahead, and the scan does not tell how far known ground reaches there."""
+    return not (scan.seen | np.isfinite(scan.ranges_m))[AHEAD_BINS].any()
+
+
+def obstacle_points(
+    scan: Scan, pose: Pose, remembered: Floats, look_m: float, radius_m: float
+) -> tuple[Floats, Floats]:
+    """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
+
+    Possible obstacles are a point in every blind bin, and remembered places (n, 2) in a blind bin or nearer than
+    `HIDDEN_M`. The point is where the ground ends that was seen free a moment ago (`free_ground.told`), at least
+    `BLIND_M` beyond the radius.
+
+    radius_m: of the circle that holds the footprint
+    """
+    place = pose.x_m, pose.y_m, pose.yaw_rad
+    seen, unseen = _points(scan.ranges_m, scan.seen, remembered, place, look_m, radius_m + BLIND_M)
+    return seen, unseen
+
+
+@kernel
+def _points(
+    ranges_m: npt.NDArray[np.float32], looked: npt.NDArray[np.bool_], remembered: Floats,
+    place: tuple[float, float, float], look_m: float, guard_m: float,
+) -> tuple[Floats, Floats]:  # fmt: skip  # pragma: no cover - compiled
+    x_m, y_m, yaw_rad = place
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    seen, unseen = np.empty((BINS, 2)), np.empty((BINS + len(remembered), 2))
+    n, m = 0, 0
+    for k in range(BINS):
+        dx, dy = UNIT[k, 0], UNIT[k, 1]
+        dx, dy = c * dx - s * dy, s * dx + c * dy
+        if not looked[k]:
+            far_m = max(guard_m, ranges_m[k]) if math.isfinite(ranges_m[k]) else guard_m
+            if far_m < look_m:
+                unseen[m, 0], unseen[m, 1] = x_m + far_m * dx, y_m + far_m * dy
+                m += 1
+        elif ranges_m[k] < look_m:
+            seen[n, 0], seen[n, 1] = x_m + ranges_m[k] * dx, y_m + ranges_m[k] * dy
+            n += 1
+    for k in range(len(remembered)):
+        dx, dy = remembered[k, 0] - x_m, remembered[k, 1] - y_m
+        squared_m2 = dx * dx + dy * dy
+        if squared_m2 < look_m * look_m:
+            azimuth = math.atan2(dy, dx) - yaw_rad + math.pi
+            if squared_m2 < HIDDEN_M * HIDDEN_M or not looked[math.floor(azimuth / (2.0 * math.pi / BINS)) % BINS]:
+                unseen[m] = remembered[k]
+                m += 1
+    return seen[:n], unseen[:m]
+
+
+# ---- Inflation of obstacle cells into grids of nearness
+
+COARSE = 2
+"""Width of a coarse cell in fine cells."""
+EDGE_CELLS = 4
+"""Margin of the fine patch around the requested places."""
+
+
+def empty_grid(shape: tuple[int, int], prices: Prices) -> Nearness:
+    """Return a grid without obstacles."""
+    return np.full(shape, prices.far, np.int16)
+
+
+def near_robot(
+    near: Nearness,
+    prices: Prices,
+    corner_xy_m: tuple[float, float],
+    goal_xy_m: tuple[float, float],
+    around: CostField,
+    places_xy_m: Floats,
+) -> CostField:
+    """Return the cost to go around places (k, 2) on fine cells. around: the cost to go on coarse cells."""
+    x, y = corner_xy_m
+    a, b, rows, columns = _cells_about(places_xy_m, x, y, prices.unit_m)
+    patch = _cut(near, a, b, rows, columns, prices.far, prices.closed)
+    return refine(patch, prices, (x + a * prices.unit_m, y + b * prices.unit_m), prices.unit_m, goal_xy_m, around)
+
+
+@kernel
+def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
+    """Enter obstacle cells (k, 2 or more) a, b in place into a grid whose first cell is (first_a, first_b).
+
+    Nearness is from centre to centre; it never grows. An obstacle does not spread past a neighbouring obstacle, as that
+    is nearer to the cells there.
+    """
+    rows, columns = near.shape
+    reach = math.ceil(0.5 * math.sqrt(far))
+    halves = np.empty(2 * reach + 1, np.int64)
+    for n in range(2 * reach + 1):
+        halves[n] = int(math.sqrt(max(0.0, 0.25 * far - (n - reach) ** 2)))
+    occupied = np.zeros((rows + 2, columns + 2), np.bool_)
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first_a, int(cells[k, 1]) - first_b
+        if 0 <= a < rows and 0 <= b < columns:
+            occupied[a + 1, b + 1] = True
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first_a, int(cells[k, 1]) - first_b
+        up, down, left, right = reach, reach, reach, reach
+        if 0 <= a < rows and 0 <= b < columns:
+            up, down = (0 if occupied[a, b + 1] else reach), (0 if occupied[a + 2, b + 1] else reach)
+            left, right = (0 if occupied[a + 1, b] else reach), (0 if occupied[a + 1, b + 2] else reach)
+        for i in range(max(0, a - up), min(rows, a + down + 1)):
+            across, half = 4 * (i - a) * (i - a), halves[i - a + reach]
+            for j in range(max(0, b - min(half, left)), min(columns, b + min(half, right) + 1)):
+                near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
+
+
+@kernel
+def coarse(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compiled
+    """Return the nearness of coarse cells (of their best fine cell), within a closed border."""
+    rows, columns = near.shape[0] // COARSE, near.shape[1] // COARSE
+    best = np.full((rows, columns), np.int16(closed))
+    for i in range(BORDER, rows - BORDER):
+        for j in range(BORDER, columns - BORDER):
+            most = near[COARSE * i, COARSE * j]
+            for a in range(COARSE):
+                for b in range(COARSE):
+                    most = max(most, near[COARSE * i + a, COARSE * j + b])
+            best[i, j] = most
+    return best
+
+
+@kernel
+def _cells_about(
+    places_m: Floats, corner_x_m: float, corner_y_m: float, cell_m: float
+) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
+    """Return first cell (a, b), relative to a corner, and rows and columns of a patch around places."""
+    low_x, high_x, low_y, high_y = math.inf, -math.inf, math.inf, -math.inf
+    for k in range(len(places_m)):
+        low_x, high_x = min(low_x, places_m[k, 0]), max(high_x, places_m[k, 0])
+        low_y, high_y = min(low_y, places_m[k, 1]), max(high_y, places_m[k, 1])
+    a = math.floor((low_x - corner_x_m) / cell_m) - EDGE_CELLS
+    b = math.floor((low_y - corner_y_m) / cell_m) - EDGE_CELLS
+    rows = math.ceil((high_x - corner_x_m) / cell_m) + EDGE_CELLS - a
+    return a, b, rows, math.ceil((high_y - corner_y_m) / cell_m) + EDGE_CELLS - b
+
+
+@kernel
+def _cut(
+    near: Nearness, first_a: int, first_b: int, rows: int, columns: int, far: int, closed: int
+) -> Nearness:  # pragma: no cover - compiled
+    """Return a patch of a grid within a closed border; cells outside the grid are free."""
+    patch = np.full((rows, columns), np.int16(closed))
+    for i in range(BORDER, rows - BORDER):
+        for j in range(BORDER, columns - BORDER):
+            a, b = i + first_a, j + first_b
+            inside = 0 <= a < near.shape[0] and 0 <= b < near.shape[1]
+            patch[i, j] = near[a, b] if inside else far
+    return patch
+
+
+# ---- The window of remembered obstacles
 
 CELL_M = 0.1
 SIDE = 240

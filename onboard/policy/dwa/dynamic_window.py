@@ -20,9 +20,8 @@ from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
-from onboard.policy.dwa.distance_field import rim_of
-from onboard.policy.dwa.obstacle_points import seen_or_known
-from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
+from onboard.policy.dwa.costmap import seen_or_known
+from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
 from onboard.values.messages import Decision, Memory, Motion, Scan, Twist
 

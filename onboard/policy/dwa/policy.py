@@ -19,9 +19,8 @@ import numpy as np
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
-from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, observed
+from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, blind_ahead, observed, obstacle_points
 from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWindow, course_of
-from onboard.policy.dwa.obstacle_points import blind_ahead, obstacle_points
 from onboard.values.messages import Decision, Memory, Observation
 
 # ---- The policy's memory, packed into the array that the runtime keeps

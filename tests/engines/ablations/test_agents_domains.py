@@ -11,7 +11,7 @@ from engines.ablations.agents import OWN, load_agents
 from engines.ablations.command import board
 from engines.ablations.drawn_episodes import DrawnEpisodes, FaultyScan
 from engines.ablations.trial import engines_digest, make_agent, run_trial, trials
-from engines.report.sections.ablations import ablation_table
+from engines.report.ablation_table import ablation_table
 from engines.train.config import rules_of
 from engines.train.rollout.collector import make_buildings
 from engines.train.rollout.expert import WAITING

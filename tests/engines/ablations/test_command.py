@@ -21,7 +21,7 @@ from engines.ablations.trial import is_made, trials
 from engines.network.encoder_features import save_encoder
 from engines.network.network import untrained
 from engines.network.policy_checkpoint import load_policy
-from engines.report.sections.ablations import ablation_table
+from engines.report.ablation_table import ablation_table
 from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.policy.manifest import load_manifest, sha256_of
 from onboard.values.errors import ConfigError, InputError

@@ -7,7 +7,7 @@ import json
 from engines.ablations.agents import load_agents
 from engines.ablations.command import board
 from engines.ablations.trial import make_agent, run_trial, trials
-from engines.report.sections.ablations import ablation_table
+from engines.report.ablation_table import ablation_table
 from hil.evaluate.metrics import Summary
 from tests.rigs.ablation_rig import write_agents
 

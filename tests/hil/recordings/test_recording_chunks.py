@@ -11,7 +11,7 @@ from mcap.reader import SeekingReader
 from mcap.records import ChunkIndex
 from mcap.writer import CompressionType, Writer
 
-from hil.recordings.recording import MOST_BYTES, Packed, messages_of, metadata_of
+from hil.recordings.recording import MOST_BYTES, messages_of, metadata_of
 
 MESSAGES = 400
 
@@ -42,9 +42,7 @@ def test_messages_are_those_of_the_librarys_reader(compression: CompressionType,
     assert len(summary.chunk_indexes) > 3
     channels = {number for number, one in summary.channels.items() if one.topic in topics}
     theirs = [
-        Packed(channel.id, message.log_time, message.data)
-        for _, channel, message in SeekingReader(BytesIO(content)).iter_messages()
-        if channel.topic in topics
+        message for _, channel, message in SeekingReader(BytesIO(content)).iter_messages() if channel.topic in topics
     ]
     assert list(messages_of(BytesIO(content), summary.chunk_indexes, channels)) == theirs
     assert len(theirs) == MESSAGES // 2 * len(topics)

@@ -116,7 +116,7 @@ def test_the_command_says_what_moved_and_the_line_for_the_changelog(
     assert moved.exit_code == 0
     first, *fields, say, line = moved.output.splitlines()
     assert first.startswith(f"{reference}: moved, ")
-    assert "stage limits, field command[0]" in first
+    assert "stage limits, field command.v_mps" in first
     assert any(one.startswith("  command: ") for one in fields)
     assert (say, line) == (
         "Commit with the change that moved it, and with this line in CHANGELOG.md:",

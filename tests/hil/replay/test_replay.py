@@ -118,7 +118,7 @@ def test_a_changed_limit_is_found_at_its_first_tick(
     monkeypatch.setattr(limits, "_scaled", lambda twist, factor: slower(twist, 0.999 * factor))
     first = next(tick for tick in ticks if tick.reason in ("speed_limit", "zone_stop", "zone_slow", "time_to_contact"))
     found = again(file).as_json()["first_difference"]
-    assert (found["tick"], found["stage"], found["field"]) == (first.slot.number, "limits", "command[0]")
+    assert (found["tick"], found["stage"], found["field"]) == (first.slot.number, "limits", "command.v_mps")
     assert found["recorded"] == first.command.v_mps
     assert found["replayed"] == pytest.approx(0.999 * first.command.v_mps)
 
@@ -128,7 +128,7 @@ def test_another_action_is_found_and_what_follows_is_compared_all_the_same(
 ) -> None:
     file, _ = drive
     found = replay(file, policy=puppet((*TURNS[:3], LEFT)))
-    assert set(found.fields) == {"action"}
+    assert set(found.fields) == {"acted.decision.action"}
     assert found.same < found.decisions
     assert not found.within_tolerance
 

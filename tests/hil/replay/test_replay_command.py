@@ -52,7 +52,7 @@ def test_a_difference_is_exit_code_1_and_named(drive: Path, monkeypatch: pytest.
     done = run(drive)
     assert done.exit_code == 1
     assert ": differs, " in done.stdout
-    assert "stage limits, field command[0], recorded 0." in done.stdout
+    assert "stage limits, field command.v_mps, recorded 0." in done.stdout
 
 
 def test_what_cannot_be_read_is_exit_code_2_and_the_others_are_replayed(drive: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_page_names_the_difference(drive: Path, tmp_path: Path, monkeypatch:
     scaled = limits._scaled
     monkeypatch.setattr(limits, "_scaled", lambda twist, factor: scaled(twist, 0.9 * factor))
     assert run(drive, "--report", page).exit_code == 1
-    assert "command[0]" in page.read_text()
+    assert "command.v_mps" in page.read_text()
 
 
 #   arguments                                   said

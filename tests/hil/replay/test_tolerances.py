@@ -151,14 +151,14 @@ def test_the_references_belong_to_no_machine() -> None:
 
 #   field       by     bit for bit, of a reference, elsewhere
 ALLOWED = [
-    ("action",      1.0,  False, False, True),
-    ("memory_reset", 1.0, False, False, False),
+    ("acted.decision.action", 1.0, False, False, True),
+    ("sensed.memory_reset", 1.0, False, False, False),
     ("reason",  np.inf,   False, False, False),
     ("command",   1e-9,   False, True,  True),
     ("command",   1e-5,   False, False, False),
     ("ranges_m",  2e-6,   False, True,  True),
     ("ranges_m",  9e-4,   False, False, True),
-    ("logits",    5e-3,   False, False, True),
+    ("acted.decision.logits", 5e-3,   False, False, True),
 ]  # fmt: skip
 
 

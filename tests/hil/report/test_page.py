@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections import Counter
 from html import unescape
@@ -23,9 +24,8 @@ from hil.report.page import render, write_page
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import times
 from hil.report.timeline import Timeline
-from onboard.drivers.dds.tick_types import GoalInput
 from onboard.values.errors import OnboardError
-from onboard.values.messages import BINS, Scan
+from onboard.values.messages import BINS, GoalRequest, Pose, Scan
 from tests.hil.report.report_rows import spread, timeline
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&"
@@ -90,7 +90,7 @@ def eventful() -> Timeline:
         faults={32: EVIL},
         resets={10: EVIL},
         events={5: (f"goal_accepted x_m=1.0 y_m=2.0 frame={EVIL} reason=none", "mission state=navigating", EVIL)},
-        goals={5: (GoalInput(1, 1, "odom", [1.0, 2.0, 0.0]), GoalInput(1, 1, EVIL, [float("nan")]))},
+        goals={5: (GoalRequest(1, 1, "odom", Pose(1.0, 2.0, 0.0)), GoalRequest(1, 1, EVIL, Pose(math.nan, 0.0, 0.0)))},
         slot=np.arange(N) + 3 * (np.arange(N) >= 50),
         stages=("inbox", EVIL),
         scans=np.where(np.arange(BINS) % 3 == 0, np.nan, np.float32(2.0)) * np.ones((N, 1), np.float32),

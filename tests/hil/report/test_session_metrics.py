@@ -8,8 +8,8 @@ import pytest
 from hil.report.events import BAD, REASONS, lanes_of, moments_of, never_seen, row_of
 from hil.report.session_metrics import drives_of, endings, headline, times, times_of
 from hil.report.tables import changes_of, notes_of, record_of
-from onboard.drivers.dds.tick_types import GoalInput
 from onboard.safety.limits import Reason
+from onboard.values.messages import GoalRequest, Pose
 from tests.hil.report.report_rows import PERIOD_S, spread, timeline
 
 N = 90
@@ -22,7 +22,7 @@ def driven(end: str, left_m: float = 0.05, **changes):
     odometry = np.zeros((N, 5))
     odometry[30:60, 0] = np.linspace(0.0, 3.0, 30)
     odometry[60:, 0] = 3.0
-    return timeline(N, episode=episode, state=state, goal_m=np.full(N, left_m), odometry=odometry, **changes)
+    return timeline(N, episode=episode, state=state, goal_distance_m=np.full(N, left_m), odometry=odometry, **changes)
 
 
 def flags(*stretches: tuple[int, int], value: int = 1, ticks: int = N):
@@ -105,8 +105,8 @@ def test_a_camera_lost_and_one_that_never_came():
     assert notes_of(session)[0] == "Camera front_right gave no frame at all."
 
 
-def goal(frame: str) -> GoalInput:
-    return GoalInput(1, 1, frame, [1.0, 2.0, 0.0])
+def goal(frame: str) -> GoalRequest:
+    return GoalRequest(1, 1, frame, Pose(1.0, 2.0, 0.0))
 
 
 #   changes                                             row, kind, and beginning of the text of the one moment

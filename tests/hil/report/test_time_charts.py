@@ -14,7 +14,7 @@ from hil.report.time_charts import WIDTH, OverTime, dots_path, line_path, over_t
 from hil.report.trajectory import BESIDE_M, Trajectory, path_of, trajectory_of
 from hil.report.trajectory import WIDTH as PATH_WIDTH
 from onboard.config.config import Config
-from onboard.drivers.dds.tick_types import GoalInput
+from onboard.values.messages import GoalRequest, Pose
 from tests.hil.report.report_rows import PERIOD_S, spread, timeline
 
 LONG = 20_000
@@ -117,7 +117,7 @@ def test_what_was_not_measured_has_no_chart(changes, titles):
 def test_any_number_of_a_recording_can_be_drawn(value, ticks):
     wild = {name: np.full((ticks, wide), value) for name, wide in (("odometry", 5), ("wanted", 2), ("command", 2))}
     stage_ms = np.full((ticks, 2), min(abs(value), 1e12))
-    session = timeline(ticks, **wild, goal_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
+    session = timeline(ticks, **wild, goal_distance_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
                     delay_ms=np.full(ticks, value), decision_ms=np.full(ticks, value))  # fmt: skip
     charts = drawn(session).charts
     path = trajectory_of(session, path_of(session), [], 0)
@@ -189,7 +189,7 @@ def localised(since: int = 0):
     correction[since:] = 10.0, 20.0, np.pi / 2
     odometry = np.zeros((N, 5))
     odometry[:, 0] = np.arange(N) * 0.1
-    return {"correction": correction, "odometry": odometry}
+    return {"map_from_odom": correction, "odometry": odometry}
 
 
 def test_the_path_is_in_the_map_frame_if_the_robot_was_localised():
@@ -217,7 +217,7 @@ GOALS = [
 
 @pytest.mark.parametrize(("frame", "place"), GOALS)
 def test_a_goal_is_placed_from_its_frame(frame, place):
-    asked = {5: (GoalInput(1, 1, frame, [3.0, 1.0, 0.0]),)}
+    asked = {5: (GoalRequest(1, 1, frame, Pose(3.0, 1.0, 0.0)),)}
     goals = path_of(timeline(N, goals=asked, **localised())).goals
     assert [pytest.approx((goal.x_m, goal.y_m)) for goal in goals] == ([] if place is None else [place])
 
@@ -246,8 +246,8 @@ def test_a_path_has_the_colour_of_what_shaped_its_commands_and_no_hole():
 
 def test_places_are_named_and_stay_within_the_picture():
     goals = {
-        10: (GoalInput(1, 1, "odom", [10.0, 0.5, 0.0]), GoalInput(1, 1, "odom", [5.0, 0.0, 0.0])),
-        20: (GoalInput(1, 1, "odom", [900.0, 0.0, 0.0]),),
+        10: (GoalRequest(1, 1, "odom", Pose(10.0, 0.5, 0.0)), GoalRequest(1, 1, "odom", Pose(5.0, 0.0, 0.0))),
+        20: (GoalRequest(1, 1, "odom", Pose(900.0, 0.0, 0.0)),),
     }
     events = {10: ("goal_accepted y", "goal_refused x"), 20: ("goal_refused z",)}
     places = {one.label: one for one in driven(first=100, goals=goals, events=events).places}
@@ -255,10 +255,10 @@ def test_places_are_named_and_stay_within_the_picture():
     assert places["goal 1"].leftward
     assert not places["start"].leftward
     assert places["goal 1"].radius == pytest.approx(Config().goal.tolerance_m * (PATH_WIDTH - 60.0) / 12.0, rel=0.01)
-    many = {row: (GoalInput(1, 1, "odom", [5.0, 0.0, 0.0]),) for row in range(13)}
+    many = {row: (GoalRequest(1, 1, "odom", Pose(5.0, 0.0, 0.0)),) for row in range(13)}
     said = dict.fromkeys(many, ("goal_accepted",))
     assert [one.label for one in driven(goals=many, events=said).places][-1] == "13"
-    one = {3: (GoalInput(1, 1, "odom", [5.0, 0.0, 0.0]),)}
+    one = {3: (GoalRequest(1, 1, "odom", Pose(5.0, 0.0, 0.0)),)}
     assert [place.label for place in driven(goals=one, events={3: ("goal_accepted",)}).places] == ["start", "goal"]
 
 

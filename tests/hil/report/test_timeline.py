@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
 
+from hil.recordings import ticks
 from hil.report import load
 from hil.report.load import read_timeline, read_timelines
 from hil.report.tables import notes_of
 from hil.report.timeline import MOST_CHARACTERS, Timeline, shown
-from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.tick_types import TickMessage
+from onboard.recording.tick_message import tick_record
+from onboard.state import TickRecord
 from onboard.values.errors import InputError
 from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import Recorded, record_drive
@@ -67,32 +69,28 @@ def test_a_gap_is_seen_and_skipped_slots_are_none(timeline):
 
 
 def changed(field: str, value: object):
-    def change(tick: Tick) -> Tick:
-        setattr(tick, field, value)
-        return tick
+    """Return a reader of the first 20 ticks, the last of them with another value."""
 
-    return change
+    def read(message: TickMessage, *parts: object) -> TickRecord | None:
+        message = replace(message, **{field: value}) if message.slot == 19 else message
+        return tick_record(message, *parts) if message.slot < 20 else None
+
+    return read
 
 
 #   what is written into the 20th tick   what is said after the file's name
 UNFIT = [
-    (changed("odometry", [1.0, 2.0]), "tick 19: odometry has 2 values, must be 5"),
-    (changed("wanted", [1.0] * 3), "tick 19: wanted has 3 values, must be 2"),
+    (changed("odometry", [1.0, 2.0]), "tick 19: a pose with its twist of 2 numbers, must be 5"),
+    (changed("wanted", [1.0] * 3), "tick 19: a twist of 3 numbers, must be 2"),
     (changed("start_ns", 5), "tick 19 begins before the one before it"),
     (changed("start_ns", 2**62), "its ticks are over 100 h apart"),
-    (changed("stages", ["inbox"]), "argument"),
+    (changed("stages", ["inbox"]), "tick 19: zip() argument 2 is longer than argument 1"),
 ]
 
 
-@pytest.mark.parametrize(("change", "expected"), UNFIT)
-def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, expected):
-    rows = load._rows
-
-    def altered(recording):
-        for name, (row, scan) in islice(rows(recording), 20):
-            yield name, (change(row) if row.slot == 19 else row, scan)
-
-    monkeypatch.setattr(load, "_rows", altered)
+@pytest.mark.parametrize(("read", "expected"), UNFIT)
+def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, read, expected):
+    monkeypatch.setattr(ticks, "tick_record", read)
     with pytest.raises(InputError) as caught:
         read_timeline([drive.path])
     assert str(caught.value).startswith(str(drive.path))
@@ -101,19 +99,12 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
 
 
 def test_values_that_are_no_numbers_are_absent(drive, monkeypatch):
-    rows = load._rows
-
-    def altered(recording):
-        for name, row in rows(recording):
-            row[0].goal_distance_m = [float("inf")]
-            yield name, row
-
-    monkeypatch.setattr(load, "_rows", altered)
-    assert np.isnan(read_timeline([drive.path]).goal_m).all()
+    monkeypatch.setattr(ticks, "tick_record", changed("goal_distance_m", [float("inf")]))
+    assert np.isnan(read_timeline([drive.path]).goal_distance_m[19])
 
 
 def test_a_recording_without_ticks_is_refused(drive, monkeypatch):
-    monkeypatch.setattr(load, "_rows", lambda recording: iter(()))
+    monkeypatch.setattr(load, "ticks_by_session", lambda *given, **options: iter(()))
     with pytest.raises(InputError, match="no tick in it"):
         read_timeline([drive.path])
 

@@ -10,7 +10,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from engines.report.card import make_card, tables_file
-from engines.report.results.result_files import gather
+from engines.report.results import gather
 from hil.commands.judge.evaluate import load_robot
 from hil.evaluate.campaign import jobs_of
 from hil.evaluate.episode import EpisodeDriver, Run, check_run

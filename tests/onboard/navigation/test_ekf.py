@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import LocalizationState, localised, map_from_odom
 from onboard.navigation.fix_gating import MOST_SD
+from onboard.navigation.kalman import CREEP_VARIANCE, SCALE_VARIANCE
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import between, compose
@@ -143,7 +144,7 @@ def test_a_restart_keeps_the_systematic_errors() -> None:
         state = after(wheels, Fix(wheels.stamp_ns or 0, wheels.arrival_ns or 0, Pose(90.0, 90.0, 0.0)), state=state)
     assert (state.restarts, state.systematic) == (1, learned)
     assert state.covariance is not None
-    np.testing.assert_allclose(state.covariance[3:, 3:], ekf.SYSTEMATIC_VARIANCE)
+    np.testing.assert_allclose(state.covariance[3:, 3:], np.diag([SCALE_VARIANCE, CREEP_VARIANCE]))
 
 
 DRIVES = 16

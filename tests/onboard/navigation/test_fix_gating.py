@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import chi2
 
 from onboard.navigation.ekf import LocalizationState
-from onboard.navigation.fix_gating import AGREE_M, GATE, WheelsThen, odometry_explains, passes_gate
+from onboard.navigation.fix_gating import AGREE_M, WheelsThen, odometry_explains, passes_gate
+from onboard.navigation.kalman import GATE
 from onboard.navigation.odometry import OdometryState
 from onboard.values.geometry import compose, wrap
 from onboard.values.messages import STOP, Fix, Pose

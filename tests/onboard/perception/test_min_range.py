@@ -15,9 +15,17 @@ from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
 from onboard.perception.kernels import NEAR_M
-from onboard.perception.min_range import MARGIN_M, sees_from, with_min_distance
+from onboard.perception.min_range import (
+    HEIGHT_STEP_M,
+    HEIGHT_STEPS,
+    MARGIN_M,
+    joined,
+    seen_heights,
+    sees_from,
+    with_min_distance,
+)
+from onboard.perception.obstacle_memory import heights_at, within
 from onboard.perception.scan_fusion import ScanMemory, build_rig
-from onboard.perception.seen_heights import STEP_M, STEPS, heights_at, joined, seen_heights, within
 from onboard.recording.tick_message import has_images
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS, Inputs
@@ -106,7 +114,7 @@ def test_a_replayed_scan_without_images_has_minimum_ranges() -> None:
         player = Player(recording.config, recording.mounts, PLANT, Puppet())
         ticks = [tick for tick, _ in zip(ticks_of(recording), range(30), strict=False)]
         assert not all(has_images(tick) for tick in ticks)
-        scans = [player.play(tick).replayed.limits_scan for tick in ticks]
+        scans = [player.play(tick).limits_scan for tick in ticks]
     assert all(scan.from_m is not None and (scan.from_m == rig.sees_from(scan.seen)).all() for scan in scans)
 
 
@@ -120,7 +128,7 @@ def test_the_seen_heights_are_those_that_are_in_the_image(name: str) -> None:
     table = seen_heights(one, SECTION)
     for index in range(0, BINS, 3):
         for step in (6, 10, 16, 24, 30):
-            x, y = UNIT[index] * step * STEP_M
+            x, y = UNIT[index] * step * HEIGHT_STEP_M
             points = np.stack([np.full(HEIGHTS_M.size, x), np.full(HEIGHTS_M.size, y), HEIGHTS_M])
             optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -149,11 +157,11 @@ def test_heights_between_the_entries_are_interpolated_and_without_a_table_all_ar
 
 
 def test_heights_that_two_cameras_see_with_a_gap_between_them_do_not_count_as_one() -> None:
-    low, high = (np.tile(np.array(pair, np.float32), (BINS, STEPS, 1)) for pair in ((0.05, 0.2), (0.6, 1.2)))
+    low, high = (np.tile(np.array(pair, np.float32), (BINS, HEIGHT_STEPS, 1)) for pair in ((0.05, 0.2), (0.6, 1.2)))
     table = joined([low, high])
     assert table is not None
     assert table[0, 0] == pytest.approx([0.6, 1.2, 0.6, 1.2])
-    middle = np.tile(np.array((0.1, 0.7), np.float32), (BINS, STEPS, 1))
+    middle = np.tile(np.array((0.1, 0.7), np.float32), (BINS, HEIGHT_STEPS, 1))
     together = joined([low, middle, high])
     assert together is not None
     assert together[0, 0, :2] == pytest.approx([0.05, 1.2])

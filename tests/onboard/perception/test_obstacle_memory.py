@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from onboard.config.config import Config
 from onboard.perception.collision import BIN_CENTERS_RAD
+from onboard.perception.min_range import HEIGHT_STEPS
 from onboard.perception.obstacle_memory import (
     BRIEF_NS,
     CAPACITY,
@@ -26,7 +27,6 @@ from onboard.perception.obstacle_memory import (
     around,
     filled,
 )
-from onboard.perception.seen_heights import STEPS
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
 from onboard.values.clock import NS_PER_S
@@ -152,7 +152,7 @@ def test_low_rows_near_the_edge_of_the_view_look_below_a_table(
     assert any(hypot(x - place[0], y - place[1]) < 1e-4 for x, y in nearby.places_m) is kept
 
 
-HIGH_UP = np.tile(np.array([0.05, 0.7] * 2, np.float32), (BINS, STEPS, 1))
+HIGH_UP = np.tile(np.array([0.05, 0.7] * 2, np.float32), (BINS, HEIGHT_STEPS, 1))
 TABLE = on_bin(21.0, 1.0)
 
 

@@ -191,7 +191,7 @@ def test_a_tick_comes_back_from_its_message(drive: Drive) -> None:
 
 #   field                 value               words in the message
 BROKEN = [
-    ("action",            28,                 "tick 0: action 28, must be -1 to 27"),
+    ("action",            28,                 "action 28, must be -1 to 27"),
     ("command",           [0.0],              "a twist of 1 numbers, must be 2"),
     ("odometry",          [0.0] * 4,          "a pose with its twist of 4 numbers, must be 5"),
     ("map_from_odom",     [0.0] * 2,          "a pose of 2 numbers, must be 3"),

@@ -50,6 +50,13 @@ def test_wrap(angle: float, expected: float) -> None:
     assert wrap(angle) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("turns", [-3.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 3.0])
+@given(off=st.one_of(st.floats(-4.0, 4.0), st.floats(-1e-15, 1e-15)))
+def test_wrap_is_exact(turns: float, off: float) -> None:
+    exact = math.remainder(angle := turns * 2.0 * PI + off, 2.0 * PI)
+    assert wrap(angle) == (PI if exact == -PI else exact)
+
+
 #   a_from_b                 b_from_c                 a_from_c
 COMPOSED = [
     (IDENTITY, Pose(1.0, 2.0, 0.5), Pose(1.0, 2.0, 0.5)),

@@ -113,8 +113,8 @@ def live(scene: Scene) -> None:
     """Print what our `Stream` makes of the device as a live one."""
     import pyrealsense2 as rs
 
+    from onboard.drivers.realsense.child import Stream
     from onboard.drivers.realsense.device import Source
-    from onboard.drivers.realsense.stream import Stream
 
     camera = SoftwareCamera(scene)
     pipeline = rs.pipeline()

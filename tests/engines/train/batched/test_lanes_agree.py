@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engines.train.batched import lane_kernels as kernels
+from engines.train.batched import world
 from engines.train.batched.atlas import UNIT_M, Atlas, Generation, GoalChunk, plan_floors
 from engines.train.batched.lane_sight import FANS, allowed_mps
 from engines.train.batched.lane_values import ENDS
@@ -21,15 +22,14 @@ from engines.train.rollout.collector import Rules, plain_robot
 from engines.train.rollout.places import Building, make_building
 from engines.train.rollout.vector_env import FRESH, MADE, DeferredInference, ExternalPolicy
 from hil.drive.fast.drive import FastDrive
-from hil.drive.fast.ekf_kernel import correct_fast
 from hil.drive.fast.limits_kernel import REACH, FastLimits
-from hil.drive.fast.tick_state import NEVER, TickState, records_of
+from hil.drive.fast.tick_kernels import SIM_STEP_S
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import ScanCaster, looked_at
 from hil.sensors.direct_scan_kernels import FAN
-from onboard.navigation.arrival import within
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.policy.encode import memory_size, tensors
+from onboard.safety import recovery
 from onboard.safety.limits import bounds_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import compose
@@ -42,23 +42,43 @@ MOVES = [action for action in range(len(ACTIONS)) if action != STOP_ACTION]
 POSE_M, SCAN_M, MOST_BINS = 1e-3, 0.01, 2
 
 
+SOON = {"blocked_s": 1.0}
+"""A recovery that begins soon, for many tries in a drive."""
+
+
+@pytest.fixture(autouse=True)
+def _cools_down_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (recovery, world):
+        monkeypatch.setattr(module, "COOL_DOWN_S", 0.5)
+
+
 @cache
-def site() -> tuple[Rules, Building, Atlas, list[GoalChunk]]:
-    """Return a furnished depot with goals, and a robot without drift and scan noise, that matches no scans."""
+def site(tries: int | None = None) -> tuple[Rules, Building, Atlas, list[GoalChunk]]:
+    """Return a furnished depot with goals, and a robot without drift and scan noise, that matches no scans.
+
+    tries: of a recovery that begins soon, of a robot that remembers no obstacles, as a lane
+    """
     config = batched(places__furniture=1.0, batched__graded=0.0)
     rules = plain_robot(rules_of(config))
     odometry = rules.robot.config.odometry.model_copy(update={"scan_matching": False})
-    robot = replace(rules.robot, config=rules.robot.config.model_copy(update={"odometry": odometry}))
+    changes: dict[str, object] = {"odometry": odometry}
+    if tries is not None:
+        changes["recovery"] = rules.robot.config.recovery.model_copy(update=SOON | {"tries": tries})
+        changes["limits"] = rules.robot.config.limits.model_copy(update={"remember_s": 0.0})
+    robot = replace(rules.robot, config=rules.robot.config.model_copy(update=changes))
     rules = replace(rules, robot=robot)
     rules = replace(rules, domain=rules.domain.model_copy(update={"drift_scale": (0.0, 0.0), "drift_paper": 0.0}))
     floors = plan_floors(rules.places.maps, 1, 0)
+    building = make_building(rules.places, *floors[0], rules.robot)
+    if tries is not None:
+        return rules, building, *site()[2:]
     with Generation(rules, floors, 0, 0, 8) as generation:
         atlas, goals = generation.atlas(), generation.goals(at_least=6)
-    return rules, make_building(rules.places, *floors[0], rules.robot), atlas, goals
+    return rules, building, atlas, goals
 
 
-def world_of(lanes: int = LANES, seed: int = 1, *, fixes: bool = True) -> BatchedWorld:
-    rules, _, atlas, goals = site()
+def world_of(lanes: int = LANES, seed: int = 1, *, fixes: bool = True, tries: int | None = None) -> BatchedWorld:
+    rules, _, atlas, goals = site(tries)
     rules = replace(rules, domain=rules.domain.model_copy(update={"no_localization": 0.0 if fixes else 1.0}))
     section = batched(batched__graded=0.0).batched
     assert section is not None
@@ -80,8 +100,8 @@ def apart(scan: np.ndarray, other: np.ndarray) -> int:
 class Twin:
     """The drive of the fast loop that begins where a lane does."""
 
-    def __init__(self, world: BatchedWorld, lane: int, *, fixes: bool = True) -> None:
-        _, building, _, goals = site()
+    def __init__(self, world: BatchedWorld, lane: int, *, fixes: bool = True, tries: int | None = None) -> None:
+        _, building, _, goals = site(tries)
         self.state, self.more = world._lanes.states[lane], world._lanes.more[lane]
         goal = in_map(*goals[int(self.more["goal"])].xy_m, 0.0)
         senses = replace(building.setting.senses, drift_scale=0.0, localization=fixes)
@@ -103,15 +123,18 @@ class Twin:
         """
         if self.drive.ended() == "goal is occupied":
             return True
-        tried = max(self.more[f"try_{number}"] for number in range(3)) > NEVER
-        return bool(tried or self.drive._recovery.tries_ns or self.drive._recovery.backing is not None)
+        return bool(self.drive._recovery.tries_ns)
 
     def differences(self, scan: np.ndarray) -> tuple[float, int]:
         """Return how far the poses are apart [m], and the number of bins that are."""
-        pose, found = in_map(self.state["x_m"], self.state["y_m"], self.state["yaw"]), self.drive.robot.pose
         assert self.inference.pending is not None, self.drive.ended()
         seen = tensors(self.inference.pending[1], FRESH, MADE)["scan"][0, 0]
-        return math.hypot(pose.x_m - found.x_m, pose.y_m - found.y_m), apart(scan, seen)
+        return self.apart_m(), apart(scan, seen)
+
+    def apart_m(self) -> float:
+        """Return how far the poses are apart [m]."""
+        pose, found = in_map(self.state["x_m"], self.state["y_m"], self.state["yaw"]), self.drive.robot.pose
+        return math.hypot(pose.x_m - found.x_m, pose.y_m - found.y_m)
 
 
 def test_lanes_drive_as_the_fast_loop_does():
@@ -138,6 +161,44 @@ def test_lanes_drive_as_the_fast_loop_does():
     assert compared > 3000, compared
     assert differing < 1e-4 * 180 * compared
     assert {*ends} <= {"contact", "stuck"}
+
+
+GAVE_UP, HELD_BACK = "gave_up", ("contact", "stuck")
+"""Ends of a lane that the fast loop has too, and others, at which the comparison ends."""
+
+
+@pytest.mark.parametrize("tries", [1, 3, 5])
+def test_whole_drives_with_recoveries_are_those_of_the_fast_loop(tries):
+    """Without fixes nothing is drawn, so the two stay together, try after try, to the tick in which both give up."""
+    world, rng = world_of(fixes=False, tries=tries), np.random.default_rng(0)
+    twins = {lane: Twin(world, lane, fixes=False, tries=tries) for lane in range(LANES)}
+    actions, tried, gave_up = np.full(LANES, ACTIONS.index(Twist(1.0, 0.0))), 0, 0
+    for _ in range(2 * DECISIONS):
+        for lane, twin in list(twins.items()):
+            twin.follow()
+            if twin.drive.ended() == "goal is occupied":
+                del twins[lane]
+                continue
+            assert twin.drive.ended() == "", lane
+            assert twin.apart_m() < POSE_M, (lane, twin.state["tick"])
+        actions = np.where(rng.random(LANES) < 0.9, actions, rng.choice(MOVES, LANES))
+        for lane, twin in twins.items():
+            if twin.inference.pending is not None:
+                twin.inference.answer(int(actions[lane]))
+        ended = world.step(torch.from_numpy(actions)).done.numpy()
+        for lane in [lane for lane in twins if ended[lane]]:
+            twin, end = twins.pop(lane), ENDS[int(world._tensors["ended"][lane]) - 1]
+            assert end in (GAVE_UP, *HELD_BACK)
+            if end != GAVE_UP:
+                continue
+            spent = round(float(world._tensors["spent_s"][lane]) / SIM_STEP_S)
+            while not twin.drive.ended() and twin.drive.robot.tick < twin.drive._began + spent:
+                twin.drive.advance()
+            assert (twin.drive.robot.tick, len(twin.drive._recovery.tries_ns)) == (twin.drive._began + spent, tries)
+            assert twin.drive.ended().startswith("blocked: "), (lane, twin.drive.ended())
+            gave_up += 1
+        tried = max([tried, *(len(twin.drive._recovery.tries_ns) for twin in twins.values())])
+    assert (tried, gave_up > 5) == (tries, True), gave_up
 
 
 def test_the_runtime_gives_the_policy_the_state_that_it_learned_from():
@@ -222,30 +283,6 @@ def test_the_limits_let_pass_what_the_fast_loop_lets_pass():
             assert (part * twist.v_mps, part * twist.w_radps) == near, (lane, row)
             slowed += passed != twist
     assert slowed > 100
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_fix_corrects_as_in_the_fast_loop(seed):
-    rng = np.random.default_rng(seed)
-    root = rng.uniform(-0.3, 0.3, (5, 5))
-    covariance, variance = root @ root.T + 1e-4 * np.eye(5), np.array([0.01, 0.01, 0.003])
-    fix = (12.0 + rng.uniform(-0.4, 0.4), -3.0 + rng.uniform(-0.4, 0.4), 3.1 + rng.uniform(-0.3, 0.3))
-    ours, theirs = (records_of(TickState(filter_x_m=12.0, filter_y_m=-3.0, filter_yaw=3.1)) for _ in range(2))
-    after, expected = covariance.copy(), covariance.copy()
-    correct_fast(theirs, expected, *fix, variance)
-    kernels.correct(ours[0], after, np.empty(80), *fix, variance[0], variance[2])
-    np.testing.assert_allclose(after, expected, rtol=0.0, atol=1e-10)
-    for name in ("filter_x_m", "filter_y_m", "filter_yaw", "scale", "creep"):
-        assert ours[name][0] == pytest.approx(theirs[name][0], abs=1e-10)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_confidence_of_an_arrival_is_the_runtimes(seed):
-    rng = np.random.default_rng(seed)
-    root = np.zeros((5, 5))
-    root[:2, :2] = rng.uniform(-0.3, 0.3, (2, 2))
-    covariance, (x, y) = root @ root.T, rng.uniform(-0.2, 0.2, 2)
-    assert kernels.within(x, y, covariance, 0.3) == pytest.approx(within((x, y), covariance, 0.3), abs=1e-12)
 
 
 def test_the_path_left_is_read_from_the_field_of_the_goal():

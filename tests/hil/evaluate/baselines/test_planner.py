@@ -22,8 +22,7 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.contract import NO_ACTION
 from onboard.policy.dwa.cost_to_go import make_prices
-from onboard.policy.dwa.costmap import CELL_M
-from onboard.policy.dwa.inflation import COARSE
+from onboard.policy.dwa.costmap import CELL_M, COARSE
 from onboard.values.messages import BINS, STOP, Motion, Observation, Pose, Scan
 from tests.rigs.rooms import drawn, room, with_box
 

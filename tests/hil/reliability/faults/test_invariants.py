@@ -115,7 +115,6 @@ ONE_OLD = images(front=2 * NS_PER_S, rear=0)
 BACKING = {"acted": MISSED, "recovery": "backing"}
 #   from tick 10 on              what is consumed     what else             rule                       late tick
 CAUSES = [
-    ("e-stop",                   {"e_stop": True},    {},                   "e-stop",                  12),
     ("no odometry",              NOTHING,             {},                   "stale odometry",          18),
     ("odometry of yesterday",    {"odometry": OLD},   {},                   "stale odometry",          18),
     ("no image",                 {"depth": {}},       {},                   "stale scan",              24),
@@ -139,18 +138,33 @@ def test_what_must_stop_it_is_given_two_ticks(
     assert broken(standing) == []
 
 
-def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
-    def pressable(number: int, command: Twist, e_stop: bool, *goals: GoalRequest) -> TickRecord:
-        return tick(number, command, consumed={"e_stop": e_stop, "goals": goals})
+ACCEPTED = {"events": ("goal_accepted",)}
+PRESSED, RELEASED = {"e_stop": True}, {"e_stop": False}
+#   what is consumed, and the rest, from tick 1 on                                             in which slots it breaks
+LATCHES: list[tuple[list[tuple[dict[str, Any], dict[str, Any]]], list[int]]] = [
+    ([(PRESSED, {"command": STOP, "reason": "e_stop"}), (RELEASED, {"command": STOP, "reason": "e_stop"})], []),
+    ([(PRESSED, {"reason": "e_stop"})], [1]),
+    ([(PRESSED, {"command": STOP})], [1]),
+    ([(PRESSED, {"command": STOP, "reason": "e_stop"}), (RELEASED, {})], [2]),
+    ([(PRESSED, {"command": STOP, "reason": "e_stop"}), (RELEASED, ACCEPTED)], [2]),
+    ([(PRESSED, {"command": STOP, "reason": "e_stop"} | ACCEPTED)], [1]),
+    ([(PRESSED, {"command": STOP, "reason": "e_stop"}), (RELEASED, {"command": STOP, "reason": "e_stop"}),
+      (RELEASED, ACCEPTED)], []),
+]  # fmt: skip
 
-    pressed = [pressable(number, STOP, True) for number in range(5)]
-    goal_while_pressed = [pressable(5, STOP, True, GOAL)]
-    released = [pressable(number, GO, False) for number in range(6, 8)]
-    assert broken([*pressed, *goal_while_pressed, *released]) == [(6, "e-stop"), (7, "e-stop")]
-    goal_as_it_is_released = [pressable(6, STOP, False, GOAL), pressable(7, GO, False)]
-    assert broken([*pressed, *goal_while_pressed, *goal_as_it_is_released]) == [(7, "e-stop")]
-    asked = [pressable(6, STOP, False), pressable(7, GO, False, GOAL), pressable(8, GO, False)]
-    assert broken([*pressed, *goal_while_pressed, *asked]) == []
+
+@pytest.mark.parametrize(("rows", "found"), LATCHES)
+def test_an_e_stop_holds_until_a_goal_is_accepted_after_its_release(
+    rows: list[tuple[dict[str, Any], dict[str, Any]]], found: list[int]
+) -> None:
+    ticks = [tick(0), *(replace(tick(n, consumed=given), **more) for n, (given, more) in enumerate(rows, 1))]
+    assert broken(ticks) == [(slot, "e-stop") for slot in found]
+
+
+def test_the_newest_valid_speed_limit_holds() -> None:
+    given = [(0.3, Twist(0.31, 0.0)), (math.nan, Twist(0.31, 0.0)), (None, Twist(-0.3, 0.0)), (0.0, Twist(0.5, 0.0))]
+    ticks = [tick(n, command, consumed={"speed_limit_mps": mps}) for n, (mps, command) in enumerate(given)]
+    assert broken(ticks) == [(0, "speed limit"), (1, "speed limit")]
 
 
 BACKS: tuple[bool | None, float, bool, bool] = (None, -0.2, False, True)
@@ -220,7 +234,49 @@ def test_a_robot_that_stands_breaks_nothing_whatever_happens(
     happenings: list[tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
     lived = [tick(number, STOP, consumed=given, **more) for number, (given, more) in enumerate(happenings)]
-    assert broken(lived) == []
+    assert {rule for _, rule in broken(lived)} <= {"e-stop", "recovery tries"}, "what is no matter of motion"
+
+
+# ---- recoveries
+
+BACK = Twist(-0.2, 0.0)
+
+
+def backing(numbers: range, command: Twist = BACK) -> list[Any]:
+    return [tick(number, command, recovery="backing", state="recovering", wanted=BACK) for number in numbers]
+
+
+def recovered(ticks: list[Any], m_per_tick: float = 0.0066) -> list[str]:
+    monitor = Monitor(Config(), PLANT)
+    return [one.what for n, lived in enumerate(ticks) for one in monitor.watch(lived, m_per_tick * n)]
+
+
+def tries(count: int, every: int = 200) -> list[Any]:
+    """Return tries of two seconds, each followed by a tick without."""
+    firsts = [every * number for number in range(count)]
+    return [one for first in firsts for one in (*backing(range(first, first + 60)), tick(first + 60))]
+
+
+def test_a_recovery_within_its_bounds_breaks_nothing() -> None:
+    assert recovered(backing(range(60))) == []
+    assert recovered(tries(3)) == []
+    assert recovered(tries(5, every=700)) == [], "they are too far apart for the window"
+
+
+def test_a_recovery_beyond_its_bounds_is_found() -> None:
+    assert recovered(backing(range(66)))[0] == "it has backed off for 2.10 s"
+    assert recovered(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.50 m"
+    assert recovered(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
+    assert recovered(tries(4)) == ["try 4 within 60 s"]
+    requested = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]
+    assert recovered(requested) == ["try 4 within 60 s"], "a new goal does not begin anew"
+
+
+def test_a_drive_without_a_way_must_have_ended() -> None:
+    stuck = [tick(number, STOP) for number in range(30 * 140)]
+    assert recovered(stuck, m_per_tick=0.0) == ["it drives, and has stood for 135 s"]
+    assert recovered(stuck, m_per_tick=0.001) == []
+    assert recovered([replace(one, state="stopped: blocked") for one in stuck], m_per_tick=0.0) == []
 
 
 # ---- what a fault must come to

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from onboard.__main__ import main
@@ -37,8 +38,6 @@ FILES = [
     (slowdowns.kernel, "sys/kernel/realtime", "1\n", False),
     (slowdowns.kernel, "sys/kernel/realtime", "0\n", True),
     (slowdowns.kernel, "sys/kernel/other", "1\n", True),
-    (slowdowns.swap, "proc/swaps", "Filename Type Size Used Priority\n", False),
-    (slowdowns.swap, "proc/swaps", "Filename Type Size Used Priority\n/swapfile file 1 0 -2\n", True),
 ]
 
 
@@ -46,6 +45,12 @@ FILES = [
 def test_what_limits_a_machine(tmp_path: Path, check, path: str, text: str, limiting: bool) -> None:
     put(tmp_path, path, text)
     assert (check(tmp_path).level is not Level.GREEN) is limiting
+
+
+@pytest.mark.parametrize(("total", "limiting"), [(0, False), (10**9, True)])
+def test_memory_that_may_be_swapped_out_is_a_limit(monkeypatch: pytest.MonkeyPatch, total: int, limiting: bool) -> None:
+    monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(total=total))
+    assert (slowdowns.swap().level is not Level.GREEN) is limiting
 
 
 @pytest.mark.parametrize(("usb", "limiting"), [("2.1", True), ("3.2", False)])
@@ -60,9 +65,10 @@ def test_a_camera_by_usb_2_is_a_limit(monkeypatch: pytest.MonkeyPatch, usb: str,
 def test_only_limits_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(slowdowns, "list_devices", list)
     put(tmp_path, "sys/kernel/realtime", "1")
-    put(tmp_path, "proc/loadavg", "0.1 0.1 0.1 1/100 1")
+    monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(total=0))
+    monkeypatch.setattr(psutil, "getloadavg", lambda: (0.1, 0.1, 0.1))
     assert {one.part for one in slowdowns.limits(tmp_path)} <= {"rights"}
-    put(tmp_path, "proc/loadavg", "99999.0 0.1 0.1 1/100 1")
+    monkeypatch.setattr(psutil, "getloadavg", lambda: (99999.0, 0.1, 0.1))
     assert "load" in {one.part for one in slowdowns.limits(tmp_path)}
 
 

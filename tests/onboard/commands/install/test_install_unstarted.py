@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from onboard.commands.install.install import version_of
@@ -110,23 +111,21 @@ def test_one_that_does_not_come_up_is_taken_back_to_one_that_waits(box: Machine,
 
 #   command line of the process                                                   version
 LINES = [
-    (b"/opt/onboard/versions/1.0-a/bin/python\0/opt/onboard/current/bin/onboard\0run\0", "1.0-a"),
-    (b"/bin/sh\0/opt/onboard/versions/1.0-a/bin/onboard\0run\0", "1.0-a"),
-    (b"/usr/bin/python3\0/opt/onboard/current/bin/onboard\0", None),
-    (b"/opt/onboard/versions\0", None),
-    (b"\xff\0", None),
-    (b"", None),
+    (["/opt/onboard/versions/1.0-a/bin/python", "/opt/onboard/current/bin/onboard", "run"], "1.0-a"),
+    (["/bin/sh", "/opt/onboard/versions/1.0-a/bin/onboard", "run"], "1.0-a"),
+    (["/usr/bin/python3", "/opt/onboard/current/bin/onboard"], None),
+    (["/opt/onboard/versions"], None),
+    ([], None),
 ]
 
 
 @pytest.mark.parametrize(("words", "version"), LINES)
-def test_the_version_of_a_process(words: bytes, version: str | None, tmp_path: Path) -> None:
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7/cmdline").write_bytes(words)
-    assert version_of(Layout(), 7, tmp_path) == version
+def test_the_version_of_a_process(words: list[str], version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda _: words)
+    assert version_of(Layout(), os.getpid()) == version
 
 
-def test_no_process_is_of_no_version(tmp_path: Path) -> None:
+def test_no_process_is_of_no_version() -> None:
     assert version_of(Layout(), 0) is None
-    assert version_of(Layout(), 7, tmp_path) is None
+    assert version_of(Layout(), 2**22 + 1) is None
     assert version_of(Layout(), os.getpid()) is None, f"{sys.executable} is none"

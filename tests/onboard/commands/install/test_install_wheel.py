@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-import zipfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -33,47 +32,8 @@ def cut(folder: Path) -> Path:
     return path
 
 
-def altered(folder: Path, alter: Callable[[bytearray], None], packing: int = zipfile.ZIP_DEFLATED) -> Path:
-    """Return a wheel, packed like that, whose bytes were altered."""
-    path = wheel(folder, "0.2.0")
-    with zipfile.ZipFile(path) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", packing) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    data = bytearray(path.read_bytes())
-    alter(data)
-    path.write_bytes(bytes(data))
-    return path
-
-
-def flip(data: bytearray) -> None:
-    data[data.index(b"signal.pause")] ^= 1
-
-
-def squeeze(data: bytearray) -> None:
-    """Spoil what the first file was deflated to."""
-    begin = 30 + data[26]
-    data[begin : begin + 6] = b"\xff" * 6
-
-
-def encrypt(data: bytearray) -> None:
-    """Claim that the first file is encrypted."""
-    data[6] |= 1
-    data[data.index(b"PK\x01\x02") + 8] |= 1
-
-
-def pack_otherwise(data: bytearray) -> None:
-    """Claim that the first file was packed by LZMA."""
-    data[data.index(b"PK\x01\x02") + 10] = zipfile.ZIP_LZMA
-
-
-def named_twice(folder: Path) -> Path:
-    """Return a wheel whose files' names are not written as a path is."""
-    path = folder / "x.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x//onboard-1.dist-info/METADATA", "Name: onboard\nVersion: 1\n")
-    return path
+def renamed(folder: Path) -> Path:
+    return wheel(folder, "0.2.0").rename(folder / "x.whl")
 
 
 #   name, how it is made, complaint
@@ -81,15 +41,10 @@ REFUSED: list[tuple[str, Callable[[Path], Path], str]] = [
     ("missing", lambda folder: folder / "none.whl", "cannot be read: No such file"),
     ("a folder", lambda folder: folder, "cannot be read: Is a directory"),
     ("cut off", cut, "is no wheel: File is not a zip file"),
-    ("one bit wrong", lambda folder: altered(folder, flip, zipfile.ZIP_STORED),
-     "damaged at 'onboard-0.2.0.data/scripts/onboard'"),
-    ("spoiled where it is packed", lambda folder: altered(folder, squeeze), "is no wheel: Error -3 while decompress"),
-    ("encrypted, it says", lambda folder: altered(folder, encrypt), "is encrypted, password required"),
-    ("packed otherwise", lambda folder: altered(folder, pack_otherwise), "is packed as no wheel's are"),
-    ("names with two slashes", named_twice, "has no onboard.service"),
+    ("without its name", renamed, "is no wheel: Invalid wheel filename"),
     ("another package", lambda folder: wheel(folder, "1.0", name="numpy"), "is a wheel of 'numpy', not of 'onboard'"),
     ("without a unit", lambda folder: wheel(folder, "0.2.0", unit=None), "has no onboard.service"),
-    ("no version", lambda folder: wheel(folder, "newest"), "version 'newest' is none"),
+    ("no version", lambda folder: wheel(folder, "newest"), "is no wheel: Invalid wheel filename"),
 ]  # fmt: skip
 
 
@@ -116,7 +71,8 @@ def test_the_same_wheel_and_choice_name_the_same_version_and_others_another(tmp_
     path, lock = wheel(tmp_path, "0.2.0"), tmp_path / "lock.txt"
     lock.write_text("numpy==2.0 --hash=sha256:00\n")
     first = read_wheel(path, CHOICE)
-    moved = tmp_path / "elsewhere.whl"
+    moved = tmp_path / "elsewhere" / path.name
+    moved.parent.mkdir()
     shutil.copyfile(path, moved)
     assert read_wheel(moved, CHOICE).name == first.name
     assert first.name.startswith("0.2.0-")
@@ -222,14 +178,15 @@ def test_a_lock_and_none_or_a_folder_that_is_none_are_refused(tmp_path: Path) ->
         lock_of(read_wheel(wheel(tmp_path, "0.2.0"), CHOICE), replace(CHOICE, lock=tmp_path / "lock.txt"))
 
 
-def test_a_lock_in_a_wheel_that_was_spoiled_since_is_refused(tmp_path: Path) -> None:
-    path = wheel(tmp_path, "0.2.0", lock="other==1.0\n")
-    taken, data = read_wheel(path, CHOICE), bytearray(path.read_bytes())
-    begin = data.index(b"requirements.lock") + len("requirements.lock")
-    data[begin : begin + 4] = b"\xff" * 4
+def test_a_wheel_that_is_damaged_inside_leaves_nothing(tmp_path: Path) -> None:
+    path, layout = wheel(tmp_path, "0.2.0"), Layout(tmp_path)
+    data = bytearray(path.read_bytes())
+    begin = 30 + data[26]  # what the first file was deflated to
+    data[begin : begin + 6] = b"\xff" * 6
     path.write_bytes(bytes(data))
-    with pytest.raises(InputError, match="is no wheel"):
-        lock_of(taken, CHOICE)
+    with pytest.raises(InputError, match="cannot be installed: "):
+        build(layout, read_wheel(path, CHOICE), CHOICE)
+    assert list(layout.versions.iterdir()) == []
 
 
 def test_the_lock_of_this_tree_goes_with_its_wheel() -> None:

@@ -15,13 +15,13 @@ from onboard.policy.dwa.costmap import (
     CELL_M,
     EMPTY,
     FREE_NEAR,
+    HIDDEN_M,
     LIFE_DECISIONS,
     SIDE,
     LocalMap,
     WayFinder,
     observed,
 )
-from onboard.policy.dwa.obstacle_points import HIDDEN_M
 from onboard.values.messages import BINS, Pose, Scan
 
 RADIUS_M = 0.25

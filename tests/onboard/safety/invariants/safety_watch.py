@@ -1,16 +1,15 @@
-"""Invariants of every tick of a whole runtime, written independently of the code under test.
+"""Invariants of every tick that need the map, the images or a memory of obstacles, besides those of all ticks.
 
-`hil.reliability.faults.invariants` checks numbers, ramps and the two ticks to a stop. This module checks latch, path,
-map, speed limit and recovery, from each tick's inputs and command. `safety_places` computes the forbidden places.
+`hil.reliability.faults.invariants` judges what needs the tick alone. This module adds the path, the map and the way
+back
+of a recovery, written independently of the code under test. `safety_places` computes the forbidden places.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from hil.reliability.faults.invariants import Monitor, RecoveryBounds, operated
+from hil.reliability.faults.invariants import Monitor, operated
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.safety.keepout_zones import MapZones
@@ -53,49 +52,34 @@ class Watch:
     """Checks one run tick by tick, and raises the broken rule. masks: the map's zones, if any."""
 
     def __init__(self, config: Config, plant: Plant, masks: MapZones | None = None) -> None:
-        self._config, self._monitor, self._masks = config, Monitor(config, plant), masks
+        section = config.recovery
+        most_back = section.backward_s, SLACK * section.backward_mps * section.backward_s
+        self._config, self._monitor, self._masks = config, Monitor(config, plant, most_back), masks
         self._bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
         self._remembered, self._seen_free = Remembered(config), SeenFree(config)
         self._keep_out = Cells(masks.keep_out) if masks is not None and masks.keep_out is not None else None
         self._slow = Cells(masks.speed) if masks is not None and masks.speed is not None else None
-        self._latched = self._pressed = False
         self._known: tuple[int, int, int] = (0, 0, 0)
         self._contradicted = 0
-        section = config.recovery
-        most_m = SLACK * section.backward_mps * section.backward_s
-        self._tries = RecoveryBounds(section, section.backward_s, most_m)
-        self._limit_mps = math.inf
         self._sent = STOP
 
     def see(self, tick: TickRecord) -> None:
         """Check one tick."""
-        broken = self._monitor.watch(tick)
+        was = self._monitor.tries.began
+        broken = self._monitor.watch(tick, tick.after.wheels.travelled_m)
         must(broken[0].rule if broken else "", not broken, broken)
         unseen = self._remembered.see(tick)
         self._seen_free.see(tick)
         base, contradicted = self.known(tick), self._is_contradicted(tick)
-        self._judge_latch(tick)
         self._judge_speed(tick, base)
         self._judge_way(tick, unseen)
         self._judge_map(tick, base, contradicted)
-        self._judge_recovery(tick, unseen, base)
+        self._judge_recovery(tick, unseen, base, was)
         self._sent = tick.command
 
-    def _judge_latch(self, tick: TickRecord) -> None:
-        """E-stopped: zero in the same tick, until the e-stop is released *and* a goal is accepted in a later tick."""
-        pressed = tick.inputs.e_stop is True
-        accepted = any(event.startswith("goal_accepted") for event in tick.events)
-        must("latch", not (accepted and (pressed or self._pressed)), "a goal is accepted while it is pressed")
-        self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
-        must("latch", (tick.reason == "e_stop") == self._latched, tick.reason, self._latched)
-        must("latch", not self._latched or tick.command == STOP, tick.command)
-
     def _judge_speed(self, tick: TickRecord, base: Pose | None) -> None:
-        """The speed is within the newest valid external limit and the map's speed zones."""
-        word_mps, speed_mps = tick.inputs.speed_limit_mps, abs(tick.command.v_mps)
-        if word_mps is not None and 0.0 <= word_mps < math.inf:
-            self._limit_mps = word_mps if word_mps > 0.0 else math.inf
-        must("speed limit", speed_mps <= self._limit_mps + ROUNDING_MPS, speed_mps, self._limit_mps)
+        """The speed is within the map's speed zones."""
+        speed_mps = abs(tick.command.v_mps)
         if self._slow is not None and base is not None and speed_mps > 0.0:
             slowest = self._slow.slowest(base, self._bounds.footprint.reach_m)
             allowed_mps = slowest / FORBIDDEN * self._bounds.v_max_mps
@@ -140,18 +124,19 @@ class Watch:
             must("keep-out", not self._keep_out.stands_in(base), tick.command)
             self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint.reach_m)
 
-    def _judge_recovery(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> None:
-        """Backing is bounded in time, distance and tries, straight back, and only where somebody looks.
+    def _judge_recovery(
+        self, tick: TickRecord, unseen: np.ndarray, base: Pose | None, was: tuple[int, float] | None
+    ) -> None:
+        """A try backs off straight, and only where somebody looks.
 
         A try begins only where the whole way is free; what is seen while it backs may seem a little nearer.
+        was: `RecoveryBounds.began` before this tick
         """
-        section, travelled_m, was = self._config.recovery, tick.after.wheels.travelled_m, self._tries.began
-        for rule, what in self._tries.watch(bool(tick.recovery), tick.inputs.now_ns, travelled_m):
-            must(rule, False, what)
-        if self._tries.began is None:
+        section, began = self._config.recovery, self._monitor.tries.began
+        if began is None:
             return
         slack_m = 0.0 if was is None else REAR_NOISE_M
-        gone_m = travelled_m - self._tries.began[1]
+        gone_m = tick.after.wheels.travelled_m - began[1]
         if not self._operated(tick):
             must("recovery way", tick.wanted == Twist(-section.backward_mps, 0.0), tick.wanted)
         # Where the limits ramp the set point, it comes down from the last one first; it never goes up.

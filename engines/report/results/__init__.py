@@ -1,1 +1,0 @@
-"""Reads and checks result files."""

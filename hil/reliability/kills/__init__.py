@@ -1,1 +1,0 @@
-"""The runtime killed at random instants, and how far the base rolled."""

@@ -1,1 +1,0 @@
-"""Hours of simulated driving with one fault after another."""
