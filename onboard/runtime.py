@@ -19,7 +19,7 @@ from onboard.counters import Counters, Journal
 from onboard.episode import Answer
 from onboard.navigation import ekf, lost_input, odometry, scan_odometry, start_frame
 from onboard.navigation import mission as mission_rules
-from onboard.navigation.mission import Mission, State
+from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
 from onboard.perception import free_ground, obstacle_memory
 from onboard.policy import decision
@@ -109,7 +109,7 @@ class Runtime:
             pilot, acted = self._act(before.pilot, slot)
             mission, pilot = self._take_effect(mission, pilot, acted, estimate, inputs)
             operator_drives = limit_rules.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
-            engine_lost = decision.is_lost(pilot, self._config.rates)
+            engine_lost = decision.is_lost(pilot)
             conditions = Conditions(slot, inputs, new_episode, operator_drives, was.lost_ns, engine_lost)
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
@@ -243,7 +243,7 @@ class Runtime:
             held=conditions.operator_drives,
             lost_ns=conditions.lost_ns,
             lost=lost,
-            failure=decision.failure(pilot, acted, config.rates, config.goal.lost_input_s),
+            failure=decision.failure(pilot, acted, config.rates, LOST_INPUT_S),
         )
         return mission_rules.judge(mission, situation, config.goal)
 

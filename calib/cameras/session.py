@@ -15,7 +15,7 @@ from onboard.config.mounts import load_mounts
 from onboard.perception.scan_fusion import NO_SCAN, ScanMemory, build_rig, fuse, reach_m
 from onboard.policy.contract import NO_ACTION
 from onboard.policy.decision import Sensed
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import BYTES_PER_MB, Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, Slot, wall_ns
@@ -82,10 +82,11 @@ def recorded_session(config: Config, out: Path, *, force: bool = False) -> Itera
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from error
     with folder:
-        section = RecordSection(
-            directory=Path(folder.name), max_file_mb=ONE_FILE_MB, queue_messages=2 * MOST_WAITING, queue_mb=ONE_FILE_MB
+        section = RecordSection(directory=Path(folder.name), max_file_mb=ONE_FILE_MB)
+        queue = RecordQueue(2 * MOST_WAITING, ONE_FILE_MB * BYTES_PER_MB)
+        recorder = Recorder(
+            section, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=NS_PER_S, queue=queue
         )
-        recorder = Recorder(section, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=NS_PER_S)
         with contextlib.closing(recorder):
             yield Session(config, recorder)
         stats = recorder.stats()

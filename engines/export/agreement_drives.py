@@ -49,7 +49,7 @@ def recorded_drives(
     if drives == 0:
         return []
     robot = trained_robot(manifest)
-    listener = Listener(TorchEngine(network), manifest, robot.policy.memory_reset_s)
+    listener = Listener(TorchEngine(network), manifest)
     for index, name in enumerate(maps):
         count = len(range(index, drives, len(maps)))
         if count:

@@ -90,7 +90,7 @@ def export(
 
 CacheOption = Annotated[
     Path | None,
-    typer.Option("--cache", help="Folder of engines, as policy.engine_cache. Without it: the default robot's."),
+    typer.Option("--cache", help="Folder of engines, as the runtime uses it. Without it: this user's."),
 ]
 HalfOption = Annotated[bool, typer.Option("--fp16/--no-fp16", help="Half precision where the manifest allows it.")]
 RandomOption = Annotated[int, typer.Option("--sequences", help="Random sequences without a recording, at least 1.")]
@@ -138,7 +138,7 @@ def _judge(
     random: int,
     json_target: str | None,
 ) -> None:
-    from onboard.config.config import Config
+    from onboard.assembly.policies import engine_cache
 
     try:
         check_json_target(json_target)
@@ -146,7 +146,7 @@ def _judge(
         for file in recordings:
             if not file.is_file():
                 raise InputError(f"{file}: no such recording")
-        where = cache or Config().policy.engine_cache
+        where = cache or engine_cache()
         found = judge(model_path(model), where, fp16=fp16, recordings=recordings, random=random)
     except OnboardError as error:
         raise _refused(error) from error

@@ -12,7 +12,6 @@ import numpy as np
 
 from engines.export.fp16 import MIN_AGREEMENT, Listener
 from hil.replay.replay import replay
-from onboard.config.config import Config
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.encode import tensors
 from onboard.policy.manifest import ModelManifest
@@ -46,7 +45,7 @@ def observed(model: Path, manifest: ModelManifest, recordings: Sequence[Path], r
         return Observed(sequences, f"{random} random sequences", RANDOM_AGREEMENT)
     shown: list[list[Inputs]] = []
     for recording in recordings:
-        listener = Listener(OnnxEngine(model, threads=1), manifest, Config().policy.memory_reset_s)
+        listener = Listener(OnnxEngine(model, threads=1), manifest)
         replay(recording, policy=listener)
         memory = listener.initial_memory()
         shown += [[tensors(one, memory, manifest) for one in sequence] for sequence in listener.sequences]

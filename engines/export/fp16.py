@@ -70,8 +70,8 @@ class Listener(NetworkPolicy):
     A new sequence begins with each initial memory, thus at each goal and each reset.
     """
 
-    def __init__(self, engine: Engine, manifest: ModelManifest, memory_reset_s: float | None = None) -> None:
-        super().__init__(engine, manifest, memory_reset_s)
+    def __init__(self, engine: Engine, manifest: ModelManifest) -> None:
+        super().__init__(engine, manifest)
         self.sequences: list[list[Observation]] = []
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:

@@ -91,8 +91,8 @@ def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: 
     cameras = Cameras(robot, wants_color(policy))
     config = setting.config
     scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
-    if config.limits_scan is not None:
-        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.limits_scan, setting.scan)
+    if config.own_scan is not None:
+        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.own_scan, setting.scan)
     return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from hil.drive.robot import LIDAR_EVERY, TICK_HZ, Glance, Lasers, SimulatedRobot
 from hil.sensors.depth_noise import Ranges, noisy_scan
 from hil.sensors.direct_scan import DirectScan
-from onboard.config.config import Config, ScanSection
+from onboard.config.config import Config, ScanSection, ScanSource
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, ColorFrame, DepthFrame, Fix, GoalRequest, Inputs, OdometryMessage, Scan, Twist
@@ -85,7 +85,7 @@ class Caster:
 
 def without_cameras(config: Config) -> Config:
     """Return the configuration of a robot that receives complete scans, on the topics of a `Caster`."""
-    update = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC})}
+    update: dict[str, ScanSource] = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC})}
     if config.limits_scan is not None:
         update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC})
     return config.model_copy(update=update)

@@ -23,6 +23,7 @@ from hil.evaluate.result import Row
 from hil.jobs.code_digest import DIGEST_BYTES, code_digest, file_digest
 from hil.jobs.executor import executor
 from onboard import __version__
+from onboard.config.fixed_keys import with_fixed
 from onboard.policy.manifest import manifest_path
 from onboard.system.signals import KILLED_BY, Signals
 from onboard.values.clock import wall_ns
@@ -90,7 +91,7 @@ class Plan:
         config = self.robot.config
         stated = {key: getattr(getattr(config, table), key) for key, (table, _) in STATED.items()}
         robot = {
-            "config": config.model_dump(mode="json", exclude=OF_NO_EFFECT),
+            "config": with_fixed(config.model_dump(mode="json", exclude=OF_NO_EFFECT)),
             "plant": self.robot.plant.model_dump(mode="json", exclude_none=True),
             "mounts": file_digest(config.robot.mounts),
         }

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
+from onboard.config.fixed_keys import without_fixed
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.toml_file import validation_lines
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, Twist, from_cdr, ros_name
@@ -328,9 +329,10 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
 
 
 def _as_recorded(configuration: str) -> Any:
-    """Return a recorded configuration; missing keys get the defaults of their time."""
+    """Return a recorded configuration; missing keys get the defaults of their time, and former ones are left out."""
     table = json.loads(configuration)
     if isinstance(table, dict):
+        table, _ = without_fixed(table)
         for section, key, value in THEN:
             if isinstance(keys := table.setdefault(section, {}), dict):
                 keys.setdefault(key, value)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hil.report.events import OPERATOR, ZONE, lost_spans, missed_decisions, never_seen, row_of, runs, state_word
 from hil.report.timeline import Floats, Timeline
+from onboard.counters import BUDGET_MS
 from onboard.navigation.mission import DRIVING, State
 
 QUANTILES = (50.0, 90.0, 99.0, 99.9)
@@ -84,7 +85,7 @@ def times_of(timeline: Timeline) -> list[Times]:
     found = [
         ("a tick began late by", "after its slot in the grid of ticks", timeline.late_ms, None),
         ("a tick took", "all stages up to the command, without its wait", timeline.took_ms, period_ms),
-        ("a decision took", policy, timeline.decision_ms, rates.budget_ms),
+        ("a decision took", policy, timeline.decision_ms, BUDGET_MS),
         ("from sensing to acting", f"by design constant: {delay_ms:.0f} ms", timeline.delay_ms, None),
     ]  # fmt: skip
     return [times(*one) for one in found if np.nan_to_num(one[2]).any()]

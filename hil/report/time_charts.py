@@ -10,6 +10,7 @@ import numpy as np
 from hil.report.charts import nice
 from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, Moment
 from hil.report.timeline import Flags, Floats, Ints, Timeline
+from onboard.counters import BUDGET_MS
 
 WIDTH = 1000.0
 """Width of every chart, and height of one lane [px]."""
@@ -174,7 +175,7 @@ def _charts(timeline: Timeline, x: Floats) -> list[Chart]:
         times = [("from sensing to acting", "stage-4", "dots", timeline.delay_ms),
                  ("policy took", "stage-3", "dots", timeline.decision_ms)]  # fmt: skip
         title = "decisions; dashed is the policy's budget [ms]"
-        found.append(_chart(timeline, x, title, times, timeline.config.rates.budget_ms))
+        found.append(_chart(timeline, x, title, times, BUDGET_MS))
     return found
 
 

@@ -71,6 +71,8 @@ from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Driv
 
 log = structlog.get_logger()
 
+LEAD_MS = 8.0
+"""A tick in which a decision acts begins this early and sends on time: more than its work, at most half a tick."""
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
 
@@ -163,7 +165,6 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         signals = held.enter_context(Signals())
         notifier = held.enter_context(Notifier())
         _check_equipment(config)
-        refused = realtime.run_first(config.rates.fifo_priority)
         realtime.leave_core(config.rates.core)
         if notifier.managed:
             await_machine(config, notifier)
@@ -199,7 +200,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
-        punctual = realtime.settled(config.rates.core, refused)
+        punctual = realtime.settled(config.rates.core)
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind)
         paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
         faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
@@ -247,7 +248,7 @@ def _result(
 
 def lead_ns(rates: RatesSection) -> int:
     """Return how much earlier a tick begins in which a decision acts [ns]."""
-    return round(min(rates.lead_ms / 1e3, 0.5 / rates.control_hz) * NS_PER_S)
+    return round(min(LEAD_MS / 1e3, 0.5 / rates.control_hz) * NS_PER_S)
 
 
 async def _until_stopped(
@@ -363,11 +364,9 @@ def _publisher_watch(
 def _used_images(
     config: Config, wire: Wire, clock: Clock, cameras: Sequence[DepthCamera | ColorCamera | None]
 ) -> Sequence[Listener]:
-    """Return the listener that publishes the used DDS images; none without `dds.publish_used`."""
-    if not config.dds.publish_used:
-        return ()
+    """Return the listener that publishes the used DDS images to `onboard-hil target`; none without such images."""
     sent = {camera.name: camera for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))}
-    return (UsedImages(wire, config.robot.name, clock, sent),)
+    return (UsedImages(wire, config.robot.name, clock, sent),) if sent else ()
 
 
 def _open_recorder(config: Config, now_ns: int, held: contextlib.ExitStack) -> Recorder | None:

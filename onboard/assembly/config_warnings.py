@@ -98,12 +98,11 @@ def _zones(config: Config) -> list[str]:
 
 def _heights(config: Config) -> list[str]:
     section = config.limits_scan or config.scan
-    if section.topic or config.robot.height_m <= section.z_max_m:
+    if section.topic or config.robot.height_m <= config.scan.z_max_m:
         return []
-    table = "scan" if config.limits_scan is None else "limits_scan"
     return [
-        f"robot.height_m {config.robot.height_m:g} is above {table}.z_max_m {section.z_max_m:g}: what hangs between "
-        f"is no obstacle; raise {table}.z_max_m"
+        f"robot.height_m {config.robot.height_m:g} is above scan.z_max_m {config.scan.z_max_m:g}: what hangs between "
+        f"is no obstacle; raise scan.z_max_m"
     ]
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from onboard.assembly.policies import REACTIVE
 from onboard.assembly.robot import build_rigs
-from onboard.config.config import Config, ScanSection
+from onboard.config.config import Config, ScanSource
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
 from onboard.perception import collision
 from onboard.perception.scan_fusion import Rig
+from onboard.safety.limits import SLOW_FRACTION
 from onboard.safety.looking import turn_to_see
 from onboard.values.messages import BINS, Scan, Twist
 
@@ -54,7 +55,7 @@ def ahead_mps(config: Config) -> float:
     if view is collision.Look.SEEN:
         return limits.v_max_mps
     drives = view is collision.Look.FLANK_BLIND or _turns_to_look(rig, config)
-    return limits.slow_fraction * limits.v_max_mps if drives else 0.0
+    return SLOW_FRACTION * limits.v_max_mps if drives else 0.0
 
 
 def _turns_to_look(rig: Rig, config: Config) -> bool:
@@ -74,7 +75,7 @@ def _blind(config: Config) -> str:
         return ""
     sectors = ", ".join(f"{low:g} to {high:g}" for low, high in collision.blind_sectors_deg(rig.looks))
     view = _look_ahead(rig)
-    slow_mps = limits.slow_fraction * limits.v_max_mps
+    slow_mps = SLOW_FRACTION * limits.v_max_mps
     effects = []
     if view is not collision.Look.SEEN:
         flank = view is collision.Look.FLANK_BLIND
@@ -83,7 +84,7 @@ def _blind(config: Config) -> str:
         side_deg = math.degrees(collision.FLANK_RAD if flank else collision.AHEAD_RAD)
         effects.append(f"ahead {speed}{where}; a full view ahead needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
-        turn_radps = min(limits.slow_fraction * limits.w_max_radps, slow_mps / footprint.reach_m)
+        turn_radps = min(SLOW_FRACTION * limits.w_max_radps, slow_mps / footprint.reach_m)
         effects.append(
             f"turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before"
         )
@@ -105,7 +106,7 @@ def _cameras(config: Config) -> str:
     return f"{_sources(config, config.scan)}{limits}{more}"
 
 
-def _sources(config: Config, section: ScanSection) -> str:
+def _sources(config: Config, section: ScanSource) -> str:
     """Return the sources of a scan: the lidar with its pose, or the cameras."""
     if section.topic:
         pose = section.laser or config.scan.laser

@@ -21,6 +21,10 @@ from onboard.values.errors import ConfigError
 from onboard.values.interfaces import Policy
 
 REACTIVE = "reactive"
+THREADS = 1
+"""Of ONNX Runtime. Two have a lower median latency of the full network, but wait for each other on a busy machine."""
+ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
+"""Built TensorRT engines, in the home folder of the user that runs the policy."""
 
 
 def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
@@ -30,7 +34,7 @@ def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
     model = model_path(config.policy.model)
     check_timing(config, load_manifest(model))
     engine = functools.partial(engine_of, config)
-    network = functools.partial(load_policy, model, engine, config.policy.memory_reset_s, config.limits)
+    network = functools.partial(load_policy, model, engine, config.limits)
     return lambda: beside_fallback(network(), config, plant)
 
 
@@ -90,12 +94,17 @@ def check_timing(config: Config, manifest: ModelManifest) -> None:
         raise ConfigError(f"{config.policy.model}: {complaint}")
 
 
+def engine_cache(home: Path | None = None) -> Path:
+    """Return the folder of built engines in a home folder, without one in this user's."""
+    return (home or Path.home()) / ENGINE_CACHE
+
+
 def engine_of(config: Config, model: Path, manifest: ModelManifest) -> ModelEngine:
     """Return the configured engine of a model. Raises OnboardError."""
     if config.policy.engine == "tensorrt":
         from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
 
-        return TensorRtEngine(model, manifest, config.policy.engine_cache)
+        return TensorRtEngine(model, manifest, engine_cache())
     from onboard.drivers.engines.onnx_engine import OnnxEngine
 
-    return OnnxEngine(model, config.policy.threads)
+    return OnnxEngine(model, THREADS)

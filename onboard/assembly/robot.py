@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import REACTIVE
-from onboard.config.config import Config, NoReturn, ScanSection
+from onboard.config.config import Config, NoReturn, ScanSource
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
@@ -37,7 +37,7 @@ def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, z
 
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras of the policy's scan and of the limits' scan, None if both are the same."""
-    own, mounts = config.limits_scan, with_min_distance(mounts, config.cameras)
+    own, mounts = config.own_scan, with_min_distance(mounts, config.cameras)
     rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
     return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
 
@@ -137,7 +137,7 @@ def session_of(config: Config) -> dict[str, str]:
     }
 
 
-def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
+def _chosen(mounts: Mounts, section: ScanSource, table: str) -> Mounts:
     """Return the mounts of a scan's cameras; none for a ready-made scan. Raises ConfigError."""
     if section.topic:
         return replace(mounts, depth={})

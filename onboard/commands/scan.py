@@ -19,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
 from onboard.commands.scan_plot import draw_scan
-from onboard.config.config import CamerasSection, Config, ScanSection, load_config
+from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.values.errors import InputError
@@ -47,21 +47,20 @@ def scan_command(
     section: ScanSection | None = None,
     json_path: str | None = None,
     plot_path: Path | None = None,
-    min_valid_fraction: float = CamerasSection().min_valid_fraction,
 ) -> Scan:
     """Return the scan of one depth image a camera; write it as JSON and draw it where asked, else print a table.
 
     cameras:   "NAME=FILE": a 16-bit greyscale PNG or PGM, or frame number `frame` of a recording (.db3, .bag)
     json_path: "-" is standard output
 
-    A missing camera leaves a blind sector, and so does a covered one (`min_valid_fraction`), with a warning. The stamp
+    A missing camera leaves a blind sector, and so does a covered one, with a warning. The stamp
     of a PNG is 0. Raises one line that names file, field and limit: ConfigError for the mounts, OnboardError for a
     result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
     frames = _frames(rig, mounts, cameras, frame)
     for name, one in list(frames.items()):
-        if reason := covered(int(np.count_nonzero(one.depth)), one.depth.size, min_valid_fraction):
+        if reason := covered(int(np.count_nonzero(one.depth)), one.depth.size):
             sys.stderr.write(f"warning: camera {name} counts as blind: {reason}\n")
             del frames[name]
     scan, _ = fuse(frames, 0, IDENTITY, ScanMemory(), rig)
@@ -226,4 +225,4 @@ def scan_images(
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
     loaded = load_config(config) if config else Config()
-    scan_command(mounts, camera, frame, loaded.scan, json_file, plot, loaded.cameras.min_valid_fraction)
+    scan_command(mounts, camera, frame, loaded.scan, json_file, plot)

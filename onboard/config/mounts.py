@@ -29,44 +29,59 @@ class MountTable(Section):
     """One camera in the file. Translation and rotation map optical-frame points to the base frame.
 
     Exactly one of rotation_xyzw, rotation_rpy_deg and look_deg states the rotation.
-    serial:        serial number of the RealSense; "" for a camera over DDS
-    width:         image width [px]
-    height:        image height [px]
-    fx, fy:        focal length [px]
-    cx, cy:        principal point [px]; integer coordinates are pixel centres
-    depth_scale_m: metres per depth unit
-    least_m:       minimum depth of a depth camera: nearer it returns nothing [m] (`onboard/perception/min_range.py`)
-    translation_m: position of the camera in the base frame (x forward, y left, z up) [m]
-    rotation_xyzw:    quaternion from the optical frame (z forward, x right, y down) to the base frame
-    rotation_rpy_deg: roll, pitch, yaw [deg] of the camera's body frame (x forward, y left, z up) in the base frame,
-                      about fixed axes, as `rpy` of a URDF joint
-    look_deg:         where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 or
-                      -90 for a camera on its side)
-    calibrated:    date of the calibration, for `onboard doctor`
-    sd_m:          standard deviations of translation_m, by `onboard-calib extrinsics` [m]
-    sd_deg:        standard deviations of roll, pitch and yaw of the body frame, by the same [deg]
-    residual_m:    median distance of surfaces that the cameras saw twice, by the same [m]
-    data_sha256:   hash of the recording that the calibration is from
     """
 
-    serial: str = ""
-    width: int = Field(gt=0, le=4096)
-    height: int = Field(gt=0, le=4096)
-    fx: Positive
-    fy: Positive
-    cx: Finite
-    cy: Finite
-    depth_scale_m: Positive = 0.001
-    least_m: NonNegative | None = Field(None, examples=[0.28])
-    translation_m: tuple[Finite, Finite, Finite]
-    rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = Field(None, examples=[(-0.5, 0.5, -0.5, 0.5)])
-    rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
-    look_deg: tuple[Finite, Finite, Finite] | None = Field(None, examples=[(0.0, 10.0, 0.0)])
-    calibrated: date | None = Field(None, examples=["2026-01-31"])
-    sd_m: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.001, 0.001, 0.001)])
-    sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(None, examples=[(0.05, 0.05, 0.2)])
-    residual_m: NonNegative | None = Field(None, examples=[0.002])
-    data_sha256: str = ""
+    serial: str = Field("", description='serial number of the RealSense; "" for a camera over DDS')
+    width: int = Field(gt=0, le=4096, description="image width [px]")
+    height: int = Field(gt=0, le=4096, description="image height [px]")
+    fx: Positive = Field(description="focal length [px]")
+    fy: Positive = Field(description="focal length [px]")
+    cx: Finite = Field(description="principal point [px]; integer coordinates are pixel centres")
+    cy: Finite = Field(description="principal point [px]; integer coordinates are pixel centres")
+    depth_scale_m: Positive = Field(0.001, description="metres per depth unit")
+    least_m: NonNegative | None = Field(
+        None,
+        examples=[0.28],
+        description="minimum depth of a depth camera: nearer it returns nothing [m] "
+        "(`onboard/perception/min_range.py`)",
+    )
+    translation_m: tuple[Finite, Finite, Finite] = Field(
+        description="position of the camera in the base frame (x forward, y left, z up) [m]"
+    )
+    rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = Field(
+        None,
+        examples=[(-0.5, 0.5, -0.5, 0.5)],
+        description="quaternion from the optical frame (z forward, x right, y down) to the base frame",
+    )
+    rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(
+        None,
+        examples=[(0.0, 10.0, 0.0)],
+        description="roll, pitch, yaw [deg] of the camera's body frame (x forward, y left, z up) in the base frame, "
+        "about fixed axes, as `rpy` of a URDF joint",
+    )
+    look_deg: tuple[Finite, Finite, Finite] | None = Field(
+        None,
+        examples=[(0.0, 10.0, 0.0)],
+        description="where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 "
+        "or -90 for a camera on its side)",
+    )
+    calibrated: date | None = Field(
+        None, examples=["2026-01-31"], description="date of the calibration, for `onboard doctor`"
+    )
+    sd_m: tuple[NonNegative, NonNegative, NonNegative] | None = Field(
+        None,
+        examples=[(0.001, 0.001, 0.001)],
+        description="standard deviations of translation_m, by `onboard-calib extrinsics` [m]",
+    )
+    sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(
+        None,
+        examples=[(0.05, 0.05, 0.2)],
+        description="standard deviations of roll, pitch and yaw of the body frame, by the same [deg]",
+    )
+    residual_m: NonNegative | None = Field(
+        None, examples=[0.002], description="median distance of surfaces that the cameras saw twice, by the same [m]"
+    )
+    data_sha256: str = Field("", description="hash of the recording that the calibration is from")
 
     @field_validator("translation_m")
     @classmethod
@@ -106,14 +121,10 @@ class MountTable(Section):
 
 
 class MountsFile(Section):
-    """All cameras of the robot.
+    """All cameras of the robot."""
 
-    cameras:       camera name -> depth camera
-    color_cameras: camera name -> colour camera
-    """
-
-    cameras: dict[str, MountTable] = Field(min_length=1)
-    color_cameras: dict[str, MountTable] = Field(default_factory=dict)
+    cameras: dict[str, MountTable] = Field(min_length=1, description="camera name -> depth camera")
+    color_cameras: dict[str, MountTable] = Field(default_factory=dict, description="camera name -> colour camera")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,22 +29,15 @@ from onboard.values.messages import STOP, Pose, Twist
 
 
 class Axis(Section):
-    """Parameters of one axis. "up" holds while the speed grows, "down" otherwise.
+    """Parameters of one axis. "up" holds while the speed grows, "down" otherwise."""
 
-    f_up, f_down:       natural frequency [1/s]
-    zeta_up, zeta_down: damping [1]
-    speed_min:          fastest backward speed or right turn [m/s, rad/s]
-    speed_max:          fastest forward speed or left turn [m/s, rad/s]
-    acceleration_max:   fastest change of the speed [m/s^2, rad/s^2]
-    """
-
-    f_up: Positive
-    f_down: Positive
-    zeta_up: Positive
-    zeta_down: Positive
-    speed_min: Finite
-    speed_max: Finite
-    acceleration_max: Positive
+    f_up: Positive = Field(description="natural frequency [1/s]")
+    f_down: Positive = Field(description="natural frequency [1/s]")
+    zeta_up: Positive = Field(description="damping [1]")
+    zeta_down: Positive = Field(description="damping [1]")
+    speed_min: Finite = Field(description="fastest backward speed or right turn [m/s, rad/s]")
+    speed_max: Finite = Field(description="fastest forward speed or left turn [m/s, rad/s]")
+    acceleration_max: Positive = Field(description="fastest change of the speed [m/s^2, rad/s^2]")
 
     @model_validator(mode="after")
     def _ordered(self) -> Axis:
@@ -68,44 +61,38 @@ class Axis(Section):
 
 
 class BaseTable(Section):
-    """The base's controller.
+    """The base's controller."""
 
-    command_delay_s:   latency of a command from the wire to the controller [s]
-    command_timeout_s: the base stops by itself when it hears no command for so long [s]
-    """
-
-    command_delay_s: NonNegative = 0.0
-    command_timeout_s: Positive = 0.5
+    command_delay_s: NonNegative = Field(0.0, description="latency of a command from the wire to the controller [s]")
+    command_timeout_s: Positive = Field(
+        0.5, description="the base stops by itself when it hears no command for so long [s]"
+    )
 
 
 HIDDEN_EFFECTS = "hidden-effects"
 
 
 class MotionTable(Section):
-    """How the simulated base moves, if not by the axes. The runtime on the robot does not read it.
+    """How the simulated base moves, if not by the axes. The runtime on the robot does not read it."""
 
-    model: what `onboard-calib learn-dynamics` learned; "hidden-effects" is the simulated "real" robot of
-           docs/reality-gap.md
-    file:  weights of a learned model, or the table of hidden effects; a relative path starts at plant.toml
-    """
-
-    model: Annotated[
-        Literal["linear", "mlp", "hybrid-dynamic", "hybrid-kinematic", "hidden-effects"],
-        Field(examples=["hybrid-dynamic"]),
-    ]
-    file: str = ""
+    model: Literal["linear", "mlp", "hybrid-dynamic", "hybrid-kinematic", "hidden-effects"] = Field(
+        examples=["hybrid-dynamic"],
+        description='what `onboard-calib learn-dynamics` learned; "hidden-effects" is the simulated "real" robot of '
+        "docs/reality-gap.md",
+    )
+    file: str = Field(
+        "",
+        description="weights of a learned model, or the table of hidden effects; a relative path starts at plant.toml",
+    )
 
 
 class Plant(Section):
-    """How one base answers a velocity command (`onboard/config/robots/default/plant.toml`).
-
-    motion: how the simulated base moves instead, for `onboard-hil`
-    """
+    """How one base answers a velocity command (`onboard/config/robots/default/plant.toml`)."""
 
     linear: Axis
     angular: Axis
     base: BaseTable = BaseTable()
-    motion: MotionTable | None = None
+    motion: MotionTable | None = Field(None, description="how the simulated base moves instead, for `onboard-hil`")
 
 
 @dataclass(frozen=True, slots=True)

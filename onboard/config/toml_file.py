@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ OTHER_TABLE = 0.8
 class Section(BaseModel):
     """A frozen table of a TOML file; an unknown key is an error.
 
-    The schema takes what the docstring says: its text before the first row "key: ...", and the rows of the keys.
+    The schema describes the table by its docstring, and each key by the description of its `Field`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,29 +43,12 @@ class Section(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
         table = handler.resolve_ref_schema(schema)
-        about, texts = _described(cls.__doc__ or "")
-        table["description"] = about
-        for name, field in table.get("properties", {}).items():
+        table["description"] = " ".join((cls.__doc__ or "").split())
+        for field in table.get("properties", {}).values():
             field.pop("title", None)
             if "$ref" in field:
                 field.pop("default", None)  # the table states the default of each key
-            if name in texts:
-                field["description"] = texts[name]
         return schema
-
-
-_KEYS = re.compile(r"(?m)^ *((?:[a-z_]\w*(?:, )?)+): +")
-
-
-def _described(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return the text before the rows of a docstring, and the text of each key. Whitespace becomes single spaces."""
-    about, *rows = _KEYS.split(docstring)
-    texts = {
-        key: " ".join(text.split())
-        for keys, text in zip(rows[::2], rows[1::2], strict=True)
-        for key in keys.split(", ")
-    }
-    return " ".join(about.split()), texts
 
 
 def read_toml(path: Path) -> dict[str, Any]:

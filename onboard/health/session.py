@@ -19,7 +19,7 @@ from onboard.health.gatherer import Excerpt, Place
 from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
 from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
-from onboard.perception.kernels import planar
+from onboard.perception.kernels import NEAR_M, planar
 from onboard.values.geometry import IDENTITY, wrap
 from onboard.values.messages import BINS
 
@@ -57,7 +57,7 @@ class Session:
         named = config.scan.cameras or list(mounts.depth)
         self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not config.scan.topic}
         boxes_m = np.array(config.scan.body_boxes_m, np.float64).reshape(-1, 6)
-        limits = config.scan.near_m, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
+        limits = NEAR_M, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
         self._projections = {
             name: projection_of(
                 (one.height, one.width), one.fx, one.fy, one.cx, one.cy, one.depth_scale_m, one.base_from_camera,

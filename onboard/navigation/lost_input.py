@@ -21,7 +21,7 @@ def described(wheels: OdometryState, scan: Scan, policy_scan: Scan, config: Conf
     scan_ms = config.limits.scan_stale_ms
     for name, stamp_ns, limit_ms, key in (
         (f"odometry ({base})", wheels.fresh_ns, config.odometry.stale_ms, "odometry.stale_ms"),
-        (f"scan ({_source(config.limits_scan or config.scan, config)})", _stamp(scan), scan_ms, "limits.scan_stale_ms"),
+        (f"scan ({_source(config.own_scan or config.scan, config)})", _stamp(scan), scan_ms, "limits.scan_stale_ms"),
         (f"scan ({_source(config.scan, config)})", _stamp(policy_scan), scan_ms, "limits.scan_stale_ms"),
     ):
         if stamp_ns is None:

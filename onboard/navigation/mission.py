@@ -75,6 +75,16 @@ def track_progress(
     return progress, ""
 
 
+REST_MPS, REST_RADPS = 0.02, 0.05
+"""Slower counts as standing, and as not turning."""
+REST_DECISIONS = 2
+"""Stop actions in a row, at rest within tolerance, after which the goal is reached."""
+STOP_SHORT_S = 5.0
+"""Time at rest away from the goal after which the drive ends."""
+LOST_INPUT_S = 5.0
+"""Time without odometry, scan or decision after which the drive ends."""
+
+
 @compilable
 def has_stopped(
     stops: float, v_mps: float, w_radps: float, rest_decisions: float, rest_mps: float, rest_radps: float
@@ -239,10 +249,8 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
         return stop(mission, situation.failure)
     if situation.e_stop:
         return stop(mission, E_STOP)
-    if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
-        return stop(
-            mission, f"input lost for {section.lost_input_s:g} s" + (f": {situation.lost}" * bool(situation.lost))
-        )
+    if lost_ns is not None and now_ns - lost_ns > LOST_INPUT_S * NS_PER_S:
+        return stop(mission, f"input lost for {LOST_INPUT_S:g} s" + (f": {situation.lost}" * bool(situation.lost)))
     if mission.told_ns is not None and now_ns - mission.told_ns > REFUSAL_SHOWN_S * NS_PER_S:
         mission = replace(mission, reason="", told_ns=None)
     mission = _judge_stop(mission, situation, section)
@@ -279,8 +287,8 @@ def look_at_goal(
 def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
     """Return the mission after the check for a stop by the policy.
 
-    Reached: `rest_decisions` stop actions in a row, at rest, within tolerance of the goal by the filtered pose.
-    Stopped: at rest elsewhere for `stop_short_s`, as the policy gave up. An operator or a lost input restarts the
+    Reached: `REST_DECISIONS` stop actions in a row, at rest, within tolerance of the goal by the filtered pose.
+    Stopped: at rest elsewhere for `STOP_SHORT_S`, as the policy gave up. An operator or a lost input restarts the
     count, as the policy did not cause that stop.
     """
     away_m = mission.away_m(situation.pose)
@@ -289,12 +297,12 @@ def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) ->
     if situation.held or situation.lost_ns is not None:
         return replace(mission, stops=0, stopped_since_ns=None)
     v, w = situation.measured.v_mps, situation.measured.w_radps
-    if not has_stopped(mission.stops, v, w, section.rest_decisions, section.rest_mps, section.rest_radps):
+    if not has_stopped(mission.stops, v, w, REST_DECISIONS, REST_MPS, REST_RADPS):
         return replace(mission, stopped_since_ns=None)
     if away_m <= section.tolerance_m:
         return replace(mission, state=State.REACHED, reason="")
     since_ns = situation.now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
-    if situation.now_ns - since_ns > section.stop_short_s * NS_PER_S:
+    if situation.now_ns - since_ns > STOP_SHORT_S * NS_PER_S:
         return stop(mission, f"the policy stopped {away_m:.2f} m from the goal")
     return replace(mission, stopped_since_ns=since_ns)
 

@@ -7,7 +7,7 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
 
     message                         effect
     any, with a `correction`        its twist, and the increment of its pose, are corrected before they move anything
-    gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
+    gap (> MAX_GAP_S)               counted; moves by at most MAX_GAP_S of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
     clock of the sender set         forward or back, by any amount and any number of times (`timed` in
@@ -57,6 +57,10 @@ from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
 
 NS_PER_MS = 1_000_000
 
+MAX_GAP_S = 0.5
+"""Motion is integrated over at most this much of a gap between two messages."""
+MAX_YAW_RATE_RADPS = 10.0
+"""Odometry that turns faster is refused: no base does."""
 SET_S = 0.2
 """Uncertainty of the time between two messages where the sender's clock was set."""
 CARRIED_M = 0.5
@@ -252,7 +256,7 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
     """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
         ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
-        ("w", message.twist.w_radps, "rad/s", section.max_yaw_rate_radps, "odometry.max_yaw_rate_radps"),
+        ("w", message.twist.w_radps, "rad/s", MAX_YAW_RATE_RADPS, "of every base"),
     ):
         if not math.isfinite(value):
             return f"{name} is {value}"
@@ -308,10 +312,10 @@ def _forward(
     back = elapsed_ns < 0
     state, was_set = _timed(state, message, section)
     elapsed_ns = max(0, arrived_ns) if back else elapsed_ns
-    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
+    gap = elapsed_ns > MAX_GAP_S * NS_PER_S
     if was_set or gap:
         elapsed_ns = max(0, arrived_ns) if was_set else min(elapsed_ns, max(0, arrived_ns))
-    driven_s, twist = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3), message.twist
+    driven_s, twist = min(elapsed_ns / NS_PER_S, MAX_GAP_S), message.twist
     pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
     moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
@@ -368,7 +372,7 @@ def _compared(
 ) -> OdometryState:
     """Return the state after the base's own pose was compared with its twist: `agreement.py`, and jumps."""
     pose, was, state = message.pose, before.base_pose, after.agreement
-    driven_s = min(elapsed_s, section.max_gap_ms / 1e3)
+    driven_s = min(elapsed_s, MAX_GAP_S)
     twist_step = integrate(IDENTITY, reported, driven_s)
     if pose is None or was is None:
         after = replace(after, agreement=agreement.noted(state, pose, reported))
@@ -413,10 +417,9 @@ def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
     moved_m = distance(IDENTITY, step)
     if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
         return f"pose jumped {moved_m:.2f} m in {elapsed_s * 1e3:.0f} ms, limit {section.max_speed_mps:g} m/s"
-    if abs(step.yaw_rad) > section.max_yaw_rate_radps * elapsed_s + JUMP_SLACK_RAD:
+    if abs(step.yaw_rad) > MAX_YAW_RATE_RADPS * elapsed_s + JUMP_SLACK_RAD:
         return (
-            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, "
-            f"limit {section.max_yaw_rate_radps:g} rad/s"
+            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, limit {MAX_YAW_RATE_RADPS:g} rad/s"
         )
     return ""
 

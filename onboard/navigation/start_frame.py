@@ -13,6 +13,9 @@ from onboard.values.errors import InputError
 from onboard.values.geometry import NO_ORIENTATION, apply, compose, distance, inverse
 from onboard.values.messages import GoalRequest, Motion, Pose
 
+LOCALIZATION_MAX_AGE_S = 8.0
+"""An older fix of the localisation is not shown to the policy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -31,7 +34,7 @@ class Located:
 
     raw:        by odometry alone
     fix:        newest external fix as received, with the wheels' v and w at its time. None before the first fix and
-                when it is older than `localization_max_age_s` (absent in the contract's sense)
+                when it is older than `LOCALIZATION_MAX_AGE_S` (absent in the contract's sense)
     fix_age_ns: its age; None when absent
     filtered:   by the EKF; odometry alone, as corrected by scan matching, until the start frame is known in the map
     deviations: `ekf.deviations` of `filtered`; None while it is odometry alone
@@ -83,7 +86,7 @@ def locate(
     if received is None:
         return Located(raw, None, None, filtered, sd)
     age_ns = max(0, now_ns - received.taken_ns)
-    if age_ns > section.localization_max_age_s * NS_PER_S:
+    if age_ns > LOCALIZATION_MAX_AGE_S * NS_PER_S:
         return Located(raw, None, None, filtered, sd)
     return Located(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered, sd)
 

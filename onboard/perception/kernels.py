@@ -24,6 +24,8 @@ AHEAD = BINS // 2
 """The bin that begins straight ahead."""
 EDGE_M = 1e-9
 """Tolerance at edges and limits [m]: far above float64 rounding, far below a camera's depth unit."""
+NEAR_M = 0.1
+"""Nearer points of a camera, along its axis, are not used; `least_m` of its mount can state a farther limit."""
 AXIS_M = 1e-6
 """A point nearer to the vertical axis has no bearing [m]; here a bin is still much wider than `EDGE_M`."""
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
-from onboard.perception.kernels import EDGE_M, bins_of
+from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of
 from onboard.values.messages import BIN_DEG, BIN_RAD, BINS, bins_within
 
 WIDEST_BASELINE_M, DISPARITIES = 0.095, 126
@@ -59,7 +59,7 @@ def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
     """
     rays, position = _rays(mount), mount.base_from_camera[:3, 3]
     too_near_m, covered_m = np.zeros(BINS), np.full(BINS, np.inf)
-    least_m = max(mount.least_m or 0.0, section.near_m) + MARGIN_M
+    least_m = max(mount.least_m or 0.0, NEAR_M) + MARGIN_M
     for depth_m in np.arange(STEP_M, max(REACH_M, 2.0 * least_m), STEP_M):
         x, y, z = depth_m * rays + position[:, np.newaxis]
         inside = (z >= section.z_min_m - EDGE_M) & (z <= section.z_max_m + EDGE_M)
@@ -113,7 +113,7 @@ def seen_heights(mount: Mount, section: ScanSection) -> Heights:
         first, last = -center / focal, (size - 1.0 - center) / focal
         _narrow(low, high, start[..., axis] - first * start[..., 2], rise[axis] - first * rise[2])
         _narrow(low, high, last * start[..., 2] - start[..., axis], last * rise[2] - rise[axis])
-    _narrow(low, high, start[..., 2] - max(mount.least_m or 0.0, section.near_m), rise[2])
+    _narrow(low, high, start[..., 2] - max(mount.least_m or 0.0, NEAR_M), rise[2])
     none = low > high
     return np.stack([np.where(none, np.inf, low), np.where(none, -np.inf, high)], axis=-1).astype(np.float32)
 

@@ -13,7 +13,7 @@ from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
 from onboard.perception.fusion_kernel import Projection, lower_ranges, projection_of
-from onboard.perception.kernels import EDGE_M, bins_of, planar
+from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of, planar
 from onboard.perception.min_range import Heights, joined, seen_heights, sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
 from onboard.values.errors import InputError
@@ -223,7 +223,7 @@ def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
         enters = np.where(level, -np.inf, np.minimum(to_floor / rising, to_ceiling / rising))
         leaves = np.where(level, np.inf, np.maximum(to_floor / rising, to_ceiling / rising))
     enters[level & ~(to_floor <= 0.0 <= to_ceiling)] = np.inf
-    first, last = np.maximum(enters, section.near_m), np.minimum(leaves, section.far_m)
+    first, last = np.maximum(enters, NEAR_M), np.minimum(leaves, section.far_m)
     inside = first <= last
     x, y = last[inside] * rays[:2, inside] + position[:2, np.newaxis]
     looks = np.zeros(BINS, dtype=np.bool_)
@@ -258,6 +258,6 @@ def _same(a: DepthFrame, b: DepthFrame) -> bool:
 def _projection(mount: Mount, section: ScanSection) -> Projection:
     """Return what the kernel needs of one camera."""
     lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
-    bounds = section.near_m, section.far_m, section.z_min_m, section.z_max_m
+    bounds = NEAR_M, section.far_m, section.z_min_m, section.z_max_m
     boxes_m = np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6)
     return projection_of((mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m)

@@ -1,7 +1,7 @@
 """The schedule of decisions, with a constant delay from sensing to acting.
 
 A decision senses in every `ticks_per_decision`-th slot of the grid and acts exactly `delay_ticks` later. A decision
-that is not ready by then is a deadline miss: the set point is halved, and zero after `deadline_misses_to_stop` in a
+that is not ready by then is a deadline miss: the set point is halved, and zero after `MISSES_TO_STOP` in a
 row. A pause of the loop as long as a decision's period cancels everything before it.
 
 The recurrent memory is a value: passed into a decision, replaced by its result, reset by `reset_reason`. Time is
@@ -48,6 +48,8 @@ class Acted:
 
 
 SLOW_DOWN_AFTER_MISS = 0.5
+MISSES_TO_STOP = 3
+"""Late decisions in a row after which the command is zero."""
 GAP_DECISIONS = 2.5
 """A pause of more decision periods than this breaks the recurrent sequence: the memory is reset."""
 
@@ -129,9 +131,9 @@ def failure(state: DecisionState, acted: Acted | None, rates: RatesSection, pati
     return f"engine failed: no decision for {patience_s:g} s" if silent_s >= patience_s else ""
 
 
-def is_lost(state: DecisionState, rates: RatesSection) -> bool:
+def is_lost(state: DecisionState) -> bool:
     """Return whether the engine is lost: so many deadline misses in a row that the set point is zero."""
-    return state.misses_in_row >= rates.deadline_misses_to_stop
+    return state.misses_in_row >= MISSES_TO_STOP
 
 
 def is_due(state: DecisionState, slot: Slot, rates: RatesSection) -> bool:
@@ -183,7 +185,7 @@ def act(
         return state, None
     result = _take(inference, pending.number)
     if result is None:
-        return _missed(state, rates), Acted(pending.number, pending.sensed_ns, None, 0)
+        return _missed(state), Acted(pending.number, pending.sensed_ns, None, 0)
     fault = fault_of(result)
     if fault or result.decision is None:
         acted = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
@@ -222,9 +224,9 @@ def _take(inference: Inference, number: int) -> Result | None:
     return None
 
 
-def _missed(state: DecisionState, rates: RatesSection) -> DecisionState:
+def _missed(state: DecisionState) -> DecisionState:
     """Return the state after a deadline miss: slower, or stopped after too many in a row."""
     misses, last = state.misses_in_row + 1, state.set_point
     slowed = Twist(last.v_mps * SLOW_DOWN_AFTER_MISS, last.w_radps * SLOW_DOWN_AFTER_MISS)
-    set_point = STOP if misses >= rates.deadline_misses_to_stop else slowed
+    set_point = STOP if misses >= MISSES_TO_STOP else slowed
     return replace(state, set_point=set_point, misses_in_row=misses, pending=None)

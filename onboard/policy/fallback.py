@@ -3,7 +3,7 @@
 Both decide from every observation, and each keeps its own memory. Each is told the action in force as its previous
 action, whoever chose it. The fallback drives
 
-* while there is no fix of a localisation (`odometry.localization_max_age_s`),
+* while there is no fix of a localisation (`LOCALIZATION_MAX_AGE_S` of `onboard/navigation/start_frame.py`),
 * while more than `BLIND_DEG` of the front half are blind, as without one of the front cameras, and `BLIND_S`
   longer, since a remembered obstacle counts as seen,
 * and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the

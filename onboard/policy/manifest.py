@@ -45,6 +45,8 @@ from onboard.values.messages import Memory, Twist
 
 Weights = Literal["float32", "float16"]
 
+MEMORY_RESET_S = 10.0
+"""Period of memory resets of a model of contract version 1 whose manifest states none (paper, section 5)."""
 MANIFEST_SUFFIX = ".manifest.json"
 _READ_BYTES = 1 << 20
 
@@ -65,7 +67,7 @@ class TensorEntry(Section):
 class ModelManifest(Section):
     """Properties of a model of any version. The runtime ignores `extra`, which is free for other policies.
 
-    memory_reset_s:       period of memory resets [s]; None takes the configuration's for version 1, no resets for 2
+    memory_reset_s:       period of memory resets [s]; None: `MEMORY_RESET_S` for version 1, no resets for 2
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
     weights:              storage type of the weights; "float16" halves the file, computation stays in float32
     half_precision_nodes: prefixes of node names that an engine may compute in float16; all others, above all the
@@ -108,9 +110,10 @@ class ModelManifest(Section):
         """The memory of a new sequence: zeros."""
         return np.zeros(memory_size(self), np.float32)
 
-    def reset_s(self, configured_s: float | None) -> float | None:
-        """Return the period of memory resets on a robot [s]; None: no resets. configured_s: the configuration's."""
-        return self.memory_reset_s if self.memory_reset_s is not None else configured_s
+    @property
+    def reset_s(self) -> float | None:
+        """The period of memory resets on a robot [s]; None: no resets."""
+        return MEMORY_RESET_S if self.memory_reset_s is None else self.memory_reset_s
 
     @property
     def tensors(self) -> dict[str, TensorType]:
@@ -232,8 +235,9 @@ class OwnManifest(ModelManifest):
         """The action in the outputs."""
         return self.chosen
 
-    def reset_s(self, configured_s: float | None) -> float | None:
-        """Return the manifest's period: the configuration's is the paper's (section 5)."""
+    @property
+    def reset_s(self) -> float | None:
+        """The manifest's period: `MEMORY_RESET_S` is the paper's, for its own network."""
         return self.memory_reset_s
 
     def misfits(self, outputs: Mapping[str, TensorType]) -> Iterator[str]:

@@ -35,15 +35,12 @@ class ModelEngine(Engine, Protocol):
 
 
 class NetworkPolicy:
-    """Implements `interfaces.Policy` with one engine; keeps no state between calls.
+    """Implements `interfaces.Policy` with one engine; keeps no state between calls."""
 
-    memory_reset_s: period of memory resets [s], used if the manifest states none; None takes the configuration's
-    """
-
-    def __init__(self, engine: Engine, manifest: ModelManifest, memory_reset_s: float | None = None) -> None:
+    def __init__(self, engine: Engine, manifest: ModelManifest) -> None:
         self.name = manifest.policy
         self.manifest = manifest
-        self.memory_reset_s = manifest.reset_s(memory_reset_s)
+        self.memory_reset_s = manifest.reset_s
         self._engine, self._action = engine, manifest.action
         self._initial: Memory = manifest.initial_memory
 
@@ -93,7 +90,6 @@ def _require_finite(source: str, name: str, values: npt.NDArray[Any]) -> None:
 def load_policy(
     model: Path,
     make_engine: Callable[[Path, ModelManifest], ModelEngine],
-    memory_reset_s: float | None = None,
     limits: LimitsSection | None = None,
 ) -> NetworkPolicy:
     """Return a model's policy, with its engine checked against the manifest and warmed in this thread.
@@ -110,7 +106,7 @@ def load_policy(
     except OnboardError:
         engine.close()
         raise
-    policy = NetworkPolicy(engine, manifest, memory_reset_s)
+    policy = NetworkPolicy(engine, manifest)
     if limits is not None:
         policy.limit(limits)
     return policy

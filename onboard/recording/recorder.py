@@ -123,8 +123,12 @@ FORMAT = "3"
 
 BYTES_PER_MB = 1_000_000
 MAX_LOG_NS = 2**63 - 1
+QUEUE_MESSAGES, QUEUE_MB = 2000, 256.0
+"""Groups of messages that may wait for the disk, and their memory; more are dropped and counted."""
+FLUSH_S = 1.0
+"""Longest time until a message is on the disk."""
 FLUSHES_PER_PERIOD = 2
-"""Flush twice per `flush_s`, so that a crash on a busy machine loses at most `flush_s`."""
+"""Flush twice per `FLUSH_S`, so that a crash on a busy machine loses at most `FLUSH_S`."""
 
 CLOSE_TIMEOUT_S = 10.0
 NICENESS = 10
@@ -161,29 +165,32 @@ class RecorderStats:
 
 def budget_of(section: RecordSection) -> Budget:
     """Return the bounds of the configuration."""
-    return Budget(
-        section.max_files,
-        section.max_total_mb * BYTES_PER_MB,
-        section.max_file_mb * BYTES_PER_MB,
-        section.min_free_mb * BYTES_PER_MB,
-    )
+    return Budget(section.max_total_mb * BYTES_PER_MB, section.max_file_mb * BYTES_PER_MB)
 
 
 class Recorder:
     """Records a session. One thread calls `write` and `close`; only `close` waits."""
 
     def __init__(
-        self, section: RecordSection, name: str, session: Mapping[str, str], *, wall_ns: int, now_ns: int
+        self,
+        section: RecordSection,
+        name: str,
+        session: Mapping[str, str],
+        *,
+        wall_ns: int,
+        now_ns: int,
+        queue: RecordQueue | None = None,
     ) -> None:
         """Repair unfinished files, open the first file, start the writing thread.
 
         session: metadata of every file, beside format, session name and file number
         wall_ns, now_ns: wall and monotonic time at the same moment, for file names and message times
+        queue:   another than that of `QUEUE_MESSAGES` and `QUEUE_MB`
         Raises ConfigError if the folder is not writable. A full disk raises no error: see `stats`.
         """
         self._section = section
         self._wall_minus_monotonic_ns = wall_ns - now_ns
-        self._queue = RecordQueue(section.queue_messages, section.queue_mb * BYTES_PER_MB)
+        self._queue = queue or RecordQueue(QUEUE_MESSAGES, QUEUE_MB * BYTES_PER_MB)
         self._written = self._failed = self._finished_bytes = self._file_bytes = 0  # changed by the writing thread
         self._closed = False
         self._stopped = self._last_problem = ""
@@ -284,8 +291,8 @@ class Recorder:
             raise
 
     def _loop(self) -> None:
-        """Write messages as they arrive; flush half of `flush_s` after the first unflushed message."""
-        period_s = self._section.flush_s / FLUSHES_PER_PERIOD
+        """Write messages as they arrive; flush half of `FLUSH_S` after the first unflushed message."""
+        period_s = FLUSH_S / FLUSHES_PER_PERIOD
         due_s: float | None = None
         while (item := self._queue.next(due_s)) is not Signal.CLOSE:
             if isinstance(item, Queued):

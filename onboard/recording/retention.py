@@ -1,4 +1,4 @@
-"""The folder of recordings: names that sort by time, bounds on number and size, repair of unfinished files."""
+"""The folder of recordings: names that sort by time, a bound on size, repair of unfinished files."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from onboard.values.errors import ConfigError, InputError
 # ---- The disk budget: the oldest files are deleted first; the operator's marked files stay
 
 MARK = ".keep"
+MIN_FREE_BYTES = 500e6
+"""Disk space that recordings leave free for everything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Bounds on recordings, from `config.RecordSection`.
 
-    files:       maximum number of unmarked files, including the next file
     total_bytes: maximum size of all files, including the next file at its full size
     file_bytes:  full size of a file
     free_bytes:  disk space that stays free
     """
 
-    files: int
     total_bytes: float
     file_bytes: float
-    free_bytes: float
+    free_bytes: float = MIN_FREE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,15 @@ class Verdict:
 
 def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verdict:
     """Return the files to delete before the next file. recordings: in the order of deletion."""
-    number = sum(not held.marked for held in recordings) + 1
     total = sum(held.size_bytes for held in recordings) + budget.file_bytes
     delete = []
     for held in recordings:
         short_of_room = free_bytes < budget.free_bytes + budget.file_bytes
-        if number <= budget.files and total <= budget.total_bytes and not short_of_room:
+        if total <= budget.total_bytes and not short_of_room:
             break
         if held.marked or held.fixed:
             continue
         delete.append(held.path)
-        number -= 1
         total -= held.size_bytes
         free_bytes += held.size_bytes
     return Verdict(tuple(delete), max(0.0, total - budget.total_bytes), free_bytes < budget.free_bytes)
@@ -83,7 +81,7 @@ def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verd
 def disk_full(directory: Path, budget: Budget) -> OSError:
     """Return the error for a disk with less than `free_bytes` free."""
     free_mb = budget.free_bytes / 1_000_000
-    return OSError(errno.ENOSPC, f"less than {free_mb:g} MB free (record.min_free_mb)", str(directory))
+    return OSError(errno.ENOSPC, f"less than {free_mb:g} MB free", str(directory))
 
 
 def is_marked(recording: Path) -> bool:

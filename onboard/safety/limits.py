@@ -14,7 +14,7 @@
     R9   stop zone: the footprint and stop_margin_m swept along the arc. The speed towards a visible obstacle allows a
          stop before it, and is zero when no distance is left
     R10  slow zone: an obstacle within slow_margin_m of the footprint, along the braking distance of the wanted command,
-         limits the speed to slow_fraction of v_max_mps. With slow_steps above 1 that holds in the innermost of so many
+         limits the speed to SLOW_FRACTION of v_max_mps. With slow_steps above 1 that holds in the innermost of so many
          rings of equal width down to stop_margin_m; in the rings outside, the speed rises in equal steps to v_max_mps
     R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
     R12  blind: into a sector ahead that no camera sees the robot drives only over ground that a camera saw free in the
@@ -40,7 +40,7 @@
     R24  turn under a notice: while it is on, the turn rate is at most NOTICE_RADPS, also in place. An operator, who
          watches, is not limited. R16 of `recovery.py` bounds how long this lasts
     R25  a polygon's corners sweep new ground in a turn in place. It obeys R9 to R11, R20 and R21, with angle
-         for distance and yaw rate for speed. The slow rate is slow_fraction of w_max_radps
+         for distance and yaw rate for speed. The slow rate is SLOW_FRACTION of w_max_radps
     R26  a polygon's turn in place over ground that no camera sees now: with some sector out of view, the corners move
          at most as fast as in the slow zone ahead. Remembered obstacles (R20) have MEMORY_M more distance
     R27  overload: with OVERLOADED of the last WINDOW ticks missed or more, the speed is at most the wanted one times
@@ -128,7 +128,7 @@ def _rings(section: LimitsSection, footprint: Footprint) -> Iterator[Ring]:
     """Yield the rings of the slow zone (R10), the outermost first."""
     for step in range(section.slow_steps):
         outside = step / section.slow_steps
-        fraction = section.slow_fraction + (1.0 - section.slow_fraction) * (1.0 - (step + 1) / section.slow_steps)
+        fraction = SLOW_FRACTION + (1.0 - SLOW_FRACTION) * (1.0 - (step + 1) / section.slow_steps)
         margin_m = section.slow_margin_m - (section.slow_margin_m - section.stop_margin_m) * outside
         yield Ring(footprint.grown(margin_m), fraction * section.v_max_mps, fraction * section.w_max_radps)
 
@@ -150,10 +150,10 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         swept=footprint.grown(section.stop_margin_m),
         known=footprint.grown(section.stop_margin_m + EDGE_M),
         slow=tuple(_rings(section, footprint)),
-        slow_mps=section.slow_fraction * section.v_max_mps,
-        slow_radps=section.slow_fraction * section.w_max_radps,
+        slow_mps=SLOW_FRACTION * section.v_max_mps,
+        slow_radps=SLOW_FRACTION * section.w_max_radps,
         unseen=footprint.grown(section.stop_margin_m + MEMORY_M),
-        unseen_radps=section.slow_fraction * min(section.w_max_radps, section.v_max_mps / footprint.reach_m),
+        unseen_radps=SLOW_FRACTION * min(section.w_max_radps, section.v_max_mps / footprint.reach_m),
         creep_mps=section.creep_mps,
         time_to_contact_s=section.time_to_contact_s,
         dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
@@ -164,6 +164,8 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
     )
 
 
+SLOW_FRACTION = 0.3
+"""Share of `v_max_mps` and `w_max_radps` that is left in the innermost ring of the slow zone (R10)."""
 NOTICE_RADPS = 0.5
 """Turn rate while a notice is on: 5 s of it turn the robot away from what it touches (R24)."""
 MEMORY_M = 0.15

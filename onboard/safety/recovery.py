@@ -9,8 +9,8 @@ R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the w
 R5   a try begins only if the rear is free for rear_clearance_m and the whole distance
 R6   a try ends at once if the rear is not free for rear_clearance_m and the remaining distance, less REAR_NOISE_M
 R7   a try that cannot begin counts as a try
-R8   after a try, no other begins for cool_down_s
-R9   blocked again after `tries` tries within window_s: the recovery gives up with a reason, until a new goal
+R8   after a try, no other begins for COOL_DOWN_S
+R9   blocked again after `tries` tries within WINDOW_S: the recovery gives up with a reason, until a new goal
 R10  e-stop, operator, no goal, engine lost: suspended. A running try ends at once, and the blocked time restarts
 R11  the end of a try resets the policy's memory
 R12  time that goes backward ends a try, and restarts the blocked time and the cool-down
@@ -50,6 +50,13 @@ PLACE_M = 0.3
 """A robot this far from its place has left it: more than a fix moves the estimate, or wheels drift in a turn (R16)."""
 HELD_S = 20.0
 """The longest time at one place without coming nearer to the goal (R17)."""
+
+WINDOW_S, COOL_DOWN_S = 60.0, 2.0
+"""Time in which tries count (R9), and wait between two tries (R8)."""
+MOVING_MPS, MOVING_RADPS = 0.02, 0.05
+"""Slower counts as not moving, and as not turning (R1)."""
+COMMANDED_MPS, COMMANDED_RADPS = 0.05, 0.1
+"""A command below these asks for no motion (R1)."""
 
 Place = tuple[float, float]
 
@@ -236,7 +243,7 @@ def renewed(state: RecoveryState) -> RecoveryState:
 def blocked(situation: Situation, section: RecoverySection) -> bool:
     """Return whether the robot should move and does not (R1)."""
     ahead = situation.wanted is not None and situation.wanted.v_mps > 0.0
-    return is_blocked(situation.obstacle is True, ahead, _wants(situation, section), *_moves(situation, section))
+    return is_blocked(situation.obstacle is True, ahead, _wants(situation), *_moves(situation))
 
 
 def _is_due(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> bool:
@@ -244,7 +251,7 @@ def _is_due(state: RecoveryState, situation: Situation, section: RecoverySection
     blocked_ns = math.inf if state.blocked_ns is None else state.blocked_ns
     place_ns, nearer_ns = state.place_ns if placed else math.inf, situation.nearer_ns or 0
     ended_ns = -math.inf if state.ended_ns is None else state.ended_ns
-    longest_ns = section.blocked_s * NS_PER_S, HELD_S * NS_PER_S, section.cool_down_s * NS_PER_S
+    longest_ns = section.blocked_s * NS_PER_S, HELD_S * NS_PER_S, COOL_DOWN_S * NS_PER_S
     return is_due(now_ns, blocked_ns, place_ns, nearer_ns, ended_ns, situation.obstacle is True, *longest_ns)
 
 
@@ -253,21 +260,21 @@ def way_m(section: RecoverySection) -> float:
     return section.backward_mps * section.backward_s
 
 
-def _wants(situation: Situation, section: RecoverySection) -> bool:
+def _wants(situation: Situation) -> bool:
     wanted = situation.wanted or STOP
-    return wants_motion(wanted.v_mps, wanted.w_radps, section.commanded_mps, section.commanded_radps)
+    return wants_motion(wanted.v_mps, wanted.w_radps, COMMANDED_MPS, COMMANDED_RADPS)
 
 
-def _moves(situation: Situation, section: RecoverySection) -> tuple[bool, bool]:
+def _moves(situation: Situation) -> tuple[bool, bool]:
     """Return whether the robot goes, and whether it turns, by the wheels."""
     measured = situation.measured
-    return abs(measured.v_mps) > section.moving_mps, abs(measured.w_radps) > section.moving_radps
+    return abs(measured.v_mps) > MOVING_MPS, abs(measured.w_radps) > MOVING_RADPS
 
 
 def _placed(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> RecoveryState:
     """Return the state with the place of R16 and R17, a new one where the robot has left it or rests."""
     here_m, notice = situation.place_m, situation.obstacle is True
-    if here_m is None or rests(notice, _wants(situation, section), *_moves(situation, section)):
+    if here_m is None or rests(notice, _wants(situation), *_moves(situation)):
         return replace(state, place_m=None)
     if state.place_m is None or has_left(*here_m, *state.place_m):
         return replace(state, place_m=here_m, place_ns=now_ns)
@@ -290,9 +297,9 @@ def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
 
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Begin a try, count a try that cannot begin, or give up."""
-    tries_ns = tuple(began_ns for began_ns in state.tries_ns if counts(began_ns, now_ns, section.window_s * NS_PER_S))
+    tries_ns = tuple(began_ns for began_ns in state.tries_ns if counts(began_ns, now_ns, WINDOW_S * NS_PER_S))
     if len(tries_ns) >= section.tries:
-        reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
+        reason = f"blocked: {len(tries_ns)} recoveries in {WINDOW_S:g} s failed"
         return replace(state, gave_up=reason, blocked_ns=None, place_m=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None, place_m=None)
     if state.backed_into or not may_begin(situation.rear_free_m, way_m(section), section.rear_clearance_m):

@@ -68,8 +68,14 @@ class UsedImages:
         self._writer = wire.writer("used")
         self._robot, self._clock, self._cameras = robot, clock, cameras
 
+    def has_readers(self) -> bool:
+        """Return whether anything reads the messages, such as `onboard-hil target`."""
+        return self._writer.readers() > 0
+
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Publish a tick's images and timing. Raises DriverError."""
+        """Publish a tick's images and timing, if anything reads them. Raises DriverError."""
+        if not self.has_readers():
+            return
         now_ns, acted = self._clock.now_ns(), record.acted
         in_force = acted is not None and acted.decision is not None
         values: dict[str, object] = {

@@ -11,7 +11,7 @@ from functools import partial
 
 import structlog
 
-from onboard.config.config import Config, ScanSection
+from onboard.config.config import Config, ScanSection, ScanSource
 from onboard.counters import Counters
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
 from onboard.navigation.mission import State
@@ -83,7 +83,7 @@ class InputWatch:
         """
         self._config, self._cameras, self._published, self._dropped = config, cameras, published, dropped
         self._ready_made = ready_made
-        self._tables: dict[str, ScanSection] = {"scan": config.scan}
+        self._tables: dict[str, ScanSource] = {"scan": config.scan}
         if config.limits_scan is not None:
             self._tables["limits_scan"] = config.limits_scan
         self._arrivals = {name: Arrivals() for name in self._tables}

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import structlog
 
-from onboard.system.threads import OPTIONS
 from onboard.values.errors import ConfigError
 
 log = structlog.get_logger()
@@ -38,20 +37,6 @@ class Punctuality:
     def diagnostic(self) -> tuple[str, int, str, dict[str, object]]:
         """Return the row of `/diagnostics`; a warning if something is missing."""
         return ("realtime", 1 if self.missing else 0, "; ".join(self.missing) or "all in use", self.values())
-
-
-def run_first(priority: int) -> str:
-    """Schedule this thread and its later threads FIFO; 0 or a scheduler with priorities stays as it is.
-
-    Returns why that is not permitted, or "".
-    """
-    if priority == 0 or os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK in OPTIONS:
-        return ""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-    except OSError as error:
-        return f"no FIFO scheduling ({error.strerror}): {FIFO_REMEDY}"
-    return ""
 
 
 def may_lock() -> bool:
@@ -89,18 +74,15 @@ def leave_core(core: int | None) -> None:
         os.sched_setaffinity(0, os.sched_getaffinity(0) - {core})
 
 
-def settled(core: int | None, refused: str) -> Punctuality:
-    """Lock the memory, take the tick's core, and log in one line what this thread has.
-
-    refused: text of `run_first`
-    """
+def settled(core: int | None) -> Punctuality:
+    """Lock the memory, take the tick's core, and log in one line what this thread has."""
     unlocked = lock_memory()
     if core is not None:
         os.sched_setaffinity(0, {core})
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     priority = os.sched_getparam(0).sched_priority
     name = {os.SCHED_FIFO: "FIFO", os.SCHED_RR: "RR"}.get(policy)
-    missing = tuple(filter(None, (refused, unlocked)))
+    missing = (unlocked,) if unlocked else ()
     found = Punctuality(
         scheduler="not first" if name is None else f"{name} {priority}",
         memory="not locked" if unlocked else "locked",

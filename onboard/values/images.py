@@ -13,6 +13,8 @@ CHANNELS = 3
 MAX_FACTOR = 16
 """Maximum reduction along an axis; sums of MAX_FACTOR rows of bytes, with rounding, fit in uint16."""
 
+MIN_VALID_FRACTION = 0.05
+"""Share of pixels with a depth below which a camera counts as covered."""
 FALSE_DEPTH = np.iinfo(np.uint16).max
 """D4xx cameras write this for pixels whose depth they could not tell, whatever the depth unit."""
 
@@ -60,8 +62,8 @@ def area_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.N
     return averaged
 
 
-def covered(valid_pixels: int, pixels: int, min_valid_fraction: float) -> str:
+def covered(valid_pixels: int, pixels: int) -> str:
     """Return the reason to reject a depth image with few valid pixels (covered lens, dark room), or ""."""
-    if valid_pixels >= min_valid_fraction * pixels:
+    if valid_pixels >= MIN_VALID_FRACTION * pixels:
         return ""
-    return f"covered: {100 * valid_pixels / pixels:.1f} % valid pixels, limit {100 * min_valid_fraction:g} %"
+    return f"covered: {100 * valid_pixels / pixels:.1f} % valid pixels, limit {100 * MIN_VALID_FRACTION:g} %"

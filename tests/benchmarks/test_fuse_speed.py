@@ -18,7 +18,7 @@ import pytest
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.config.mounts import load_mounts
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
-from onboard.perception.kernels import fuse_plain, planar
+from onboard.perception.kernels import NEAR_M, fuse_plain, planar
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS
 from tests.benchmarks.conftest import Ratios
@@ -28,7 +28,7 @@ from tests.rigs.fusion.plain_fusion import by_angle, pixel_by_pixel
 HEIGHT, WIDTH = 480, 848
 LENS = (424.0, 424.0, (WIDTH - 1) / 2, (HEIGHT - 1) / 2, 0.001)
 SECTION = ScanSection()
-LIMITS = (SECTION.near_m, SECTION.far_m, SECTION.z_min_m, SECTION.z_max_m, np.empty((0, 6)))
+LIMITS = (NEAR_M, SECTION.far_m, SECTION.z_min_m, SECTION.z_max_m, np.empty((0, 6)))
 CPP = Path(__file__).parents[1] / "rigs" / "fusion" / "peers.cpp"
 ROUNDS = 40
 Images = list[np.ndarray]

@@ -25,7 +25,6 @@ from engines.network.network import PAPER
 from hil.replay.compare import Compared
 from hil.replay.replay import replay
 from hil.replay.tolerances import SAME_ACTIONS, TOLERANCES, tolerant
-from onboard.config.config import Config
 from onboard.drivers.engines import onnx_engine
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.manifest import load_manifest, save_manifest, sha256_of
@@ -81,8 +80,7 @@ def policy_of(model: Path, threads: int, level: str, patch: pytest.MonkeyPatch) 
 
     with patch.context() as patched:
         patched.setattr(onnx_engine.onnxruntime, "InferenceSession", opened)
-        reset_s = Config().policy.memory_reset_s
-        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads), reset_s)
+        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads))
 
 
 @pytest.mark.long

@@ -55,7 +55,7 @@ class Ground:
         """Take the buildings. Call `put_down` before any other method."""
         self._buildings, self._mounts, self._plant, self._seed = buildings, mounts, plant, seed
         self._body = body_of(config.robot)
-        sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
+        sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.own_scan}
         given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
         self._scans = [
             {topic: direct_scan(one.place.world, mounts, section, "fused") for topic, section in given.items()}

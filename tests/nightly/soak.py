@@ -30,6 +30,7 @@ from onboard.counters import Counters
 from onboard.navigation.mission import drives
 from onboard.policy.inference import InlineInference
 from onboard.runtime import Listener, Runtime
+from onboard.safety.recovery import MOVING_MPS
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S, SimulatedClock
@@ -69,7 +70,7 @@ MOST_KEPT = 200
 def robot_config(**sections: dict[str, Any]) -> Config:
     """Return a robot that drives by `reactive`, with ready-made scans and small recording files."""
     given = without_cameras(Config(policy=PolicySection(model=REACTIVE)))
-    return changed(given, {"record": {"max_file_mb": 8.0, "max_files": 1000}} | sections)
+    return changed(given, {"record": {"max_file_mb": 8.0}} | sections)
 
 
 def possible(fault: Fault, config: Config) -> bool:
@@ -196,7 +197,7 @@ class Soak:
 
     def _judge(self, record: TickRecord) -> None:
         ground, self.ticks = self.ground, self.ticks + 1
-        self.moving += abs(ground.robot.state.twist.v_mps) > self._config.recovery.moving_mps
+        self.moving += abs(ground.robot.state.twist.v_mps) > MOVING_MPS
         for violation in self._monitor.watch(record, ground.path_m):
             self._broke(violation.rule, f"{violation.what} (slot {record.slot.number})")
         if ground.contacts > self._touched:

@@ -103,7 +103,7 @@ def test_every_tick_is_in_the_recordings_and_they_are_deleted_when_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only("e_stop")(monkeypatch)
-    one = soak(tmp_path, config=robot_config(record={"max_file_mb": 0.2, "max_files": 1000}))
+    one = soak(tmp_path, config=robot_config(record={"max_file_mb": 0.2}))
     assert one.run(robot_s=QUICK_S) == {}
     assert one.records.read.files >= 2
     assert one.records.read.ticks == one.ticks == pytest.approx(30 * QUICK_S, abs=2)

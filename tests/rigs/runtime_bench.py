@@ -20,7 +20,7 @@ from onboard.counters import Counters
 from onboard.navigation.odometry import integrate
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import Inference, InlineInference, Result
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.safety.keepout_zones import MapZones
@@ -292,11 +292,12 @@ class Tape:
         session: Mapping[str, str] | None = None,
         wall_ns: int = 10**18,
         name: str = "robot",
+        queue: RecordQueue | None = None,
         **record: Any,
     ) -> None:
-        section = RecordSection(directory=folder, **{"queue_messages": 100_000, **record})
+        section, queue = RecordSection(directory=folder, **record), queue or RecordQueue(100_000, 256e6)
         told = session_of(config) if session is None else session
-        self.recorder = Recorder(section, name, dict(told), wall_ns=wall_ns, now_ns=NS_PER_S)
+        self.recorder = Recorder(section, name, dict(told), wall_ns=wall_ns, now_ns=NS_PER_S, queue=queue)
         mounts = mounts_of(config.robot.mounts)
         self._writer = TickRecorder(self.recorder, config.dds, mounts, config.scan.far_m)
         self._lose = lose

@@ -34,9 +34,10 @@ from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, TRAINING_FIX_PERIOD
 from hil.physics.simulated_base import NS, STEP_NS
 from hil.sensors.direct_scan import looked_at
 from onboard.navigation.arrival import WAIT_S
+from onboard.navigation.mission import REST_DECISIONS, REST_MPS, REST_RADPS
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import bounds_of
-from onboard.safety.recovery import HELD_S, way_m
+from onboard.safety.recovery import COOL_DOWN_S, HELD_S, WINDOW_S, way_m
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Twist
@@ -70,17 +71,17 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
         reached_m=REACHED_M,
         confidence=goal.arrival_confidence,
         wait_ticks=_ticks(WAIT_S),
-        rest_mps=goal.rest_mps,
-        rest_radps=goal.rest_radps,
-        rest_decisions=float(goal.rest_decisions),
+        rest_mps=REST_MPS,
+        rest_radps=REST_RADPS,
+        rest_decisions=float(REST_DECISIONS),
         most_ticks=_ticks(driving.max_s),
         stuck_ticks=_ticks(driving.stuck_s),
         blocked_ticks=_ticks(recovery.blocked_s),
         held_ticks=_ticks(HELD_S),
         backward_mps=recovery.backward_mps,
         backward_ticks=_ticks(recovery.backward_s),
-        window_ticks=_ticks(recovery.window_s),
-        cool_ticks=_ticks(recovery.cool_down_s),
+        window_ticks=_ticks(WINDOW_S),
+        cool_ticks=_ticks(COOL_DOWN_S),
         clearance_m=recovery.rear_clearance_m,
         way_m=way_m(recovery),
         sd_x=FIX_SD[0],

@@ -59,8 +59,8 @@ def make_course(setting: Setting) -> Course:
     bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
     seen = direct_scan(world, setting.mounts, config.scan, setting.scan)
     guarded = seen
-    if config.limits_scan is not None:
-        guarded = direct_scan(world, setting.mounts, config.limits_scan, setting.scan)
+    if config.own_scan is not None:
+        guarded = direct_scan(world, setting.mounts, config.own_scan, setting.scan)
     blocked = blocked_cells(world, setting.body)
     return Course(
         blocked=blocked,

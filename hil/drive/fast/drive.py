@@ -32,7 +32,7 @@ from hil.drive.setting import (
 from hil.physics.free_space import Episode
 from hil.physics.simulated_base import NS, STEP_NS
 from onboard.navigation import mission, start_frame
-from onboard.navigation.mission import Mission, Progress, State
+from onboard.navigation.mission import REST_DECISIONS, Mission, Progress, State
 from onboard.perception import collision, free_ground, obstacle_memory
 from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import Around, Nearby
@@ -170,13 +170,13 @@ class FastDrive:
 
     def _next_tick(self) -> int:
         """Return the next tick in which a value other than the robot's motion can change."""
-        robot, rates, goal = self._robot, self._config.rates, self._config.goal
+        robot, rates = self._robot, self._config.rates
         tick = robot.tick
         backing = self._recovery.backing is not None
         if (
             backing
             or self._turns_to_look()
-            or self._mission.stops >= goal.rest_decisions
+            or self._mission.stops >= REST_DECISIONS
             or self._course.ramped
             or self._contact_reported()
         ):
@@ -266,7 +266,7 @@ class FastDrive:
         robot, goal, tick = self._robot, self._config.goal, self._robot.tick
         in_time = tick < self._began + self._timeout
         nearing = tick < robot.state.best + self._progress_timeout
-        if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
+        if not self._mission.driving or (in_time and nearing and self._mission.stops < REST_DECISIONS):
             return
         located = self._robot.located(self._start)
         situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)

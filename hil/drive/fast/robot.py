@@ -29,10 +29,10 @@ from hil.scene.walkers import bodies_of, walk
 from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import LocalizationState, Received
 from onboard.navigation.kalman import STATES
-from onboard.navigation.odometry import OdometryState, Sample
+from onboard.navigation.odometry import MAX_GAP_S, MAX_YAW_RATE_RADPS, OdometryState, Sample
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Located, Start, locate
-from onboard.safety.recovery import RecoveryState
+from onboard.safety.recovery import COMMANDED_MPS, COMMANDED_RADPS, MOVING_MPS, MOVING_RADPS, RecoveryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import compose, inverse
 from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Scan, Twist
@@ -57,7 +57,7 @@ DRIFT_FACTOR = _drift_factor()
 
 def table_of(setting: Setting) -> TickTable:
     """Return the constants of a drive for the compiled ticks."""
-    section, recovery, grid = setting.config.odometry, setting.config.recovery, setting.world.grid_from_map
+    section, grid = setting.config.odometry, setting.world.grid_from_map
     speed_factor, turn_factor, turn_per_m = section.correction or (1.0, 1.0, 0.0)
     return TickTable(
         grid_x_m=grid.x_m,
@@ -66,18 +66,18 @@ def table_of(setting: Setting) -> TickTable:
         cell_m=setting.world.cell_m,
         radius_m=setting.body.radius_m,
         height_m=setting.body.height_m,
-        driven_s=min(STEP_NS / NS_PER_S, section.max_gap_ms / 1e3),
+        driven_s=min(STEP_NS / NS_PER_S, MAX_GAP_S),
         own_pose=float(section.source == "pose"),
         corrects=float(section.correction is not None),
         speed_factor=speed_factor,
         turn_factor=turn_factor,
         turn_per_m=turn_per_m,
         max_v=section.max_speed_mps,
-        max_w=section.max_yaw_rate_radps,
-        moving_mps=recovery.moving_mps,
-        moving_radps=recovery.moving_radps,
-        commanded_mps=recovery.commanded_mps,
-        commanded_radps=recovery.commanded_radps,
+        max_w=MAX_YAW_RATE_RADPS,
+        moving_mps=MOVING_MPS,
+        moving_radps=MOVING_RADPS,
+        commanded_mps=COMMANDED_MPS,
+        commanded_radps=COMMANDED_RADPS,
         depth_every=setting.senses.depth_every,
     )
 

@@ -137,8 +137,7 @@ def _network(model: Path, setting: Setting) -> Policy:
     from onboard.drivers.engines.onnx_engine import OnnxEngine
     from onboard.policy.network_policy import load_policy
 
-    reset_s, limits = setting.config.policy.memory_reset_s, setting.config.limits
-    return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), reset_s, limits)
+    return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), setting.config.limits)
 
 
 POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "forgetful": _forgetful, "blind": _blind}

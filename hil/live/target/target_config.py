@@ -58,7 +58,7 @@ def target_config(given: Config, model: str | None, network: Network) -> Config:
     """
     ours = desktop_section(given.dds, network)
     peers = [LOCAL] if ours.interface == LOOPBACK else [address_towards(peer) for peer in ours.peers]
-    theirs = {"interface": network.target_interface or ours.interface, "peers": peers, "publish_used": True}
+    theirs = {"interface": network.target_interface or ours.interface, "peers": peers}
     made = demo_config(given, model)
     return made.model_copy(update={"dds": ours.model_copy(update=theirs)})
 

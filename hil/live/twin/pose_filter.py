@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from onboard.config.config import OdometrySection
+from onboard.navigation.odometry import MAX_YAW_RATE_RADPS
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, wrap
 from onboard.values.messages import OdometryMessage, Pose
@@ -43,7 +44,7 @@ def judge(
     elapsed_s: time between the stamps of both messages [s]
     gap_s:     time between the arrivals of both messages [s]
 
-    A pose has jumped if its change exceeds two limits. The first limit is `max_speed_mps` (or `max_yaw_rate_radps`)
+    A pose has jumped if its change exceeds two limits. The first limit is `max_speed_mps` (or `MAX_YAW_RATE_RADPS`)
     times the elapsed time. The second limit uses the speed in the message and allows a stamp error of `LATE_S`, because
     a delayed base catches up. Causes of a jump are a reset of the odometry and a robot that was carried. The next
     pose is compared with the pose after the jump. The robot's clock may be wrong, so the elapsed time is limited to
@@ -70,7 +71,7 @@ def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float,
     limit_m = SLACK_M + max(section.max_speed_mps * elapsed_s, FASTER * abs(message.twist.v_mps) * late_s)
     if way_m > limit_m:
         return f"odometry: jumped by {way_m:.3g} m in {elapsed_s:.3g} s, limit {limit_m:.3g} m"
-    limit_rad = SLACK_RAD + max(section.max_yaw_rate_radps * elapsed_s, FASTER * abs(message.twist.w_radps) * late_s)
+    limit_rad = SLACK_RAD + max(MAX_YAW_RATE_RADPS * elapsed_s, FASTER * abs(message.twist.w_radps) * late_s)
     if turned_rad > limit_rad:
         return f"odometry: jumped by {turned_rad:.3g} rad in {elapsed_s:.3g} s, limit {limit_rad:.3g} rad"
     return ""

@@ -31,7 +31,7 @@ from onboard.drivers.dds.ros_types import TwistStamped, to_cdr
 from onboard.perception.scan_fusion import reach_m
 from onboard.policy.contract import nearest_action, twist_of
 from onboard.policy.inference import InlineInference
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import BYTES_PER_MB, Recorder, RecordQueue
 from onboard.recording.ros_schema import message_type
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Runtime
@@ -149,10 +149,9 @@ def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, forc
         plan = planned(bag, options, folder)
         imported = Imported(out, dict(plan.topics), plan.missing)
         session = {**session_of(plan.config), "imported_from": bag.name}
-        section = RecordSection(
-            directory=folder, max_file_mb=ONE_FILE_MB, queue_messages=2 * MOST_WAITING, queue_mb=ONE_FILE_MB
-        )
-        recorder = Recorder(section, "imported", session, wall_ns=bag.start_ns, now_ns=NS_PER_S)
+        section = RecordSection(directory=folder, max_file_mb=ONE_FILE_MB)
+        queue = RecordQueue(2 * MOST_WAITING, ONE_FILE_MB * BYTES_PER_MB)
+        recorder = Recorder(section, "imported", session, wall_ns=bag.start_ns, now_ns=NS_PER_S, queue=queue)
         with contextlib.closing(recorder):
             _drive(plan, bag, recorder, imported)
         stats = recorder.stats()

@@ -12,6 +12,7 @@ from typing import Protocol
 from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
 from hil.reliability.faults.observed_tick import driving, stands
 from onboard.config.config import Config
+from onboard.safety.limits import SLOW_FRACTION
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
@@ -103,7 +104,7 @@ class Must:
     """The required reaction to a fault.
 
     timeouts:  keys of the configuration [ms or s]; the reaction may take their sum, and `ticks` more
-    decisions: number of decisions that may be due before the reaction, or the key of such a number; 0 for none
+    decisions: number of decisions that may be due before the reaction; 0 for none
     reasons:   reasons of the limits (`limits.Reason`), or "none", allowed after the reaction; empty allows any
     state:     required beginning of the final state
     checks:    further checks of the run
@@ -113,7 +114,7 @@ class Must:
     during: During
     then: Then = Then.GOES_ON
     timeouts: tuple[str, ...] = ()
-    decisions: int | str = 0
+    decisions: int = 0
     ticks: int = GRACE_TICKS
     reasons: tuple[str, ...] = ()
     state: str = ""
@@ -122,9 +123,8 @@ class Must:
 
     def within_ticks(self, config: Config) -> int:
         """Return the deadline of the reaction as a tick after the onset, counted from 0."""
-        rates = config.rates
+        rates, due = config.rates, self.decisions
         waited = math.ceil(round(sum(seconds_of(config, key) for key in self.timeouts) * rates.control_hz, 6))
-        due = self.decisions if isinstance(self.decisions, int) else int(number_of(config, self.decisions))
         return waited + (due * rates.ticks_per_decision + rates.delay_ticks if due else 0) + self.ticks
 
     def reasons_from(self, config: Config) -> int:
@@ -160,7 +160,7 @@ def holds(must: Must, tick: TickRecord, config: Config) -> bool:
     if must.during is During.NOT_FORWARD:
         return tick.command.v_mps <= 0.0
     if must.during is During.SLOWS:
-        return tick.command.v_mps <= config.limits.slow_fraction * config.limits.v_max_mps
+        return tick.command.v_mps <= SLOW_FRACTION * config.limits.v_max_mps
     return True
 
 

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from hil.reliability.faults.observed_tick import UNKNOWN, driving, stamps_ns, stands
 from onboard.config.config import Config, RecoverySection, ScanSection
 from onboard.config.plant_model import Plant
+from onboard.navigation.odometry import MAX_YAW_RATE_RADPS
+from onboard.policy.decision import MISSES_TO_STOP
+from onboard.safety.recovery import WINDOW_S
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, OdometryMessage, Teleop, Twist
@@ -179,12 +182,12 @@ class Monitor:
         operator = operated(tick.inputs.teleop, now_ns, config)
         self._hear_wheels(tick, goal_given)
         self._hear_engine(tick, goal_given)
-        guard = config.scan if config.limits_scan is None else config.limits_scan
+        guard = config.own_scan or config.scan
         scan_ns = config.limits.scan_stale_ms * NS_PER_MS
         guard_late = now_ns - self._taken_ns(tick, guard, "limits") > scan_ns
         seen_late = now_ns - self._taken_ns(tick, config.scan, "policy") > scan_ns
         wheels_ns = config.odometry.stale_ms * NS_PER_MS
-        missed = self._misses >= config.rates.deadline_misses_to_stop
+        missed = self._misses >= MISSES_TO_STOP
         return {
             "stale odometry": self._wheels_ns is None or now_ns - self._wheels_ns > wheels_ns,
             "stale scan": guard_late or (seen_late and not operator),
@@ -238,10 +241,10 @@ class RecoveryBounds:
             return
         if self.began is None:
             self.began = now_ns, way_m
-            window_s, most = self._section.window_s, self._section.tries
-            self._tries_ns = [at for at in (*self._tries_ns, now_ns) if now_ns - at < window_s * NS_PER_S]
+            most = self._section.tries
+            self._tries_ns = [at for at in (*self._tries_ns, now_ns) if now_ns - at < WINDOW_S * NS_PER_S]
             if len(self._tries_ns) > most:
-                yield "recovery tries", f"try {len(self._tries_ns)} within {window_s:g} s"
+                yield "recovery tries", f"try {len(self._tries_ns)} within {WINDOW_S:g} s"
         lasted_s, gone_m = (now_ns - self.began[0]) / NS_PER_S, way_m - self.began[1]
         if lasted_s >= self._most_s:
             yield "recovery time", f"it has backed off for {lasted_s:.2f} s"
@@ -262,7 +265,7 @@ def _possible(message: OdometryMessage, config: Config) -> bool:
     if message.pose is not None:
         numbers += [message.pose.x_m, message.pose.y_m, message.pose.yaw_rad]
     finite = all(map(math.isfinite, numbers))
-    return finite and _within(twist, section.max_speed_mps, section.max_yaw_rate_radps)
+    return finite and _within(twist, section.max_speed_mps, MAX_YAW_RATE_RADPS)
 
 
 def _within(twist: Twist, speed_mps: float, rate_radps: float) -> bool:

@@ -12,6 +12,7 @@ from hil.reliability.faults.inject import engine, inputs, sensors
 from hil.reliability.faults.inject.schedule import COLOR, Scene
 from hil.reliability.faults.inject.sensors import ahead, topics
 from hil.reliability.faults.invariants import GRACE_TICKS
+from onboard.policy.decision import MISSES_TO_STOP
 from onboard.values.clock import NS_PER_S
 
 # ---- Late commands and goals
@@ -67,7 +68,7 @@ AT_NEXT_SCAN = Must(
 )  # fmt: skip
 NO_SCAN = Must(During.STANDS, timeouts=(SCAN,), reasons=("stale_scan",), checks=(expectations.no_contact,))
 
-SOON = {"recovery": {"blocked_s": 2.2, "backward_s": 1.0, "cool_down_s": 0.1}}
+SOON = {"recovery": {"blocked_s": 2.2, "backward_s": 1.0}}
 """Short recovery times, so that the robot backs off and drives on within the time that the table allows. The robot
 remembers obstacles too near for its cameras for `BRIEF_NS` of `onboard/perception/obstacle_memory.py`."""
 
@@ -217,12 +218,12 @@ SENSES: tuple[Fault, ...] = (
 )  # fmt: skip
 
 
-OFTEN = {"recovery": {"blocked_s": 0.5, "backward_s": 0.5, "cool_down_s": 0.1}}
+OFTEN = {"recovery": {"blocked_s": 0.5, "backward_s": 0.5, "tries": 2}}
 """Short recovery times, so that all tries of a recovery fit into the few seconds of a fault."""
 
 WHEELS = "odometry.stale_ms"
 LATE = Must(
-    During.STANDS, decisions="rates.deadline_misses_to_stop", reasons=("engine_lost",),
+    During.STANDS, decisions=MISSES_TO_STOP, reasons=("engine_lost",),
     checks=(expectations.slows_after_a_miss,),
 )  # fmt: skip
 AT_HOME = Must(During.DRIVES, checks=(expectations.no_contact, expectations.place_stays))

@@ -20,8 +20,9 @@ from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mount, load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import model_path
+from onboard.counters import BUDGET_MS
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
-from onboard.perception.kernels import fuse_plain, planar
+from onboard.perception.kernels import NEAR_M, fuse_plain, planar
 from onboard.perception.scan_fusion import ScanMemory, fuse
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import load_manifest
@@ -49,7 +50,7 @@ def room(rng: np.random.Generator, height: int = HEIGHT, width: int = WIDTH) -> 
 
 def _fusion(section: ScanSection, mounts: list[Mount]) -> tuple[Callable[[], None], Callable[[], None]]:
     """Return the fusion of four images by the kernel and by its definition; mounts are taken in turn."""
-    rng, limits = np.random.default_rng(0), (section.near_m, section.far_m, section.z_min_m, section.z_max_m)
+    rng, limits = np.random.default_rng(0), (NEAR_M, section.far_m, section.z_min_m, section.z_max_m)
     lens = (FOCAL_PX, FOCAL_PX, (WIDTH - 1) / 2, (HEIGHT - 1) / 2, 0.001)
     images = [room(rng) for _ in range(4)]
     transforms = [mounts[i % len(mounts)].base_from_camera for i in range(4)]
@@ -149,7 +150,7 @@ def decisions(config: Config) -> Iterator[Row]:
             loaded = [_after_a_rest(decide) for _ in range(DECISIONS)]
     finally:
         policy.close()
-    budget_ms, note = config.rates.budget_ms, f"{config.policy.name}, images of {len(views)} cameras to an action"
+    budget_ms, note = BUDGET_MS, f"{config.policy.name}, images of {len(views)} cameras to an action"
     yield from quantiles("decision", times, None, note, budget_ms)
     yield from quantiles("decision, a core busy", loaded, times, "peer: without the busy process", budget_ms)
 

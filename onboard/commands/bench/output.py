@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def image_message(topic: str, encoding: str, image: np.ndarray) -> Message:
     return Message(topic, message_type(ros.Image), lambda: ros.to_cdr(make()))
 
 
-def _now() -> dict[str, int]:
+def _now() -> dict[str, Any]:
     return {"wall_ns": wall_ns(), "now_ns": time.monotonic_ns()}
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from onboard.assembly.assembly import check_files
+from onboard.assembly.policies import engine_cache
 from onboard.assembly.robot import scan_topics, used_mounts
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
 from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
@@ -59,7 +60,7 @@ def examine(given: Path | None, seconds: float) -> Report:
         survey = survey_wire(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
-    found += _robot(config, mounts, survey, seconds, state)
+    found += _robot(config, mounts, survey, seconds, state, service.home(state) if ours else None)
     found += _clock(config, survey)
     found += _row("disk", lambda: disk(config.record, service_writer(state) if ours else this_process()))
     topics = () if survey is None else tuple(network.table(survey.graph))
@@ -112,10 +113,16 @@ def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
 
 
 def _robot(
-    config: Config, mounts: Mounts, survey: WireSurvey | None, seconds: float, state: Mapping[str, str]
+    config: Config,
+    mounts: Mounts,
+    survey: WireSurvey | None,
+    seconds: float,
+    state: Mapping[str, str],
+    home: Path | None,
 ) -> list[Finding]:
     """Return the findings about the robot: runtime, wire, base, cameras, policy.
 
+    home:  of the user that runs the policy; None: of this user
     state: of the service, as `unit_state` returns it. A service that is up but silent may still hold devices, so they
     are not opened. The policy is tried unless a runtime may drive with it now.
     """
@@ -131,7 +138,10 @@ def _robot(
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today)) if mounts.depth or mounts.color else []
-    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving or service.drives(state)))]
+    return [
+        *found,
+        *_row("policy", lambda: engine.policy(config, engine_cache(home), driving=driving or service.drives(state))),
+    ]
 
 
 def _is_claimed(config: Config) -> bool:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from onboard import __version__
-from onboard.assembly.policies import REACTIVE, require_engine
+from onboard.assembly.policies import REACTIVE, THREADS, require_engine
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path
+from onboard.counters import BUDGET_MS
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.drivers.engines.tensorrt_build import refusal_of
 from onboard.drivers.engines.tensorrt_engine import cached_engine
@@ -61,8 +62,11 @@ NS_PER_MS = 1e6
 COPY_AGAIN = "copy the model and its manifest again, both from one release"
 
 
-def policy(config: Config, *, driving: bool) -> Finding:
-    """Return whether the configured policy decides in time. Beside a driving runtime the policy is not run."""
+def policy(config: Config, cache: Path, *, driving: bool) -> Finding:
+    """Return whether the configured policy decides in time. Beside a driving runtime the policy is not run.
+
+    cache: folder of built TensorRT engines
+    """
     if config.policy.model == REACTIVE:
         return green("policy", "reactive: no model, no engine", model=REACTIVE)
     try:
@@ -80,19 +84,19 @@ def policy(config: Config, *, driving: bool) -> Finding:
     try:
         require_engine(config)
         if config.policy.engine == "tensorrt":
-            return _tensorrt(config, manifest, named, values)
+            return _tensorrt(config, manifest, cache, named, values)
         if driving:
             return green("policy", f"{named}; in use by the runtime", **values)
-        return _onnxruntime(config, model, manifest, named, values)
+        return _onnxruntime(model, manifest, named, values)
     except MissingExtraError as error:
         return red("policy", f"{named}; {error}", "install what is missing", **values)
     except EngineError as error:
         return red("policy", f"{named}; {error}", COPY_AGAIN, **values)
 
 
-def _tensorrt(config: Config, manifest: ModelManifest, named: str, values: dict[str, str]) -> Finding:
+def _tensorrt(config: Config, manifest: ModelManifest, cache: Path, named: str, values: dict[str, str]) -> Finding:
     """Return whether the robot's engine is built. It is not run, because it would take the GPU's memory twice."""
-    engine, file = cached_engine(manifest, config.policy.engine_cache)
+    engine, file = cached_engine(manifest, cache)
     built = file.exists()
     remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
     problems = [] if built else [Problem(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
@@ -102,8 +106,8 @@ def _tensorrt(config: Config, manifest: ModelManifest, named: str, values: dict[
     return combined("policy", f"{named}; {engine}", problems, **values, file=str(file), built=built)
 
 
-def _onnxruntime(config: Config, model: Path, manifest: ModelManifest, named: str, values: dict[str, str]) -> Finding:
-    engine = OnnxEngine(model, config.policy.threads)
+def _onnxruntime(model: Path, manifest: ModelManifest, named: str, values: dict[str, str]) -> Finding:
+    engine = OnnxEngine(model, THREADS)
     try:
         check_engine(model, manifest, engine.inputs, engine.outputs)
         engine.warm_up()
@@ -113,8 +117,8 @@ def _onnxruntime(config: Config, model: Path, manifest: ModelManifest, named: st
         engine.close()
     slowest_ms = max(took_ms)
     problems = []
-    if slowest_ms > config.rates.budget_ms:
-        text = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
+    if slowest_ms > BUDGET_MS:
+        text = f"the slowest of {RUNS} decisions took longer than {BUDGET_MS:g} ms"
         remedy = "end what else runs here, or take a smaller policy"
         problems.append(Problem(Level.AMBER, text, remedy))
     summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
-from onboard.config.config import ENGINE_CACHE, Config
-from onboard.config.toml_file import Section
+from onboard.config.config import Config
 from onboard.drivers.dds.topics import domain_id
 from onboard.system.realtime import may_lock
 
@@ -97,15 +96,18 @@ def environment(state: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_served(config: Config, state: Mapping[str, str]) -> Config:
-    """Return a configuration as the service reads it: with its unit's domain and home, not this user's.
+    """Return a configuration as the service reads it: with its unit's domain, not this user's.
 
     Raises ConfigError for a bad domain.
     """
     given = environment(state)
-    changes: dict[str, Section] = {"dds": config.dds.model_copy(update={"domain": domain_id(config.dds, given)})}
-    if "HOME" in given and "engine_cache" not in config.policy.model_fields_set:
-        changes["policy"] = config.policy.model_copy(update={"engine_cache": Path(given["HOME"]) / ENGINE_CACHE})
-    return config.model_copy(update=changes)
+    return config.model_copy(update={"dds": config.dds.model_copy(update={"domain": domain_id(config.dds, given)})})
+
+
+def home(state: Mapping[str, str]) -> Path | None:
+    """Return the home folder that the unit sets for its process; None if it sets none."""
+    given = environment(state).get("HOME")
+    return Path(given) if given else None
 
 
 def service(state: Mapping[str, str]) -> Finding:

@@ -14,7 +14,7 @@ from pathlib import Path
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green
 from onboard.commands.doctor.service import UNIT, unit_properties
 from onboard.config.config import RecordSection
-from onboard.recording.retention import Budget, Held, check_usable, is_marked, judge, nearest
+from onboard.recording.retention import MIN_FREE_BYTES, Budget, Held, check_usable, is_marked, judge, nearest
 from onboard.values.errors import ConfigError
 
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/robot.conf"
@@ -212,7 +212,7 @@ def disk(section: RecordSection, writer: Writer) -> Finding:
     allowed = f"recordings hold {held_mb / 1e3:.1f} of {section.max_total_mb / 1e3:g} GB{marked}"
     summary = f"{usage.free / GB:.1f} of {usage.total / GB:.1f} GB free at {folder}; {allowed}"
     values = {"free_mb": round(usage.free / MB), "recordings_mb": round(held_mb), "marked_mb": round(marked_mb)}
-    bounds = {"max_total_mb": section.max_total_mb, "min_free_mb": section.min_free_mb}
+    bounds = {"max_total_mb": section.max_total_mb, "min_free_mb": MIN_FREE_BYTES / MB}
     return combined("disk", summary, problems, **values, **bounds)
 
 
@@ -232,19 +232,19 @@ def _megabytes(held: list[Held]) -> float:
 
 
 def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[Problem]:
-    file_bytes, least_bytes = section.max_file_mb * MB, section.min_free_mb * MB
-    verdict = judge(held, Budget(section.max_files, section.max_total_mb * MB, file_bytes, least_bytes), free_bytes)
+    budget = Budget(section.max_total_mb * MB, section.max_file_mb * MB)
+    verdict = judge(held, budget, free_bytes)
     if verdict.full:
-        text = f"the disk is full: record.min_free_mb = {section.min_free_mb:g} cannot be kept, so nothing is recorded"
+        text = f"the disk is full: less than {budget.free_bytes / MB:g} MB are free, so nothing is recorded"
         return [Problem(Level.RED, text, MOVE_OUT)]
     if verdict.over_bytes > 0.0:
         text = f"marked recordings leave no room within record.max_total_mb = {section.max_total_mb:g}"
         return [Problem(Level.AMBER, text, MOVE_OUT)]
-    if free_bytes < least_bytes + file_bytes:
+    if free_bytes < budget.free_bytes + budget.file_bytes:
         text = f"the disk is nearly full: a file of record.max_file_mb = {section.max_file_mb:g} has no room any more"
         return [Problem(Level.AMBER, text, f"{MOVE_OUT}, or lower record.max_file_mb")]
-    grow_mb = max(min(section.max_file_mb * section.max_files, section.max_total_mb) - _megabytes(held), 0.0)
-    if free_bytes < grow_mb * MB + least_bytes:
+    grow_mb = max(section.max_total_mb - _megabytes(held), 0.0)
+    if free_bytes < grow_mb * MB + budget.free_bytes:
         text = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, for which there is no room"
         return [Problem(Level.AMBER, text, "lower record.max_total_mb, or make room")]
     return []

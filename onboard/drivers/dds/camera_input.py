@@ -150,11 +150,10 @@ class DdsDepthCamera(_DdsCamera[DepthFrame]):
         """Open the reader. Raises ConfigError, DriverError."""
         super().__init__(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms)
         self._mount = mount
-        self._min_valid_fraction = section.min_valid_fraction
 
     def _decode(self, sample: Image, stamp_ns: int) -> DepthFrame:
         depth = depth_from_ros(sample, self._mount)
-        reason = covered(int(np.count_nonzero(depth)), depth.size, self._min_valid_fraction)
+        reason = covered(int(np.count_nonzero(depth)), depth.size)
         if reason:
             raise InputError(reason)
         return DepthFrame(self.name, self._frames, stamp_ns, depth)

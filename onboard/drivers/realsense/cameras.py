@@ -21,6 +21,10 @@ from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
 
 log = structlog.get_logger()
 
+STALL_RESTART_S = 2.0
+"""Silence after which a camera is restarted."""
+RESTART_BACKOFF_S = 0.5, 10.0
+"""First and longest wait between restarts."""
 COLOR_WIDTH = 1280
 COLOR_HEIGHT = 720
 """Asked of a live colour camera; `onboard/values/images.py` makes the policy's size of it."""
@@ -74,14 +78,13 @@ class _Capture(Generic[FrameT]):
 class CaptureCamera(_Capture[DepthFrame]):
     """`interfaces.DepthCamera` over a camera's process. A covered lens, with too few valid pixels, is blind."""
 
-    def __init__(self, process: CameraProcess, min_valid_fraction: float) -> None:
+    def __init__(self, process: CameraProcess) -> None:
         """Take over `process`, which `close` closes."""
         super().__init__(process)
         self.name = process.source.camera
-        self._min_valid_fraction = min_valid_fraction
 
     def _is_usable(self, frame: SharedFrame) -> bool:
-        reason = covered(frame.valid_pixels, frame.image.size, self._min_valid_fraction)
+        reason = covered(frame.valid_pixels, frame.image.size)
         self.process.reason = reason or self.process.reason
         return not reason
 
@@ -109,11 +112,11 @@ def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureC
     for source in sources:
         if source.recording:
             _check_recording(source)
-    patience = Patience(section.stale_ms / 1e3, section.stall_restart_s, section.restart_backoff_s)
+    patience = Patience(section.stale_ms / 1e3, STALL_RESTART_S, RESTART_BACKOFF_S)
     processes = [CameraProcess(source, patience) for source in sources]
     for process in processes:
         process.watch()
-    depth = [CaptureCamera(one, section.min_valid_fraction) for one in processes if one.source.stream == "depth"]
+    depth = [CaptureCamera(one) for one in processes if one.source.stream == "depth"]
     color = [CaptureColorCamera(one) for one in processes if one.source.stream == "color"]
     return depth, color[0] if color else None
 

@@ -17,7 +17,7 @@ from onboard.config.toml_text import as_toml
 from onboard.health.gatherer import Gatherer
 from onboard.health.session import Session
 from onboard.health.verdict import OK, RECALIBRATE, Check, Health
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
@@ -103,8 +103,8 @@ def by_turns(observation: Observation) -> int:
 
 def recorded(folder: Path, **true: Any) -> Path:
     """Return the recording of a short session."""
-    section = RecordSection(directory=folder, min_free_mb=0.0, queue_messages=100_000, queue_mb=1e9)
-    recorder = Recorder(section, "robot", session_of(CONFIG), wall_ns=NS_PER_S, now_ns=NS_PER_S)
+    section, queue = RecordSection(directory=folder), RecordQueue(100_000, 1e15)
+    recorder = Recorder(section, "robot", session_of(CONFIG), wall_ns=NS_PER_S, now_ns=NS_PER_S, queue=queue)
     with contextlib.closing(recorder), unlogged():
         drive((Ticks(recorder),), 1, 25.0, depth_every=8, policy=Puppet(by_turns), **true)
     file = recorder.stats().file

@@ -165,7 +165,7 @@ def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
 #   onboard.toml of the robot            lengths of the recipe                 what is said
 IMPOSSIBLE = [
     ("[rates]\ncontrol_hz = 60.0\n",     {},                                   r"^rates\.control_hz is 60, .* at 30"),
-    ("[limits_scan]\nfar_m = 5.0\n",     {},                                   "^limits_scan: .*: leave it out$"),
+    ("[limits_scan]\n",                  {},                                   "^limits_scan: .*: leave it out$"),
     ("[limits]\nscan_stale_ms = 20.0\n", {},                                   r"\(limits\.scan_stale_ms\)$"),
     ("",                                 {"least_m": 90.0, "most_m": 95.0},    "^map depot: no goal .* 90 to 95 m"),
 ]  # fmt: skip

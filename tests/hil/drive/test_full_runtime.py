@@ -55,7 +55,7 @@ def reactive() -> Policy:
 def network(seed: int) -> Policy:
     """Return a tiny network without training behind the contract."""
     tiny = untrained(seed, TINY)
-    return NetworkPolicy(TorchEngine(tiny), manifest_of(tiny, "0" * 64, "tiny", {}), CONFIG.policy.memory_reset_s)
+    return NetworkPolicy(TorchEngine(tiny), manifest_of(tiny, "0" * 64, "tiny", {}))
 
 
 def drive(
@@ -190,7 +190,7 @@ def test_a_goal_that_the_cameras_see_to_be_occupied_ends_the_drive(
 
 
 def test_the_scan_of_the_limits_may_be_another_and_buffered() -> None:
-    config = Config(scan={"history": 4}, limits_scan={"history": 8, "z_max_m": 1.0})
+    config = Config(scan={"history": 4}, limits_scan={})
     ended, robot, _ = drive(room(6.0, 4.0), Pose(1.0, 1.0, 0.0), Pose(5.0, 3.0, 0.0), reactive(), config, limit_s=30.0)
     assert (ended.state, robot.state.contacts) == ("reached", 0)
     moving = [tick for tick in ended.ticks if tick.command != STOP]

@@ -65,7 +65,7 @@ def test_scans_are_cast_in_the_same_ticks():
 
 
 def test_a_configuration_without_cameras_takes_scans_from_topics():
-    config = without_cameras(Config(limits_scan={"z_max_m": 1.0}))
+    config = without_cameras(Config(limits_scan={}))
     assert config.limits_scan is not None
     assert (config.scan.topic, config.limits_scan.topic) == (POLICY_TOPIC, LIMITS_TOPIC)
     assert without_cameras(Config()).limits_scan is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hil.live.demo import DemoOptions, demo_config, run_demo
 from hil.live.demo_result import read_result, write_config
 from onboard.config import pretrained
-from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, load_config
+from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, ScanSource, load_config
 from onboard.drivers.engines import onnx_engine
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
@@ -136,7 +136,7 @@ def test_a_configuration_survives_being_written(
     config = Config(
         robot=Config().robot.model_copy(update={"name": name}),
         scan=ScanSection(far_m=far, body_boxes_m=[box]),
-        limits_scan=ScanSection(history=3),
+        limits_scan=ScanSource(cameras=["front"]),
         cameras=CamerasSection(sources={key: "none"}),
         dds=DdsSection(domain=7, remap={key: name}, peers=[name]),
     )

@@ -252,7 +252,7 @@ TABLES: list[tuple[Callable[[dict[str, Any]], object], bool]] = [
     (lambda table: table["robot"].update(height="x"), False),
     (lambda table: table.update(rates={"control_hz": 5}), False),
     (lambda table: table.update(cameras={"sources": {"front": "usb"}}), False),
-    (lambda table: table.update(limits_scan={"far_m": 5.0}), True),
+    (lambda table: table.update(limits_scan={"cameras": ["front"]}), True),
     (lambda table: table.update(limits_scan={"far": 5.0}), False),
 ]
 
@@ -272,7 +272,7 @@ def test_the_template_uncommented_is_the_defaults() -> None:
     files = {"mounts", "plant"}
     for name, one in default.items():
         if one is None:
-            assert {**made_config[name], "laser": None} == default["scan"]
+            assert {**default["scan"], **made_config[name], "laser": None} == default["scan"]
             continue
         same = {key for key, value in one.items() if value is not None and key not in files}
         assert {key: made_config[name][key] for key in same} == {key: one[key] for key in same}, name

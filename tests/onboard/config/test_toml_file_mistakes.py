@@ -17,7 +17,7 @@ FILES = [
     ("[rate]\ncontrol_hz = 20\n", ["unknown key rate; did you mean rates?"]),
     ("footprint_radius_m = 0.3\n", ["unknown key footprint_radius_m; did you mean robot.footprint_radius_m?"]),
     ("[robot]\ndrop_m = 0.1\n", ["unknown key robot.drop_m; did you mean scan.drop_m?"]),
-    ("[limits_scan]\nfar = 3\n", ["unknown key limits_scan.far; did you mean limits_scan.far_m?"]),
+    ("[limits_scan]\ntopics = 3\n", ["unknown key limits_scan.topics; did you mean limits_scan.topic?"]),
     ("[robot]\nzzz = 1\n", ["unknown key robot.zzz"]),
     ('"a\\nb" = 1\n', ["unknown key 'a\\nb'"]),
     (

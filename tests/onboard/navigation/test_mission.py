@@ -30,7 +30,7 @@ def refused_now(mission: Mission) -> Mission:
 FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 
 
-def stopped_at(x_m: float, now_s: float = 1.0, twist: Twist = STOP, stops: int = SECTION.rest_decisions) -> Mission:
+def stopped_at(x_m: float, now_s: float = 1.0, twist: Twist = STOP, stops: int = m.REST_DECISIONS) -> Mission:
     state = DRIVING
     for _ in range(stops):
         state = m.note_action(state, STOP)

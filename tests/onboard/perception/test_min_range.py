@@ -14,6 +14,7 @@ from onboard.assembly.robot import build_rigs
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
+from onboard.perception.kernels import NEAR_M
 from onboard.perception.min_range import (
     HEIGHT_STEP_M,
     HEIGHT_STEPS,
@@ -48,15 +49,13 @@ def depths_m(one: Mount, index: int, range_m: float) -> np.ndarray:
     return optical[2][inside]
 
 
-#   least_m,  near_m,  from the range
-LEAST = [(0.0, 0.1, 0.15), (0.0, 0.2, 0.25), (0.17, 0.1, 0.22), (0.28, 0.1, 0.33), (0.52, 0.1, 0.57)]  # fmt: skip
+#   least_m,  from the range
+LEAST = [(0.0, 0.15), (0.17, 0.22), (0.28, 0.33), (0.52, 0.57)]
 
 
-@pytest.mark.parametrize(("least_m", "near_m", "from_m"), LEAST)
-def test_straight_ahead_of_a_level_camera_it_is_its_least_distance(
-    least_m: float, near_m: float, from_m: float
-) -> None:
-    found = sees_from(replace(mount(), least_m=least_m), ScanSection(near_m=near_m))
+@pytest.mark.parametrize(("least_m", "from_m"), LEAST)
+def test_straight_ahead_of_a_level_camera_it_is_its_least_distance(least_m: float, from_m: float) -> None:
+    found = sees_from(replace(mount(), least_m=least_m), ScanSection())
     assert found[AHEAD] == pytest.approx(from_m, abs=0.03)
     assert np.isinf(found[:40]).all(), "nobody looks there"
 
@@ -70,7 +69,7 @@ def test_law_beyond_the_minimum_range_an_obstacle_is_in_the_image(name: str, lea
         for range_m in np.arange(found[index], 1.5, 0.05):
             depths = depths_m(one, index, range_m)
             assert depths.size > 0, f"bin {index} at {range_m:.2f} m is not in the image"
-            assert depths.min() >= max(least_m, SECTION.near_m) + MARGIN_M - 0.025, f"bin {index} at {range_m:.2f} m"
+            assert depths.min() >= max(least_m, NEAR_M) + MARGIN_M - 0.025, f"bin {index} at {range_m:.2f} m"
             checked += 1
     assert checked > 300
 
@@ -134,7 +133,7 @@ def test_the_seen_heights_are_those_that_are_in_the_image(name: str) -> None:
             optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
             with np.errstate(divide="ignore", invalid="ignore"):
                 u, v = one.fx * optical[0] / optical[2] + one.cx, one.fy * optical[1] / optical[2] + one.cy
-            inside = (optical[2] >= SECTION.near_m) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0)
+            inside = (optical[2] >= NEAR_M) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0)
             seen = HEIGHTS_M[inside & (v <= one.height - 1)]
             low, high = table[index, step]
             if len(seen):

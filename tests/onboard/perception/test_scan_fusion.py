@@ -10,6 +10,7 @@ import pytest
 
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.config.mounts import load_mounts
+from onboard.perception import scan_fusion
 from onboard.perception import scan_fusion as scan_module
 from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse, looked_at, reach_m
 from onboard.values.errors import InputError
@@ -49,11 +50,12 @@ def test_a_camera_upside_down_looks_at_the_same_bins() -> None:
     assert np.array_equal(looked_at(upright, ScanSection()), looked_at(over, ScanSection()))
 
 
-def test_a_camera_that_looks_up_or_away_sees_nothing() -> None:
+def test_a_camera_that_looks_up_or_away_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     up = mount(at=(0, 0, 0.5), f=200.0)
     up.base_from_camera[:3, :3] = np.array([[0.0, -1, 0], [-1, 0, 0], [0, 0, 1]])
-    assert looked_at(up, ScanSection(near_m=0.1)).any()  # above 0.6 m, still in the band
-    assert not looked_at(up, ScanSection(near_m=0.8)).any()
+    assert looked_at(up, ScanSection()).any()  # above 0.6 m, still in the band
+    monkeypatch.setattr(scan_fusion, "NEAR_M", 0.8)
+    assert not looked_at(up, ScanSection()).any()
 
 
 def test_bins_that_a_ray_only_crosses_do_not_count() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.config.config import RatesSection
+from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, NO_ACTION
 from onboard.policy.decision import (
     Acted,
@@ -141,8 +142,9 @@ def test_holding_stops_and_keeps_the_memory_and_restarting_forgets_it() -> None:
 
 
 @pytest.mark.parametrize("to_stop", [1, 3])
-def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int) -> None:
-    rates = RatesSection(deadline_misses_to_stop=to_stop)
+def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "MISSES_TO_STOP", to_stop)
+    rates = RatesSection()
     state, speeds = DRIVING, []
     for miss in range(4):
         waiting = replace(state, pending=Pending(8 + miss, 0, 0, 3))

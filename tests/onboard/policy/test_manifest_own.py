@@ -290,5 +290,5 @@ def test_all_tensors_that_do_not_fit_are_named_at_once():
 
 
 def test_only_its_own_manifest_resets_an_own_memory():
-    assert manifest(SCAN).reset_s(10.0) is None
-    assert manifest(SCAN, memory_reset_s=4.0).reset_s(10.0) == 4.0
+    assert manifest(SCAN).reset_s is None
+    assert manifest(SCAN, memory_reset_s=4.0).reset_s == 4.0

@@ -109,13 +109,13 @@ def test_a_memory_of_another_policy_is_refused(tmp_path):
         policy.decide(observation(), np.zeros((2, 1024), np.float32))
 
 
-#    manifest  configuration  in force
-RESETS = [(None, None, None), (None, 10.0, 10.0), (4.0, 10.0, 4.0)]
+#    manifest  in force
+RESETS = [(None, 10.0), (4.0, 4.0)]
 
 
-@pytest.mark.parametrize(("stated", "configured", "in_force"), RESETS)
-def test_the_manifests_reset_goes_before_the_configurations(tmp_path, stated, configured, in_force):
-    policy = load_policy(small_policy_files(tmp_path, memory_reset_s=stated), onnx, configured)
+@pytest.mark.parametrize(("stated", "in_force"), RESETS)
+def test_the_manifests_reset_goes_before_the_papers(tmp_path, stated, in_force):
+    policy = load_policy(small_policy_files(tmp_path, memory_reset_s=stated), onnx)
     assert policy.memory_reset_s == in_force
 
 

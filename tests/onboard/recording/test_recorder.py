@@ -19,7 +19,7 @@ from rosbags.highlevel import AnyReader
 
 from onboard.config.config import RecordSection
 from onboard.drivers.dds.ros_types import Image, LaserScan, String, TFMessage, Twist, Vector3, to_cdr
-from onboard.recording.recorder import FORMAT, Message, Recorder
+from onboard.recording.recorder import FORMAT, Message, Recorder, RecordQueue
 from onboard.recording.ros_schema import message_type
 from onboard.values.errors import ConfigError, InputError
 
@@ -29,9 +29,11 @@ STRING = message_type(String)
 MB = 1_000_000
 
 
-def recorder(folder: Path, name: str = "robot", wall_ns: int = WALL_NS, **section: Any) -> Recorder:
+def recorder(
+    folder: Path, name: str = "robot", wall_ns: int = WALL_NS, queue: RecordQueue | None = None, **section: Any
+) -> Recorder:
     settings = RecordSection(directory=folder, **section)
-    return Recorder(settings, name, {"mounts": "m"}, wall_ns=wall_ns, now_ns=NOW_NS)
+    return Recorder(settings, name, {"mounts": "m"}, wall_ns=wall_ns, now_ns=NOW_NS, queue=queue)
 
 
 def text(value: str) -> bytes:
@@ -148,16 +150,16 @@ class Gate:
 
 #   bound                      size  fits  dropped
 BOUNDS = [
-    ({"queue_messages": 3}, 10, 3, 4),
-    ({"queue_mb": 0.001}, 400, 2, 5),
+    ((3, 256e6), 10, 3, 4),
+    ((2000, 1e3), 400, 2, 5),
 ]
 
 
 @pytest.mark.parametrize(("bound", "size", "fits", "dropped"), BOUNDS)
 def test_what_does_not_fit_the_queue_is_dropped_and_counted(
-    tmp_path: Path, bound: dict[str, Any], size: int, fits: int, dropped: int
+    tmp_path: Path, bound: tuple[int, float], size: int, fits: int, dropped: int
 ) -> None:
-    session = recorder(tmp_path, **bound)
+    session = recorder(tmp_path, queue=RecordQueue(*bound))
     gate = Gate(session)
     accepted = [
         session.write("/a", STRING, lambda number=number: text(str(number)), NOW_NS, held_bytes=size)
@@ -175,7 +177,7 @@ def test_what_does_not_fit_the_queue_is_dropped_and_counted(
 
 
 def test_sequence_numbers_show_where_messages_were_dropped(tmp_path: Path) -> None:
-    session = recorder(tmp_path, queue_messages=1)
+    session = recorder(tmp_path, queue=RecordQueue(1, 256e6))
     gate = Gate(session)
     for number in range(3):
         session.write("/a", STRING, text(str(number)), NOW_NS)
@@ -285,7 +287,7 @@ def test_every_session_has_a_name_that_all_its_files_say(tmp_path: Path) -> None
     ]
 
 
-def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
+def test_only_files_of_this_robot_go(tmp_path: Path) -> None:
     others = [tmp_path / "notes.txt", tmp_path / "robot_20200101-000000_000.mcap.bak", tmp_path / "other_0.mcap"]
     for path in others:
         path.touch()
@@ -293,7 +295,12 @@ def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
         recorder(tmp_path, wall_ns=WALL_NS + day * 86_400 * 10**9).close()
     recorder(tmp_path, name="robot2").close()
     before = sorted(tmp_path.glob("robot_*.mcap"))
-    session = recorder(tmp_path, wall_ns=WALL_NS + 3 * 86_400 * 10**9, max_files=2)
+    session = recorder(
+        tmp_path,
+        wall_ns=WALL_NS + 3 * 86_400 * 10**9,
+        max_file_mb=0.001,
+        max_total_mb=0.0012 + before[-1].stat().st_size / 1e6,
+    )
     session.close()
     assert sorted(tmp_path.glob("robot_*.mcap")) == [before[-1], session.stats().file]
     assert all(path.exists() for path in others)
@@ -302,7 +309,7 @@ def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:
 
 def test_a_long_session_keeps_its_newest_files(tmp_path: Path) -> None:
     recorder(tmp_path, wall_ns=WALL_NS + 10**9).close()  # dated later, as after a clock that was set back
-    session = recorder(tmp_path, max_file_mb=1, max_files=3)
+    session = recorder(tmp_path, max_file_mb=1, max_total_mb=3)
     record_images(session, 24)
     session.close()
     numbers = [message.height for _, _, message in read(*recordings(tmp_path))]
@@ -312,7 +319,7 @@ def test_a_long_session_keeps_its_newest_files(tmp_path: Path) -> None:
 
 def test_a_file_that_another_session_is_writing_is_left_alone(tmp_path: Path) -> None:
     running = recorder(tmp_path)
-    second = recorder(tmp_path, wall_ns=WALL_NS + 10**9, max_files=1)
+    second = recorder(tmp_path, wall_ns=WALL_NS + 10**9, max_total_mb=0.001)
     second.close()
     running.write("/a", STRING, text("still here"), NOW_NS)
     running.close()

@@ -22,7 +22,7 @@ from rosbags.highlevel import AnyReader, AnyReaderError
 from onboard.config.config import RecordSection
 from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.mcap_file import RecordFile
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import FLUSH_S, Recorder
 from onboard.recording.repair import MAX_CUT_BYTES, is_finished, repair
 from onboard.recording.ros_schema import message_type
 from onboard.values.errors import InputError
@@ -236,7 +236,7 @@ RECORD_FOR_EVER = """
     from onboard.drivers.dds.ros_types import Image, to_cdr
     from onboard.recording.recorder import Recorder
     from onboard.recording.ros_schema import message_type
-    settings = RecordSection(directory=Path(sys.argv[1]), flush_s=float(sys.argv[2]), max_file_mb=4)
+    settings = RecordSection(directory=Path(sys.argv[1]), max_file_mb=4)
     session = Recorder(settings, "robot", {}, wall_ns=time.time_ns(), now_ns=time.monotonic_ns())
     kind, pause, noise = message_type(Image), threading.Event(), random.Random(0).randbytes(20_000)
     for number in itertools.count():
@@ -244,13 +244,12 @@ RECORD_FOR_EVER = """
         print(number, time.monotonic_ns(), flush=True)
         pause.wait(0.003)
 """
-FLUSH_S = 1.0
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_kill_9_loses_no_more_than_the_last_flush_period(seed: int, tmp_path: Path) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(RECORD_FOR_EVER), str(tmp_path), str(FLUSH_S)],
+        [sys.executable, "-c", textwrap.dedent(RECORD_FOR_EVER), str(tmp_path)],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "PYTHONPATH": "."},
         stdout=subprocess.PIPE,

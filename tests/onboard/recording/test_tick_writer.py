@@ -16,7 +16,7 @@ from rosbags.highlevel import AnyReader
 
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.ros_types import String, to_cdr
-from onboard.recording.recorder import Recorder
+from onboard.recording.recorder import Recorder, RecordQueue
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
 from onboard.recording.tick_message import has_images, imageless, only_with_images, tick_message, tick_record
@@ -347,7 +347,7 @@ class Held:
 
 
 def test_a_tick_is_recorded_whole_or_not_at_all_and_the_state_stands_after_a_lost_one(tmp_path: Path) -> None:
-    recorded = tape_in(tmp_path, queue_messages=7)
+    recorded = tape_in(tmp_path, queue=RecordQueue(7, 256e6))
     bench = Bench(Puppet(LEFT), listeners=[recorded])
     bench.ask()
     bench.ticks(4)

@@ -56,17 +56,6 @@ def test_the_recovery_looks_behind_with_the_cameras_of_the_limits() -> None:
     assert any(tick.recovery for tick in bench.seconds(6.0))
 
 
-def test_a_height_band_of_their_own() -> None:
-    """A low bar is inside the higher band of the limits' scan, but outside the band of the policy's scan."""
-    bench = Bench(scan={"z_max_m": 0.31}, limits_scan={"z_max_m": 1.2})
-    image = np.zeros((60, 80), np.uint16)
-    image[:, :30] = 600  # the upper part of a camera that stands on its side
-    bench.images["front"] = image
-    tick = bench.tick()
-    lower, higher = tick.scan.ranges_m, tick.limits_scan.ranges_m
-    assert np.isfinite(higher).sum() > np.isfinite(lower).sum()
-
-
 def ready_made(topic: str, stamp_ns: int, ahead_m: float = np.inf) -> dict[str, Scan]:
     ranges = np.full(BINS, np.inf, np.float32)
     ranges[88:92] = ahead_m

@@ -11,6 +11,7 @@ import pytest
 from onboard.config.footprint import Footprint
 from onboard.perception.collision import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
 from onboard.policy.contract import ACTIONS
+from onboard.safety import limits
 from onboard.safety.limits import Limited, LimitsState, Reason, Situation, limit, operator_drives
 from onboard.values.messages import STOP, Twist
 from tests.onboard.safety.limits_bench import (
@@ -286,9 +287,10 @@ def test_r9_r10_r11_zones(
     assert got.reason is reason
 
 
-def test_r9_never_faster_than_it_can_brake() -> None:
+def test_r9_never_faster_than_it_can_brake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the other zones: the remaining speed allows a stop within the distance."""
-    bounds = bounds_with(time_to_contact_s=0.0, slow_fraction=1.0)
+    monkeypatch.setattr(limits, "SLOW_FRACTION", 1.0)
+    bounds = bounds_with(time_to_contact_s=0.0)
     for range_m in (0.31, 0.35, 0.4, 0.5, 0.6):
         got = before((range_m, 0.0), bounds=bounds)
         way_m = travel_m(obstacles(scan_of((range_m, 0.0))), AHEAD, Footprint(0.3))
@@ -313,8 +315,8 @@ def test_r10_the_slow_zone_looks_ahead_as_far_as_the_wanted_command_brakes() -> 
 
 
 def test_r10_slow_is_a_fraction_of_this_robots_speed() -> None:
-    got = before((0.6, 0.0), wanted=Twist(0.5, 0.0), bounds=bounds_with(v_max_mps=0.5, slow_fraction=0.4))
-    assert (got.twist, got.reason) == (Twist(0.2, 0.0), Reason.ZONE_SLOW)
+    got = before((0.6, 0.0), wanted=Twist(0.5, 0.0), bounds=bounds_with(v_max_mps=0.5))
+    assert (got.twist, got.reason) == (Twist(0.15, 0.0), Reason.ZONE_SLOW)
 
 
 #   clearance of a post that the robot passes   speed with 4 steps of 5 cm

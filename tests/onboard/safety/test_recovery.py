@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from onboard.config.config import RecoverySection
-from onboard.safety.recovery import MEMORY_RESETS, Event, RecoveryState, Situation, advance, blocked, renewed, way_m
+from onboard.safety import recovery
+from onboard.safety.recovery import (
+    COOL_DOWN_S,
+    MEMORY_RESETS,
+    WINDOW_S,
+    Event,
+    RecoveryState,
+    Situation,
+    advance,
+    blocked,
+    renewed,
+    way_m,
+)
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Twist
 
@@ -232,15 +244,17 @@ def test_r9_the_number_of_tries_is_configured(tries: int, gives_up: float) -> No
     assert log[-1] == (pytest.approx(gives_up), Event.GAVE_UP)
 
 
-def test_r8_no_try_within_the_cool_down() -> None:
-    section = RecoverySection(blocked_s=1.0, cool_down_s=10.0)
+def test_r8_no_try_within_the_cool_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "COOL_DOWN_S", 10.0)
+    section = RecoverySection(blocked_s=1.0)
     _, _, log = run(25.0, section=section)
     began = [when for when, event in log if event is Event.BEGAN]
     assert began == pytest.approx([1.0, 13.0, 25.0])
 
 
-def test_r8_the_cool_down_follows_a_refused_try_as_well() -> None:
-    section = RecoverySection(blocked_s=1.0, cool_down_s=10.0)
+def test_r8_the_cool_down_follows_a_refused_try_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "COOL_DOWN_S", 10.0)
+    section = RecoverySection(blocked_s=1.0)
     _, _, log = run(22.0, replace(WANTS, rear_free_m=0.0), section=section)
     assert [when for when, _ in log] == pytest.approx([1.0, 11.0, 21.0])
 
@@ -303,8 +317,9 @@ def test_r12_backward_time_does_not_undo_giving_up() -> None:
     assert (after.gave_up, override, event) == (state.gave_up, STOP, None)
 
 
-def test_r12_backward_time_begins_the_cool_down() -> None:
-    section = RecoverySection(blocked_s=1.0, cool_down_s=10.0)
+def test_r12_backward_time_begins_the_cool_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "COOL_DOWN_S", 10.0)
+    section = RecoverySection(blocked_s=1.0)
     state, _, _ = run(3.0, state=None, start_s=1000.0, section=section)
     _, _, log = run(11.0, state=state, start_s=0.0, section=section)
     assert [when for when, _ in log] == [10.0]
@@ -352,7 +367,7 @@ class Robot(RuleBasedStateMachine):
             assert situation.rear_free_m >= SECTION.rear_clearance_m - 0.05
             assert self.backed_s < SECTION.backward_s
             assert self.backed_m < 1.5 * way_m(SECTION)
-        self.began_ns = [when for when in self.began_ns if self.now_ns - when < SECTION.window_s * NS_PER_S]
+        self.began_ns = [when for when in self.began_ns if self.now_ns - when < WINDOW_S * NS_PER_S]
         assert len(self.began_ns) <= SECTION.tries
 
     @rule(ticks=st.integers(1, 80), speed=st.floats(0.0, 3.0))
@@ -394,7 +409,7 @@ def test_r14_a_new_goal_ends_a_try_and_the_cool_down_begins() -> None:
     during = backing_at()
     renewed_state = renewed(during)
     assert renewed_state == replace(during, backing=None, ended_ns=during.now_ns)
-    _, overrides, log = run(SECTION.cool_down_s - TICK_S, state=renewed_state, start_s=5.1)
+    _, overrides, log = run(COOL_DOWN_S - TICK_S, state=renewed_state, start_s=5.1)
     assert set(overrides) == {None}
     assert log == []
 

@@ -8,6 +8,7 @@ from math import inf
 import pytest
 
 from onboard.config.config import RecoverySection
+from onboard.safety import recovery
 from onboard.safety.recovery import (
     DISTANCE_SLACK,
     REAR_NOISE_M,
@@ -24,10 +25,16 @@ from onboard.safety.recovery import (
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Twist
 
-SECTION = RecoverySection(
-    blocked_s=4.0, backward_mps=0.25, backward_s=2.0, tries=2, window_s=32.0, cool_down_s=8.0, rear_clearance_m=0.125
-)
+SECTION = RecoverySection(blocked_s=4.0, backward_mps=0.25, backward_s=2.0, tries=2, rear_clearance_m=0.125)
 BACK = Twist(-0.25, 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _exact_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "WINDOW_S", 32.0)
+    monkeypatch.setattr(recovery, "COOL_DOWN_S", 8.0)
+
+
 WAY_M = 0.5
 T_NS = 100 * NS_PER_S
 WANTS = Situation(

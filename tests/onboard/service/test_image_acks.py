@@ -57,7 +57,7 @@ def told(wire: Wire, of: TickRecord) -> Used:
     cameras = {"front": Camera(111), "rear": Camera(222), "left": Camera(0), "color": Camera(333)}
     listener = UsedImages(wire, "robot", SimulatedClock(START_NS + 9 * MS), cameras)
     reader = wire.reader("used")
-    assert wait_until(lambda: bool(reader.writers()), 5.0)
+    assert wait_until(lambda: bool(reader.writers()) and listener.has_readers(), 5.0)
     listener.tick(of, Bench(Puppet(LEFT)).runtime.counters)
     return used_from_ros(hear(reader)[0].sample)
 

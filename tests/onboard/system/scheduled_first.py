@@ -70,7 +70,7 @@ def begun(start: Callable[[], object]) -> list[tuple[int, int]]:
 
 def show_threads(folder: Path) -> dict[str, list[tuple[int, int]]]:
     model = small_policy_files(folder)
-    inference = InferenceThread(lambda: load_policy(model, lambda path, _: OnnxEngine(path, threads=2), 10.0))
+    inference = InferenceThread(lambda: load_policy(model, lambda path, _: OnnxEngine(path, threads=2)))
     section = RecordSection(directory=folder)
     camera = CameraProcess(SOURCE, PATIENCE, [sys.executable, str(FAKE), "steady"])
     with closing(inference), closing(camera):

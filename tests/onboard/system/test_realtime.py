@@ -19,13 +19,12 @@ PROGRAM = """
 import json, os, threading
 from onboard.system import realtime
 {before}
-refused = realtime.run_first({priority})
 realtime.leave_core({core})
 cores = []
 other = threading.Thread(target=lambda: cores.extend(os.sched_getaffinity(0)))
 other.start()
 other.join()
-found = realtime.settled({core}, refused)
+found = realtime.settled({core})
 kept = bytearray(1 << 20)
 locked = next(line for line in open('/proc/self/status') if line.startswith('VmLck')).split()[1]
 scheduled = [os.sched_getscheduler(0), os.sched_getparam(0).sched_priority]
@@ -34,31 +33,18 @@ print(json.dumps([found.diagnostic(), scheduled, cores, int(locked)]))
 NOBODY = "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)"
 
 
-def settled_by(priority: int = 40, core: int | None = None, before: str = "") -> Any:
+def settled_by(core: int | None = None, before: str = "") -> Any:
     """Return row of the diagnostics, scheduler and priority, cores of a later thread, and locked memory [kB]."""
-    program = PROGRAM.format(priority=priority, core=core, before=before)
+    program = PROGRAM.format(core=core, before=before)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.skipif(not may_run_first(), reason="this user may not have FIFO scheduling")
-def test_the_process_is_scheduled_first_and_says_so() -> None:
-    row, scheduled, _, _ = settled_by(priority=33)
-    assert scheduled == [os.SCHED_FIFO, 33]
-    assert row[3]["scheduler"] == "FIFO 33"
-
-
-@pytest.mark.skipif(not may_run_first(), reason="this user may not have FIFO scheduling")
 def test_the_priority_that_the_service_gave_stays() -> None:
     given = "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(7))"
-    row, scheduled, _, _ = settled_by(priority=33, before=given)
+    row, scheduled, _, _ = settled_by(before=given)
     assert (scheduled, row[3]["scheduler"]) == ([os.SCHED_RR, 7], "RR 7")
-
-
-def test_scheduling_can_be_left_as_it_is() -> None:
-    row, scheduled, _, _ = settled_by(priority=0)
-    assert scheduled == [os.sched_getscheduler(0), os.sched_getparam(0).sched_priority]
-    assert "FIFO" not in row[2]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without privileges the limit on locked memory decides")
@@ -77,10 +63,7 @@ def test_a_run_without_rights_goes_on_and_says_what_it_lacks_and_what_helps() ->
     imports_what_logging_needs = "realtime.log.warning('a line')\n"
     row, scheduled, _, locked_kb = settled_by(before=imports_what_logging_needs + limits + NOBODY)
     assert (row[1], scheduled[0], locked_kb) == (1, os.SCHED_OTHER, 0)
-    assert row[2] == (
-        f"no FIFO scheduling (Operation not permitted): {realtime.FIFO_REMEDY}; "
-        f"memory is not locked (limit): {realtime.LOCK_REMEDY}"
-    )
+    assert row[2] == f"memory is not locked (limit): {realtime.LOCK_REMEDY}"
     assert row[3]["scheduler"] == "not first"
     assert row[3]["memory"] == "not locked"
 

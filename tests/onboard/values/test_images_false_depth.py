@@ -10,7 +10,7 @@ from PIL import Image
 
 from calib.cameras.floor import floor_in
 from onboard.commands.scan import read_depth_png, scan_command
-from onboard.config.config import DEFAULT_ROBOT, CamerasSection, ScanSection
+from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.drivers.dds.camera_input import depth_from_ros
 from onboard.drivers.dds.ros_convert import ros_image
@@ -18,7 +18,7 @@ from onboard.health.floor import floor
 from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse
 from onboard.recording.tick_message import _depth_image
 from onboard.values.geometry import IDENTITY
-from onboard.values.images import FALSE_DEPTH, without_false_depth
+from onboard.values.images import FALSE_DEPTH, MIN_VALID_FRACTION, without_false_depth
 from onboard.values.messages import DepthFrame
 
 UNITS_M = [0.0001, 0.00025, 0.001, 0.01]
@@ -90,5 +90,5 @@ def test_an_image_of_false_depth_alone_is_blind(value, tmp_path, capsys):
     Image.fromarray(np.full((48, 64), value, np.uint16)).save(tmp_path / "depth.png")
     scan = scan_command(tmp_path / "mounts.toml", [f"front={tmp_path / 'depth.png'}"])
     assert not scan.seen.any()
-    least = 100 * CamerasSection().min_valid_fraction
+    least = 100 * MIN_VALID_FRACTION
     assert f"camera front counts as blind: covered: 0.0 % valid pixels, limit {least:g} %" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import pyrealsense2 as rs
 
 from onboard.config.config import ScanSection
-from onboard.perception.kernels import bins_of
+from onboard.perception.kernels import NEAR_M, bins_of
 from onboard.values.messages import BINS
 
 ROUNDS = 5
@@ -50,7 +50,7 @@ def fuse(frames: list[rs.depth_frame], transforms: np.ndarray, cloud: rs.pointcl
     section, ranges_m = ScanSection(), np.full(BINS, np.inf, np.float32)
     for frame, base_from_camera in zip(frames, transforms.astype(np.float32), strict=True):
         points = np.asanyarray(cloud.calculate(frame).get_vertices(2))
-        points = points[(points[:, 2] >= section.near_m) & (points[:, 2] <= section.far_m)]
+        points = points[(points[:, 2] >= NEAR_M) & (points[:, 2] <= section.far_m)]
         x, y, z = base_from_camera[:3, :3] @ points.T + base_from_camera[:3, 3:]
         kept = (z >= section.z_min_m) & (z <= section.z_max_m)
         np.minimum.at(ranges_m, bins_of(x[kept], y[kept]), np.hypot(x[kept], y[kept]))

@@ -32,6 +32,7 @@ from onboard.assembly.robot import session_of
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.navigation.odometry import integrate
+from onboard.recording.recorder import RecordQueue
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, DepthFrame, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
@@ -122,7 +123,12 @@ class Run(Bench):
 
     def __init__(self, config: Config, folder: Path, see: See, drive: Callable[[Twist], None]) -> None:
         self.tape = Tape(
-            folder, config, session=scrubbed(session_of(config)), wall_ns=NS_PER_S, name="reference", queue_mb=1000
+            folder,
+            config,
+            session=scrubbed(session_of(config)),
+            wall_ns=NS_PER_S,
+            name="reference",
+            queue=RecordQueue(100_000, 1e9),
         )
         policy = policy_maker(config, PLANT)()
         super().__init__(policy, takes_ms=LATE_MS, listeners=[self.tape], robot=config.robot)
@@ -148,7 +154,6 @@ def scrubbed(session: dict[str, str]) -> dict[str, str]:
     """Return what a session says without what is this machine's: nothing of it is needed for a replay."""
     config = json.loads(session["configuration"])
     config["robot"] |= {"mounts": "mounts.toml", "plant": "plant.toml"}
-    config["policy"]["engine_cache"] = "engines"
     kept = {name: session[name] for name in ("robot", "mounts", "plant", "model_sha256")}
     return {**kept, "configuration": json.dumps(config), "machine": "reference"}
 

@@ -21,6 +21,7 @@ from hil.replay.tick_selection import WHOLE, Span
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import PolicySection
 from onboard.policy.contract import ACTIONS
+from onboard.recording.recorder import RecordQueue
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Policy
@@ -53,13 +54,13 @@ def short_drive(folder: Path) -> Path:
 def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
     """Record a drive through a furnished floor with a model on one thread, colour images among it; return the file."""
     config = plain_config()
-    policy = config.policy.model_copy(update={"model": str(model), "engine": "onnxruntime", "threads": 1})
+    policy = config.policy.model_copy(update={"model": str(model), "engine": "onnxruntime"})
     config = config.model_copy(update={"policy": policy})
     body = body_of(config.robot)
     scenario = choose("gdc1", 1, 3, body)
     senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
     robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)
-    tape = Tape(folder, config, queue_mb=1000)
+    tape = Tape(folder, config, queue=RecordQueue(100_000, 1e9))
     with contextlib.closing(policy_maker(config, PLANT)()) as deciding:
         whole = InProcess(config, MOUNTS, PLANT, robot, deciding, [tape])
         whole.drive_to(Pose(*scenario.episode.goal_xy_m, 0.0), limit_s=longest_s)

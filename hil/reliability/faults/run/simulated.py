@@ -116,7 +116,7 @@ def drive(
 
 def _sensors(site: Site, config: Config, cameras: Cameras) -> SensorSource:
     """Return the sensors of a run: cameras, or directly cast scans if the configuration names their topics."""
-    sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
+    sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.own_scan}
     cast = {
         topic: direct_scan(site.world, site.mounts, seen_by_cameras(section), "fused")
         for topic, section in sections.items()

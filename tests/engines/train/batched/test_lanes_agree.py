@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engines.train.batched import lane_kernels as kernels
+from engines.train.batched import world
 from engines.train.batched.atlas import UNIT_M, Atlas, Generation, GoalChunk, plan_floors
 from engines.train.batched.lane_sight import FANS, allowed_mps
 from engines.train.batched.lane_values import ENDS
@@ -28,6 +29,7 @@ from hil.sensors.direct_scan import ScanCaster, looked_at
 from hil.sensors.direct_scan_kernels import FAN
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.policy.encode import memory_size, tensors
+from onboard.safety import recovery
 from onboard.safety.limits import bounds_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import compose
@@ -40,8 +42,14 @@ MOVES = [action for action in range(len(ACTIONS)) if action != STOP_ACTION]
 POSE_M, SCAN_M, MOST_BINS = 1e-3, 0.01, 2
 
 
-SOON = {"blocked_s": 1.0, "cool_down_s": 0.5}
+SOON = {"blocked_s": 1.0}
 """A recovery that begins soon, for many tries in a drive."""
+
+
+@pytest.fixture(autouse=True)
+def _cools_down_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (recovery, world):
+        monkeypatch.setattr(module, "COOL_DOWN_S", 0.5)
 
 
 @cache

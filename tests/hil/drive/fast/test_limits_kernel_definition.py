@@ -26,7 +26,6 @@ SECTIONS = {
     "default": {},
     "no time to contact": {"time_to_contact_s": 0.0},
     "no margin": {"stop_margin_m": 0.0, "slow_margin_m": 0.0},
-    "slow zone as fast": {"slow_fraction": 1.0},
     "slow zone of one step": {"slow_steps": 1},
     "slower": {"v_max_mps": 0.5, "w_max_radps": 2.0},
     "ramped": {"acceleration_mps2": 1.0},

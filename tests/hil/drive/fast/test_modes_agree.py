@@ -55,10 +55,10 @@ AS_FAR_AS = 1e-9
 
 LOW = with_box(WORLD, (2.0, 2.2), (1.0, 4.0), (0.0, 0.1))
 """A sill across the way, lower than what counts as an obstacle there: it is driven against, and the bumper tells."""
-UNSEEN = Config(scan={"z_min_m": 0.15}, recovery={"blocked_s": 0.5, "cool_down_s": 0.2})
+UNSEEN = Config(scan={"z_min_m": 0.15}, recovery={"blocked_s": 0.5})
 HARDLY_BACK = Config(
     scan={"z_min_m": 0.15},
-    recovery={"blocked_s": 0.5, "cool_down_s": 0.2, "backward_s": 0.3},
+    recovery={"blocked_s": 0.5, "backward_s": 0.3},
     rates={"ticks_per_decision": 3, "delay_ticks": 1},
 )
 """It touches again before it is clear that what it touches is not behind it (recovery R15)."""
@@ -135,7 +135,7 @@ SETTINGS = {
     "three times the drift": replace(SETTING, senses=Senses(drift_scale=3.0)),
     "noisy scans": replace(SETTING, senses=Senses(depth_noise=True)),
     "noisy scans, elsewhere": replace(
-        configured(limits_scan={"z_max_m": 1.0, "cameras": ["front"]}), senses=Senses(depth_noise=True, depth_every=3)
+        configured(limits_scan={"cameras": ["front"]}), senses=Senses(depth_noise=True, depth_every=3)
     ),
     "a scan every tick": replace(SETTING, senses=Senses(depth_every=1)),
     "a scan every third tick": replace(SETTING, senses=Senses(depth_every=3)),
@@ -146,9 +146,9 @@ SETTINGS = {
     "corrected wheels": configured(odometry={"correction": [1.02, 0.97, 0.01]}),
     "corrected, the base's own pose": configured(odometry={"correction": [1.02, 0.97, 0.01], "source": "pose"}),
     "wheels beyond belief": configured(odometry={"max_speed_mps": 0.5}),
-    "limits look elsewhere": configured(limits_scan={"z_max_m": 1.0, "cameras": ["front"]}),
-    "blocked sooner": configured(recovery={"blocked_s": 0.5, "cool_down_s": 0.2}),
-    "blocked at once": configured(recovery={"blocked_s": 0.1, "cool_down_s": 0.2}, rates={"delay_ticks": 5}),
+    "limits look elsewhere": configured(limits_scan={"cameras": ["front"]}),
+    "blocked sooner": configured(recovery={"blocked_s": 0.5}),
+    "blocked at once": configured(recovery={"blocked_s": 0.1}, rates={"delay_ticks": 5}),
     "what no camera sees": replace(SETTING, config=UNSEEN, world=LOW),
     "what no camera sees, delay on the wire": replace(delayed(0.08), config=UNSEEN, world=LOW),
     "what no camera sees, by a scan every third tick": replace(

@@ -40,7 +40,7 @@ def measured(
     happens: Callable[[run.Desktop, Runtime, Stage, int], object] = lambda *_: None, count: int = COUNT
 ) -> tuple[dict[str, Any], list[Stage]]:
     """Measure with a robot that turns on the spot; `happens` is called in every tick."""
-    section = SECTION.model_copy(update={"domain": free_domain(), "publish_used": True})
+    section = SECTION.model_copy(update={"domain": free_domain()})
     world = room(6.0, 6.0)
     robot = SimulatedRobot(world, PLANT, Body(), MOUNTS, START, Senses(fix_period_s=(0.1, 0.2)))
     place = Place(world, (Episode(START, (5.0, 2.0), 3.0),))

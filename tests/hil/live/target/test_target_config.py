@@ -40,7 +40,6 @@ def test_this_end(dds: DdsSection, network: Network, expected: tuple[str, list[s
     section = desktop_section(dds, network)
     assert (section.interface, section.peers, section.resend) == expected
     assert section.domain == 4
-    assert not section.publish_used
 
 
 def test_a_target_elsewhere_needs_an_interface() -> None:
@@ -57,7 +56,7 @@ def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
     given = DEFAULT.model_copy(update={"dds": WIRED})
     theirs = target_config(given, "reactive", Network("127.0.0.1", "eth0", "can0"))  # the way to it is known everywhere
     assert (theirs.dds.interface, theirs.dds.peers) == ("can0", ["127.0.0.1"])
-    assert (theirs.dds.domain, theirs.dds.resend, theirs.dds.publish_used) == (4, True, True)
+    assert (theirs.dds.domain, theirs.dds.resend) == (4, True)
     assert (theirs.cameras.source, theirs.cameras.color, theirs.odometry.input) == ("dds", "dds", "dds")
     assert theirs.rates == given.rates, "the runtime is alone on its machine"
 
@@ -76,7 +75,6 @@ def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> Non
     text, read = written(tmp_path, target_config(DEFAULT, "onboard-s", Network()))
     assert [line for line in text.splitlines() if line.startswith("[")] == ["[policy]", "[dds]"]
     assert read.policy.model == "onboard-s"
-    assert read.dds.publish_used
     assert read.rates == DEFAULT.rates
     assert read.robot == Config().robot
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["target.toml"]

@@ -399,5 +399,4 @@ def test_a_place_that_leaps_is_told() -> None:
 
 def test_decisions_that_may_be_due_are_ticks_too() -> None:
     assert Must(During.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
-    late = Must(During.STANDS, decisions="rates.deadline_misses_to_stop")
-    assert late.within_ticks(Config(rates={"deadline_misses_to_stop": 2})) == 20 + 3 + GRACE_TICKS
+    assert Must(During.STANDS, decisions=2).within_ticks(Config()) == 20 + 3 + GRACE_TICKS

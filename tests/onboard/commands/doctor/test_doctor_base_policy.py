@@ -136,7 +136,7 @@ def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
 
 def test_a_policy_without_a_model_needs_no_engine() -> None:
     config = Config(policy=PolicySection(model="reactive"))
-    assert engine.policy(config, driving=False).found == "reactive: no model, no engine"
+    assert engine.policy(config, Path(), driving=False).found == "reactive: no model, no engine"
 
 
 def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,21 +146,21 @@ def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatc
     monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
     monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
     monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
-    config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt", engine_cache=tmp_path))
-    missing = engine.policy(config, driving=False)
+    config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt"))
+    missing = engine.policy(config, tmp_path, driving=False)
     assert missing.level is AMBER
     assert "onboard-engines build onboard-v1" in missing.remedy
     name, file = cached_engine(load_manifest(model_path("onboard-v1")), tmp_path)
     file.touch()
-    assert engine.policy(config, driving=True).found.endswith(name)
-    assert engine.policy(config, driving=True).level is GREEN
+    assert engine.policy(config, tmp_path, driving=True).found.endswith(name)
+    assert engine.policy(config, tmp_path, driving=True).level is GREEN
     refusal_of(file).write_text("chooses as ONNX Runtime in 3 of 60 decisions\n")
-    refused = engine.policy(config, driving=True)
+    refused = engine.policy(config, tmp_path, driving=True)
     assert refused.level is RED
     assert "3 of 60 decisions" in refused.found
 
 
 def test_tensorrt_on_a_machine_without_it_is_red() -> None:
-    found = engine.policy(Config(policy=PolicySection(model="onboard-v1", engine="tensorrt")), driving=False)
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1", engine="tensorrt")), Path(), driving=False)
     assert found.level is RED
     assert EngineError.__name__ not in found.found

@@ -140,7 +140,7 @@ def test_root_asks_for_the_services_user() -> None:
         writer, own, open_to_all = Writer("nobody", folder), folder / "own", folder / "open"
         for one in (own, open_to_all):
             one.mkdir()
-        problem = disk(RecordSection(directory=Path("own/recordings"), min_free_mb=0.0, max_total_mb=1.0), writer)
+        problem = disk(RecordSection(directory=Path("own/recordings"), max_total_mb=1.0), writer)
         assert (problem.level, f"{own} cannot be written by nobody" in problem.found) == (RED, True)
         assert problem.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
         open_to_all.chmod(0o777)

@@ -108,7 +108,7 @@ def test_what_a_unit_says_of_a_folder(unit: dict[str, str], folder: str, expecte
 
 
 def test_a_folder_that_the_unit_keeps_read_only_is_red_and_the_line_that_opens_it_is_named(tmp_path: Path) -> None:
-    section = RecordSection(directory=tmp_path, min_free_mb=0.0, max_total_mb=1.0)
+    section = RecordSection(directory=tmp_path, max_total_mb=1.0)
     writer = Writer(None, tmp_path, Sandbox(read_only=("/",)))
     unit = disk(section, writer)
     assert (unit.level, unit.found.count("read-only")) == (Level.RED, 1)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from onboard.assembly.policies import engine_cache
 from onboard.commands.doctor import doctor as examining
 from onboard.commands.doctor import service
 from onboard.commands.doctor.doctor import NOT_OPENED, examine
 from onboard.commands.doctor.finding import Finding, Level
-from onboard.config.config import ENGINE_CACHE, Config, DdsSection, OdometrySection, PolicySection
+from onboard.config.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim
 from onboard.service.readiness import base_to_come
@@ -93,11 +94,9 @@ def test_the_domain_of_the_service_is_not_that_of_who_asks(
 
 
 def test_the_engines_of_the_service_are_in_its_own_home() -> None:
-    state = {"Environment": "HOME=/var/lib/onboard"}
-    assert service.as_served(Config(), state).policy.engine_cache == Path("/var/lib/onboard") / ENGINE_CACHE
-    stated = Config(policy=PolicySection(engine_cache=Path("/engines")))
-    assert service.as_served(stated, state).policy == stated.policy
-    assert service.as_served(Config(), {}).policy == Config().policy
+    home = service.home({"Environment": "HOME=/var/lib/onboard"})
+    assert engine_cache(home) == Path("/var/lib/onboard/.cache/onboard/engines")
+    assert engine_cache(service.home({})) == Path.home() / ".cache/onboard/engines"
 
 
 #   state of the unit                                           has devices

@@ -20,6 +20,7 @@ from hil.drive.episodes import load_episodes
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.participant import Reader, Wire
 from onboard.drivers.dds.ros_convert import ros_goal, ros_odometry
+from onboard.navigation.mission import LOST_INPUT_S
 from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.messages import STOP, Pose
 from tests.rigs.machine.processes import PATIENCE_S, Command, done, next_message, running, toml
@@ -42,7 +43,7 @@ REST_MPS = 0.02
 TIMEOUT_TICKS, BRAKING_TICKS, IN_FLIGHT = 15, 30, 3
 """Odometry comes at 30 Hz: the base's own time-out of 0.5 s, and a second to brake from 1 m/s."""
 SAFE_AFTER_NS = 2 * NS_PER_S
-"""Twice `record.flush_s`: the first commands are in the file, on a busy machine too."""
+"""Twice `FLUSH_S` of the recorder: the first commands are in the file, on a busy machine too."""
 FULL_BYTES = 60_000
 
 
@@ -332,7 +333,6 @@ OFFICE_MOUNT = {
     "translation_m": [0.2, 0.0, 0.63],
 }
 PITCH_RAD = math.radians(20.0)
-LOST_S = 1.0
 
 
 def looking_down(pitch_rad: float) -> list[float]:
@@ -346,7 +346,7 @@ def office(here: Place, *, loop: bool) -> Path:
     """Write the configuration of a robot whose only camera plays the recording."""
     toml(here.folder / "mounts.toml", **{"cameras.front": OFFICE_MOUNT | {"rotation_xyzw": looking_down(PITCH_RAD)}})
     cameras = {"source": "realsense", "recordings": {"front": OFFICE}, "loop_recordings": loop, "color": "none"}
-    return here.config(robot={"mounts": "mounts.toml"}, cameras=cameras, goal={"lost_input_s": LOST_S})
+    return here.config(robot={"mounts": "mounts.toml"}, cameras=cameras)
 
 
 def wheels_say(here: Place) -> None:
@@ -404,7 +404,7 @@ def test_when_a_recording_ends_the_robot_stops_with_a_reason(here: Place) -> Non
             if "navigating" not in received:
                 goal.write(ros_goal(wall_ns(), "base_link", Pose(3.0, 0.0, 0.0)))
             return bool(received) and received[-1].startswith(
-                f"stopped: input lost for {LOST_S:g} s: scan (depth cameras)"
+                f"stopped: input lost for {LOST_INPUT_S:g} s: scan (depth cameras)"
             )
 
         until(stopped, PATIENCE_S)
@@ -413,5 +413,5 @@ def test_when_a_recording_ends_the_robot_stops_with_a_reason(here: Place) -> Non
         assert runtime.end() == 0
     assert "end" in next(row.message for row in camera.status if row.name == "camera front")
     result = json.loads((here.folder / "result.json").read_text())
-    assert result["state"].startswith(f"stopped: input lost for {LOST_S:g} s: scan (depth cameras) is ")
+    assert result["state"].startswith(f"stopped: input lost for {LOST_INPUT_S:g} s: scan (depth cameras) is ")
     assert result["commands_by_reason"]["none"] > 0

@@ -16,9 +16,11 @@ import pytest
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
+from onboard.drivers.realsense import cameras
 from onboard.drivers.realsense.cameras import CaptureCamera, CaptureColorCamera, camera_sources, open_cameras
 from onboard.drivers.realsense.device import Source
 from onboard.drivers.realsense.supervisor import CameraProcess, Patience
+from onboard.values import images
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.images import policy_image
 from onboard.values.messages import DepthFrame
@@ -70,7 +72,7 @@ def test_depth_comes_through_recorder_playback_and_memory_bit_for_bit(tmp_path: 
     scene = Scene(count=8)
     path = make_recording(tmp_path / "walk.db3", scene)
     source = Source("front", "depth", "", str(path), 64, 48, 0, 0.001, rate_hz=RATE_HZ)
-    camera = CaptureCamera(CameraProcess(source, NO_HURRY), 0.02)
+    camera = CaptureCamera(CameraProcess(source, NO_HURRY))
     opened.append(camera)
     camera.process.watch()
     frames = collect(camera, scene.count // 2)
@@ -89,22 +91,22 @@ def test_a_looped_recording_goes_on_with_ascending_numbers(tmp_path: Path, opene
     scene = Scene(count=3)
     path = make_recording(tmp_path / "walk.db3", scene)
     source = Source("front", "depth", "", str(path), 64, 48, loop=True, rate_hz=RATE_HZ)
-    camera = CaptureCamera(CameraProcess(source, NO_HURRY), 0.02)
+    camera = CaptureCamera(CameraProcess(source, NO_HURRY))
     opened.append(camera)
     camera.process.watch()
     for frame in collect(camera, 3 * scene.count):
         assert np.array_equal(frame.depth, scene.image((frame.number - 1) % scene.count))
 
 
-def test_the_real_recording_comes_back_after_a_kill(opened: list) -> None:
+def test_the_real_recording_comes_back_after_a_kill(opened: list, monkeypatch: pytest.MonkeyPatch) -> None:
     section = CamerasSection(
         source="realsense",
         color="none",
         recordings={"front": OFFICE},
         loop_recordings=True,
-        restart_backoff_s=(0.05, 0.1),
-        stall_restart_s=20.0,
     )
+    monkeypatch.setattr(cameras, "RESTART_BACKOFF_S", (0.05, 0.1))
+    monkeypatch.setattr(cameras, "STALL_RESTART_S", 20.0)
     (camera,), color = open_cameras(mounts(mount("front")), section)
     opened.append(camera)
     assert color is None
@@ -139,7 +141,7 @@ def test_a_recording_damaged_inside_is_told_and_not_tried_again(tmp_path: Path, 
     path.write_bytes(OFFICE.read_bytes())
     with_a_cut_image(path)
     source = Source("front", "depth", "", str(path), 640, 480, loop=loop)
-    camera = CaptureCamera(CameraProcess(source, PATIENCE), 0.02)
+    camera = CaptureCamera(CameraProcess(source, PATIENCE))
     opened.append(camera)
     camera.process.watch()
     until(lambda: "recording is damaged: depth frames stop at" in camera.health().reason)
@@ -165,10 +167,11 @@ def test_colour_arrives_at_the_policys_size(tmp_path: Path, opened: list) -> Non
 def fake(mode: str, stale_s: float = 60.0) -> CaptureCamera:
     source = Source("front", serial="1", width=8, height=6)
     process = CameraProcess(source, replace(PATIENCE, stale_s=stale_s), [sys.executable, str(FAKE), mode])
-    return CaptureCamera(process, min_valid_fraction=0.1)
+    return CaptureCamera(process)
 
 
-def test_a_covered_lens_is_blind(opened: list) -> None:
+def test_a_covered_lens_is_blind(opened: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "MIN_VALID_FRACTION", 0.1)
     camera = fake("covered")
     opened.append(camera)
     camera.process.supervise(0)
@@ -178,17 +181,21 @@ def test_a_covered_lens_is_blind(opened: list) -> None:
     assert (health.working, health.reason) == (False, "covered: 6.2 % valid pixels, limit 10 %")
 
 
-def test_just_enough_valid_pixels_are_not_covered(tmp_path: Path, opened: list) -> None:
+def test_just_enough_valid_pixels_are_not_covered(
+    tmp_path: Path, opened: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "MIN_VALID_FRACTION", 0.25)
     scene = Scene(count=2, valid_fraction=0.25)
     path = make_recording(tmp_path / "dim.db3", scene)
     process = CameraProcess(Source("front", "depth", "", str(path), 64, 48, loop=True), NO_HURRY)
-    at, above = CaptureCamera(process, 0.25), CaptureCamera(process, 0.2501)
-    opened.append(at)
+    camera = CaptureCamera(process)
+    opened.append(camera)
     process.watch()
     until(lambda: process.frames > 0)
-    assert at.latest(0) is not None
-    assert above.latest(0) is None
-    assert above.health().reason.startswith("covered: 25.0 % valid pixels")
+    assert camera.latest(0) is not None
+    monkeypatch.setattr(images, "MIN_VALID_FRACTION", 0.2501)
+    assert camera.latest(0) is None
+    assert camera.health().reason.startswith("covered: 25.0 % valid pixels")
 
 
 def test_a_frozen_camera_is_blind_once_its_frame_is_stale(opened: list) -> None:

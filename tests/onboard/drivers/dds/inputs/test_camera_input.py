@@ -20,7 +20,7 @@ FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 SMALL = replace(FRONT, width=3, height=2)
 UNITS = np.array([[0, 1, 65534], [1000, 256, 2]], np.uint16)
 MS = 1_000_000
-CAMERAS = CamerasSection(stale_ms=300.0, min_valid_fraction=0.02)
+CAMERAS = CamerasSection(stale_ms=300.0)
 
 
 def image(encoding, array, **changes):
@@ -170,7 +170,7 @@ def test_camera_gives_the_frame_until_it_is_stale(wires):
 
 #    what comes                                         the reason
 BLIND = [
-    (np.zeros((60, 80), np.uint16), "covered: 0.0 % valid pixels, limit 2 %"),
+    (np.zeros((60, 80), np.uint16), "covered: 0.0 % valid pixels, limit 5 %"),
     (np.ones((48, 64), np.uint16), "image is 64x48, mounts say 80x60"),
 ]
 
