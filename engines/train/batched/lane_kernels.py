@@ -1,9 +1,9 @@
 """Kernels of the batched world: many robots side by side, tick by tick from one decision to the next.
 
-This module defines little behaviour of its own. It calls the compiled ticks of the fast loop (`hil/drive/fast`), so
-that both worlds agree; `numba.cuda` compiles the same functions for a GPU (`world.py`). What a lane leaves out against
-the fast loop: people, missing cameras, late fixes, outliers of fixes, and goals that are occupied. A contact ends the
-drive.
+The rules' arithmetic is the runtime's (ARCHITECTURE.md), and the ticks are those of the fast loop (`hil/drive/fast`),
+so that both worlds agree; `numba.cuda` compiles the same functions for a GPU (`world.py`). What a lane leaves out
+against the fast loop: people, missing cameras, late fixes, outliers of fixes, obstacles seen before, and goals that are
+occupied. A contact ends the drive.
 
 `lane_values.py` has the values, `lane_sight.py` what a lane sees.
 
