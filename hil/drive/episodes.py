@@ -286,7 +286,10 @@ def _drawn(space: FreeSpace, rng: np.random.Generator, by: Draw) -> Episode:
         episode = find_episode(space, rng, least_m, most_m, STARTS, by.least_ratio)
         if episode is not None:
             return episode
-    raise InputError(f"map {space.world.name}: found no start and goal {by.least_m:g} to {by.most_m:g} m apart")
+    world = space.world
+    raise InputError(
+        f"map {world.name}: found no start and goal {by.least_m:g} to {by.most_m:g} m apart{world.read_as}"
+    )
 
 
 def _row(episode: Episode) -> dict[str, list[float] | float]:

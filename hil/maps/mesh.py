@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
-from hil.maps.mesh_doubts import check_gltf, check_shape
+from hil.maps.mesh_doubts import check_gltf, check_shape, extents_of
 from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
 from onboard.safety.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
@@ -90,7 +91,11 @@ def load_mesh(path: Path, as_is: bool = False) -> World:
     looks = np.where(high.max(axis=2) < TALL_M, MATERIALS.index(FURNITURE), MATERIALS.index(WALL))
     looks[~(high >= low).any(axis=2)] = MATERIALS.index(WALL)
     pose = Pose(float(corner[0]), float(corner[1]), 0.0)
-    return make_world(path.stem, CELL_M, pose, low, high, True, looks.astype(np.uint8))
+    world = make_world(path.stem, CELL_M, pose, low, high, True, looks.astype(np.uint8))
+    return replace(
+        world,
+        read_as=f"; {path} {extents_of(lowest, highest)}. {stated} Does it lie on its side, or is its unit wrong?",
+    )
 
 
 def _add_border(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:

@@ -92,15 +92,20 @@ def _has(table: Any, key: str, value: Any = None) -> bool:
 
 AS_IS = ":as-is"
 """Behind the name of a mesh: read it, whatever is in doubt."""
-STOREY_M = (1.5, 6.0)
-"""Heights of one storey, and of a hall."""
-HALL_M = 12.0
-"""Highest hall that is in doubt where the header of a file is known to be often wrong."""
+STOREY_M = 6.0
+"""Highest room whose height may exceed the other sides by much."""
 FLOOR_OFF_M = 0.5
-"""A building's floor is so near to z = 0 if the mesh lies on its side."""
+"""The floor of a mesh with the right axis is so near to z = 0."""
 BELOW = 0.35
 """Part of a mesh below the floor that no building has."""
 NARROW_M = 4.0
+"""A closed box that is narrower than this and higher seems to lie."""
+ABOUT_SQUARE, AS_HIGH, OPEN_HIGH = 1.05, 1.2, 1.8
+"""Most that a height exceeds the narrower side: where sizes alone tell, where the levels tell, where an open top does.
+"""
+COVERED, OPEN = 0.5, 0.25
+"""Parts of the plan at an end of an axis that faces cover: at least where a wall, floor or ceiling ends it, at most
+where nothing does."""
 LEAST_WIDE_M, MOST_HIGH_M = 1.0, 100.0
 LEVEL_M = 0.3
 """Walls of one storey begin and end within this height."""
@@ -125,7 +130,7 @@ def check_shape(path: Path, triangles: Triangles, other_axis: str, collada: bool
     lowest_m, highest_m = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
     low, high = float(lowest_m[2]), float(highest_m[2])
     wide, deep, tall = (float(one) for one in highest_m - lowest_m)
-    extents = f"is {wide:.2f} x {deep:.2f} m wide and {tall:.2f} m high"
+    extents = extents_of(lowest_m, highest_m)
     if max(wide, deep) < LEAST_WIDE_M or tall > MOST_HIGH_M:
         raise _doubt(path, f"{extents}; is its unit right? {stated}")
     y_up = other_axis == "z"
@@ -134,10 +139,20 @@ def check_shape(path: Path, triangles: Triangles, other_axis: str, collada: bool
     areas = np.linalg.norm(normals, axis=1) / 2.0
     tilt = abs(normals) / np.maximum(2.0 * areas, 1e-12)[:, None]
     levels = [_on_two_levels(triangles[..., axis], areas * (1.0 - tilt[:, axis])) for axis in range(3)]
-    lies = levels[1] > max(MOSTLY, levels[2] + CLEARLY) and STOREY_M[0] < deep < HALL_M
-    if not lies and levels[2] < levels[1] + CLEARLY and abs(other[0]) < FLOOR_OFF_M and tall > deep > STOREY_M[0]:
-        odd = deep < STOREY_M[1] and (low < -BELOW * tall or deep < NARROW_M < tall)
-        lies = odd or (collada and y_up and deep < HALL_M)
+    top_y, top_z = 0 if y_up else 1, 1
+    cover_y, cover_z = (_covers(triangles, areas * (tilt[:, axis] > FLAT), axis) for axis in (1, 2))
+    stands = cover_z[top_z] < OPEN and min(cover_y) > COVERED
+    if levels[1] > max(MOSTLY, levels[2] + CLEARLY) and deep < max(STOREY_M, AS_HIGH * tall):
+        lies = True
+    elif stands or levels[2] >= levels[1] + CLEARLY:
+        lies = False
+    elif cover_y[top_y] < OPEN and min(cover_z) > COVERED:
+        lies = deep < OPEN_HIGH * tall
+    elif collada and y_up:
+        lies = deep < ABOUT_SQUARE * tall
+    else:
+        narrow = abs(other[0]) < FLOOR_OFF_M and deep < max(NARROW_M, tall / 2.0) and tall > NARROW_M
+        lies = deep < tall and (low < -BELOW * tall or narrow)
     if lies and other_axis:
         raise _doubt(
             path,
@@ -159,6 +174,12 @@ def check_shape(path: Path, triangles: Triangles, other_axis: str, collada: bool
         )
 
 
+def extents_of(lowest_m: Floats, highest_m: Floats) -> str:
+    """Return the words for the extents of a mesh, from its least and its greatest x, y, z [m]."""
+    wide, deep, tall = highest_m - lowest_m
+    return f"is {wide:.2f} x {deep:.2f} m wide and {tall:.2f} m high"
+
+
 def _doubt(path: Path, what: str) -> InputError:
     return InputError(f"{path}: {what}; {path.name}{AS_IS} reads it as it is")
 
@@ -168,6 +189,19 @@ def _on_two_levels(along_m: Floats, areas: Floats) -> float:
     bins = np.floor((along_m - along_m.min()) / LEVEL_M + 0.5).astype(np.int64)
     full = np.sort(np.bincount(bins.ravel(), np.repeat(areas, 3)))
     return float(full[-2:].sum() / max(full.sum(), 1e-12))
+
+
+def _covers(triangles: Triangles, level_m2: Floats, axis: int) -> tuple[float, float]:
+    """Return the parts of the plan across an axis that faces cover at its low and at its high end.
+
+    level_m2: (n,) areas of the faces across the axis, 0 of others
+    """
+    extent_m = np.ptp(triangles, axis=(0, 1))
+    plan_m2 = max(float(np.delete(extent_m, axis).prod()), 1e-12)
+    within_m = min(LEVEL_M, float(extent_m[axis]) / 4.0)
+    at_m = triangles[..., axis].mean(axis=1)
+    low, high = at_m < at_m.min() + within_m, at_m > at_m.max() - within_m
+    return float(level_m2[low].sum() / plan_m2), float(level_m2[high].sum() / plan_m2)
 
 
 def _ground(heights: Floats, areas: Floats, plan_m2: float) -> float | None:

@@ -37,6 +37,7 @@ class World:
     unseen:        (rows, columns) bool, free cells that may be unknown ground, for no start and goal; None means none
     floor_m:       (rows, columns) float32, height of the floor, at most 0 (`hil/sensors/raycast.py`) [m]; None means
                    0 everywhere
+    read_as:       how the map's file was read, for the message that it has no room to drive; "" where one way exists
     """
 
     name: str
@@ -49,6 +50,7 @@ class World:
     yard: bool = False
     floor_m: npt.NDArray[np.float32] | None = None
     unseen: npt.NDArray[np.bool_] | None = None
+    read_as: str = ""
 
     @property
     def grid_from_map(self) -> Pose:

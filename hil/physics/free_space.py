@@ -140,7 +140,8 @@ def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
     """
     episode = find_episode(space, rng, min_m, max_m, TRIES)
     if episode is None:
-        raise InputError(f"map {space.world.name}: found no start and goal {min_m} to {max_m} m apart")
+        world = space.world
+        raise InputError(f"map {world.name}: found no start and goal {min_m} to {max_m} m apart{world.read_as}")
     return episode
 
 

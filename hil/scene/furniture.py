@@ -74,7 +74,7 @@ def furnish_cells(
     for item in unplaced:
         place_at_skewed_wall(floor, skewed, item, rng)
     made = make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
-    return replace(made, unseen=world.unseen)
+    return replace(made, unseen=world.unseen, read_as=world.read_as)
 
 
 def _draw(kind: Kind, rng: np.random.Generator) -> Item:

@@ -1,8 +1,9 @@
 """How high a URDF's base frame is above the floor, by a footprint frame and by the lowest points of its wheels.
 
 A wheel is a round body whose joint turns for ever about a level axis, and that is named like one or has its like on the
-same axle. All wheels must end at one height. Casters (balls, and rollers that are fixed) say where the floor is if no
-wheel does. A mesh counts by the vertices of its file, where trimesh (extra `mesh`) can read that.
+same axle. The floor is where two wheels end at one height, at the lowest such height; without such two it is where the
+lowest wheel ends. Wheels that end elsewhere are doubts. Casters (balls, and rollers that are fixed) say where the floor
+is if no wheel does. A mesh counts by the vertices of its file, where trimesh (extra `mesh`) can read that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +64,10 @@ def floor_of(urdf: Urdf, base: str) -> Floor:
     driven, casters = _wheels(urdf, base)
     known = {name: one.low_m for name, one in driven.items() if one.low_m is not None}
     known = known or ({} if driven else {name: one.low_m for name, one in casters.items() if one.low_m is not None})
-    lowest = min(known.values(), default=math.nan)
-    floor = {name: low_m for name, low_m in known.items() if low_m - lowest < SAME_FLOOR_M}
+    heights = sorted(known.values())
+    shared = [a for a, b in pairwise(heights) if b - a < SAME_FLOOR_M]  # one body may be a flywheel, or a lifted wheel
+    lowest = min(shared or heights, default=math.nan)
+    floor = {name: low_m for name, low_m in known.items() if abs(low_m - lowest) < SAME_FLOOR_M}
     doubts = [
         f"{name} ends at {low_m:.4g} m" for name, low_m in sorted(known.items()) if name in driven and name not in floor
     ]

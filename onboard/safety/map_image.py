@@ -248,6 +248,9 @@ def _pixels(image: ImageFile.ImageFile) -> _Pixels:
     layout, *further = decoder if isinstance(decoder, tuple) else (decoder,)
     kind = f"mode {image.mode}, layout {layout}" if isinstance(layout, str) else f"mode {image.mode}"
     slack = _slack(image, str(layout), further)
+    if slack and _maxval(image, further):
+        whites = "255 or 65535" if image.mode in SIXTEEN_BIT_MODES else "255"
+        kind += f"; its maxval is {_maxval(image, further)}, and all versions read only {whites} alike"
     key = image.info.get("transparency")
     if image.mode in SIXTEEN_BIT_MODES or (image.mode == "L" and isinstance(key, int)):
         grey = np.asarray(image)
@@ -267,9 +270,15 @@ def _pixels(image: ImageFile.ImageFile) -> _Pixels:
 
 def _slack(image: ImageFile.ImageFile, layout: str, further: list[Any]) -> float:
     """Return by how much nav2's decoder may differ from Pillow's, of 255."""
-    if image.format == "PPM" and image.tile and image.tile[0][0].startswith("ppm") and further:
-        exact = further[0] == WHITE or (further[0] == WHITE_16 and image.mode in SIXTEEN_BIT_MODES)
-        return WHITE if further[0] < 128 else 0.0 if exact else 1.0
+    if maxval := _maxval(image, further):
+        exact = maxval == WHITE or (maxval == WHITE_16 and image.mode in SIXTEEN_BIT_MODES)
+        return WHITE if maxval < 128 else 0.0 if exact else 1.0
     if image.format == "BMP":
         return WHITE if layout == "BGRX" else 8.0 if layout in FIVE_BITS else 0.0
     return 1.0 if ";16" in layout and image.mode not in SIXTEEN_BIT_MODES else 0.0
+
+
+def _maxval(image: ImageFile.ImageFile, further: list[Any]) -> int:
+    """Return the value of white in the header of a PGM or PPM that Pillow scales, 0 for other images."""
+    scaled = image.format == "PPM" and image.tile and image.tile[0][0].startswith("ppm") and further
+    return int(further[0]) if scaled else 0

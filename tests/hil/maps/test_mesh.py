@@ -18,7 +18,9 @@ from hil.maps.load import files_of, load_map
 from hil.maps.materials import MATERIALS
 from hil.maps.mesh import FLOOR_M, load_mesh
 from hil.maps.world_grid import WALL_HEIGHT_M, World
-from hil.physics.free_space import indoor_cells
+from hil.physics.collision_world import Body
+from hil.physics.free_space import FreeSpace, free_space, indoor_cells, pick_episode
+from hil.scene.furniture import furnish
 from onboard.values.errors import InputError, MissingExtraError
 
 trimesh = pytest.importorskip("trimesh")
@@ -390,6 +392,54 @@ def test_rooms_on_their_side_are_refused_and_upright_ones_read(kind, sizes, tmp_
     assert load_mesh(as_file(tmp_path, kind, right)).name == "hall"
     with pytest.raises(InputError, match=r"it seems to lie on its side|is its up axis right"):
         load_mesh(as_file(tmp_path, kind, wrong))
+
+
+def hall(width: float, depth: float, height: float, low: float, floor: bool) -> trimesh.Trimesh:
+    """Return four walls, open above, with two pillars and perhaps a floor, as one mesh with z up."""
+    high, w, d = low + height, width - 0.1, depth - 0.1
+    sides = [((0.0, width), (0.0, 0.1)), ((0.0, width), (d, depth)), ((0.0, 0.1), (0.1, d)), ((w, width), (0.1, d))]
+    sides += [((x, x + 0.2), (1.0, 1.2)) for x in (0.5, 1.5)]
+    parts = [shell(x, y, (low, high)) for x, y in sides]
+    return trimesh.util.concatenate([*parts, *([shell((0.0, width), (0.0, depth), (low - 0.1, low))] if floor else [])])
+
+
+#   width, depth, height: corridors of a square section, cubes, low arenas, high halls
+HALLS = [(30.0, 2.5, 2.5), (14.0, 1.8, 2.6), (3.0, 3.0, 3.0), (10.0, 6.0, 1.2), (7.0, 7.0, 0.8), (40.0, 30.0, 8.0),
+         (60.0, 40.0, 13.0), (20.0, 15.0, 3.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("floor", [True, False], ids=["floor", "walls alone"])
+@pytest.mark.parametrize("part_below", [0.0, 0.5], ids=["from 0", "centred"])
+@pytest.mark.parametrize("kind", ["dae Y_UP", "glb", "obj"])
+@pytest.mark.parametrize("sizes", HALLS)
+def test_open_halls_of_any_size_are_refused_on_their_side_and_read_upright(sizes, kind, part_below, floor, tmp_path):
+    upright = hall(*sizes, -part_below * sizes[2], floor)
+    if kind == "obj":
+        upright.apply_translation([0.0, -sizes[1], 0.0])  # above z = 0 on its side, too
+    turned = upright.copy()
+    turned.apply_transform(TO_Y_UP)
+    right, wrong = (upright, turned) if kind == "obj" else (turned, upright)
+    with pytest.raises(InputError, match=r" m high, from z = .*it seems to lie on its side"):
+        load_mesh(as_file(tmp_path, kind, wrong))
+    if not part_below:
+        assert load_mesh(as_file(tmp_path, kind, right)).name == "hall"
+
+
+@pytest.mark.parametrize("draw", [
+    lambda file, _: pick_episode(furnished_space(file), np.random.default_rng(0), 2.0, 15.0),
+    lambda file, folder: make_episodes(file, 1, 2, folder),
+], ids=["drive", "episodes"])  # fmt: skip
+def test_a_mesh_without_room_to_drive_is_named_with_its_extents_and_axis(draw, tmp_path):
+    file = as_file(tmp_path, "dae Y_UP", hall(10.0, 6.0, 1.2, 0.0, True))
+    with pytest.raises(InputError) as refused:
+        draw(f"{file}:as-is", tmp_path)
+    assert "m apart; " in str(refused.value)
+    assert f"{file} is 10.00 x 1.30 m wide and 6.00 m high. Its header says up_axis Y_UP" in str(refused.value)
+    assert str(refused.value).endswith("Does it lie on its side, or is its unit wrong?")
+
+
+def furnished_space(file: str) -> FreeSpace:
+    return free_space(furnish(load_map(file), 1, 0.0), Body(radius_m=0.25, height_m=1.0))
 
 
 WALLS = [((0.0, 9.0), (0.0, 0.1)), ((0.0, 9.0), (6.0, 6.1)), ((0.0, 0.1), (0.0, 6.0)), ((9.0, 9.1), (0.0, 6.0))]

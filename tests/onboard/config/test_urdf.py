@@ -130,6 +130,10 @@ WHEELS = [
     ("wheels of two heights",
      [turning("wheel_l", cylinder(0.1), rpy=LEVEL), turning("wheel_r", cylinder(0.14), RIGHT, rpy=LEVEL)], 0.14,
      "but wheel_l ends at -0.1 m: check it"),
+    *((f"a flywheel between two wheels, {at}", [turning("wheel_l", cylinder(0.1), rpy=LEVEL),
+       turning("wheel_r", cylinder(0.1), RIGHT, rpy=LEVEL), turning("flywheel", cylinder(0.3), at, rpy=LEVEL)], 0.1,
+       "by wheels wheel_l, wheel_r (radius 0.1 m), but flywheel ends at -0.3 m: check it")
+      for at in ("0 0 0", "0.1 0 0")),
     ("a caster below", [turning("wheel", cylinder(0.03), rpy=LEVEL), SMALL], 0.03,
      "but caster_ball ends lower, at -0.08 m: check it"),
     ("a caster alone", [SMALL], 0.08, "by wheels caster_ball (radius 0.03 m)"),

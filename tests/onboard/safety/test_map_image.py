@@ -202,3 +202,21 @@ def test_transparent_black_is_refused(tmp_path):
     file = write(tmp_path, "png", png(6, 8, [row.tobytes() for row in pixels]), "trinary", 0)
     with pytest.raises(InputError, match=r"map\.png: nav2 versions differ in 128 of 128 cells.*save it as 8-bit grey"):
         read_map_image(file, occupied_cells)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"P5\n16 8\n100\n", "its maxval is 100, and all versions read only 255 alike"),
+        (b"P2\n16 8\n1\n", "its maxval is 1, and all versions read only 255 alike"),
+        (b"P6\n16 8\n15\n", "its maxval is 15, and all versions read only 255 alike"),
+        (b"P5\n16 8\n1000\n", "its maxval is 1000, and all versions read only 255 or 65535 alike"),
+    ],
+)
+def test_a_mask_of_another_white_is_refused_by_its_maxval(head, words, tmp_path):
+    wide = np.linspace(0, 1000, ROWS * COLUMNS).astype(">u2").tobytes()
+    content = b"0 1 " * 64 if head.startswith(b"P2") else wide if b"1000" in head else b"\1\2" * 192
+    with pytest.raises(InputError) as refused:
+        read_map_image(write(tmp_path, "pgm", head + content, "trinary", 0), free_cells)
+    assert "map.pgm: nav2 versions differ in" in str(refused.value)
+    assert words in str(refused.value)
