@@ -435,7 +435,7 @@ class DdsSection(Section):
                      for longer than `e_stop_timeout_s`. Each sender must repeat its state
     e_stop_timeout_s: longest silence of a sender of the e-stop [s]
     other_drivers:   reaction to another participant that writes our commands or our state: "warn" only logs it,
-                     "refuse" counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)
+                     "refuse" counts as a pressed e-stop, and the state names it (`onboard/drivers/dds/discovery.py`)
     security:        folder of one role of a keystore (`onboard secure-setup`). The runtime ignores participants
                      without a certificate of this keystore
     odom_frame, map_frame, base_frame: names of the frames
