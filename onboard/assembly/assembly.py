@@ -189,7 +189,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         depth, color = _open_cameras(config, mounts, wire)
         dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
         peers = Peers(wire, () if base is None else ("odom",))
-        watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base)
+        watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base, peers.faults)
         commands = ros_topic(config.dds, "cmd_vel") if base is None else ""
         guard = GuardedInbox(dds_inputs, peers, refuse=config.dds.other_drivers == "refuse", commands=commands)
         inbox = held.enter_context(
@@ -357,8 +357,9 @@ def _publisher_watch(
     inputs: DdsInputs,
     cameras: Sequence[DepthCamera | ColorCamera | None],
     base: KobukiBase | None,
+    wrong: Callable[[], Sequence[InputFault]] = tuple,
 ) -> PublisherWatch:
-    return PublisherWatch(_sole_readers(inputs, cameras, base), PublisherNames(wire, peers))
+    return PublisherWatch(_sole_readers(inputs, cameras, base), PublisherNames(wire, peers), wrong)
 
 
 def _used_images(

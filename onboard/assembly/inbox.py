@@ -25,6 +25,10 @@ LOG_EVERY_NS = 10 * NS_PER_S
 HEARD_BY_NS = 10 * NS_PER_S
 """The base may start after the runtime: so long nobody need listen to the commands."""
 
+STANDS = "somebody else drives this robot: the robot stands"
+OBEYS = "somebody else drives this robot: a base obeys whoever spoke last"
+TO_DO = "end it, then send a goal again (dds.other_drivers)"
+
 MOVED_M = MOVED_RAD = 0.05
 """Smaller motion by pose or twist is noise at rest."""
 LONGEST_S = 1.0
@@ -58,8 +62,9 @@ class DeviceInbox:
     With a serial base, odometry from DDS is ignored. A camera with an identical image over `unchanged_m` of travel is
     blind; an identical scan is dropped. 0 turns this check off.
 
-    While any input has a second publisher (`watch`), images and new scans are withheld too, so that the robot stands
-    whatever input it is, and goals are refused. Other odometry goes on: the pose stays right while the robot stops.
+    While any input has a second publisher, or a topic that people rely on one of another type (`watch`), images and new
+    scans are withheld too, so that the robot stands whatever input it is, and goals are refused. Other odometry goes
+    on: the pose stays right while the robot stops.
 
     A fix that comes before the first odometry waits for it: a localisation at rest sends its pose once. A fix that a
     second publisher withheld for longer than the odometry is remembered is dropped if the wheels moved since.
@@ -161,8 +166,7 @@ def _any_true(a: bool | None, b: bool | None) -> bool | None:
 class GuardedInbox:
     """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands that nobody hears.
 
-    The e-stop counts as pressed beside another driver if `refuse`, and while the e-stop or another topic that people
-    rely on has a publisher of another type: what it says is unknown.
+    The e-stop counts as pressed beside another driver if `refuse`.
     """
 
     def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool, commands: str = "") -> None:
@@ -186,24 +190,23 @@ class GuardedInbox:
             if fault not in self._faults:
                 log.warning("topic_fault", row=fault.row, reason=fault.reason)
         self._faults = found
-        stands = (self._rivals and self._refuse) or self._peers.unsafe
-        return replace(inputs, e_stop=True) if stands else inputs
+        return replace(inputs, e_stop=True) if self._rivals and self._refuse else inputs
 
     def close(self) -> None:
         """Release what it holds. Safe to call twice."""
         self._inner.close()
 
     def faults(self) -> list[InputFault]:
-        """Return the faults of our topics, as of the last `take`."""
-        return self._faults
+        """Return the faults of our topics, and the other drivers for whom the e-stop counts, as of the last `take`."""
+        refused = [f"{STANDS}: {one.who} publishes {one.topic}: {TO_DO}" for one in self._rivals if self._refuse]
+        return [*(InputFault("other drivers", reason) for reason in refused), *self._faults]
 
     def diagnostic(self) -> Diagnostic:
         """Return the row of `/diagnostics` about other drivers."""
         values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
         if not self._rivals:
             return ("other drivers", OK, "none", values)
-        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
-        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
+        return ("other drivers", ERROR, STANDS if self._refuse else OBEYS, values)
 
     def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
         """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""

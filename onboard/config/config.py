@@ -445,7 +445,7 @@ class DdsSection(Section):
     other_drivers: Literal["warn", "refuse"] = Field(
         "warn",
         description='reaction to another participant that writes our commands or our state: "warn" only logs it, '
-        '"refuse" counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)',
+        '"refuse" counts as a pressed e-stop, and the state names it (`onboard/drivers/dds/discovery.py`)',
     )
     security: Path | None = Field(
         None,

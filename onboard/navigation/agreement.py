@@ -2,7 +2,8 @@
 
 A window lasts until pose or twist has moved `WINDOW_M` or turned `WINDOW_RAD`, at most `WINDOW_S`. At its end both must
 agree within `APART_M` and `APART_RAD`. A twist may lag by `LAG_S`, because many drivers filter it: that much of its
-change within the window is allowed too. Only a window that agrees and moved ends a contradiction.
+change within the window is allowed too. A lag does not grow with the way, as a wrong scale does: a window that agrees
+only with this allowance goes on to `LONGER` times its way. Only a window that agrees and moved ends a contradiction.
 
     interval                        how it counts
     at most `SURE_S`                as it is
@@ -28,6 +29,7 @@ from onboard.values.messages import STOP, Pose, Twist
 WINDOW_M = 1.0
 WINDOW_RAD = math.pi / 2
 WINDOW_S = 30.0
+LONGER = 1.3
 APART_M = 0.2
 APART_RAD = math.radians(15.0)
 LAG_S = 0.15
@@ -39,6 +41,8 @@ JUMP_M = 0.1
 JUMP_RAD = 0.2
 """Least difference of pose and twist in one interval that is a jump; see `is_jump`."""
 CALM_S = 1.0
+TOP_MPS, TOP_RADPS = 1.0, 2.0
+"""What a base may have driven unseen while messages were lost, if its twist says nothing of it."""
 SPEED_ERROR = 0.25
 """An interval's twist may be wrong by this part without a jump."""
 
@@ -100,6 +104,15 @@ def is_jump(
     return apart_m > most_m + speed * elapsed_s or apart_rad > most_rad + turning * elapsed_s
 
 
+def is_driven_unseen(pose_step: Pose, twist_step: Pose, elapsed_s: float) -> bool:
+    """Return whether driving explains the difference of pose and twist, as messages were lost."""
+    turned_rad = abs(between(twist_step, pose_step).yaw_rad)
+    return elapsed_s > SURE_S and (
+        distance(pose_step, twist_step) <= JUMP_M + TOP_MPS * elapsed_s
+        and turned_rad <= JUMP_RAD + TOP_RADPS * elapsed_s
+    )
+
+
 def held(state: Agreement, twist: Twist, elapsed_s: float) -> Twist:
     """Return the twist that holds over an interval: the newer one, in a long one the mean."""
     before = state.newest
@@ -148,6 +161,10 @@ def advance(
     if not moved and state.elapsed_s < WINDOW_S:
         return state
     judged = _judged(state, way_m, moved, elapsed_s, source)
+    longest = way_m >= LONGER * WINDOW_M or turn_rad >= LONGER * WINDOW_RAD or state.elapsed_s >= WINDOW_S
+    if judged is None and not longest:
+        return state
+    judged = judged or replace(state, contradiction="", doubt="")
     return replace(
         judged, pose_step=IDENTITY, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, changed=STOP, elapsed_s=0.0
     )
@@ -176,9 +193,10 @@ def _sum(changed: Twist, twist: Twist, before: Twist) -> Twist:
     return Twist(changed.v_mps + twist.v_mps - before.v_mps, changed.w_radps + twist.w_radps - before.w_radps)
 
 
-def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, source: str) -> Agreement:
-    """Return the state after a comparison at the end of a window. moved: False after `WINDOW_S` with less motion,
-    which refutes no contradiction
+def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, source: str) -> Agreement | None:
+    """Return the state after a comparison at the end of a window; None if only the lag's allowance makes it agree.
+
+    moved: False after `WINDOW_S` with less motion, which refutes no contradiction
     """
     filled = source == "pose" or state.placed
     if not (filled or state.headed):
@@ -186,8 +204,11 @@ def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, sourc
     lag_s, by_pose = LAG_S + min(elapsed_s, SURE_S), state.pose_step
     turning = lag_s * abs(state.changed.w_radps)
     apart_m = distance(by_pose, state.twist_step) if filled else 0.0
+    apart_rad = abs(state.pose_rad - state.twist_rad)
     allowed_m = APART_M + lag_s * abs(state.changed.v_mps) + turning * way_m
-    if apart_m <= allowed_m and abs(state.pose_rad - state.twist_rad) <= APART_RAD + turning:
+    if apart_m <= allowed_m and apart_rad <= APART_RAD + turning:
+        if moved and (apart_m > APART_M or apart_rad > APART_RAD):
+            return None
         return replace(state, contradiction="", doubt="") if moved else state
     still = distance(IDENTITY, by_pose) < APART_M and abs(state.pose_rad) < APART_RAD
     found = (

@@ -26,7 +26,8 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
     pose and twist disagree         over a window: `agreement.py`. With `source = "pose"` the twist is then the pose's
     pose jumps against the twist    the pose here goes on by the source; `own_from_odom` takes the jump, so that goals
                                     in the odom frame and transforms mean the base's own frame. Without a gap and
-                                    beyond `CARRIED_M` or `CARRIED_RAD` it ends the drive
+                                    beyond `CARRIED_M` or `CARRIED_RAD` it ends the drive. No jump where messages
+                                    were lost and the base may have driven that far; the frames follow all the same
 """
 
 from __future__ import annotations
@@ -392,7 +393,9 @@ def _compared(
     after = replace(after, agreement=state)
     if not (jump and state.placed) or section.source == "pose":
         return after
-    return _anchored(after, pose_step, twist_step, driven_s, ends=not gap)
+    unseen = not (gap or was_set) and agreement.is_driven_unseen(pose_step, twist_step, driven_s)
+    anchored = _anchored(after, pose_step, twist_step, driven_s, ends=not gap)
+    return replace(after, own_from_odom=anchored.own_from_odom) if unseen else anchored
 
 
 def _anchored(state: OdometryState, pose_step: Pose, twist_step: Pose, elapsed_s: float, ends: bool) -> OdometryState:

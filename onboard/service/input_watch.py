@@ -13,6 +13,7 @@ import structlog
 
 from onboard.config.config import Config, ScanSection, ScanSource
 from onboard.counters import Counters
+from onboard.drivers.dds.sole_writer import REFUSED
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
 from onboard.navigation.mission import State
 from onboard.perception.scan_fusion import NO_SCAN
@@ -215,9 +216,16 @@ class InputWatch:
 
 
 def causes(faults: Sequence[InputFault]) -> list[InputFault]:
-    """Return the faults; without that of row WAITING if the fault of another input says why the robot stands."""
-    known = any(fault.standing and not fault.row.startswith((WAITING, "command", "topic ")) for fault in faults)
-    return [fault for fault in faults if not (known and fault.row == WAITING)]
+    """Return the faults, each once: without that of row WAITING if the fault of another input says why the robot
+    stands, and without those that a refused goal names.
+    """
+    known = any(
+        fault.holds or (fault.standing and not fault.row.startswith((WAITING, "command", "topic "))) for fault in faults
+    )
+    told = {fault.reason for fault in faults}
+    return [
+        fault for fault in faults if not (known and fault.row == WAITING) and f"{REFUSED}{fault.reason}" not in told
+    ]
 
 
 def missing_in(message: str) -> str:

@@ -82,12 +82,14 @@ class InputFault:
     row:      name of its row of `/diagnostics`, which it replaces
     standing: the published state shows it: the robot does not drive for it, or does not hear what is said
     warning:  a warning, though the state shows it
+    holds:    the robot stands until it has gone, then drives on
     """
 
     row: str
     reason: str
     standing: bool = True
     warning: bool = False
+    holds: bool = False
 
 
 class Outputs(Protocol):

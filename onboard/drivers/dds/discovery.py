@@ -268,7 +268,6 @@ class Peers:
         self._known: dict[uuid.UUID, Member] = {}
         self._rivals: tuple[Rival, ...] = ()
         self._faults: list[InputFault] = []
-        self.unsafe = False
         try:
             self._readers = _Reader(wire.participant(), BuiltinTopicDcpsSubscription)
             self._writers = _Reader(wire.participant(), BuiltinTopicDcpsPublication)
@@ -284,7 +283,7 @@ class Peers:
     def faults(self) -> list[InputFault]:
         """Return a fault for each end with another type than ours, as of the last `look`.
 
-        `unsafe` is true while such an end publishes what people rely on (`Topic.guards`).
+        One that publishes what people rely on (`Topic.guards`) holds the robot.
         """
         return self._faults
 
@@ -337,7 +336,6 @@ class Peers:
         self._rivals = tuple(Rival(ros_topic(section, end.row), end.who()) for end in ours)
         wrong = [end for end in self._ends.values() if not (self._fits(end) or end in ours or self._is_unused(end))]
         self._faults = list(dict.fromkeys(self._fault(end) for end in wrong))
-        self.unsafe = any(end.writes and end.row.guards for end in wrong)
 
     def _fault(self, end: End) -> InputFault:
         row, section = end.row, self._wire.section
@@ -346,8 +344,8 @@ class Peers:
         fits = any(other.writes == end.writes and self._fits(other) for other in self._of(row))
         needed = end.writes != is_ours and (end.writes or row.name == "cmd_vel")
         reason = ": ".join(other_type(end.who(), end.kind, ours, row, writes=end.writes))
-        standing = (end.writes and row.guards) or (needed and not fits)
-        return InputFault(row.part or f"topic {name}", f"{name}: {reason}", standing)
+        holds = end.writes and row.guards
+        return InputFault(row.part or f"topic {name}", f"{name}: {reason}", holds or (needed and not fits), holds=holds)
 
     def _of(self, row: Topic) -> list[End]:
         return [end for end in self._ends.values() if end.row.name == row.name]

@@ -17,7 +17,7 @@ and images, an old message would pass for a new one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -49,6 +49,7 @@ IMAGE = "sensor_msgs/msg/Image"
 MOST_HEARD = 256
 NAMED_NS = NS_PER_S
 """Period in which the publishers are named anew: a ROS node may be known later than its messages."""
+REFUSED = "goal refused: "
 REFUSED_NS = 3 * NS_PER_S
 """How long the state shows that a goal was refused."""
 
@@ -230,16 +231,24 @@ def _and(words: Sequence[str]) -> str:
 
 
 class PublisherWatch:
-    """Names the second publishers of a robot's inputs, in the log and for `/diagnostics`, and refuses goals then."""
+    """Names the second publishers of a robot's inputs, in the log and for `/diagnostics`, and refuses goals then.
 
-    def __init__(self, readers: Iterable[SoleReader], names: PublisherNames) -> None:
-        self._readers, self._names = tuple(readers), names
+    wrong: returns the faults of publishers of another type; those that hold the robot count as second publishers
+    """
+
+    def __init__(
+        self,
+        readers: Iterable[SoleReader],
+        names: PublisherNames,
+        wrong: Callable[[], Sequence[InputFault]] = tuple,
+    ) -> None:
+        self._readers, self._names, self._wrong = tuple(readers), names, wrong
         self._whose: dict[SoleReader, str] = {}
         self._named_ns = 0
         self._refused_ns: int | None = None
 
     def look(self, now_ns: int) -> bool:
-        """Return whether an input has a second publisher now. Call it after the inputs were taken."""
+        """Return whether there is a second publisher, or one of another type. Call it after the inputs were taken."""
         self._names.listen()
         again = now_ns - self._named_ns >= NAMED_NS
         for reader in self._readers:
@@ -253,12 +262,12 @@ class PublisherWatch:
             elif known and not reader.rivals:
                 del self._whose[reader]
                 log.info("second_publisher_gone", topic=reader.topic, note=f"no {SECOND} any more")
-        return bool(self._whose)
+        return bool(self._whose or self._holding())
 
     def refuse(self, goals: Sequence[GoalRequest], now_ns: int) -> None:
         """Log goals that came meanwhile, and show it in the state for REFUSED_NS."""
         for goal in goals:
-            reason = "; ".join(dict.fromkeys(self._reasons().values()))
+            reason = self._line()
             log.warning("goal_refused", x_m=goal.pose.x_m, y_m=goal.pose.y_m, frame=goal.frame_id, reason=reason)
         if goals:
             self._refused_ns = now_ns
@@ -267,12 +276,19 @@ class PublisherWatch:
 
     def reason(self, now_ns: int) -> str:
         """Look, and return the second publishers of all inputs in one line; "" without one."""
-        return "; ".join(dict.fromkeys(self._reasons().values())) if self.look(now_ns) else ""
+        return self._line() if self.look(now_ns) else ""
 
     def faults(self) -> list[InputFault]:
-        """Return the faults of the inputs now."""
-        refused = "goal refused: " if self._refused_ns is not None else ""
-        return [InputFault(reader.row, refused + reason) for reader, reason in self._reasons().items()]
+        """Return the faults of the inputs now; those of another type only with a refused goal, as others name them."""
+        refused = REFUSED if self._refused_ns is not None else ""
+        wrong = [replace(fault, reason=refused + fault.reason) for fault in self._holding() if refused]
+        return [*(InputFault(reader.row, refused + reason) for reader, reason in self._reasons().items()), *wrong]
+
+    def _holding(self) -> list[InputFault]:
+        return [fault for fault in self._wrong() if fault.holds]
+
+    def _line(self) -> str:
+        return "; ".join(dict.fromkeys([*self._reasons().values(), *(fault.reason for fault in self._holding())]))
 
     def _reasons(self) -> dict[SoleReader, str]:
         """Return the reason for each input; the same text for inputs with the same publishers."""

@@ -136,7 +136,7 @@ class Topic:
 
     stamped_kind: the type instead when the configuration asks for stamped commands
     part:   the row of `/diagnostics` about it; "" for a row "topic <name>"
-    guards: people rely on it: beside a publisher of another type the robot stands (`discovery.py`)
+    guards: people rely on it: beside a publisher of another type the robot stands, until it goes (`discovery.py`)
     """
 
     name: str

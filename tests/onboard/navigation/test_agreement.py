@@ -227,15 +227,16 @@ def test_a_right_odometry_is_never_blamed_for_lost_messages(
 def test_a_wrong_twist_is_found_by_a_window_of_what_was_received(
     twist: Twist, period_ms: int, pattern: list[str], runs: list[tuple[int, int]], change: Change
 ) -> None:
-    """Within 1.5 m or 130 deg of the path, without the parts that more than `SURE_S` passed between two messages."""
+    """Within 1.5 m or 130 deg of the path, without intervals longer than `SURE_S` or from an unknown pose."""
     messages = lost([change(one) for one in course([(twist, 40.0)], 1000.0 / period_ms)], pattern, runs)
     assume(sum(one.pose is not None for one in messages) > len(messages) / 4)
     state, seen_s = OdometryState(), 0.0
     for before, one in pairwise([messages[0], *messages]):
+        known = state.base_pose is not None
         with patch.object(odometry, "MAX_GAP_S", 0.2):
             state = advance(state, one, OdometrySection())
         lasted_s = (one.stamp_ns - before.stamp_ns) / NS_PER_S
-        seen_s += lasted_s if lasted_s <= SURE_S else 0.0
+        seen_s += lasted_s if known and lasted_s <= SURE_S else 0.0
         if abs(twist.v_mps) * (seen_s - 1.0) > 1.5 or abs(twist.w_radps) * (seen_s - 1.0) > radians(130.0):
             break
         if state.agreement.contradiction:
@@ -243,6 +244,45 @@ def test_a_wrong_twist_is_found_by_a_window_of_what_was_received(
     else:
         assume(False)
     assert state.agreement.contradiction
+
+
+@pytest.mark.parametrize("rate_hz", [10.0, 30.0, 50.0])
+@pytest.mark.parametrize("speed_mps", [0.3, 0.5, 0.7])
+def test_a_scale_error_is_found_in_the_window_in_which_the_base_starts(speed_mps: float, rate_hz: float) -> None:
+    """The allowance for a lag of the twist does not grow with the way, as the error does."""
+    state = fed(drive(Twist(speed_mps, 0.0), 12.0, rate_hz), change=scaled(0.72, 1.0))
+    assert state.agreement.contradiction
+    assert distance(START, state.base_pose or START) < 1.3
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(twists, st.floats(0.3, 3.0)), min_size=1, max_size=8), st.sampled_from([(20, 7), (50, 3)]))
+def test_a_twist_that_lags_is_never_blamed(legs: list[tuple[Twist, float]], late: tuple[int, int]) -> None:
+    period_ms, count = late
+    messages = list(course(legs, 1000.0 / period_ms))
+    lagged = [replace(one, twist=messages[max(0, k - count)].twist) for k, one in enumerate(messages)]
+    assert fed(iter(lagged)).agreement.contradiction == ""
+
+
+#   moved while messages were lost    after [ms]    jump
+UNSEEN = [
+    (Pose(0.27, 0.0, 0.0), 370, False),
+    (Pose(0.2, 0.1, 0.6), 450, False),
+    (Pose(0.27, 0.0, 0.0), 33, True),
+    (Pose(0.9, 0.0, 0.0), 370, True),
+    (Pose(0.1, 0.0, 1.5), 370, True),
+]
+
+
+@pytest.mark.parametrize(("step", "after_ms", "jump"), UNSEEN)
+def test_driving_while_messages_were_lost_is_no_jump_and_the_odom_frame_follows_all_the_same(
+    step: Pose, after_ms: int, jump: bool
+) -> None:
+    before = OdometryMessage(CLOCK_NS, MS, START, STOP)
+    later = OdometryMessage(CLOCK_NS + after_ms * MS, (1 + after_ms) * MS, compose(START, step), STOP)
+    state = fed(iter([before, later]))
+    assert state.reanchored == jump
+    assert distance(state.own.pose, pose_of(later)) < 1e-9
 
 
 @pytest.mark.parametrize("change", [scaled(0.0, 0.0), in_the_odom_frame, scaled(1.0, -1.0)])

@@ -8,16 +8,20 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from onboard.assembly.inbox import HEARD_BY_NS, LOG_EVERY_NS, GuardedInbox
+from onboard.assembly.inbox import HEARD_BY_NS, LOG_EVERY_NS, DeviceInbox, GuardedInbox
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.discovery import PEER_BATCH, Peers
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch
 from onboard.drivers.dds.topics import ros_topic, scan_source, topic
-from onboard.values.messages import Inputs
+from onboard.service.input_watch import InputWatch, causes
+from onboard.service.publisher import with_faults
+from onboard.values.messages import STOP, Inputs
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION
+from tests.rigs.runtime_bench import Bench
 
 
 class Nothing:
@@ -91,12 +95,15 @@ def test_a_rival_is_told_and_refused_if_so_configured(wires, refuse, e_stop):
         assert inbox.take(3).e_stop is e_stop
         assert [entry["event"] for entry in logs] == ["other_driver"], "not in every tick"
         name, level, message, values = inbox.diagnostic()
+        said = [fault.reason for fault in inbox.faults() if fault.standing]
         inbox.take(2 + LOG_EVERY_NS)
         other.close()
         seen(peers, 0)
         assert inbox.take(3 + LOG_EVERY_NS).e_stop is None
     assert (name, level, list(values)) == ("other drivers", 2, ["0 /cmd_vel"])
     assert ("stands" in message) is refuse
+    assert [f"pid {os.getpid()} publishes /cmd_vel: end it" in reason for reason in said] == [True] * refuse
+    assert inbox.faults() == []
     assert [entry["event"] for entry in logs] == ["other_driver", "other_driver", "other_driver_gone"]
     assert logs[0]["log_level"] == "error"
     assert logs[0]["topic"] == "/cmd_vel"
@@ -186,19 +193,67 @@ def test_another_type_on_any_of_our_topics_is_named_until_it_goes(runtime, name,
     with capture_logs() as logs:
         assert wait_until(lambda: guard.take(1).now_ns and bool(guard.faults()), PATIENCE_S)
         (fault,) = guard.faults()
-        assert (fault.row, fault.standing, guard.take(1).e_stop) == (part, standing, stops or None)
+        assert (fault.row, fault.standing, fault.holds) == (part, standing, stops)
         verb = "publishes" if writes else "expects"
         assert fault.reason.startswith(f"{ros_topic(SECTION, row)}: ")
         assert f"pid {os.getpid()} {verb} {other.kind}, ours is {row.kind}: let it use {row.kind}, or" in fault.reason
         assert not peers.publishes(row)
     right.writer(row) if writes else right.reader(row)
     assert wait_until(lambda: guard.take(1).now_ns and peers.publishes(row) == writes, PATIENCE_S)
-    assert [(one.standing, guard.take(1).e_stop) for one in guard.faults()] == [(stops, stops or None)]
+    assert [(one.standing, one.holds) for one in guard.faults()] == [(stops, stops)]
     with capture_logs() as later:
         stranger.close()
         assert wait_until(lambda: guard.take(1).now_ns and not guard.faults(), PATIENCE_S)
-    assert guard.take(1).e_stop is None
     assert ([entry["event"] for entry in logs], later) == (["topic_fault"], []), "not in every tick, nor at its end"
+
+
+class Front:
+    """The front depth camera of a bench."""
+
+    name, frame = "front", None
+
+    def latest(self, now_ns):
+        return self.frame
+
+
+@pytest.mark.parametrize("name", [row[0] for row in OTHER_TYPES if row[4]])
+def test_the_runtime_holds_and_refuses_goals_beside_another_type_and_drives_on_when_it_has_gone(runtime, name):
+    """As beside a second publisher: the drive does not end, and no word says that the e-stop is pressed."""
+    ours, _ = runtime
+    bench, inner, camera, peers = Bench(scan={"cameras": ["front"]}), Nothing(), Front(), Peers(ours)
+    watch = PublisherWatch([], PublisherNames(ours, peers), peers.faults)
+    guard = GuardedInbox(inner, peers, refuse=False)
+    inputs = InputWatch(bench.config, list, lambda _row: True, dict, lambda: ("scan", 0, "", {}))
+    devices = DeviceInbox(guard, [camera], None, watch=watch)
+    bench.runtime._listeners = (inputs,)
+
+    def through_the_inbox(came):
+        camera.frame, inner.take = came.depth["front"], lambda _now_ns: replace(came, depth={})
+        return devices.take(came.now_ns)
+
+    def state(tick):
+        for row in inputs.rows():
+            row()
+        return with_faults(tick.state, causes([*watch.faults(), *guard.faults(), *inputs.faults()]))
+
+    bench.alter = through_the_inbox
+    assert bench.driving(x_m=20.0).seconds(1.0)[-1].command.v_mps > 0.0
+    stranger, row = Wire(SECTION), topic(name)
+    stranger.writer(replace(row, kind=STRING))
+    assert wait_until(lambda: peers.look() == () and bool(peers.faults()), PATIENCE_S)
+    why = f"{ros_topic(SECTION, row)}: {peers.faults()[0].reason.partition(': ')[2]}"
+    assert f"publishes {STRING}, ours is {row.kind}" in why
+    held = [bench.seconds(1.0)[-1] for _ in range(4)][-1]
+    assert (held.command, held.odometry.twist, state(held)) == (STOP, STOP, f"navigating; {why}")
+    bench.ask(1.0, 1.0)
+    with capture_logs() as logs:
+        assert state(bench.tick()) == f"navigating; goal refused: {why}"
+    assert [(entry["event"], entry["reason"]) for entry in logs if "goal" in entry["event"]] == [("goal_refused", why)]
+    stranger.close()
+    assert wait_until(lambda: peers.look() == () and not peers.faults(), PATIENCE_S)
+    on = bench.seconds(1.0)[-1]
+    assert (state(on), on.episode) == ("navigating", held.episode)
+    assert on.command.v_mps > 0.0
 
 
 def test_with_a_serial_base_topics_that_are_not_used_do_not_count(wires):
@@ -208,7 +263,7 @@ def test_with_a_serial_base_topics_that_are_not_used_do_not_count(wires):
     wires[1].reader(replace(topic("cmd_vel"), kind=STRING))
     wires[1].writer(replace(topic("goal_pose"), kind=STRING))
     assert wait_until(lambda: guard.take(1).now_ns and bool(guard.faults()), PATIENCE_S)
-    assert guard.take(1 + 2 * HEARD_BY_NS).e_stop is None
+    guard.take(1 + 2 * HEARD_BY_NS)
     assert [fault.row for fault in guard.faults()] == ["topic /goal_pose"]
 
 
