@@ -27,7 +27,7 @@ HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
 
 def unfused_reason(config: Config, tick: TickRecord) -> str | None:
     """Return why the scans of a decision cannot be fused again, "" if they can, None without a decision or a fusion."""
-    sections = [one for one in (config.scan, config.limits_scan) if one is not None and not one.topic]
+    sections = [one for one in (config.scan, config.own_scan) if one is not None and not one.topic]
     if tick.sensed is None or not sections:
         return None
     return next((why for why in (_unfused_reason(one, tick) for one in sections) if why), "")

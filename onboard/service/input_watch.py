@@ -11,7 +11,7 @@ from functools import partial
 
 import structlog
 
-from onboard.config.config import Config, ScanSection, ScanSource
+from onboard.config.config import Config, ScanSource
 from onboard.counters import Counters
 from onboard.drivers.dds.sole_writer import REFUSED
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
@@ -144,7 +144,7 @@ class InputWatch:
         _, level, why, _ = self._ready_made() if section.topic else (name, OK, f"{blind} bins blind", {})
         return (name, level, f"{hz or 0.0:.1f} scans/s, {why}", values)
 
-    def _trouble(self, section: ScanSection, scan: Scan, hz: float | None) -> str:
+    def _trouble(self, section: ScanSource, scan: Scan, hz: float | None) -> str:
         """Return why there is no scan, or why there are too few; "" if all is well."""
         record, limit_ms = self._record, self._config.limits.scan_stale_ms
         assert record is not None
@@ -158,7 +158,7 @@ class InputWatch:
             return f"{_slow(hz)}, {needed_hz:g} needed: {self._sources(section)}"
         return ""
 
-    def _sources(self, section: ScanSection) -> str:
+    def _sources(self, section: ScanSource) -> str:
         """Return the sources of a scan, and what is wrong with each."""
         if section.topic:
             row = scan_source(section.topic)
