@@ -71,7 +71,7 @@ def track_progress(
     if held or now_ns < progress.since_ns:
         return Progress(progress.best_m, now_ns), ""
     if is_over(progress.since_ns, now_ns, section.progress_timeout_s * NS_PER_S):
-        return progress, f"no progress towards the goal for {section.progress_timeout_s:g} s"
+        return progress, f"{NO_PROGRESS} for {section.progress_timeout_s:g} s"
     return progress, ""
 
 
@@ -93,6 +93,7 @@ def has_stopped(
     return stops >= rest_decisions and abs(v_mps) <= rest_mps and abs(w_radps) <= rest_radps
 
 
+NO_PROGRESS = "no progress towards the goal"
 OCCUPIED_S = 4.5
 """Decisions of so much time must show the goal occupied. An error of the pose makes a free goal seem so for less."""
 E_STOP = "e_stop"

@@ -15,7 +15,7 @@ from onboard.config.config import Config, ScanSource
 from onboard.counters import Counters
 from onboard.drivers.dds.sole_writer import REFUSED
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
-from onboard.navigation.mission import State
+from onboard.navigation.mission import NO_PROGRESS, State
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
@@ -115,10 +115,15 @@ class InputWatch:
         return (*((InputFault(name, self._blind),) if self._blind else ()), *self._faults)
 
     def _note_blind(self, record: TickRecord) -> None:
-        """Keep why bins are blind while the robot does not drive ahead for it; the first words."""
+        """Keep why bins are blind while the robot does not drive ahead for it, and after the end of such a drive; the
+        first words.
+        """
         now_ns = record.inputs.now_ns
         if record.reason in BLIND:
             self._blind_ns, self._held_ns = now_ns, self._held_ns or now_ns
+        if self._blind and NO_PROGRESS in record.state:
+            self._held_ns = None
+            return
         driving = record.state.partition(":")[0] in (State.NAVIGATING.value, State.RECOVERING.value)
         if record.command.v_mps > 0.0 or not driving:
             self._held_ns = None

@@ -12,7 +12,7 @@ import pytest
 from onboard.drivers.dds.topics import Topic
 from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, causes, missing_in
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import BINS, CameraHealth, Inputs, Scan
+from onboard.values.messages import BINS, STOP, CameraHealth, Inputs, Scan
 from tests.rigs.runtime_bench import Bench
 
 LIDAR = {"scan": {"topic": "laser"}, "cameras": {"source": "none", "color": "none"}}
@@ -150,4 +150,20 @@ def test_a_robot_that_would_turn_for_ever_says_which_bins_are_blind(seen, drives
     assert found[-1] == (() if drives else (InputFault("scan", why),))
     seen_now[0] = np.ones(BINS, np.bool_)
     site.bench.seconds(4.0)
+    assert site.watch.faults() == ()
+
+
+def test_the_end_of_a_drive_that_blind_bins_held_says_so_until_the_next_drive():
+    site = Site(10.0, {"scan from laser"}, {}, **LIDAR, goal={"progress_timeout_s": 12.0})
+    site.watch._ready_made = lambda: ("scan", WARNING, "120 of 180 bins are blind", {})
+    whole, seen = site.bench.alter, [np.arange(BINS) % 3 > 1]
+    site.bench.alter = lambda inputs: replace(
+        inputs, scans={"laser": replace(whole(inputs).scans["laser"], seen=seen[0])}
+    )
+    site.bench.driving(x_m=3.0)
+    ended = site.bench.seconds(20.0)[-1]
+    assert (ended.state, ended.command) == ("stopped: no progress towards the goal for 12 s", STOP)
+    assert site.watch.faults() == (InputFault("scan", "120 of 180 bins are blind"),)
+    seen[0] = np.ones(BINS, np.bool_)
+    site.bench.driving(x_m=3.0)
     assert site.watch.faults() == ()
