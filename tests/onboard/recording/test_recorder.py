@@ -309,7 +309,7 @@ def test_only_files_of_this_robot_go(tmp_path: Path) -> None:
 
 def test_a_long_session_keeps_its_newest_files(tmp_path: Path) -> None:
     recorder(tmp_path, wall_ns=WALL_NS + 10**9).close()  # dated later, as after a clock that was set back
-    session = recorder(tmp_path, max_file_mb=1, max_total_mb=3)
+    session = recorder(tmp_path, max_file_mb=1, max_total_mb=3.5)
     record_images(session, 24)
     session.close()
     numbers = [message.height for _, _, message in read(*recordings(tmp_path))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engines.train.batched.config import BatchedSection
 from engines.train.command import SMALL_CONFIGS
 from engines.train.config import TrainConfig, described, load_train_config
 from onboard.values.errors import ConfigError
@@ -72,8 +71,3 @@ def test_a_recipe_that_ships_is_one(recipe):
     config = load_train_config(recipe)
     assert config.batched is not None
     assert TrainConfig().batched is None
-
-
-def test_its_keys_are_described():
-    described_keys = BatchedSection.model_json_schema()["properties"]
-    assert [name for name, row in described_keys.items() if "description" not in row] == ["reward", "teacher"]

@@ -15,7 +15,7 @@ from hil.reliability.faults.inject.schedule import Schedule
 from hil.reliability.faults.run.simulated import in_simulation
 from hil.reliability.faults.verdict import Status
 from onboard.drivers.dds import camera_input, sender_clock
-from onboard.navigation import fix_gating, mission, odometry
+from onboard.navigation import kalman, mission, odometry
 from onboard.perception.frozen_sensor import UnchangedWatch
 from onboard.policy import decision
 from onboard.safety import limits, recovery
@@ -108,7 +108,8 @@ def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
 
 
 def taking_any_fix(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fix_gating, "GATE", 1e12)
+    patch.setattr(kalman, "GATE", 1e12)
+    patch.setattr(kalman, "correct", kalman.correct.py_func)  # the compiled one has the gate built in
 
 
 def taking_any_decision(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def taking_any_decision(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeping_set_points(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decision, "_missed", lambda before, rates: replace(before, pending=None))
+    patch.setattr(decision, "_missed", lambda before: replace(before, pending=None))
 
 
 def without_slowing(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +133,7 @@ def turning_freely(patch: pytest.MonkeyPatch) -> None:
 
 
 def turning_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "held", lambda *_: False)
+    patch.setattr(recovery, "_is_due", lambda state, situation, section, now_ns: False)
 
 
 def without_last_stop(patch: pytest.MonkeyPatch) -> None:

@@ -116,11 +116,11 @@ def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> 
 
 
 def test_the_policy_that_ships_is_run() -> None:
-    found = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=False)
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1")), Path(), driving=False)
     assert found.level in (GREEN, AMBER), found.found
     assert len(found.values["decision_ms"]) == engine.RUNS  # type: ignore[arg-type]
     assert found.values["sha256"] == load_manifest(model_path("onboard-v1")).sha256
-    beside = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=True)
+    beside = engine.policy(Config(policy=PolicySection(model="onboard-v1")), Path(), driving=True)
     assert "in use by the runtime" in beside.found
 
 
@@ -129,7 +129,7 @@ def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
     model.write_bytes(model_path("onboard-v1").read_bytes()[:-1])
     manifest = model_path("onboard-v1").with_name("onboard-v1.onnx.manifest.json")
     (tmp_path / "mine.onnx.manifest.json").write_bytes(manifest.read_bytes())
-    found = engine.policy(Config(policy=PolicySection(model=str(model))), driving=False)
+    found = engine.policy(Config(policy=PolicySection(model=str(model))), Path(), driving=False)
     assert found.level is RED
     assert "sha256: expected" in found.found
 
