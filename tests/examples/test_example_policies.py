@@ -105,7 +105,7 @@ def test_a_replay_finds_another_own_decision(models: dict[str, Path], tmp_path: 
 
     found = replay(file, policy=Other())
     assert found.first is not None
-    assert (found.first.difference.stage, found.first.difference.field) == ("policy", "own")
+    assert (found.first.difference.stage, found.first.difference.field) == ("policy", "acted.decision.own")
 
 
 FAULTS = ("engine_fails", "engine_nan", "engine_slow", "engine_hangs", "depth_near", "scan_nan", "odometry_nan")

@@ -203,7 +203,7 @@ PARSERS = (
     Parser("authority certificate", lambda folder: damaged(authority()[CA_CERTIFICATE]),
            InFile(f"keys/{CA_CERTIFICATE}", partial(keys, CA_KEY))),
     Parser("wheel", lambda folder: damaged(wheel(folder, "0.1.0", lock="other==1.0\n").read_bytes()),
-           InFile("w.whl", lambda path: lock_of(read_wheel(path, choice()), choice()))),
+           InFile("onboard-0.1.0-py3-none-any.whl", lambda path: lock_of(read_wheel(path, choice()), choice()))),
     Parser("version's mark", fixed(b'{"name": "0.1.0-abc", "release": "0.1.0", "source": "onboard-0.1.0.whl"}'),
            InFile(MARKER, lambda path: read_marker(path.parent))),
 )  # fmt: skip

@@ -252,7 +252,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "odometry_zero", "the wheels say that nothing moves, with stamps that go on",
         Must(
-            During.HOLDS, Then.STAYS, state="stopped: blocked: 3 recoveries",
+            During.HOLDS, Then.STAYS, state="stopped: blocked: 2 recoveries",
             checks=(expectations.no_contact,),
         ),
         "R2 to R9 of onboard/safety/recovery.py: the robot seems blocked; three tries, then it gives up",
@@ -361,7 +361,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "base_deaf", "the base stands, whatever it is told, and its bumper says that it is held",
         Must(
-            During.HOLDS, Then.STAYS, state="stopped: blocked: 3 recoveries"
+            During.HOLDS, Then.STAYS, state="stopped: blocked: 2 recoveries"
         ),
         "R2 to R9 of onboard/safety/recovery.py: three tries, then the recovery gives up",
         lambda scene: engine.DeafBase(),
@@ -391,7 +391,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "obstacle_stuck", "the notice of an obstacle stays on",
         Must(
-            During.NOT_FORWARD, Then.STAYS, state="stopped: blocked: 3 recoveries",
+            During.NOT_FORWARD, Then.STAYS, state="stopped: blocked: 2 recoveries",
             checks=(expectations.no_contact,), ahead=True,
         ),
         "R23 of onboard/safety/limits.py: no forward motion; R2 to R9 of recovery.py: three tries, then it gives up",
@@ -400,7 +400,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "held_turning", "something holds the robot, which only turns; its bumper is on, and the policy wants to turn",
         Must(
-            During.NOT_FORWARD, Then.STAYS, state="stopped: blocked: 3 recoveries"
+            During.NOT_FORWARD, Then.STAYS, state="stopped: blocked: 2 recoveries"
         ),
         "R24 of onboard/safety/limits.py: turns slowly; R16 of recovery.py: blocked, however it turns",
         lambda scene: engine.HeldBase(), needs=(Need.BASE,), lasts_s=8.0, sections=OFTEN,
