@@ -199,14 +199,13 @@ class Runtime:
         wheels, localization = estimate.wheels, estimate.localization
         corrected = scan_odometry.corrected(estimate.scan_odometry, wheels.pose)
         start = start_frame.anchor(estimate.start, wheels, localization, corrected)
-        section = self._config.odometry
-        located = start_frame.locate(start, wheels, localization, section, inputs.now_ns, corrected)
+        located = start_frame.locate(start, wheels, localization, inputs.now_ns, corrected)
         return replace(estimate, start=start, located=located)
 
     def _act(self, pilot: DecisionState, slot: Slot) -> tuple[DecisionState, Acted | None]:
         """Apply the decision that is due."""
         rates = self._config.rates
-        return decision.act(decision.resumed(pilot, slot, rates), slot, self._inference, rates)
+        return decision.act(decision.resumed(pilot, slot, rates), slot, self._inference)
 
     def _take_effect(
         self, mission: Mission, pilot: DecisionState, acted: Acted | None, estimate: PoseEstimate, inputs: Inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from onboard.config.config import DdsSection, GoalSection, OdometrySection
+from onboard.config.config import DdsSection, GoalSection
 from onboard.navigation.ekf import LocalizationState, deviations, localised
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
@@ -72,7 +72,6 @@ def locate(
     start: Start,
     wheels: OdometryState,
     localization: LocalizationState,
-    section: OdometrySection,
     now_ns: int,
     corrected: Pose | None = None,
 ) -> Located:

@@ -176,9 +176,7 @@ def sense(
     return replace(state, decisions=number, pending=pending), Sensed(number, observation, reset)
 
 
-def act(
-    state: DecisionState, slot: Slot, inference: Inference, rates: RatesSection
-) -> tuple[DecisionState, Acted | None]:
+def act(state: DecisionState, slot: Slot, inference: Inference) -> tuple[DecisionState, Acted | None]:
     """Apply a decision at its due slot, or count a miss. Other slots change nothing."""
     pending = state.pending
     if pending is None or slot.number < pending.due_slot:

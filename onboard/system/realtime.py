@@ -17,7 +17,6 @@ log = structlog.get_logger()
 
 MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4
 CAP_IPC_LOCK = 14
-FIFO_REMEDY = "LimitRTPRIO, as the service's unit has it, or `chrt -f 40`"
 LOCK_REMEDY = "LimitMEMLOCK=infinity, as the service's unit has it"
 
 

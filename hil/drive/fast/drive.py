@@ -248,7 +248,7 @@ class FastDrive:
 
     def _act(self, slot: Slot) -> None:
         """Put a due decision in force; a failed engine ends the drive."""
-        self._deciding, acted = decision.act(self._deciding, slot, self._inference, self._config.rates)
+        self._deciding, acted = decision.act(self._deciding, slot, self._inference)
         if acted is None:
             return
         if acted.fault:

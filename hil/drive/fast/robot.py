@@ -264,7 +264,7 @@ class FastRobot:
         place = Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw) if s.filtering else None
         filtered = LocalizationState(place, (s.scale, s.creep), self._covariance, received=self._filter.received)
         corrected = scan_odometry.corrected(self._matching, wheels.pose)
-        return locate(start, wheels, filtered, self._section, time_ns(self.tick), corrected)
+        return locate(start, wheels, filtered, time_ns(self.tick), corrected)
 
     def match(self, scan: Scan, start: Start) -> None:
         """Correct odometry and filter by the newest scan, as `scan_odometry` does, and the start of the kernels."""

@@ -48,13 +48,13 @@ UNKNOWN = LocalizationState()
 def test_raw_motion_starts_at_the_origin_and_follows_the_wheels() -> None:
     start = begin(WHEELS, UNKNOWN)
     later = moved(WHEELS, Twist(1.0, 0.0), 1.0)
-    located = locate(start, later, UNKNOWN, SECTION, later.arrival_ns or 0)
+    located = locate(start, later, UNKNOWN, later.arrival_ns or 0)
     assert near(located.raw.pose, Pose(1.0, 0.0, 0.0))
     assert located.raw.twist == Twist(1.0, 0.0)
 
 
 def test_without_localisation_the_filtered_pose_is_the_raw_one_and_the_fix_is_absent() -> None:
-    located = locate(begin(WHEELS, UNKNOWN), WHEELS, UNKNOWN, SECTION, 0)
+    located = locate(begin(WHEELS, UNKNOWN), WHEELS, UNKNOWN, 0)
     assert located.filtered == located.raw
     assert (located.fix, located.fix_age_ns) == (None, None)
 
@@ -64,7 +64,7 @@ def test_localised_at_the_start_all_three_agree() -> None:
     start = begin(WHEELS, state)
     later = moved(WHEELS, Twist(0.4, -0.2), 1.5)
     state = fixed(later, state)
-    located = locate(start, later, state, SECTION, later.arrival_ns or 0)
+    located = locate(start, later, state, later.arrival_ns or 0)
     assert located.fix is not None
     assert near(located.filtered.pose, located.raw.pose, 1e-6)
     assert near(located.fix.pose, located.raw.pose, 1e-6)
@@ -75,9 +75,9 @@ def test_the_first_fix_places_the_start_frame_without_a_jump() -> None:
     start = begin(WHEELS, UNKNOWN)
     later = moved(WHEELS, Twist(0.4, -0.2), 3.0)
     state = fixed(later)
-    assert locate(start, later, state, SECTION, 0).fix is None
+    assert locate(start, later, state, 0).fix is None
     placed = anchor(start, later, state)
-    located = locate(placed, later, state, SECTION, later.arrival_ns or 0)
+    located = locate(placed, later, state, later.arrival_ns or 0)
     assert near(located.filtered.pose, located.raw.pose)
     assert placed.start_from_map is not None
     assert near(inverse(placed.start_from_map), compose(MAP_FROM_ODOM, WHEELS.pose), 1e-6)
@@ -107,7 +107,7 @@ AGES = [(0.0, True), (2.5, True), (8.0, True), (8.1, False)]
 def test_a_fix_is_there_until_it_is_too_old(age_s: float, present: bool) -> None:
     state = fixed(WHEELS)
     now_ns = (WHEELS.arrival_ns or 0) + round(age_s * NS_PER_S)
-    located = locate(begin(WHEELS, state), WHEELS, state, SECTION, now_ns)
+    located = locate(begin(WHEELS, state), WHEELS, state, now_ns)
     assert (located.fix is not None) is present
     assert located.fix_age_ns == (round(age_s * NS_PER_S) if present else None)
 
@@ -117,7 +117,7 @@ def test_the_fix_is_where_the_robot_was_not_where_it_is() -> None:
     start = begin(WHEELS, state)
     later = moved(WHEELS, Twist(1.0, 0.0), 2.0)
     state = ekf.advance(state, [], later, SECTION)
-    located = locate(start, later, state, SECTION, later.arrival_ns or 0)
+    located = locate(start, later, state, later.arrival_ns or 0)
     assert located.fix is not None
     assert near(located.fix.pose, IDENTITY, 1e-6)
     assert located.fix.twist == Twist(0.5, 0.3)
@@ -200,6 +200,6 @@ def test_a_goal_in_the_map_that_is_refused_says_why_fixes_are_refused() -> None:
 def test_a_place_in_the_map_without_a_fix_that_was_kept_gives_no_fix_to_the_policy() -> None:
     known = fixed(WHEELS)
     start = begin(WHEELS, known)
-    located = locate(start, WHEELS, replace(known, received=None), SECTION, 0)
+    located = locate(start, WHEELS, replace(known, received=None), 0)
     assert (located.fix, located.fix_age_ns) == (None, None)
     assert near(located.filtered.pose, IDENTITY)

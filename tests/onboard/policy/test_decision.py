@@ -115,8 +115,8 @@ def test_sensing_hands_over_memory_and_previous_action_and_waits() -> None:
     assert (sensed.number, sensed.memory_reset, sensed.observation.previous_action) == (8, "", FORWARD)
     assert (policy.remembered, policy.seen) == ([1], [sensed.observation])
     assert waiting == replace(DRIVING, decisions=8, pending=Pending(8, 110, 110, 113))
-    assert act(waiting, slot(112), inference, RATES) == (waiting, None)
-    acted, record = act(waiting, slot(113), inference, RATES)
+    assert act(waiting, slot(112), inference) == (waiting, None)
+    acted, record = act(waiting, slot(113), inference)
     assert record is not None
     assert record.number == 8
     assert (acted.memory_slot, float(acted.memory[0, 0]), acted.pending) == (110, 2.0, None)
@@ -144,11 +144,10 @@ def test_holding_stops_and_keeps_the_memory_and_restarting_forgets_it() -> None:
 @pytest.mark.parametrize("to_stop", [1, 3])
 def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "MISSES_TO_STOP", to_stop)
-    rates = RatesSection()
     state, speeds = DRIVING, []
     for miss in range(4):
         waiting = replace(state, pending=Pending(8 + miss, 0, 0, 3))
-        state, record = act(waiting, slot(3), InlineInference(Puppet(), lambda: 0), rates)
+        state, record = act(waiting, slot(3), InlineInference(Puppet(), lambda: 0))
         assert record is not None
         assert (record.decision, record.fault) == (None, "")
         speeds.append(state.set_point.v_mps)

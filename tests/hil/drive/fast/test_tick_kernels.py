@@ -85,7 +85,7 @@ class Plain:
         config, now_ns = self.setting.config, time_ns(self.tick)
         self.clear_m = self.simulation.clearance_m(self.state, self.bodies, self.clear_m)
         touching = self.state.touched_at is not None
-        located = start_frame.locate(self.start, self.wheels, self.filter, config.odometry, now_ns)
+        located = start_frame.locate(self.start, self.wheels, self.filter, now_ns)
         here_m = located.filtered.pose.x_m, located.filtered.pose.y_m
         travelled_m = self.wheels.travelled_m
         situation = recovery.Situation(False, touching, wanted, self.wheels.twist, travelled_m, 1.0, here_m)
