@@ -79,7 +79,7 @@ def _values(file: str) -> dict[str, Any]:
     return (
         read
         if drives is None
-        else {f"{name} of drive {at}": one[name] for at, one in enumerate(drives) for name in COMPARED}
+        else {f"{name} of drive {at}": drive[name] for at, drive in enumerate(drives) for name in COMPARED}
     )
 
 

@@ -91,15 +91,15 @@ def pip_install(environment: Path, what: str) -> None:
     subprocess.run([*pip, "install", "--no-compile", what], check=True)
 
 
-def run(document: str, command: str, script: str, folder: str, code: int, told: str = "") -> str:
-    """Return what went wrong, empty for nothing. told: words that standard error must have."""
+def run(document: str, command: str, script: str, folder: str, code: int, reported: str = "") -> str:
+    """Return what went wrong, empty for nothing. reported: words that standard error must have."""
     if command not in (ROOT / document).read_text(encoding="utf-8") and command != "onboard-hil demo":
         return f"    {document} has no such command: change the table in .ci/document_commands.py\n"
     words = ["timeout", str(LIMIT_S), shutil.which("bash") or "bash", "-c", script]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode == code and "Traceback" not in done.stderr and told in done.stderr:
+    if done.returncode == code and "Traceback" not in done.stderr and reported in done.stderr:
         return ""
-    return f"    exit code {done.returncode}, expected {code} {told}\n{done.stdout[-2000:]}{done.stderr[-4000:]}\n"
+    return f"    exit code {done.returncode}, expected {code} {reported}\n{done.stdout[-2000:]}{done.stderr[-4000:]}\n"
 
 
 if __name__ == "__main__":

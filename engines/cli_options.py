@@ -41,7 +41,7 @@ def in_one_line(out: Path, lower: str) -> Iterator[None]:
         typer.echo(error_lines(error), err=True, nl=False)
         raise typer.Exit(REFUSED) from error
     except (KeyboardInterrupt, SystemExit) as end:
-        typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
+        typer.echo(f"stopped; run the same command again to resume from the last checkpoint in {out}", err=True)
         raise typer.Exit(code_of(end)) from end
     except (MemoryError, OSError, RuntimeError) as error:
         if not is_out_of_memory(error):

@@ -7,7 +7,7 @@ from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, LOOK, Command, commands_
 COMMANDS = {
     "sim": Command(
         "hil.commands.drive.simulation:sim",
-        "Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would.",
+        "Run only the simulated robot: it follows /cmd_vel and publishes the topics of a robot's sensors.",
         DRIVE,
         "sim --map gdc1 --episode 1",
     ),
@@ -19,7 +19,7 @@ COMMANDS = {
     ),
     "twin": Command(
         "hil.commands.drive.twin:twin",
-        "Simulate the twin of a real robot: follow its odometry through a building, and publish what is sensed there.",
+        "Simulate the twin of a real robot: follow its odometry through a building and publish the twin's sensors.",
         DRIVE,
         "twin --map gdc1 --episode 3",
     ),
@@ -31,19 +31,19 @@ COMMANDS = {
     ),
     "guard": Command(
         "hil.commands.drive.twin:guard",
-        "Guard the real robot of a twin: safety stop before real obstacles, turn to free room, resume.",
+        "Guard the real robot of a twin: stop before real obstacles, turn to free space, resume.",
         DRIVE,
         "guard --free 2.5",
     ),
     "twin-demo": Command(
         "hil.commands.drive.twin:twin_demo",
-        "Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact.",
+        "Drive a robot in an empty room so that its twin reaches a goal in a building. Exit 0: reached without contact.",
         DRIVE,
         "twin-demo --policy reactive",
     ),
     "view": Command(
         "hil.commands.look.view:view",
-        "Look at a drive, live or recorded: building, robot, scan, cameras, way, commands. It never slows the runtime.",
+        "View a live or recorded drive: building, robot, scan, cameras, path, commands. It never slows the runtime.",
         LOOK,
         "view recordings/robot_1.mcap --map gdc1",
     ),
@@ -55,25 +55,25 @@ COMMANDS = {
     ),
     "replay": Command(
         "hil.commands.judge.replay:replay_command",
-        "Play recordings through the same runtime and say where it first differs.",
+        "Replay recordings through the same runtime and report the first difference.",
         JUDGE,
         "replay recordings/robot_1.mcap --policy reactive",
     ),
     "import": Command(
         "hil.commands.judge.import_bag:import_command",
-        "Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.",
+        "Run a bag of another robot through the runtime, open loop, and record it like a drive of ours.",
         JUDGE,
         "import bag/ --out drive.mcap",
     ),
     "evaluate": Command(
         "hil.commands.judge.evaluate:evaluate_command",
-        "Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.",
+        "Evaluate a policy on sets of episodes: success rate, path length and contacts.",
         JUDGE,
         "evaluate --policy reactive --map home --episodes 5",
     ),
     "baselines": Command(
         "hil.commands.judge.baselines:baselines_command",
-        "Drive all baselines through the committed episodes and print their table.",
+        "Evaluate all baselines on the committed episodes and print their table.",
         JUDGE,
         "baselines --map home --episodes 2",
     ),
@@ -97,7 +97,7 @@ COMMANDS = {
     ),
     "twin-latency": Command(
         "hil.commands.drive.twin:twin_latency",
-        "Measure from a robot's pose to the last message of its twin, over DDS between two processes.",
+        "Measure the latency from a robot's pose to the last message of its twin, over DDS between two processes.",
         JUDGE,
         "twin-latency --count 1000",
     ),
@@ -115,19 +115,19 @@ COMMANDS = {
     ),
     "depth-noise": Command(
         "hil.commands.develop.depth_noise:measure_depth_noise",
-        "Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both.",
+        "Measure noise and holes in real depth frames, fit the simulated camera to them, and compare both.",
         DEVELOP,
         "depth-noise --frames frames/ --picture noise.png",
     ),
     "update-reference": Command(
         "hil.commands.develop.update_reference:update_reference",
-        "Move references to what the runtime of today makes of their inputs; those that are identical stay as they are.",
+        "Update replay references to the output of today's runtime; identical ones stay unchanged.",
         DEVELOP,
         "update-reference tests/data/replay/home.mcap --reason 'Slow before doors.'",
     ),
     "completion": Command(
         "onboard.commands.completion:completion",
-        "Print what a shell reads to complete commands, options and files.",
+        "Print the completion script for a shell: commands, options and files.",
         DEVELOP,
         "completion bash > ~/.local/share/bash-completion/completions/onboard-hil",
     ),
@@ -138,7 +138,9 @@ RENAMED = {
     "ceiling": "upper-bound",
     "--heed-liveliness": "--stop-on-liveliness-lost",
 }
-app = commands_app("onboard-hil", COMMANDS, "Drive without the robot.", version_line(), RENAMED)
+app = commands_app(
+    "onboard-hil", COMMANDS, "Simulate, evaluate and replay drives without the robot.", version_line(), RENAMED
+)
 
 
 def main() -> None:

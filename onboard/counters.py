@@ -13,9 +13,10 @@ import structlog
 from onboard.config.config import RatesSection
 from onboard.episode import Answer
 from onboard.navigation.ekf import tracked
-from onboard.policy.decision import Acted
+from onboard.policy.decision import FinishedDecision
 from onboard.safety import limits, recovery
 from onboard.state import RobotState, TickRecord
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, Histogram, Slot
 from onboard.values.messages import STOP, Inputs
 
@@ -130,7 +131,7 @@ class Journal:
         self._stage, self._began_ns = "", 0
 
     def open(self, slot: Slot) -> None:
-        """Begin a tick. The time of "tell" stays: a tick is told before that stage ends."""
+        """Begin a tick. The time of "tell" stays: a tick is reported before that stage ends."""
         self.events, self.stage_ns = [], {name: self.stage_ns[name] for name in self.stage_ns if name == "tell"}
         self._counters.count_slot(slot)
 
@@ -153,7 +154,7 @@ class Journal:
         was: RobotState,
         now: RobotState,
         answers: Sequence[Answer],
-        acted: Acted | None,
+        acted: FinishedDecision | None,
         recovered: recovery.Event | None,
         reason: str,
         inputs: Inputs,
@@ -173,8 +174,7 @@ class Journal:
         if now.wheels.reanchored > was.wheels.reanchored:
             self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
         if now.wheels.backward > was.wheels.backward:
-            detail = f"{now.wheels.backward} messages so far: the clock of its sender was set back"
-            self.fault("odometry_time_backward", detail)
+            self.fault("odometry_time_backward", reasons.ODOMETRY_BACKWARD.say(count=now.wheels.backward))
         if now.localization.refused > was.localization.refused:
             self.fault("localization_refused", now.localization.refusal or "the next fix was accepted")
         if self._zones and tracked(now.localization) != tracked(was.localization):
@@ -191,7 +191,7 @@ class Journal:
         if (now.looking.look is None) != (was.looking.look is None):
             self.note("looking", what="ended" if now.looking.look is None else "began")
         if now.limits.limit_refused and not was.limits.limit_refused:
-            self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
+            self.fault("speed_limit_refused", reasons.LIMIT_REFUSED.say(value=inputs.speed_limit_mps))
         if (slow := limits.overload(now.limits.missed)) and not limits.overload(was.limits.missed):
             self.fault("overload", slow)
         if now.lost_ns is not None and was.lost_ns is None:
@@ -201,6 +201,10 @@ class Journal:
             self.note("arrival_waits", confidence=f"{arrives.confidence:.2f}")
         if arrives.overdue and not arrived.overdue:
             self.note("arrival_uncertain", confidence=f"{arrives.confidence:.2f}")
+        if now.mission.passed > was.mission.passed:
+            self.note("goal_passed", left=len(now.mission.then_xy_m) + 1)
+        if now.mission.turning and not was.mission.turning:
+            self.note("turns_to_heading")
         if now.mission.text() != was.mission.text():
             self.note("mission", state=now.mission.text())
         return tuple(self.events)

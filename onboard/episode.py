@@ -1,8 +1,8 @@
 """Episodes: an accepted goal begins an episode; a rejected goal gets a reason. Pure functions.
 
-A goal within `SAME_M` of the current goal is a repetition: the drive continues with its timeouts and recovery tries.
-A sender may therefore repeat its goal every second. The tolerance covers the drift of a goal that is fixed in another
-frame, while the pose estimate changes.
+A goal within `SAME_M` of the current goal, with its heading and sequence, is a repetition: the drive continues with its
+timeouts and recovery tries. A sender may therefore repeat its goal every second. The tolerance covers the drift of a
+goal that is fixed in another frame, while the pose estimate changes.
 
 The runtime refuses a goal with a latency above `LATE_NS`, because it may be obsolete. The latency is relative to the
 sender's fastest message (`onboard/drivers/dds/sender_clock.py`). So the runtime always accepts the first goal of a
@@ -11,25 +11,31 @@ sender, and the first goal after a silence. A clock that was set back looks like
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from onboard.config.config import Config
+from onboard.navigation import mission as mission_rules
 from onboard.navigation import start_frame
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission, accept, refuse
 from onboard.navigation.odometry import OdometryState
-from onboard.navigation.start_frame import Start
+from onboard.navigation.start_frame import GoalRefusedError, Start
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError
-from onboard.values.geometry import distance
+from onboard.values.geometry import wrap
 from onboard.values.messages import GoalRequest, Pose
+from onboard.values.reasons import Said, of_topic
 
-SAME_M = 0.05
+SAME_M, SAME_RAD = 0.05, 0.05
+MOST_POSES = 100
+"""Of one sequence."""
 LATE_NS = 5 * NS_PER_S
 """Maximum latency of a goal. Retransmissions of a radio take less."""
 
 
-Answer = tuple[GoalRequest, str, str]
+GOAL_ACCEPTED = "goal_accepted"
+Answer = tuple[GoalRequest, str, Said]
 """A goal, the verdict (goal_accepted, goal_repeated, goal_refused), and the reason of a refusal, or "none"."""
 
 
@@ -42,6 +48,7 @@ class Situation:
     was_pressed: bool
     wheels: OdometryState
     localization: LocalizationState
+    battery: float | None = None
 
 
 def judge(
@@ -52,38 +59,74 @@ def judge(
     try:
         check(request, situation, config)
         if is_repeated(mission, start, request, situation, config):
-            return mission, start, (request, "goal_repeated", "none")
+            return replace(mission, asked_ns=request.stamp_ns), start, (request, "goal_repeated", reasons.NONE.named)
         new_start = start_frame.begin(wheels, localization)
-        goal_xy_m = start_frame.goal_in_start(request, new_start, wheels, localization, config.goal, config.dds)
-    except InputError as error:
-        refused = refuse(mission, str(error), situation.now_ns)
-        return refused, start, (request, "goal_refused", str(error))
-    return accept(mission, goal_xy_m, situation.now_ns), new_start, (request, "goal_accepted", "none")
+        (first, *rest), heading_rad = _route(request, new_start, situation, config)
+    except GoalRefusedError as error:
+        refused = refuse(mission, error.said, situation.now_ns, request.stamp_ns)
+        return refused, start, (request, "goal_refused", error.said)
+    accepted = accept(
+        mission,
+        first,
+        situation.now_ns,
+        heading_rad=heading_rad,
+        then_xy_m=tuple(rest),
+        asked_ns=request.stamp_ns,
+    )
+    return accepted, new_start, (request, GOAL_ACCEPTED, reasons.NONE.named)
+
+
+def onward(mission: Mission, pose: Pose, situation: Situation) -> tuple[Mission, Start]:
+    """Return mission and start frame where a goal of a sequence was passed. pose: in the previous start frame"""
+    following = mission_rules.onward(mission, pose, situation.now_ns)
+    return following, start_frame.begin(situation.wheels, situation.localization)
+
+
+def _route(
+    request: GoalRequest, start: Start, situation: Situation, config: Config
+) -> tuple[list[tuple[float, float]], float | None]:
+    """Return the goals of a request in the start frame [m], and the last one's heading. Raises GoalRefusedError."""
+    if len(request.through) >= MOST_POSES:
+        raise GoalRefusedError(reasons.GOAL_TOO_MANY.say(count=len(request.through) + 1, most=MOST_POSES))
+    known = start, situation.wheels, situation.localization, config.goal, config.dds
+    asked = *request.through, (request.frame_id, request.pose)
+    poses = [start_frame.pose_in_start(frame_id, pose, *known) for frame_id, pose in asked]
+    return [(pose.x_m, pose.y_m) for pose in poses], poses[-1].yaw_rad if request.heading else None
 
 
 def check(request: GoalRequest, situation: Situation, config: Config) -> None:
-    """Raise InputError if the runtime accepts no goal now, or if this goal is too late."""
+    """Raise GoalRefusedError if the runtime accepts no goal now, or if this goal is too late."""
     late_ns = situation.now_ns - request.arrival_ns
     if late_ns > LATE_NS:
-        late = f"it came {late_ns / NS_PER_S:.1f} s late, or its clock was set back"
-        raise InputError(f"{late}; at most {LATE_NS // NS_PER_S} s are taken")
+        raise GoalRefusedError(reasons.GOAL_LATE.say(late_s=late_ns / NS_PER_S, limit_s=LATE_NS // NS_PER_S))
     if situation.e_stop:
-        raise InputError("the e-stop is pressed")
+        raise GoalRefusedError(reasons.GOAL_AT_E_STOP.say())
     if situation.was_pressed:
-        raise InputError("the e-stop has only just been released")
+        raise GoalRefusedError(reasons.GOAL_AT_RELEASE.say())
+    least = config.limits.battery_min[0]
+    if situation.battery is not None and situation.battery < least:
+        raise GoalRefusedError(reasons.GOAL_BATTERY_LOW.say(percent=100.0 * situation.battery, limit=100.0 * least))
     if situation.wheels.stamp_ns is None:
-        raise InputError(situation.wheels.refusal or "there is no odometry yet")
+        raise GoalRefusedError(situation.wheels.refusal or reasons.GOAL_WITHOUT_ODOMETRY.say())
     if situation.wheels.agreement.contradiction:
-        raise InputError(f"{config.dds.odometry_topic} {situation.wheels.agreement.contradiction}")
+        raise GoalRefusedError(of_topic(config.dds.odometry_topic, situation.wheels.agreement.contradiction))
 
 
 def is_repeated(
     mission: Mission, start: Start | None, request: GoalRequest, situation: Situation, config: Config
 ) -> bool:
-    """Return whether a goal repeats the current goal. Raises InputError for an invalid goal."""
+    """Return whether a goal repeats the current goal. Raises GoalRefusedError for an invalid goal."""
     known = mission.goal_xy_m
     if not mission.driving or start is None or known is None:
         return False
-    wheels, localization = situation.wheels, situation.localization
-    requested = start_frame.goal_in_start(request, start, wheels, localization, config.goal, config.dds)
-    return distance(Pose(*requested, 0.0), Pose(*known, 0.0)) <= SAME_M
+    requested, heading_rad = _route(request, start, situation, config)
+    driven = (known, *mission.then_xy_m)
+    if heading_rad is None or mission.heading_rad is None:
+        same_heading = heading_rad is mission.heading_rad
+    else:
+        same_heading = abs(wrap(heading_rad - mission.heading_rad)) <= SAME_RAD
+    return (
+        len(requested) == len(driven)
+        and same_heading
+        and all(math.dist(a, b) <= SAME_M for a, b in zip(requested, driven, strict=True))
+    )

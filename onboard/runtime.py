@@ -16,23 +16,26 @@ from typing import Protocol
 
 from onboard import episode
 from onboard.counters import Counters, Journal
-from onboard.episode import Answer
-from onboard.navigation import ekf, lost_input, odometry, scan_odometry, start_frame
+from onboard.episode import GOAL_ACCEPTED, Answer
+from onboard.navigation import ekf, heading, lost_input, odometry, scan_odometry, start_frame
 from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
-from onboard.perception import free_ground, obstacle_memory
+from onboard.perception import free_ground, obstacle_memory, scan_fusion
 from onboard.policy import decision
 from onboard.policy.contract import twist_of
-from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
+from onboard.policy.decision import DecisionState, FinishedDecision, Recurrence, StartedDecision
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, looking, recovery
 from onboard.safety import limits as limit_rules
-from onboard.safety.limits import Limited, LimitsState, Reason
+from onboard.safety.limits import LimitedCommand, LimitsState, Reason
 from onboard.state import Conditions, Maneuver, PoseEstimate, Robot, RobotState, TickRecord, View
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
+from onboard.values.geometry import wrap
 from onboard.values.interfaces import Drive, Inbox
 from onboard.values.messages import STOP, Inputs, Observation, Scan, Twist
+from onboard.values.reasons import NO_REASON, Said, of_topic
 
 
 class Listener(Protocol):
@@ -110,7 +113,9 @@ class Runtime:
             mission, pilot = self._take_effect(mission, pilot, acted, estimate, inputs)
             operator_drives = limit_rules.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
             engine_lost = decision.is_lost(pilot)
-            conditions = Conditions(slot, inputs, new_episode, operator_drives, was.lost_ns, engine_lost)
+            accepted = any(verdict == GOAL_ACCEPTED for _, verdict, _ in answers)
+            paused = mission.paused
+            conditions = Conditions(slot, inputs, accepted, operator_drives, was.lost_ns, engine_lost, paused)
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
             pilot, sensed = self._sense(mission, pilot, estimate, view, conditions)
@@ -145,7 +150,7 @@ class Runtime:
 
     # ---- the stages, in their order: values in, values out
 
-    def _integrate(self, was: RobotState, inputs: Inputs) -> tuple[PoseEstimate, str]:
+    def _integrate(self, was: RobotState, inputs: Inputs) -> tuple[PoseEstimate, Said]:
         """Advance odometry and filter. Also return the reason why odometry ends a drive, or ""."""
         section, wheels = self._config.odometry, was.wheels
         for message in inputs.odometry:
@@ -154,8 +159,8 @@ class Runtime:
         estimate = PoseEstimate(wheels, localization, was.scan_odometry, was.start)
         if wheels.refused > was.wheels.refused:
             return estimate, wheels.refusal
-        wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.wheels.jumps else "")
-        return estimate, f"{self._odom} {wrong}" if wrong else ""
+        wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.wheels.jumps else NO_REASON)
+        return estimate, of_topic(self._odom, wrong) if wrong else NO_REASON
 
     def _fuse(self, was: RobotState, estimate: PoseEstimate, inputs: Inputs) -> View:
         """Return the policy's scan, and for limits and recovery a scan and what lies out of its view.
@@ -167,25 +172,32 @@ class Runtime:
         limits_scan, limits_scan_memory = scan, was.limits_scan_memory
         if self._robot.limits_scanner is not None:
             limits_scan, limits_scan_memory = self._robot.limits_scanner.scan(inputs, pose, limits_scan_memory)
-        nearby = obstacle_memory.advance(was.nearby, limits_scan, pose, now_ns, bounds.remember_ns)
-        around, ground = obstacle_memory.around(nearby, limits_scan, pose), was.ground
+        standing = was.limits.sent.v_mps == 0.0
+        nearby = obstacle_memory.advance(was.nearby, limits_scan, pose, now_ns, bounds.remember_ns, standing)
+        surroundings, ground = obstacle_memory.surroundings(nearby, limits_scan, pose), was.ground
         fresh = abs(now_ns - limits_scan.stamp_ns) <= bounds.scan_stale_ns
         if bounds.seen_free_ns > 0 and fresh:
             seen_from = obstacle_memory.pose_at(nearby.track, limits_scan.stamp_ns)
             ground = free_ground.advance(ground, limits_scan, seen_from, pose)
             unknown = free_ground.unknown(ground, limits_scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
-            around = replace(around, unknown=unknown)
+            surroundings = replace(surroundings, unknown=unknown)
         zone = keepout_zones.zone_of(self._robot.zones, estimate.localization)
-        return View(scan, around, zone, scan_memory, limits_scan_memory, nearby, ground)
+        return View(scan, surroundings, zone, scan_memory, limits_scan_memory, nearby, ground)
 
     def _judge_goals(
-        self, was: RobotState, refusal: str, estimate: PoseEstimate, inputs: Inputs
+        self, was: RobotState, refusal: Said, estimate: PoseEstimate, inputs: Inputs
     ) -> tuple[Mission, Start | None, list[Answer]]:
-        """Stop at a refusal of odometry, accept the newest valid goal, then apply a cancel. Also answer each goal."""
+        """Stop at a refusal of odometry, go on to the next goal of a sequence, pause or resume, accept the newest valid
+        goal, then apply a cancel. Also answer each goal."""
         mission, start = mission_rules.stop(was.mission, refusal), was.start
         situation = episode.Situation(
-            inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, estimate.wheels, estimate.localization
-        )
+            inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, estimate.wheels, estimate.localization,
+            inputs.battery,
+        )  # fmt: skip
+        located = self._locate(estimate, inputs).located if mission.then_xy_m else None
+        if located is not None and mission_rules.passes(mission, located.filtered.pose, self._config.goal):
+            mission, start = episode.onward(mission, located.filtered.pose, situation)
+        mission = mission_rules.pause(mission, inputs.pause, inputs.now_ns)
         answers = []
         for request in inputs.goals:
             mission, start, answer = episode.judge(mission, start, request, situation, self._config)
@@ -202,13 +214,18 @@ class Runtime:
         located = start_frame.locate(start, wheels, localization, inputs.now_ns, corrected)
         return replace(estimate, start=start, located=located)
 
-    def _act(self, pilot: DecisionState, slot: Slot) -> tuple[DecisionState, Acted | None]:
+    def _act(self, pilot: DecisionState, slot: Slot) -> tuple[DecisionState, FinishedDecision | None]:
         """Apply the decision that is due."""
         rates = self._config.rates
         return decision.act(decision.resumed(pilot, slot, rates), slot, self._inference)
 
     def _take_effect(
-        self, mission: Mission, pilot: DecisionState, acted: Acted | None, estimate: PoseEstimate, inputs: Inputs
+        self,
+        mission: Mission,
+        pilot: DecisionState,
+        acted: FinishedDecision | None,
+        estimate: PoseEstimate,
+        inputs: Inputs,
     ) -> tuple[Mission, DecisionState]:
         """Note a decision in the mission; a stop at an uncertain goal becomes a turn in place."""
         if acted is None or acted.decision is None:
@@ -223,7 +240,7 @@ class Runtime:
         self,
         mission: Mission,
         pilot: DecisionState,
-        acted: Acted | None,
+        acted: FinishedDecision | None,
         estimate: PoseEstimate,
         view: View,
         conditions: Conditions,
@@ -233,16 +250,17 @@ class Runtime:
         if estimate.located is None:
             return mission
         if conditions.lost_ns is not None:
-            lost = lost_input.described(estimate.wheels, view.around.scan, view.scan, config, inputs.now_ns)
+            lost = lost_input.described(estimate.wheels, view.surroundings.scan, view.scan, config, inputs.now_ns)
         situation = mission_rules.Situation(
             now_ns=inputs.now_ns,
             pose=estimate.located.filtered.pose,
             measured=estimate.located.filtered.twist,
             e_stop=bool(inputs.e_stop),
-            held=conditions.operator_drives,
+            held=conditions.held,
             lost_ns=conditions.lost_ns,
             lost=lost,
             failure=decision.failure(pilot, acted, config.rates, LOST_INPUT_S),
+            battery=_empty(inputs.battery, config.limits.battery_min[1]),
         )
         return mission_rules.judge(mission, situation, config.goal)
 
@@ -261,15 +279,21 @@ class Runtime:
 
     def _senses(self, mission: Mission, pilot: DecisionState, conditions: Conditions) -> bool:
         """Return whether a decision begins in this slot."""
-        drives = mission.state is State.NAVIGATING and not conditions.operator_drives and conditions.lost_ns is None
-        return drives and mission.goal_xy_m is not None and decision.is_due(pilot, conditions.slot, self._config.rates)
+        drives = mission.state is State.NAVIGATING and not conditions.held and conditions.lost_ns is None
+        return (
+            drives
+            and not mission.turning
+            and mission.goal_xy_m is not None
+            and decision.is_due(pilot, conditions.slot, self._config.rates)
+        )
 
     def _sense(
         self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions
-    ) -> tuple[DecisionState, Sensed | None]:
-        """Start a decision in its slot, unless there is no goal, inputs are lost or the operator drives."""
+    ) -> tuple[DecisionState, StartedDecision | None]:
+        """Start a decision in its slot, unless there is no goal, inputs are lost, the operator drives, the drive is
+        paused, or the robot turns to its final heading."""
         goal, located, rates = mission.goal_xy_m, estimate.located, self._config.rates
-        if mission.state is not State.NAVIGATING or conditions.operator_drives:
+        if mission.state is not State.NAVIGATING or conditions.held or mission.turning:
             return decision.restart(pilot), None
         if conditions.lost_ns is not None:
             return decision.hold(pilot), None
@@ -278,7 +302,7 @@ class Runtime:
         observation = Observation(
             stamp_ns=conditions.inputs.now_ns,
             color=conditions.inputs.color,
-            scan=keepout_zones.fenced(_policy_scan(view), view.zone),
+            scan=keepout_zones.fenced(self._policy_scan(view), view.zone),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
@@ -289,7 +313,15 @@ class Runtime:
         )
         return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 
-    def _judge_goal_place(self, mission: Mission, sensed: Sensed | None, view: View) -> Mission:
+    def _policy_scan(self, view: View) -> Scan:
+        """Return the policy's scan from the place of now, with what is known where no camera looks."""
+        section, scan = self._config.scan, view.scan
+        if section.move_images and section.history == 1:
+            scan = scan_fusion.moved_to_now(scan, view.scan_memory, view.nearby.track)
+        filled = obstacle_memory.filled(scan, view.surroundings.out_of_view)
+        return free_ground.with_unknown_ground(filled, view.surroundings)
+
+    def _judge_goal_place(self, mission: Mission, sensed: StartedDecision | None, view: View) -> Mission:
         """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
         if sensed is None:
             return mission
@@ -306,38 +338,44 @@ class Runtime:
         view: View,
         conditions: Conditions,
     ) -> Maneuver:
-        """Back off when blocked, else turn to look where no camera sees ahead. before: recovery and looking."""
+        """Back off when blocked, turn to look where no camera sees ahead, or turn to the final heading.
+
+        before: recovery and looking
+        """
         inputs, wheels, located = conditions.inputs, estimate.wheels, estimate.located
         pose = located.filtered.pose if located else None
         lost = conditions.lost_ns is not None or conditions.engine_lost
         idle = not mission.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
-            suspended=idle or conditions.operator_drives,
+            suspended=idle or conditions.held or mission.turning,
             obstacle=inputs.obstacle,
             wanted=pilot.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
-            rear_free_m=keepout_zones.free_behind_m(view.around, view.zone, self._bounds.swept),
+            rear_free_m=keepout_zones.free_behind_m(view.surroundings, view.zone, self._bounds.swept),
             place_m=(pose.x_m, pose.y_m) if pose else None,
             nearer_ns=mission.progress.since_ns if mission.progress else None,
         )
         recovery_state, back_off, event = recovery.advance(
             before.recovery, situation, self._config.recovery, inputs.now_ns
         )
-        drives = mission.state is State.NAVIGATING and not inputs.e_stop and not conditions.operator_drives
+        drives = mission.state is State.NAVIGATING and not inputs.e_stop and not conditions.held
         away_m = mission.away_m(pose)
         ahead = looking.Situation(
             active=drives
+            and not mission.turning
             and not conditions.engine_lost
             and recovery_state.backing is None
             and not recovery_state.gave_up,
             near=away_m is None or away_m <= self._config.goal.tolerance_m,
             pose=wheels.pose,
-            scan=view.around.scan,
+            scan=view.surroundings.scan,
             ground=view.ground,
         )
         looking_state, turn = looking.advance(before.looking, ahead, self._bounds, inputs.now_ns)
         override = turn if back_off is None else back_off
+        if override is None and mission.turning and mission.heading_rad is not None and pose is not None:
+            override = heading.turn(wrap(mission.heading_rad - pose.yaw_rad))
         return Maneuver(recovery_state, looking_state, override, turn is not None, event)
 
     def _limit(
@@ -348,25 +386,26 @@ class Runtime:
         estimate: PoseEstimate,
         view: View,
         conditions: Conditions,
-    ) -> tuple[LimitsState, Limited]:
+    ) -> tuple[LimitsState, LimitedCommand]:
         """Limit the wanted command."""
-        inputs, around = conditions.inputs, view.around
+        inputs, surroundings = conditions.inputs, view.surroundings
         situation = limit_rules.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,
-            goal_accepted=conditions.new_episode,
+            goal_accepted=conditions.goal_accepted,
             teleop=inputs.teleop,
             odometry_arrival_ns=estimate.wheels.fresh_ns,
-            scan=around.scan,
+            scan=surroundings.scan,
             policy_scan=view.scan,
             speed_limit_mps=inputs.speed_limit_mps,
-            out_of_view=around.out_of_view,
-            unknown=around.unknown,
+            out_of_view=surroundings.out_of_view,
+            unknown=surroundings.unknown,
             zone=view.zone,
             engine_lost=conditions.engine_lost and mission.driving,
             obstacle=inputs.obstacle,
             slot=conditions.slot.number,
             missed=conditions.slot.missed,
+            paused=conditions.paused and mission.driving,
         )
         return limit_rules.limit(state, wanted, situation, self._bounds)
 
@@ -374,7 +413,7 @@ class Runtime:
         pending = self.state.pilot.pending
         return pending is not None and number >= pending.due_slot
 
-    def _hold(self, acted: Acted | None, command: Twist, slot: Slot) -> None:
+    def _hold(self, acted: FinishedDecision | None, command: Twist, slot: Slot) -> None:
         """Let the first command of a decision wait, so that its delay from sensing is constant. A stop never waits."""
         if acted is None or acted.decision is None or command == STOP:
             return
@@ -382,7 +421,7 @@ class Runtime:
         self._clock.hold_until(min(due_ns, slot.start_ns + LONGEST_HOLD_NS))
 
     def _record(
-        self, state: RobotState, estimate: PoseEstimate, view: View, conditions: Conditions, limited: Limited
+        self, state: RobotState, estimate: PoseEstimate, view: View, conditions: Conditions, limited: LimitedCommand
     ) -> TickRecord:
         """Return the tick's inputs and results, but for its decisions and events."""
         filtered = estimate.located.filtered if estimate.located else None
@@ -393,7 +432,7 @@ class Runtime:
             map_from_odom=ekf.map_from_odom(state.localization, state.wheels.own_from_odom),
             filtered=filtered,
             scan=view.scan,
-            limits_scan=view.around.scan,
+            limits_scan=view.surroundings.scan,
             state=state.mission.text(),
             episode=state.mission.episode,
             goal_distance_m=state.mission.away_m(filtered.pose if filtered else None),
@@ -416,9 +455,11 @@ def _begin_episode(state: RobotState) -> RobotState:
     )
 
 
-def _policy_scan(view: View) -> Scan:
-    """Return the policy's scan, with remembered obstacles and known ground where no camera looks."""
-    return free_ground.told(obstacle_memory.filled(view.scan, view.around.out_of_view), view.around)
+def _empty(battery: float | None, least: float) -> Said:
+    """Return why a charge ends a drive, or ""."""
+    if battery is None or battery >= least:
+        return NO_REASON
+    return reasons.BATTERY_EMPTY.say(percent=100.0 * battery, limit=100.0 * least)
 
 
 def _after_recovery(mission: Mission, pilot: DecisionState, maneuver: Maneuver) -> tuple[Mission, DecisionState]:

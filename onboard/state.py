@@ -11,11 +11,11 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
-from onboard.navigation.start_frame import Located, Start
+from onboard.navigation.start_frame import Start, StartFrameMotion
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.obstacle_memory import Around, Nearby
+from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.perception.scan_fusion import ScanMemory, Scanner
-from onboard.policy.decision import Acted, DecisionState, Sensed
+from onboard.policy.decision import DecisionState, FinishedDecision, StartedDecision
 from onboard.safety.keepout_zones import MapZones, Zone
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
@@ -61,7 +61,7 @@ class RobotState:
     start: Start | None = None
     pilot: DecisionState = field(default_factory=DecisionState)
     recovery: RecoveryState = field(default_factory=RecoveryState)
-    nearby: Nearby = field(default_factory=Nearby)
+    nearby: ObstacleMemory = field(default_factory=ObstacleMemory)
     limits: LimitsState = field(default_factory=LimitsState)
     lost_ns: int | None = None
     scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
@@ -80,7 +80,7 @@ class PoseEstimate:
     localization: LocalizationState
     scan_odometry: ScanOdometry
     start: Start | None
-    located: Located | None = None
+    located: StartFrameMotion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class View:
     """
 
     scan: Scan
-    around: Around
+    surroundings: Surroundings
     zone: Zone
     scan_memory: ScanMemory
     limits_scan_memory: ScanMemory
-    nearby: Nearby
+    nearby: ObstacleMemory
     ground: FreeGround
 
 
@@ -105,25 +105,32 @@ class View:
 class Conditions:
     """Under which conditions the stages after a decision run.
 
-    new_episode:     a goal was accepted in this tick
-    operator_drives: an operator's command is in force
+    goal_accepted:   a goal was accepted in this tick
+    operator_drives: an operator's command is active
     lost_ns:         time at which a required input became stale, by the tick before; None while all are fresh
     engine_lost:     too many decisions in a row were late
+    paused:          the drive is paused
     """
 
     slot: Slot
     inputs: Inputs
-    new_episode: bool
+    goal_accepted: bool
     operator_drives: bool
     lost_ns: int | None
     engine_lost: bool
+    paused: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether neither policy nor recovery moves the robot: an operator drives, or the drive is paused."""
+        return self.operator_drives or self.paused
 
 
 @dataclass(frozen=True, slots=True)
 class Maneuver:
     """What recovery does, or the turn to look; the first two as in `RobotState`.
 
-    override: command in place of the policy's; None to leave the policy's
+    override: command instead of the policy's; None to leave the policy's
     turns:    the turn to look wants a command
     event:    of the recovery
     """
@@ -166,8 +173,8 @@ class TickRecord:
     state: str
     episode: int = 0
     goal_distance_m: float | None = None
-    sensed: Sensed | None = None
-    acted: Acted | None = None
+    sensed: StartedDecision | None = None
+    acted: FinishedDecision | None = None
     recovery: str = ""
     wanted: Twist = STOP
     command: Twist

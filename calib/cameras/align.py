@@ -4,7 +4,7 @@ All upright patches must fall on each other: those of one camera at several plac
 unknowns are x, y, yaw of every camera and of every key frame but the first, and the two scales of the odometry. A
 residual is the distance of a patch from the line through another patch, by the standard deviation of both.
 
-Each pass matches the patches anew and takes Gauss-Newton steps with a soft L1 loss. The normal equations are solved
+Each pass matches the patches again and takes Gauss-Newton steps with a soft L1 loss. The normal equations are solved
 exactly: scipy's `least_squares` solves sparse ones by LSMR, which leaves the common yaw of all cameras unresolved.
 """
 
@@ -41,7 +41,7 @@ AGREE = 3.0
 DAMPING = 1e-6
 MOST_PATCHES = 14000
 HEIGHT_WEIGHT = 0.5
-"""A metre of height counts as so many metres along the floor when neighbours are sought."""
+"""A metre of height counts as this many metres along the floor when neighbours are sought."""
 SURFACE_SD_M = 0.004
 """Roughness of surfaces, added to the noise of a patch."""
 SCALE_SD = (0.05, 0.05)
@@ -95,7 +95,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class Alignment:
     """The result of `align`.
 
     covariance: (3 c, 3 c) of the cameras' x, y, yaw
@@ -127,7 +127,7 @@ def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generat
     return Cloud(camera[kept], frame[kept], xy, z, normal, sd)
 
 
-def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequence[float] = RADII_M) -> Aligned:
+def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequence[float] = RADII_M) -> Alignment:
     """Return where cameras and key frames are, from a guess of the cameras and the odometry of the key frames."""
     found = starting(cameras, odometry)
     steps, loose = _steps(odometry), 1.0
@@ -294,7 +294,6 @@ class _Problem:
         return coo_matrix(built, shape=(m + 3 * (k - 1) + 2, size)).tocsr()
 
     def _put_odometry(self, placed: Placement, first: int, put: Callable[[Indices, Indices, Floats], None]) -> None:
-        """Put the derivatives of the odometry's errors."""
         c, k = len(placed.cameras), len(placed.frames)
         before, after, sd = placed.frames[:-1], placed.frames[1:], self._step_sd
         cos, sin = np.cos(before[:, 2]), np.sin(before[:, 2])
@@ -321,7 +320,7 @@ def _factor(information: csr_matrix) -> Any:
     return splu((information + DAMPING * identity(information.shape[0])).tocsc())
 
 
-def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, loose: float) -> Aligned:
+def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, loose: float) -> Alignment:
     """Return the result with its covariance: from the Jacobian, by the scatter of the residuals.
 
     A patch is in several matches, so matches are not independent: the covariance grows by their number a patch.
@@ -342,4 +341,4 @@ def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement,
         fits &= cloud.camera[matches.one] != cloud.camera[matches.other]
     agreed = np.bincount(cloud.camera[np.unique(matches.one[fits])], minlength=c)
     agreeing = agreed / np.maximum(np.bincount(cloud.camera, minlength=c), 1)
-    return Aligned(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, agreeing, loose)
+    return Alignment(found, covariance, residuals[:m] * matches.sd_m, matches.normal, pairs, agreeing, loose)

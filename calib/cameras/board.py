@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from onboard.commands.scan import MAX_SIDE_PX, PNG_ERRORS, image_fault
+from onboard.commands.scan import PNG_ERRORS, image_fault
 from onboard.config.mounts import Mount
+from onboard.drivers.images.raw import MAX_SIDE_PX
 from onboard.values.errors import InputError, MissingExtraError
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +35,7 @@ LEAST_MARKERS, LEAST_FITTING = 4, 0.7
 FITTING_SQUARES = 0.3
 """A marker lies where the board has it within this part of a square."""
 FLIP_RATIO, FLIP_DEG = 2.0, 2.0
-"""A board may be tilted the other way, if that fits less than so many times worse and differs by more than this."""
+"""The tilt of a board may be reversed, if that fits less than this many times worse and differs by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def read_grey(path: Path, mount: Mount) -> npt.NDArray[np.uint8]:
     try:
         with Image.open(io.BytesIO(path.read_bytes()), formats=["PNG", "JPEG"]) as image:
             if image.mode.startswith("I"):
-                raise InputError(f"{path}: is a depth image (16 bit); needed is the grey or colour image")
+                raise InputError(f"{path}: is a depth image (16 bit); use the grey or colour image")
             if image.size != (mount.width, mount.height):
                 wanted = f"camera {mount.name} has {mount.width}x{mount.height} in the mounts"
                 raise InputError(f"{path}: is {image.width}x{image.height}, {wanted}")
@@ -149,15 +150,15 @@ def find_board(image: npt.NDArray[np.uint8], board: Board, mount: Mount, view: i
     points = np.asarray(layout.getChessboardCorners(), np.float64)
     if count < LEAST_CORNERS or np.linalg.matrix_rank(np.diff(points[ids.ravel()], axis=0)) < 2:
         raise InputError(
-            f"{path}: camera {mount.name} sees {count} corners of the board, needed are {LEAST_CORNERS} in two rows"
+            f"{path}: camera {mount.name} sees {count} corners of the board, at least {LEAST_CORNERS} in two rows "
+            "needed"
         )
     points, pixels = points[ids.ravel()], (np.asarray(corners, np.float64).reshape(-1, 2) + 0.5) / finer - 0.5
     pose, other, ratio = _poses(cv2, points, pixels, mount)
     apart_deg = math.degrees(math.acos(max(-1.0, min(1.0, float((np.trace(pose[:3, :3].T @ other[:3, :3]) - 1) / 2)))))
     if ratio < FLIP_RATIO and apart_deg > FLIP_DEG:
         raise InputError(
-            f"{path}: camera {mount.name} cannot tell which way the board is tilted; "
-            "hold it nearer, tilted by 20 to 40 deg"
+            f"{path}: camera {mount.name} cannot determine the board's tilt; hold it closer, tilted by 20 to 40 deg"
         )
     middle = _middle(board)
     in_board = (points - middle[:3, 3]) @ middle[:3, :3]
@@ -181,15 +182,15 @@ def _check_layout(cv2: Any, layout: Any, board: Board, markers: Any, ids: npt.ND
     fitting = 0
     if len(known) == len(ids) < LEAST_MARKERS:
         raise InputError(
-            f"{path}: {len(ids)} markers of the board are seen, needed are {LEAST_MARKERS}; hold it nearer"
+            f"{path}: {len(ids)} markers of the board are seen, at least {LEAST_MARKERS} needed; hold it closer"
         )
     if len(known) >= LEAST_MARKERS:
         _, inside = cv2.findHomography(seen, on_board, cv2.RANSAC, FITTING_SQUARES * board.square_m)
         fitting = 0 if inside is None else int(inside.sum())
     if fitting < max(LEAST_MARKERS, LEAST_FITTING * len(ids)):
         raise InputError(
-            f"{path}: {fitting} of {len(ids)} markers lie where a board of {board.columns}x{board.rows} squares has "
-            f"them, needed are {LEAST_FITTING:.0%}; is --squares right?"
+            f"{path}: {fitting} of {len(ids)} markers are where a board of {board.columns}x{board.rows} squares has "
+            f"them, at least {LEAST_FITTING:.0%} needed; is --squares right?"
         )
 
 

@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class CameraPlacement:
     """What `place_cameras` found.
 
     cameras: the cameras that were placed, without the fixed one
@@ -56,7 +56,7 @@ def place_cameras(
     fixed: str | None,
     place: Place | None,
     limits: tuple[float, float],
-) -> Placed:
+) -> CameraPlacement:
     """Return where the cameras sit that saw the board.
 
     fixed:  the camera whose mount is right; None if `place` says where the board of view 0 is
@@ -77,7 +77,7 @@ def place_cameras(
         if value > MOST_RMS_PX:
             raise InputError(
                 f"camera {name}: corners are {value:.1f} px from where the poses put them, at most {MOST_RMS_PX:g}; "
-                "are intrinsics right, and did nothing move between the images of one instant?"
+                "are the intrinsics right? Did anything move between the images of one instant?"
             )
     placed = _with_sd(problem, found.x, found.jac, np.concatenate(off))
     sure = {name: one for name, one in placed.items() if place is None}
@@ -85,12 +85,12 @@ def place_cameras(
         if max(one.sd_m) > MOST_SD_M or max(one.sd_deg) > MOST_SD_DEG:
             raise InputError(
                 f"camera {name}: known to {max(one.sd_m):.3f} m and {max(one.sd_deg):.2f} deg only, at most "
-                f"{MOST_SD_M} m and {MOST_SD_DEG} deg; hold the board nearer, or at more places"
+                f"{MOST_SD_M} m and {MOST_SD_DEG} deg; hold the board closer, or at more places"
             )
     reason = too_far(mounts, placed, limits)
     if reason:
         raise InputError(reason)
-    return Placed(placed, rms_px)
+    return CameraPlacement(placed, rms_px)
 
 
 def _start(
@@ -145,11 +145,11 @@ class _Problem:
         """Return for each sighting the (n, 2) distances of its corners from where the poses put them [px]."""
         cameras, boards = self.poses(unknowns)
         off = []
-        for one in self._sightings:
-            mount, pose = self._mounts[one.camera], np.linalg.inv(cameras[one.camera]) @ boards[one.view]
-            seen = one.points_m @ pose[:3, :3].T + pose[:3, 3]
+        for sighting in self._sightings:
+            mount, pose = self._mounts[sighting.camera], np.linalg.inv(cameras[sighting.camera]) @ boards[sighting.view]
+            seen = sighting.points_m @ pose[:3, :3].T + pose[:3, 3]
             ahead = np.maximum(seen[:, 2:], 1e-3)
-            off.append(seen[:, :2] / ahead * [mount.fx, mount.fy] + [mount.cx, mount.cy] - one.pixels)
+            off.append(seen[:, :2] / ahead * [mount.fx, mount.fy] + [mount.cx, mount.cy] - sighting.pixels)
         return off
 
     def residuals(self, unknowns: Floats) -> Floats:

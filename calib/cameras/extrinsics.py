@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
-from calib.cameras.align import MOST_PATCHES, RADII_M, Aligned, Cloud, Placement, align, cloud_of, starting
+from calib.cameras.align import MOST_PATCHES, RADII_M, Alignment, Cloud, Placement, align, cloud_of, starting
 from calib.cameras.floor import BODY_FROM_OPTICAL, Floor, find_floor
 from calib.cameras.keyframes import KeyFrame
 from calib.cameras.patches import Patches, upright_patches
@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 # ---- Limits of an answer that is accepted
 LEAST_TURN_DEG = 270.0
-"""The base must turn by this, both ways added."""
+"""The base must turn by this, the sum of both directions."""
 LEAST_WAY_M = 0.5
 """The base must drive by this: pure turning leaves a common yaw of all cameras open."""
 LEAST_FLOORS = 5
@@ -67,7 +67,7 @@ class Calibration:
     """The poses of all cameras, or the reason why there are none.
 
     residual_m:     median distance of matched patches along their normals
-    odometry_scale: true over told, of distance and turning
+    odometry_scale: true over measured, of distance and turning
     agreeing:       camera -> share of its patches that fall on a patch of another camera
     start, aligned, cloud: placements before and after, and the patches, for a picture
     """
@@ -81,7 +81,7 @@ class Calibration:
     odometry_scale: tuple[float, float] = (math.nan, math.nan)
     agreeing: Mapping[str, float] = field(default_factory=dict)
     start: Placement | None = None
-    aligned: Aligned | None = None
+    aligned: Alignment | None = None
     cloud: Cloud | None = None
 
     @property
@@ -97,7 +97,7 @@ def calibrate(
 
     limit_m, limit_deg: largest distance of the answer from the guess
     """
-    odometry = [one.odometry for one in keyframes]
+    odometry = [keyframe.odometry for keyframe in keyframes]
     moves = [between(a, b) for a, b in itertools.pairwise(odometry)]
     base = Calibration(
         {}, "", len(keyframes), math.degrees(sum(abs(move.yaw_rad) for move in moves)),
@@ -110,7 +110,7 @@ def calibrate(
         return replace(
             base, reason=f"not enough driving: {base.driven_m:.2f} m, at least {LEAST_WAY_M} m in short arcs"
         )
-    limits, seen, unseen = (limit_m, limit_deg), dict[str, _Seen](), list[str]()
+    limits, seen, unseen = (limit_m, limit_deg), dict[str, _CameraView](), list[str]()
     for name, mount in guess.depth.items():
         try:
             seen[name] = _see(keyframes, mount, seed)
@@ -130,7 +130,7 @@ def calibrate(
         except InputError:
             continue
         if _solved(base, known, exchanged, odometry, limits, QUICK_PATCHES, seed).accepted:
-            return replace(found, reason=f"cameras {one} and {other} look swapped: {found.reason}")
+            return replace(found, reason=f"cameras {one} and {other} seem to be swapped: {found.reason}")
     return found
 
 
@@ -144,7 +144,7 @@ def _exchanged(guess: Mounts, one: str, other: str) -> Mounts:
 
 def _solved(
     base: Calibration,
-    seen: Mapping[str, _Seen],
+    seen: Mapping[str, _CameraView],
     guess: Mounts,
     odometry: Sequence[Pose],
     limits: tuple[float, float],
@@ -191,7 +191,7 @@ class _Level:
 
 def _floor_of(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Level:
     """Return the median floor of a camera. Raises InputError if it sees the floor too rarely."""
-    with_image = [one.per_m[mount.name] for one in keyframes if mount.name in one.per_m]
+    with_image = [keyframe.per_m[mount.name] for keyframe in keyframes if mount.name in keyframe.per_m]
     chosen = np.unique(np.linspace(0, len(with_image) - 1, min(FLOOR_IMAGES, len(with_image))).round().astype(int))
     floors: list[Floor] = []
     for number in chosen:
@@ -203,7 +203,7 @@ def _floor_of(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Level:
         raise InputError(
             f"camera {mount.name}: floor not seen: in {len(floors)} of {len(chosen)} places, at least {LEAST_FLOORS}"
         )
-    rows = np.array([[one.roll_deg, one.pitch_deg, one.height_m] for one in floors])
+    rows = np.array([[floor.roll_deg, floor.pitch_deg, floor.height_m] for floor in floors])
     rows[:, 0] = np.degrees(np.unwrap(np.radians(rows[:, 0])))
     middle = np.median(rows, axis=0)
     scatter = 1.4826 * np.median(np.abs(rows - middle), axis=0)
@@ -211,19 +211,19 @@ def _floor_of(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Level:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _CameraView:
     """What a camera saw: the floor, and upright patches as (index of the key frame, patches)."""
 
     floor: _Level
     patches: list[tuple[int, Patches]]
 
 
-def _see(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _Seen:
+def _see(keyframes: Sequence[KeyFrame], mount: Mount, seed: int) -> _CameraView:
     """Return what a camera saw. Raises InputError if it sees the floor too rarely."""
     floor = _floor_of(keyframes, mount, seed)
     level, height_m = floor.level_from_optical(), float(floor.values[2])
-    images = [(k, one.per_m[mount.name]) for k, one in enumerate(keyframes) if mount.name in one.per_m]
-    return _Seen(floor, [(k, upright_patches(image, mount, level, height_m)) for k, image in images])
+    images = [(k, keyframe.per_m[mount.name]) for k, keyframe in enumerate(keyframes) if mount.name in keyframe.per_m]
+    return _CameraView(floor, [(k, upright_patches(image, mount, level, height_m)) for k, image in images])
 
 
 def rpy_deg(base_from_camera: Floats) -> Floats:
@@ -236,7 +236,7 @@ def _planar(base_from_camera: Floats) -> list[float]:
     return [*base_from_camera[:2, 3].tolist(), math.radians(float(rpy_deg(base_from_camera)[2]))]
 
 
-def _extrinsics(names: Sequence[str], floors: Mapping[str, _Level], aligned: Aligned) -> dict[str, Extrinsics]:
+def _extrinsics(names: Sequence[str], floors: Mapping[str, _Level], aligned: Alignment) -> dict[str, Extrinsics]:
     found = {}
     sd = np.sqrt(np.maximum(np.diag(aligned.covariance), 0.0)).reshape(-1, 3)
     for c, name in enumerate(names):
@@ -256,7 +256,7 @@ def _extrinsics(names: Sequence[str], floors: Mapping[str, _Level], aligned: Ali
     return found
 
 
-def _refusal(names: Sequence[str], aligned: Aligned, cameras: Mapping[str, Extrinsics], residual_m: float) -> str:
+def _refusal(names: Sequence[str], aligned: Alignment, cameras: Mapping[str, Extrinsics], residual_m: float) -> str:
     """Return why the data does not carry an answer, "" if it does."""
     pairs = aligned.pairs + aligned.pairs.T
     for c, name in enumerate(names):
@@ -272,10 +272,10 @@ def _refusal(names: Sequence[str], aligned: Aligned, cameras: Mapping[str, Extri
     if spread[0] < LEAST_SPREAD * spread[1]:
         return f"only one wall: {100 * spread[0] / spread[1]:.0f} % of other directions, at least {LEAST_SPREAD:.0%}"
     if residual_m > MOST_RESIDUAL_M:
-        return f"surfaces do not fall on each other: median {residual_m:.3f} m, at most {MOST_RESIDUAL_M} m"
-    for name, one in cameras.items():
-        if max(one.sd_m) > MOST_SD_M or max(one.sd_deg) > MOST_SD_DEG:
-            sd = f"{max(one.sd_m):.3f} m and {max(one.sd_deg):.2f} deg"
+        return f"surfaces do not match: median {residual_m:.3f} m, at most {MOST_RESIDUAL_M} m"
+    for name, camera in cameras.items():
+        if max(camera.sd_m) > MOST_SD_M or max(camera.sd_deg) > MOST_SD_DEG:
+            sd = f"{max(camera.sd_m):.3f} m and {max(camera.sd_deg):.2f} deg"
             return (
                 f"camera {name}: known to {sd} only, at most {MOST_SD_M} m and {MOST_SD_DEG} deg; turn and drive more"
             )
@@ -284,10 +284,10 @@ def _refusal(names: Sequence[str], aligned: Aligned, cameras: Mapping[str, Extri
 
 def too_far(guess: Mapping[str, Mount], cameras: Mapping[str, Extrinsics], limits: tuple[float, float]) -> str:
     """Return which camera is farther from its guess than the limits [m, deg], "" if none."""
-    for name, one in cameras.items():
+    for name, camera in cameras.items():
         before = guess[name].base_from_camera
-        away_m = float(np.linalg.norm(one.base_from_camera[:3, 3] - before[:3, 3]))
-        turned = Rotation.from_matrix(one.base_from_camera[:3, :3] @ before[:3, :3].T)
+        away_m = float(np.linalg.norm(camera.base_from_camera[:3, 3] - before[:3, 3]))
+        turned = Rotation.from_matrix(camera.base_from_camera[:3, :3] @ before[:3, :3].T)
         away_deg = math.degrees(float(turned.magnitude()))
         if away_m > limits[0] or away_deg > limits[1]:
             return (

@@ -4,7 +4,7 @@ A plane is linear in 1/depth: with the ray r = ((u - cx) / fx, (v - cy) / fy, 1)
 have 1/d = -(n / h) . r. The noise of a stereo camera is nearly the same at all depths in 1/depth, so RANSAC and least
 squares both work there.
 
-The mount may be wrong by 30 degrees, so this searches; `onboard/health/floor.py` only checks a mount, beside the loop.
+The mount may be wrong by 30 degrees, so this searches; `onboard/health/floor.py` only checks a mount, outside the loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ JUDGES = 1000
 """Pixels that judge these planes."""
 LEAST_INLIERS = 60
 LEAST_SHARE = 0.02
-"""A floor has at least so many pixels and so large a share of the image's valid pixels."""
+"""A floor has at least this many pixels and so large a share of the image's valid pixels."""
 LOWER_SHARE = 0.15
 """A lower plane replaces a larger one, for example a table, if it has this share of its pixels."""
 LOWER_M = 0.05
@@ -82,7 +82,7 @@ def floor_in(depth: npt.NDArray[np.uint16], mount: Mount) -> Floor:
 def find_floor(per_m: npt.NDArray[np.float32], mount: Mount, seed: int = 0) -> Floor:
     """Return the floor in an image of 1/depth (0 for no return): RANSAC, then least squares over its inliers.
 
-    The mount's pose tells roughly where the floor is, so a larger wall is no floor. Of two level planes the lower is
+    The mount's pose gives the approximate floor, so a larger wall is not the floor. Of two level planes the lower is
     the floor. Raises InputError, beginning with the camera's name, if no floor is seen.
     """
     most = max(LEAST_INLIERS, LEAST_SHARE * np.count_nonzero(per_m))
@@ -155,7 +155,7 @@ def _is_level(planes: Floats, mount: Mount) -> npt.NDArray[np.bool_]:
 
 
 def _refined(rays: Floats, per_m: Floats, plane: Floats, inside: npt.NDArray[np.bool_], mount: Mount) -> Floor:
-    """Return the least-squares floor over the inliers, which are chosen anew until they stay."""
+    """Return the least-squares floor over the inliers, which are chosen again until they stay the same."""
     for _ in range(10):
         plane = np.asarray(np.linalg.lstsq(rays[inside], per_m[inside], rcond=None)[0], np.float64)
         errors: Floats = per_m - rays @ plane

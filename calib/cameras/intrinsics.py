@@ -54,7 +54,7 @@ def check_intrinsics(keyframes: Sequence[KeyFrame], mount: Mount, height_m: floa
 
     Raises InputError if no image shows the floor.
     """
-    images = [one.per_m[mount.name] for one in keyframes if mount.name in one.per_m]
+    images = [keyframe.per_m[mount.name] for keyframe in keyframes if mount.name in keyframe.per_m]
     chosen = np.unique(np.linspace(0, len(images) - 1, min(MOST_IMAGES, len(images))).round().astype(int))
     ups: list[Floats] = []
     planes: list[Floats] = []

@@ -1,4 +1,4 @@
-"""A calibration session on the robot: tells the operator what to do next, and records; it sends no command.
+"""A calibration session on the robot: shows the operator what to do next, and records; it sends no command.
 
 The operator drives with the robot's own remote control, or turns and pushes it by hand.
 """
@@ -23,7 +23,7 @@ from onboard.values.messages import STOP, Inputs, Motion, Pose
 
 TICK_S = 1.0 / 30.0
 REST_S = 0.4
-"""The base stands for so long before its images count: vibrations and latency of the cameras have passed."""
+"""The base stands this long before its images count: vibrations and latency of the cameras have passed."""
 IMAGES_A_STOP = 3
 SILENCE_S = 5.0
 """Longest wait for the first odometry and for images at a stop."""
@@ -41,10 +41,10 @@ class Step:
 
 STEPS = (
     Step("stand still", stops=1),
-    Step("turn in place to the left by a full turn; stop every 15 deg for a second", turn_rad=6.2, stops=16),
-    Step("drive short arcs left and right and back the same way; stop every 20 cm", drive_m=2.0, stops=8),
-    Step("turn in place to the right by a full turn; stop every 15 deg for a second", turn_rad=6.2, stops=16),
-    Step("drive 60 cm straight ahead and back, turn by 90 deg, again; stop every 20 cm", drive_m=2.0, stops=8),
+    Step("turn left in place, one full turn; stop for a second every 15 deg", turn_rad=6.2, stops=16),
+    Step("drive short arcs left and right, and back along the same path; stop every 20 cm", drive_m=2.0, stops=8),
+    Step("turn right in place, one full turn; stop for a second every 15 deg", turn_rad=6.2, stops=16),
+    Step("drive 60 cm straight ahead and back, turn by 90 deg, repeat; stop every 20 cm", drive_m=2.0, stops=8),
 )
 
 

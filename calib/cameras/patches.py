@@ -110,10 +110,10 @@ def _window_planes(
     parts = (x, y, np.ones_like(x))
     normal: Floats = np.empty((len(rows) * len(columns), 3, 3))
     right = np.empty((len(normal), 3))
-    for i, one in enumerate(parts):
-        right[:, i] = sums(seen * one * d)
+    for i, part in enumerate(parts):
+        right[:, i] = sums(seen * part * d)
         for j in range(i + 1):
-            normal[:, i, j] = normal[:, j, i] = sums(seen * one * parts[j])
+            normal[:, i, j] = normal[:, j, i] = sums(seen * part * parts[j])
     count = normal[:, 2, 2]
     normal[count < 6] = np.eye(3)
     planes = np.asarray(np.linalg.solve(normal + 1e-9 * np.eye(3), right[..., None])[..., 0], np.float64)

@@ -47,7 +47,7 @@ LEG_M = 0.22
 LEGS = 3
 REACH_M = LEG_M * LEGS
 REST_TICKS = 10
-"""The base stands for so many ticks before its images count."""
+"""The base stands this many ticks before its images count."""
 IMAGES_A_STOP = 2
 LONGEST_LEG_S = 20.0
 
@@ -62,7 +62,7 @@ class Leg:
 
 
 def legs_of(way: Way, leg_m: float) -> list[Leg]:
-    """Return the drive: full turns both ways, and arcs and straights out and back between them."""
+    """Return the drive: full turns in both directions, and arcs and straight lines out and back between them."""
 
     def there_and_back(twist: Twist) -> list[Leg]:
         back = Twist(-twist.v_mps, -twist.w_radps)
@@ -95,7 +95,7 @@ RANDOM_RAD = math.radians(0.5)
 
 
 class Wheels:
-    """Odometry that is wrong by scales, drawn once, and by noise that grows with the root of the way."""
+    """Odometry that is wrong by scales, drawn once, and by noise that grows with the root of the distance."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -143,7 +143,7 @@ def start_of(world: World, body: Body, rng: np.random.Generator, hall: bool = Fa
         if len(cells):
             break
     else:
-        raise InputError(f"map {world.name}: no place with {ROOMS_M[-1]} m of free floor all around")
+        raise InputError(f"map {world.name}: no place with {ROOMS_M[-1]} m of free floor in all directions")
     drawn = [(int(row), int(column)) for row, column in cells[rng.integers(len(cells), size=PLACES)]]
     yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
     poses = [Pose(*world.centre_of(cell), yaw) for cell in drawn]
@@ -171,7 +171,7 @@ def believed_text(true: Path, rng: np.random.Generator) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a rehearsal recorded. turned_rad: by the odometry, both ways added; touched: by anything."""
+    """What a rehearsal recorded. turned_rad: by the odometry, the sum of both directions; touched: by anything."""
 
     ticks: int
     stops: int
@@ -197,7 +197,7 @@ def rehearse(
     """Drive a session in simulation and write its recording.
 
     believed: mounts that the robot believes in; None: drawn about the true ones
-    way:      the whole drive, or straights alone, from which no camera can be calibrated
+    way:      the whole drive, or only straight lines, from which no camera can be calibrated
     drift:    times the paper's odometry drift, on top of the imperfect wheels
     Raises InputError, ConfigError.
     """

@@ -43,7 +43,7 @@ def page(found: Calibration, guess: Mounts, title: str) -> str:
         f'<p class="{"accepted" if found.accepted else "refused"}"><b>{html.escape(verdict)}</b></p>',
         f"<p>{found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven. "
         f"Matched surfaces are {1000 * found.residual_m:.1f} mm apart (median). "
-        f"True over told by the odometry: distance {found.odometry_scale[0]:.4f}, "
+        f"True over measured by the odometry: distance {found.odometry_scale[0]:.4f}, "
         f"turning {found.odometry_scale[1]:.4f}.</p>",
     ]
     names = list(guess.depth)
@@ -53,7 +53,9 @@ def page(found: Calibration, guess: Mounts, title: str) -> str:
         parts += [
             _figure("Before: the guess and the odometry", before, found.start, found, reach_m),
             _figure("After", after, found.aligned.placement, found, reach_m),
-            "<p>" + " ".join(_key(c, name) for c, name in enumerate(names)) + ". The black line is the base's way.</p>",
+            "<p>"
+            + " ".join(_key(c, name) for c, name in enumerate(names))
+            + ". The black line is the base's path.</p>",
         ]
     if found.cameras:
         parts.append(_table(found, guess))
@@ -65,7 +67,7 @@ def _key(c: int, name: str) -> str:
 
 
 def _figure(title: str, points: Floats, at: Placement, found: Calibration, reach_m: float) -> str:
-    """Return the picture of the patches, camera by camera, and of the base's way; x points up, y left."""
+    """Return the picture of the patches, camera by camera, and of the base's path; x points up, y left."""
     assert found.cloud is not None
     per_m = 0.5 * PICTURE_PX / reach_m
     drawn = 0.5 * PICTURE_PX - per_m * points[:, ::-1]
@@ -87,8 +89,8 @@ def _table(found: Calibration, guess: Mounts) -> str:
 
     heads = ("camera", "serial", "x, y, z m", "sd mm", "roll, pitch, yaw deg", "sd deg", "from guess", "agreement")
     rows = [row(heads, "th")]
-    for name, one in found.cameras.items():
-        before, pose = guess.depth[name].base_from_camera, one.base_from_camera
+    for name, camera in found.cameras.items():
+        before, pose = guess.depth[name].base_from_camera, camera.base_from_camera
         cosine = 0.5 * (np.trace(pose[:3, :3] @ before[:3, :3].T) - 1.0)
         away_deg = math.degrees(math.acos(float(np.clip(cosine, -1.0, 1.0))))
         away_m = float(np.linalg.norm(pose[:3, 3] - before[:3, 3]))
@@ -98,9 +100,9 @@ def _table(found: Calibration, guess: Mounts) -> str:
                     name,
                     guess.depth[name].serial or "none",
                     ", ".join(f"{value:.3f}" for value in pose[:3, 3]),
-                    ", ".join(f"{1000 * value:.1f}" for value in one.sd_m),
+                    ", ".join(f"{1000 * value:.1f}" for value in camera.sd_m),
                     ", ".join(f"{value:.2f}" for value in rpy_deg(pose)),
-                    ", ".join(f"{value:.2f}" for value in one.sd_deg),
+                    ", ".join(f"{value:.2f}" for value in camera.sd_deg),
                     f"{100 * away_m:.1f} cm, {away_deg:.1f} deg",
                     f"{found.agreeing[name]:.0%}",
                 )

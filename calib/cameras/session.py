@@ -14,7 +14,7 @@ from onboard.config.config import Config, RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.perception.scan_fusion import NO_SCAN, ScanMemory, build_rig, fuse, reach_m
 from onboard.policy.contract import NO_ACTION
-from onboard.policy.decision import Sensed
+from onboard.policy.decision import StartedDecision
 from onboard.recording.recorder import BYTES_PER_MB, Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
@@ -49,7 +49,7 @@ class Session:
             seen = Observation(
                 inputs.now_ns, None, self._scan, odometry, None, None, odometry, (0.0, 0.0), NO_ACTION
             )  # fmt: skip
-            sensed = Sensed(self._images, seen, "")
+            sensed = StartedDecision(self._images, seen, "")
         record = TickRecord(
             slot=Slot(self._number, inputs.now_ns, inputs.now_ns, 0), inputs=inputs, odometry=odometry,
             filtered=odometry, scan=self._scan, limits_scan=self._scan, state="idle", sensed=sensed, wanted=command,

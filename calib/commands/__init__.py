@@ -1,1 +1,1 @@
-"""What an operator types: the commands of `onboard-calib`."""
+"""The operator's commands of `onboard-calib`."""

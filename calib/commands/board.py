@@ -15,7 +15,7 @@ import typer
 from scipy.spatial.transform import Rotation
 
 from calib.cameras.board import Board, Sighting, checked_board, draw_board, find_board, read_grey
-from calib.cameras.board_poses import Place, Placed, place_cameras
+from calib.cameras.board_poses import CameraPlacement, Place, place_cameras
 from calib.cameras.extrinsics import LIMIT_DEG, LIMIT_M, rpy_deg
 from calib.cameras.mounts_file import mounts_text, placed, replace_file
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
@@ -44,14 +44,14 @@ def board(
         typer.Option(help="x,y,z,roll,pitch,yaw: where the board is in the first images, in the base frame (m, deg)."),
     ] = None,
     at_sd: Annotated[str, typer.Option(help="Standard deviations of --at (m, deg).")] = "0.005,0.5",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml that is made.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
         float, typer.Option(min=0.0, help="Largest distance of an answer from the mounts, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure where cameras sit from a printed board that several see at once, or that stands at a measured place.
+    """Calibrate camera poses with a printed board that several cameras see at once, or at a measured place.
 
     The frame of the board: x from its middle to the viewer, y to the right edge, z to the upper edge.
     """
@@ -112,10 +112,10 @@ def _fixed(fixed: str | None, place: Place | None, names: Sequence[str], known: 
     """Return the camera whose mount is right; None if the place of the board is measured. Raises InputError."""
     if place is not None:
         if fixed is not None:
-            raise InputError(f"--fixed {fixed}: --at ties the board to the base already")
+            raise InputError(f"--fixed {fixed}: --at already fixes the board relative to the base")
         return None
     if fixed is not None and fixed not in names:
-        raise InputError(f"--fixed {fixed}: is no --camera")
+        raise InputError(f"--fixed {fixed}: is not one of the --camera names")
     if len(names) == 1:
         raise InputError(f"--camera {names[0]}: one camera alone needs --at, the measured place of the board")
     return fixed or names[0]
@@ -136,9 +136,9 @@ def _numbers(flag: str, text: str, count: int) -> list[float]:
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"{flag} {text}: must be {count} numbers with commas between them") from error
+        raise InputError(f"{flag} {text}: must be {count} numbers separated by commas") from error
     if len(values) != count or not all(map(math.isfinite, values)):
-        raise InputError(f"{flag} {text}: must be {count} finite numbers with commas between them")
+        raise InputError(f"{flag} {text}: must be {count} finite numbers separated by commas")
     return values
 
 
@@ -155,48 +155,47 @@ def _sightings(
         except InputError as error:
             unused.setdefault(name, str(error))
     for name, why in unused.items():
-        if name not in {one.camera for one in sightings}:
+        if name not in {sighting.camera for sighting in sightings}:
             raise InputError(why)
     return sightings, list(unused.values())
 
 
-def _relative(name: str, found: Placed, known: Mapping[str, Mount], fixed: str) -> np.ndarray:
+def _relative(name: str, found: CameraPlacement, known: Mapping[str, Mount], fixed: str) -> np.ndarray:
     """Return the (4, 4) pose of a camera's body frame in that of the fixed camera's."""
     pose = np.linalg.inv(known[fixed].base_from_camera) @ found.cameras[name].base_from_camera
     return np.asarray(pose, np.float64)
 
 
-def _as_json(found: Placed, known: Mapping[str, Mount], fixed: str | None) -> dict[str, Any]:
+def _as_json(found: CameraPlacement, known: Mapping[str, Mount], fixed: str | None) -> dict[str, Any]:
     cameras = {
         name: {
-            **placed(one.base_from_camera),
-            "sd_m": list(one.sd_m),
-            "sd_deg": list(one.sd_deg),
+            **placed(camera.base_from_camera),
+            "sd_m": list(camera.sd_m),
+            "sd_deg": list(camera.sd_deg),
             **({} if fixed is None else {"fixed_from_camera": placed(_relative(name, found, known, fixed))}),
         }
-        for name, one in found.cameras.items()
+        for name, camera in found.cameras.items()
     }
     return {"cameras": cameras, "fixed": fixed, "rms_px": dict(found.rms_px), "accepted": True, "reason": ""}
 
 
 def _mounts_file(
-    found: Placed, mounts: Path, printed: Board, fixed: str | None, files: Sequence[tuple[str, int, Path]]
+    found: CameraPlacement, mounts: Path, printed: Board, fixed: str | None, files: Sequence[tuple[str, int, Path]]
 ) -> str:
-    """Return the text of the new mounts."""
     data = hashlib.sha256(b"".join(path.read_bytes() for _, _, path in files)).hexdigest()
     day = datetime.fromtimestamp(max(path.stat().st_mtime for _, _, path in files)).astimezone().date().isoformat()
     changed: dict[str, dict[str, Any]] = {
         name: {
-            **placed(one.base_from_camera),
-            "sd_m": [round(value, 5) for value in one.sd_m],
-            "sd_deg": [round(value, 4) for value in one.sd_deg],
+            **placed(camera.base_from_camera),
+            "sd_m": [round(value, 5) for value in camera.sd_m],
+            "sd_deg": [round(value, 4) for value in camera.sd_deg],
             "residual_m": None,
             "data_sha256": data,
             "calibrated": day,
         }
-        for name, one in found.cameras.items()
+        for name, camera in found.cameras.items()
     }
-    tied = "against the measured place of the board" if fixed is None else f"against camera {fixed}, which stays"
+    tied = "against the measured place of the board" if fixed is None else f"against camera {fixed}, which is fixed"
     return mounts_text(
         mounts,
         changed,
@@ -205,18 +204,18 @@ def _mounts_file(
     )
 
 
-def _summary(found: Placed, known: Mapping[str, Mount], fixed: str | None) -> str:
+def _summary(found: CameraPlacement, known: Mapping[str, Mount], fixed: str | None) -> str:
     """Return the poses as lines for the operator."""
     lines = [
         f"{'camera':<16}{'x m':>8}{'y m':>8}{'z m':>8}{'sd m':>8}  "
         f"{'roll deg':>9}{'pitch deg':>10}{'yaw deg':>9}{'sd deg':>8}{'rms px':>8}"
     ]
-    for name, one in found.cameras.items():
-        x, y, z = one.base_from_camera[:3, 3]
-        roll, pitch, yaw = rpy_deg(one.base_from_camera)
+    for name, camera in found.cameras.items():
+        x, y, z = camera.base_from_camera[:3, 3]
+        roll, pitch, yaw = rpy_deg(camera.base_from_camera)
         lines.append(
-            f"{name:<16}{x:>8.3f}{y:>8.3f}{z:>8.3f}{max(one.sd_m):>8.4f}  "
-            f"{roll:>9.2f}{pitch:>10.2f}{yaw:>9.2f}{max(one.sd_deg):>8.2f}{found.rms_px[name]:>8.2f}"
+            f"{name:<16}{x:>8.3f}{y:>8.3f}{z:>8.3f}{max(camera.sd_m):>8.4f}  "
+            f"{roll:>9.2f}{pitch:>10.2f}{yaw:>9.2f}{max(camera.sd_deg):>8.2f}{found.rms_px[name]:>8.2f}"
         )
     for name in found.cameras if fixed else ():
         pose = _relative(name, found, known, fixed or "")

@@ -23,7 +23,7 @@ LEAST_SIDE_M = 1.0
 
 
 def collect(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The log that is made (.csv).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The log to write (.csv).")],
     plant: Annotated[Path, typer.Option(help="plant.toml of the simulated base.")],
     seconds: Annotated[float, typer.Option(min=10.0, max=1e5, help=r"Duration of the drive \[s].")] = 2000.0,
     rectangle: Annotated[
@@ -34,7 +34,7 @@ def collect(
         str | None,
         typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a file; without it an empty room."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Poses, speeds and noise are drawn by this.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of poses, speeds and noise.")] = 1,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated base to sampled poses in a safe rectangle, unattended, and log commands and poses."""
@@ -56,7 +56,7 @@ def collect(
                 done = one
             else:
                 progress.update(task, completed=one)
-    assert done is not None, "a drive ends with its log"
+    assert done is not None, "the drive is as long as its log"
     write_text(out, csv_text(done.log))
     if json_file is not None:
         write_json(json_file, {"file": str(out), "seconds": seconds, "reached": done.reached, "stuck": done.stuck})

@@ -40,7 +40,7 @@ def drive_gap(
         Path | None, typer.Option("--report", metavar="FILE.md", help="Put the table into this page.")
     ] = None,
 ) -> None:
-    """Drive `reactive` in a "real" office and in five simulators of it, and compare what they say."""
+    """Drive `reactive` in a "real" office and in five simulators of it, and compare their results."""
     check_json_target(json_file)
     if report is not None:
         check_page(report, NAME)
@@ -72,19 +72,19 @@ def gap_table(gaps: dict[str, Gap]) -> str:
     """Return the figures of all worlds, and their distance from the real one, as a table."""
     real = gaps[REAL]
     rows = []
-    for world, one in gaps.items():
+    for world, gap in gaps.items():
         differences = ("", "", "")
         if world != REAL:
             differences = (
-                f"{100 * abs(one.success - real.success):.0f}",
-                f"{100 * abs(one.spl - real.spl):.1f}",
-                f"{one.path_m:.2f} ({one.path_interval[0]:.2f} to {one.path_interval[1]:.2f})",
+                f"{100 * abs(gap.success - real.success):.0f}",
+                f"{100 * abs(gap.spl - real.spl):.1f}",
+                f"{gap.path_m:.2f} ({gap.path_interval[0]:.2f} to {gap.path_interval[1]:.2f})",
             )
         rows.append((
             world, WORLD_NAMES[world],
-            f"{100 * one.success:.0f} ({100 * one.success_interval[0]:.0f} to {100 * one.success_interval[1]:.0f})",
-            f"{100 * one.spl:.1f} ({100 * one.spl_interval[0]:.1f} to {100 * one.spl_interval[1]:.1f})",
-            f"{one.contacts:.2f} ({one.contacts_interval[0]:.2f} to {one.contacts_interval[1]:.2f})",
+            f"{100 * gap.success:.0f} ({100 * gap.success_interval[0]:.0f} to {100 * gap.success_interval[1]:.0f})",
+            f"{100 * gap.spl:.1f} ({100 * gap.spl_interval[0]:.1f} to {100 * gap.spl_interval[1]:.1f})",
+            f"{gap.contacts:.2f} ({gap.contacts_interval[0]:.2f} to {gap.contacts_interval[1]:.2f})",
             *differences,
         ))  # fmt: skip
     headings = ("world", "base", "SR [%]", "SPL [%]", "contacts a drive", "SR apart", "SPL apart", "paths apart [m]")

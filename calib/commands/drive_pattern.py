@@ -25,8 +25,9 @@ from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_twist
 from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.system.signals import Signals
 from onboard.values.errors import OnboardError
-from onboard.values.geometry import NO_ORIENTATION, compose, inverse
+from onboard.values.geometry import compose, inverse
 from onboard.values.messages import STOP, OdometryMessage, Pose
+from onboard.values.reasons import NO_ORIENTATION
 
 PERIOD_S = 1.0 / 30.0
 STALE_S = 0.3
@@ -45,11 +46,11 @@ def drive_pattern(
     speed: Annotated[float, typer.Option(min=0.05, help="Greatest speed, in m/s.", callback=finite)] = 0.5,
     turn: Annotated[float, typer.Option(min=0.1, help="Greatest turn rate, in rad/s.", callback=finite)] = 1.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what a simulated base drives; nothing moves.")
+        bool, typer.Option("--dry-run", help="Print the path of a simulated base; nothing moves.")
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Drive command steps on free floor through the running runtime, whose limits watch; any key stops.
+    """Drive command steps on free floor through the running runtime, under its limits. Any key stops the robot.
 
     The runtime records the drive; `onboard-calib dynamics` takes the recording.
     """
@@ -77,7 +78,7 @@ def drive_pattern(
 
 
 def _left_out(drive: PatternDrive, todo: list[Step]) -> str:
-    return f"{drive.skipped} of {len(todo)} steps left out or cut to stay in the rectangle\n"
+    return f"{drive.skipped} of {len(todo)} steps omitted or shortened to stay in the rectangle\n"
 
 
 def _drive(wire: Wire, drive: PatternDrive, stop: Callable[[], bool]) -> str:

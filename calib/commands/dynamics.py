@@ -31,7 +31,7 @@ def dynamics(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Identify how the base answers commands (paper 1, Appendix A, and a fit by roll-outs), and write plant.toml."""
+    """Identify how the base responds to commands (paper 1, Appendix A, and a roll-out fit), and write plant.toml."""
     check_json_target(json_file)
     if out is not None:
         check_target(out)
@@ -50,9 +50,9 @@ def dynamics(
         kept = replace_file(out, plant_text(found, read.logs, read.sha256, date, old))
         text += f"{out}: written{f'; the old one is kept as {kept}' if kept else ''}\n"
         if old is not None:
-            text += f"command_timeout_s {old.base.command_timeout_s:g} is kept, as it is not measured\n"
+            text += f"command_timeout_s {old.base.command_timeout_s:g} is kept: this command does not measure it\n"
         if old is not None and old.motion is not None:
-            text += f"[motion] {old.motion.model} of the old file is left out: it was learned with the old axes\n"
+            text += f"[motion] {old.motion.model} of the old file is dropped: it was learned with the old axes\n"
     if json_file is not None:
         write_json(json_file, result)
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(text)
@@ -81,6 +81,6 @@ def _judge(errors: dict[str, dict[str, float]], json_file: str | None) -> None:
     if json_file is not None:
         write_json(json_file, errors)
     if json_file != STANDARD_OUTPUT:
-        rows = [[model, *(f"{one[key]:.3f}" for key in ERRORS)] for model, one in errors.items()]
+        rows = [[model, *(f"{error[key]:.3f}" for key in ERRORS)] for model, error in errors.items()]
         headings = ["error on held-out logs", *(f"{key} [{unit}]" for key, unit in ERRORS.items())]
         sys.stdout.write(f"{markdown_table(headings, rows)}\n")

@@ -27,14 +27,17 @@ from onboard.values.errors import InputError
 
 def extrinsics(
     recording: Annotated[Path, typer.Argument(help="A recording (.mcap) in which the base turns and drives arcs.")],
-    guess: Annotated[Path, typer.Option(help="mounts.toml with the guess of where the cameras sit.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml that is made.")] = None,
+    guess: Annotated[Path, typer.Option(help="mounts.toml with the initial guess of the camera poses.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
         float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     live: Annotated[
-        bool, typer.Option("--live", help="Make the recording first, through the drivers; tells you what to do.")
+        bool,
+        typer.Option(
+            "--live", help="Make the recording first, through the drivers, with instructions on the terminal."
+        ),
     ] = False,
     config: ConfigOption = None,
     report: Annotated[
@@ -42,7 +45,7 @@ def extrinsics(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure where the depth cameras sit, from the floor and from the robot's own motion.
+    """Calibrate the poses of the depth cameras from the floor and from the robot's own motion.
 
     A refused calibration is one line with its reason; then no mounts are written.
     """
@@ -92,8 +95,8 @@ def as_json(found: Calibration) -> dict[str, Any]:
     """Return the result as plain values."""
     return {
         "cameras": {
-            name: {**placed(one.base_from_camera), "sd_m": list(one.sd_m), "sd_deg": list(one.sd_deg)}
-            for name, one in found.cameras.items()
+            name: {**placed(camera.base_from_camera), "sd_m": list(camera.sd_m), "sd_deg": list(camera.sd_deg)}
+            for name, camera in found.cameras.items()
         },
         "accepted": found.accepted,
         "reason": found.reason,
@@ -103,13 +106,13 @@ def as_json(found: Calibration) -> dict[str, Any]:
 def mounts_file(found: Calibration, session: Session, guess: Path, recording: Path) -> str:
     """Return the text of the new mounts."""
     changed: dict[str, dict[str, Any]] = {}
-    for name, one in found.cameras.items():
+    for name, camera in found.cameras.items():
         serial = session.serials.get(name, "")
         changed[name] = {
             **({"serial": serial} if serial else {}),
-            **placed(one.base_from_camera),
-            "sd_m": [round(value, 5) for value in one.sd_m],
-            "sd_deg": [round(value, 4) for value in one.sd_deg],
+            **placed(camera.base_from_camera),
+            "sd_m": [round(value, 5) for value in camera.sd_m],
+            "sd_deg": [round(value, 4) for value in camera.sd_deg],
             "residual_m": round(found.residual_m, 5),
             "data_sha256": hashlib.sha256(recording.read_bytes()).hexdigest(),
             "calibrated": session.day.isoformat(),
@@ -121,18 +124,20 @@ def mounts_file(found: Calibration, session: Session, guess: Path, recording: Pa
         f"Measured by `onboard-calib extrinsics {recording.name}` on {session.day.isoformat()}.\n"
         f"{found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven.\n"
         f"Matched surfaces are {found.residual_m:.4f} m apart (median).\n"
-        f"Odometry: true distance is {scales[0]:.4f} of the told, true turning {scales[1]:.4f}.",
+        f"Odometry: true distance is {scales[0]:.4f} of the measured, true turning {scales[1]:.4f}.",
     )
 
 
 def summary(found: Calibration) -> str:
     """Return the result as lines for the operator."""
     lines = [f"{'camera':<16}{'x m':>8}{'y m':>8}{'z m':>8}{'sd m':>8}  {'rotation_xyzw':<40}{'sd deg':>7}"]
-    for name, one in found.cameras.items():
-        pose = placed(one.base_from_camera)
+    for name, camera in found.cameras.items():
+        pose = placed(camera.base_from_camera)
         x, y, z = pose["translation_m"]
         turned = " ".join(f"{value:+.6f}" for value in pose["rotation_xyzw"])
-        lines.append(f"{name:<16}{x:>8.3f}{y:>8.3f}{z:>8.3f}{max(one.sd_m):>8.4f}  {turned:<40}{max(one.sd_deg):>7.2f}")
+        lines.append(
+            f"{name:<16}{x:>8.3f}{y:>8.3f}{z:>8.3f}{max(camera.sd_m):>8.4f}  {turned:<40}{max(camera.sd_deg):>7.2f}"
+        )
     lines.append(
         f"accepted: {found.keyframes} places, {found.turned_deg:.0f} deg turned, {found.driven_m:.1f} m driven; "
         f"surfaces {1000 * found.residual_m:.1f} mm apart (median)"

@@ -15,7 +15,7 @@ from onboard.config.mounts import load_mounts
 
 
 def floor(
-    mounts: Annotated[Path, typer.Option(help="mounts.toml with the guess of where the cameras sit.")],
+    mounts: Annotated[Path, typer.Option(help="mounts.toml with the initial guess of the camera poses.")],
     camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
     json_file: JsonOption = None,

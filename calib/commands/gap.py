@@ -21,7 +21,7 @@ def gap(
     picture: Annotated[Path | None, typer.Option(help="Write a PNG of the longest log: paths and speeds.")] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive the simulated base with the recorded commands, and print how far it drifts in 1, 5 and 10 s."""
+    """Drive the simulated base with the recorded commands, and print its drift after 1, 5 and 10 s."""
     for target in (json_file, picture):
         check_json_target(None if target is None else str(target))
     loaded, logs = load_plant(plant), read_logs(recording).logs

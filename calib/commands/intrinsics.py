@@ -27,7 +27,7 @@ def intrinsics(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Check focal length, depth scale and lens distortion against floor, walls and a measured height.
+    """Check focal length, depth scale and lens distortion using the floor, walls and a measured height.
 
     Exit code 0: all within the limits; 1: a warning; 2: something could not be read.
     """

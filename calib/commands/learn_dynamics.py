@@ -39,7 +39,7 @@ def learn_dynamics(
         typer.Argument(metavar="DATA...", help="Recordings (.mcap), or CSV: t_s,v_cmd,w_cmd,v,w,x_m,y_m,yaw_rad."),
     ],
     model: Annotated[Literal["linear", "mlp", "hybrid-dynamic", "hybrid-kinematic"], typer.Option(help="What learns.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model (.npz); .toml and .onnx are made beside it.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model (.npz); .toml and .onnx are written next to it.")],
     max_length: Annotated[int, typer.Option(min=1, help=r"Longest roll-out of the training \[steps].")] = 4096,
     plant: Annotated[
         Path | None, typer.Option(help="plant.toml of the analytic part; without it, identified from the data.")
@@ -55,20 +55,18 @@ def learn_dynamics(
     gap: Annotated[
         int | None, typer.Option(min=1, help="Steps between points that count; without it about 64 points count.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Most optimizer steps of each length.")] = 200,
-    batch: Annotated[int, typer.Option(min=1, help="Windows of an optimizer step.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="Maximum number of optimizer steps for each length.")] = 200,
+    batch: Annotated[int, typer.Option(min=1, help="Number of windows per optimizer step.")] = 200,
     learning_rate: Annotated[float, typer.Option(min=1e-8, max=1.0, help="At the begin.")] = 5e-4,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Weights and batches are drawn by this.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside the model.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of weights and batches.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint next to the model.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Learn how the base moves from commands and poses (paper 3), for the simulated base of plant.toml."""
     check_json_target(json_file)
     files = _files(out)
     if transform != TRANSFORMS[0] and model != "linear":
-        raise InputError(
-            f"--transform {transform}: only a linear model is compared so; drop it, or take --model linear"
-        )
+        raise InputError(f"--transform {transform}: only for a linear model: drop it, or use --model linear")
     training_module = _trainer()
     read = read_logs(data)
     logs = without_pauses(read.logs)
@@ -98,7 +96,7 @@ def _series(logs: list[MotionLog], data: list[Path]) -> Series:
         sys.stderr.write(f"note: rows every {series.period_s:.4g} s are interpolated to {period_s:.4g} s\n")
         series = series_of(logs, period_s)
     if any(file.suffix == RECORDING_SUFFIX for file in data):
-        sys.stderr.write("note: a recording holds the pose by its own wheels, which do not see slip\n")
+        sys.stderr.write("note: the poses of a recording come from its own wheels, which do not measure slip\n")
     return series
 
 
@@ -184,7 +182,7 @@ def _judged(series: Series, held_out: Any, base: Plant, found: LearnedModel) -> 
     errors = {"plant": plant, "learned": learned}
     return {
         "period_s": series.period_s,
-        "rmse_m": {name: {str(key): value for key, value in one.items()} for name, one in errors.items()},
+        "rmse_m": {name: {str(key): value for key, value in error.items()} for name, error in errors.items()},
     }
 
 

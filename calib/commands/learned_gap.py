@@ -76,7 +76,7 @@ def _driven(table: Any, console: Console) -> Data:
             if isinstance(one, Data):
                 return one
             progress.update(task, completed=one)
-    raise AssertionError("a drive ends with its data")
+    raise AssertionError("the drive is as long as its data")
 
 
 def _train(table: Any, data: list[Data], folder: Path, console: Console) -> None:
@@ -96,7 +96,7 @@ def _train(table: Any, data: list[Data], folder: Path, console: Console) -> None
 
 def _as_json(found: Any, shown: Any) -> dict[str, Any]:
     rows = {
-        name: {kind: {model: {str(n): v for n, v in one.items()} for model, one in errors.items()}
+        name: {kind: {model: {str(n): v for n, v in error.items()} for model, error in errors.items()}
                for kind, errors in by_kind.items()}
         for name, by_kind in found.items()
     }  # fmt: skip

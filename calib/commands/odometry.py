@@ -39,16 +39,17 @@ def odometry_command(
     ],
     end: Annotated[
         list[str] | None,
-        typer.Option(help=r"x,y,yaw: where a drive ended, seen from its start \[m, m, deg]; once for each drive."),
+        typer.Option(help=r"x,y,yaw: end of a drive, measured from its start \[m, m, deg]; once for each drive."),
     ] = None,
     end_sd: Annotated[str, typer.Option(help=r"Standard deviations of --end \[m, m, deg].")] = "0.01,0.01,1",
-    reference: Annotated[Kind, typer.Option(help="What the wheels are compared with, without --end.")] = Kind.AUTO,
+    reference: Annotated[Kind, typer.Option(help="Reference for the wheels, without --end.")] = Kind.AUTO,
     track_m: Annotated[
-        float | None, typer.Option(min=0.05, max=5.0, help=r"Track that the base believes in \[m].", callback=finite)
+        float | None,
+        typer.Option(min=0.05, max=5.0, help=r"Track width in the base's own settings \[m].", callback=finite),
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure what the wheels of a base really do: speed, turning, and the turn of a straight way.
+    """Calibrate wheel odometry: scale of speed and turning, and drift of a straight path.
 
     Without --end the localisation in the drives is the reference, else a gyroscope, else the robot's own scans.
 
@@ -57,7 +58,7 @@ def odometry_command(
     check_json_target(json_file)
     ends = [_three("--end", text) for text in end or ()]
     if ends and len(ends) != len(drives):
-        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives, needed is one each")
+        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives, exactly one for each needed")
     if ends and reference is not Kind.AUTO:
         raise InputError(f"--reference {reference.value}: --end is the reference already")
     sd = _three("--end-sd", end_sd)
@@ -85,13 +86,13 @@ def _referenced(run: Run, kind: Kind, most: int) -> Reference:
         if len(found.t_s) >= LEAST_FIXES:
             return found
         if kind is Kind.FIXES:
-            raise InputError(f"{run.name}: {len(found.t_s)} fixes of the localisation, needed are {LEAST_FIXES}")
+            raise InputError(f"{run.name}: {len(found.t_s)} fixes of the localisation, at least {LEAST_FIXES} needed")
     if kind is not Kind.SCANS and run.imu_rad is not None:
         return by_gyroscope(run, most)
     if kind is Kind.GYROSCOPE:
         raise InputError(f"{run.name}: no gyroscope (sensor_msgs/msg/Imu in a bag, imu_w in a CSV file)")
     if not run.scans:
-        raise InputError(f"{run.name}: no reference: neither localisation nor gyroscope nor scans; state --end x,y,yaw")
+        raise InputError(f"{run.name}: no reference: neither localisation nor gyroscope nor scans; use --end x,y,yaw")
     return by_scans(run)
 
 

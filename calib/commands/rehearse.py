@@ -28,28 +28,29 @@ def rehearse_command(
     map_name: Annotated[
         str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The recording that is made (.mcap).")],
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Start, furniture, wheels and noise are drawn by this.")
-    ] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The recording to write (.mcap).")],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of start, furniture, wheels and noise.")] = 0,
     believed: Annotated[
-        Path | None, typer.Option(help="mounts.toml that the robot believes in; else drawn about the true one.")
+        Path | None, typer.Option(help="mounts.toml that the robot uses. Without it: the true one plus random errors.")
     ] = None,
     way: Annotated[
-        Literal["all", "straight"], typer.Option(help="The whole drive, or straights alone: refused later.")
+        Literal["all", "straight"],
+        typer.Option(help="The whole drive, or only straight lines, which a calibration refuses."),
     ] = "all",
     furniture: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Furniture, 1 as in an office; when not given 1, or 0 in a hall.", callback=finite),
+        typer.Option(
+            min=0.0, help="Furniture density: 1 as in an office. Default: 1, or 0 in a hall.", callback=finite
+        ),
     ] = None,
     drift: Annotated[
-        float, typer.Option(min=0.0, help="Times the paper's odometry drift, added.", callback=finite)
+        float, typer.Option(min=0.0, help="Multiplier for the paper's odometry drift.", callback=finite)
     ] = 0.0,
     config: ConfigOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the recording if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing recording.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Practise a calibration in simulation: turn and drive arcs in a furnished room, and record it."""
+    """Rehearse a calibration in simulation: turn and drive arcs in a furnished room, and record it."""
     check_json_target(json_file)
     done = rehearse(
         true, map_name, seed, out, believed=believed, config=load_config(config) if config else None, way=way,
@@ -63,4 +64,4 @@ def rehearse_command(
             f"{math.degrees(done.turned_rad):.0f} deg turned by the odometry\n"
         )
         if done.touched:
-            sys.stdout.write("the base touched something on its way\n")
+            sys.stdout.write("the base touched something during the drive\n")

@@ -28,12 +28,14 @@ LOOK_S = 0.5
 def verify_command(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A recording of `onboard run`.")],
     mounts: Annotated[
-        Path | None, typer.Option(help="The calibration of the cameras; without it the recorded one.")
+        Path | None, typer.Option(help="mounts.toml to compare with. Without it: the recorded one.")
     ] = None,
-    plant: Annotated[Path | None, typer.Option(help="The base's response; without it the recorded one.")] = None,
+    plant: Annotated[
+        Path | None, typer.Option(help="plant.toml to compare with. Without it: the recorded one.")
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Compare a session with the calibration: floor and overlap of cameras, wheels, response of the base.
+    """Compare a recording with the calibration: floor and overlap of cameras, wheels, response of the base.
 
     Exit code 0: verdict `ok` or `watch`; 1: `recalibrate`; 2: something could not be read; 3: nothing was compared.
     """
@@ -41,7 +43,7 @@ def verify_command(
     with contextlib.ExitStack() as held:
         whole = held.enter_context(completed(recording))
         if whole != recording:
-            sys.stderr.write(f"warning: {recording}: cut off: what is left is read from a repaired copy\n")
+            sys.stderr.write(f"warning: {recording}: cut off: the rest is read from a repaired copy\n")
         opened = held.enter_context(open_recording(whole))
         health = assessed(opened, mounts, plant)
     if json_file is not None:
@@ -69,9 +71,9 @@ def assessed(recording: Recording, mounts: Path | None = None, plant: Path | Non
 def _text(health: Health) -> str:
     """Return the comparisons as a table for the operator."""
     rows = [
-        f"{one.name:<28} {one.quantity:<11} {one.value:+9.4f} +- {one.sd:.4f}  watch {one.watch:<6g} "
-        f"recalibrate {one.recalibrate:<6g} {one.verdict}"
-        for one in health.checks
+        f"{check.name:<28} {check.quantity:<11} {check.value:+9.4f} +- {check.sd:.4f}  watch {check.watch:<6g} "
+        f"recalibrate {check.recalibrate:<6g} {check.verdict}"
+        for check in health.checks
     ]
     rows += [f"{name:<28} not compared: {why}" for name, why in health.unmeasured.items()]
     return "\n".join([*rows, f"verdict: {health.message}"]) + "\n"

@@ -16,7 +16,7 @@ from onboard.values.messages import STOP, Pose, Twist
 
 HOLD_S, REST_S = 1.5, 1.2
 ANSWER_S = 1.2
-"""Time for which a base may go on at its speed before it brakes: delay and response."""
+"""Time for which a base may continue at its speed before it brakes: delay and response."""
 BRAKING_MPS2 = 0.5
 PREDICTION_S = 0.05
 

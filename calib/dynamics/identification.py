@@ -12,7 +12,7 @@ import numpy as np
 from calib.dynamics.drift import drifts, path
 from calib.dynamics.motion_log import Floats, MotionLog
 from calib.dynamics.output_error_fit import (
-    Refined,
+    AxisFit,
     first_order_fit,
     model_speeds,
     plant_fit,
@@ -36,7 +36,7 @@ from onboard.values.errors import InputError
 DRIFT_S = 10.0
 AXES = {"linear": "v", "angular": "w"}
 GAIN_OFF = 0.1
-"""A gain farther from 1 than this is told."""
+"""A gain farther from 1 than this is reported."""
 POOR_FIT = 0.15
 """Share of the speed's root mean square; a roll-out error above it makes the fit doubtful."""
 DELAYS_DIFFER_S = 1.0 / 30.0
@@ -45,7 +45,7 @@ WIDE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Identified:
+class Identification:
     """The result for both axes.
 
     refined:   fit by axis name, "linear" and "angular"
@@ -57,7 +57,7 @@ class Identified:
     accepted:  whether the fit describes the logs
     """
 
-    refined: dict[str, Refined]
+    refined: dict[str, AxisFit]
     paper: dict[str, Fit]
     adjusted: dict[str, Fit]
     dead_band: dict[str, float]
@@ -82,7 +82,7 @@ class Identified:
         }
 
 
-def identify(logs: Sequence[MotionLog]) -> Identified:
+def identify(logs: Sequence[MotionLog]) -> Identification:
     """Return the dynamics. Raises InputError for logs from which no sound fit can come."""
     check(logs)
     dead = {name: dead_band(logs, axis) for name, axis in AXES.items()}
@@ -91,10 +91,10 @@ def identify(logs: Sequence[MotionLog]) -> Identified:
     adjusted = {name: adjusted_fit(fit) for name, fit in paper.items()}
     rmse = errors(logs, {name: _rolled(logs, name, fit, dead[name]) for name, fit in refined.items()})
     notes, accepted = _notes(logs, refined, dead)
-    return Identified(refined, paper, adjusted, dead, rmse, _plant(logs, refined, dead), tuple(notes), accepted)
+    return Identification(refined, paper, adjusted, dead, rmse, _plant(logs, refined, dead), tuple(notes), accepted)
 
 
-def _rolled(logs: Sequence[MotionLog], name: str, fit: Refined, dead: float) -> Floats:
+def _rolled(logs: Sequence[MotionLog], name: str, fit: AxisFit, dead: float) -> Floats:
     return model_speeds(with_dead_band(axis_logs(logs, AXES[name]), dead), fit.parameters, fit.step_s)
 
 
@@ -123,10 +123,10 @@ def _rms(values: Floats) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[str, float]) -> tuple[list[str], bool]:
+def _notes(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[str, float]) -> tuple[list[str], bool]:
     notes, accepted = [], True
     if any(log.pose is None for log in logs):
-        notes.append("without x_m, y_m and yaw_rad nothing shows that v is in m/s and w in rad/s: check the units")
+        notes.append("without x_m, y_m and yaw_rad the units of v (m/s) and w (rad/s) cannot be verified: check them")
     for name, fit in refined.items():
         data, command = axis_logs(logs, AXES[name]), f"{AXES[name]}_cmd"
         values = fit.fit()
@@ -137,7 +137,7 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
             half, value = float(np.ptp(fit.interval[place])) / 2.0, float(fit.parameters[place])
             if half > WIDE * max(value, 0.1 if place == P.DELAY_S else 0.0):
                 accepted = False
-                notes.append(f"{name}: {KEYS[place]} = {value:.3g} is known to {half:.2g} only")
+                notes.append(f"{name}: {KEYS[place]} = {value:.3g} is known only to within {half:.2g}")
         if abs(fit.gain - 1.0) > GAIN_OFF:
             accepted = False
             notes.append(
@@ -146,25 +146,27 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
             )
         if dead[name] > 0.0:
             notes.append(
-                f"{name}: no answer to commands up to {dead[name]:.3g}: a dead band, which a plant does not have"
+                f"{name}: no response to commands up to {dead[name]:.3g}: a dead band, which plant.toml cannot express"
             )
         open_ends = [KEYS[place] for place in (P.V_MAX, P.V_MIN, P.A_MAX_UP, P.A_MAX_DOWN) if not fit.reached[place]]
         if open_ends:
-            notes.append(f"{name}: not reached, so the greatest seen: {', '.join(open_ends)}")
+            notes.append(f"{name}: limit not reached, so the largest value seen: {', '.join(open_ends)}")
         fresh = float(np.mean(data.fresh))
         if fresh < 0.9:
             notes.append(
-                f"{name}: {100 * (1 - fresh):.0f} % of the rows repeat an older measurement; they are left out"
+                f"{name}: {100 * (1 - fresh):.0f} % of the rows repeat an older measurement; they are not used"
             )
         if values["delay_s"] == 0.0 and fit.parameters[P.DELAY_S] < -0.01:
             notes.append(f"{name}: the speed leads its command by {-fit.parameters[P.DELAY_S]:.3f} s: check the clocks")
     first, second = (max(fit.parameters[P.DELAY_S], 0.0) for fit in refined.values())
     if abs(first - second) > DELAYS_DIFFER_S:
-        notes.append(f"the delays differ, {first:.3f} s and {second:.3f} s; a plant has one, and takes their mean")
+        notes.append(
+            f"the delays differ, {first:.3f} s and {second:.3f} s; plant.toml has one delay, so it gets their mean"
+        )
     return notes, accepted
 
 
-def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[str, float]) -> Plant:
+def _plant(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[str, float]) -> Plant:
     """Return the fit for the simulated base: step of 1/30 s, one delay, one greatest acceleration an axis.
 
     The simulated base delays a command by whole steps, rounded up. So the delay is at most the nearest whole step.
@@ -175,7 +177,7 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, Refined], dead: dict[st
     axes = {}
     for name, fit in refined.items():
         fitted = plant_fit(logs, AXES[name], fit, delay_s, dead[name])
-        value = {key: float(one) for key, one in zip(KEYS, fitted.parameters, strict=False)}
+        value = {key: float(parameter) for key, parameter in zip(KEYS, fitted.parameters, strict=False)}
         braking = value["a_max_down"] if fitted.reached[P.A_MAX_DOWN] else math.inf
         axes[name] = Axis(
             f_up=_round(value["f_up"]),
@@ -204,7 +206,7 @@ def held_out(logs: Sequence[MotionLog], every: int) -> dict[str, dict[str, float
     Raises InputError for a single log.
     """
     if len(logs) < 2:
-        raise InputError(f"{logs[0].name}: --held-out judges on other logs than it fits: give at least two")
+        raise InputError(f"{logs[0].name}: --held-out needs separate logs to fit and to judge: use at least two")
     judged = list(logs[::every])
     fitted = [log for number, log in enumerate(logs) if number % every]
     found = identify(fitted)

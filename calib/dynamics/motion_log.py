@@ -37,7 +37,7 @@ class MotionLog:
 
     name:  file, with the log's name inside the file if there are several
     t_s:   (n,) ascending time [s]
-    v_cmd: (n,) command in force [m/s]; it holds from its row to the next (zero-order hold)
+    v_cmd: (n,) current command [m/s]; it holds from its row to the next (zero-order hold)
     w_cmd: (n,) likewise [rad/s]
     v, w:  (n,) measured body twist [m/s, rad/s]
     pose:  (n, 3) the base's own x, y [m] and yaw [rad] in its odometry frame; None if not recorded
@@ -156,7 +156,7 @@ def _from_recording(path: Path) -> list[MotionLog]:
 
 
 def _recorded(path: Path, recording: Recording) -> MotionLog:
-    """Return the first session's log: an odometry message a row, with the command in force.
+    """Return the first session's log: an odometry message a row, with the current command.
 
     The time of a row is the odometry's stamp on the runtime's clock; the least difference between arrival and stamp is
     the offset of the clocks. In an imported recording the commands are the bag's, because they drove that robot.
@@ -173,9 +173,9 @@ def _recorded(path: Path, recording: Recording) -> MotionLog:
         tick = message.sample
         if not imported:
             commands.append((tick.sent_ns, *tick.command))
-        for one in tick.wheel_inputs:
-            rows[one.stamp_ns] = (*one.twist, *(one.pose or (math.nan,) * 3))
-            late_ns = one.arrival_ns - one.stamp_ns
+        for wheel_input in tick.wheel_inputs:
+            rows[wheel_input.stamp_ns] = (*wheel_input.twist, *(wheel_input.pose or (math.nan,) * 3))
+            late_ns = wheel_input.arrival_ns - wheel_input.stamp_ns
             offset_ns = late_ns if offset_ns is None else min(offset_ns, late_ns)
     if offset_ns is None or not commands:
         raise InputError(f"{path}: it has no {'commands' if offset_ns is not None else 'odometry'}")

@@ -58,7 +58,7 @@ LIMITS = (P.V_MAX, P.V_MIN, P.A_MAX_UP, P.A_MAX_DOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refined:
+class AxisFit:
     """The fit of an axis.
 
     parameters: (10,) in the order of `P`, then the gain
@@ -94,7 +94,7 @@ class Refined:
         }
 
 
-def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) -> Refined:
+def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) -> AxisFit:
     """Return the fit of axis "v" or "w". dead_band: commands up to it count as zero.
 
     The search starts from several places on part of the logs. The integration step with the least error is taken.
@@ -120,7 +120,7 @@ def refined_fit(logs: Sequence[MotionLog], axis: str, dead_band: float = 0.0) ->
     fixed = (GAIN,) if best[0][GAIN] == 1.0 else ()
     fits = [(best, steps[-1]), *((_search(data, best[0], step_s, FULL, fixed), step_s) for step_s in steps[:-1])]
     (parameters, cost), step_s = min(fits, key=lambda one: one[0][1])
-    own = next(one for one in fits if one[1] == (PLANT_STEP_S if period_s > PLANT_STEP_S / 1.5 else steps[-1]))
+    own = next(fit for fit in fits if fit[1] == (PLANT_STEP_S if period_s > PLANT_STEP_S / 1.5 else steps[-1]))
     if own[0][1] - cost < SURE * _variance(data, parameters, step_s):
         (parameters, _), step_s = own
     return _with_intervals(data, logs, parameters, step_s)
@@ -138,8 +138,8 @@ def _part(logs: Sequence[MotionLog]) -> list[MotionLog]:
 
 
 def plant_fit(
-    logs: Sequence[MotionLog], axis: str, refined: Refined, delay_s: float, dead_band: float = 0.0
-) -> Refined:
+    logs: Sequence[MotionLog], axis: str, refined: AxisFit, delay_s: float, dead_band: float = 0.0
+) -> AxisFit:
     """Return the fit for the simulated base: its integration step, and a given delay."""
     data = with_dead_band(axis_logs(logs, axis), dead_band)
     start = refined.parameters.copy()
@@ -275,7 +275,7 @@ def _with_unit_gain(data: AxisLogs, best: tuple[Floats, float], step_s: float) -
     return unit if unit[1] <= best[1] * (1.0 + UNIT_GAIN) else best
 
 
-def _with_intervals(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s: float) -> Refined:
+def _with_intervals(data: AxisLogs, logs: Sequence[MotionLog], parameters: Floats, step_s: float) -> AxisFit:
     """Return the fit with its intervals, from one Gauss-Newton step for each resample of blocks."""
     residual = (model_speeds(data, parameters, step_s) - data.speed)[data.fresh]
     columns = []
@@ -312,7 +312,7 @@ def _with_intervals(data: AxisLogs, logs: Sequence[MotionLog], parameters: Float
     for place, value in seen.items():
         if not reached[place]:
             estimate[place] = value
-    return Refined(
+    return AxisFit(
         estimate, step_s, moved.std(axis=0), np.percentile(spread, [2.5, 97.5], axis=0).T, reached,
         float(np.sqrt(np.mean(residual**2))),
     )  # fmt: skip

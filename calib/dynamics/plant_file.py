@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from calib.dynamics.identification import Identified
+from calib.dynamics.identification import Identification
 from calib.dynamics.motion_log import MotionLog
 from onboard.config.plant_model import Plant
 from onboard.config.toml_text import as_toml
@@ -15,18 +15,18 @@ from onboard.values.errors import InputError
 
 
 def plant_text(
-    found: Identified, logs: Sequence[MotionLog], sha256: str, date: datetime.datetime, old: Plant | None
+    found: Identification, logs: Sequence[MotionLog], sha256: str, date: datetime.datetime, old: Plant | None
 ) -> str:
     """Return the text of plant.toml: how it was identified as comments, then the tables.
 
     old: the plant that it replaces, whose command timeout stays
     """
     rmse, plant = found.rmse, found.plant
-    kept = "docs/base.md tells how to test it."
+    kept = "docs/base.md describes the test."
     if old is not None:
         timeout_s = old.base.command_timeout_s
         plant = plant.model_copy(update={"base": plant.base.model_copy(update={"command_timeout_s": timeout_s})})
-        kept = f"{timeout_s:g} s is kept from the file before."
+        kept = f"{timeout_s:g} s is kept from the previous file."
     lines = [
         f"Identified by `onboard-calib dynamics` on {date.isoformat(timespec='seconds')}.",
         f"Data: {len(logs)} logs, {sum(log.seconds for log in logs):.0f} s, sha256 {sha256}.",

@@ -26,7 +26,7 @@ SPEED_UNITS = {
     "mm/s": 1000.0, "cm/s": 100.0, "in/s": 39.370, "km/h": 3.6, "ft/s": 3.2808, "mph": 2.2369, "knots": 1.9438,
 }  # fmt: skip
 TURN_UNITS = {"degrees a second": 180.0 / math.pi, "rpm": 30.0 / math.pi, "turns a second": 0.5 / math.pi}
-"""Number that other units state in place of 1 m/s, or 1 rad/s."""
+"""Number that other units state instead of 1 m/s, or 1 rad/s."""
 FASTEST_MPS = 15.0
 """A faster base is taken for one that states another unit."""
 GAINS = {"v": (0.05, 1.6), "w": (0.2, 3.0)}
@@ -144,7 +144,7 @@ def _check_axes(names: str, commands: Floats, measured: Floats) -> None:
             )
         if own[axis] < 0.02:
             raise InputError(
-                f"{names}: {speed} does not answer {command} ({100 * own[axis]:.1f} % of its variance): "
+                f"{names}: {speed} does not respond to {command} ({100 * own[axis]:.1f} % of its variance): "
                 f"check the columns"
             )
 
@@ -200,7 +200,6 @@ def _check_distance(log: MotionLog) -> None:
 
 
 def _check_yaw(log: MotionLog) -> None:
-    """Compare w with the recorded yaw."""
     assert log.pose is not None
     turned = np.diff(np.unwrap(log.pose[:, 2]))
     integrated = log.w[:-1] * np.diff(log.t_s)

@@ -19,7 +19,7 @@ from onboard.values.kernel import kernel
 PLANT_STEP_S = 1.0 / 30.0
 """The paper's fast loop, which the simulated base uses too."""
 FINE_STEP_S = 0.0025
-"""Step that stands for continuous time."""
+"""Step that approximates continuous time."""
 
 
 class P(IntEnum):

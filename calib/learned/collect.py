@@ -80,7 +80,7 @@ class Collector:
         self._rng = np.random.default_rng(seed)
 
     def run(self, seconds: float) -> Iterator[float | Collected]:
-        """Yield the time driven [s] each second, and the log at last. Raises InputError without a free pose."""
+        """Yield the time driven [s] each second, and finally the log. Raises InputError without a free pose."""
         ticks = round(seconds * POSE_HZ)
         state = self._simulation.start(self._free_pose())
         rows = np.empty((ticks, 8))

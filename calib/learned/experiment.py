@@ -89,7 +89,7 @@ class Data:
     def digest(self) -> str:
         """Return a digest of the rows."""
         parts = (self.series.commands, np.round(self.series.poses, 6), self.train)
-        return hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in parts)).hexdigest()[:16]
+        return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
 
 
 def hidden_plant() -> Plant:
@@ -99,7 +99,7 @@ def hidden_plant() -> Plant:
 
 
 def hidden_data(table: ExperimentTable) -> Iterator[float | Data]:
-    """Yield the share driven, and the data of the simulated robot at last."""
+    """Yield the share driven, and finally the data of the simulated robot."""
     row, rectangle = table.hidden, Rectangle(*table.hidden.rectangle)
     collector = Collector(empty_room(rectangle), hidden_plant(), Body(), rectangle, table.seed)
     for one in collector.run(row.seconds):

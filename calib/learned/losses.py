@@ -12,7 +12,7 @@ LOSSES = ("mse", "gapped", "chamfer")
 YAW_M = 1.0
 """A yaw error of one radian counts like this position error [m/rad]."""
 POINTS = 64
-"""About so many points of a window count, unless all do."""
+"""About this many points of a window count, unless all do."""
 
 
 def offsets_of(loss: str, length: int, gap: int | None) -> Ints:

@@ -70,7 +70,7 @@ class Gap:
     path_interval: Interval
 
 
-class Noted:
+class RecordingPolicy:
     """A policy that notes what it decided. decided: velocity pairs, oldest first"""
 
     def __init__(self, inner: Policy) -> None:
@@ -129,14 +129,14 @@ class Office:
         """Return a drive of `reactive` in a world."""
         plant = self._plants[{KERNELS: PLAIN, BOTH: LEARNED}.get(world, world)]
         setting = replace(self._setting, true_plant=plant, kernels=self._kernels.get(world))
-        policy = Noted(make_policy("reactive", setting, episode))
+        policy = RecordingPolicy(make_policy("reactive", setting, episode))
         outcome = drive_fast(setting, episode, policy, seed)
         spl = outcome.reached * episode.geodesic_m / max(episode.geodesic_m, outcome.path_m)
         log = _transitions(outcome, policy.decided, self._table, self._setting.config)
         return Trial(outcome.reached, outcome.contacts, float(spl), outcome.trace[:, 1:3], log)
 
     def compare(self, seeds: int) -> Iterator[str | dict[str, Gap]]:
-        """Drive each episode with each seed in each world; yield a word at each drive, and the gaps at last."""
+        """Drive each episode with each seed in each world; yield a word at each drive, and finally the gaps."""
         trials: dict[str, list[Trial]] = {}
         for world in WORLDS:
             trials[world] = []
@@ -148,10 +148,10 @@ class Office:
 
 
 def gap_of(trials: Sequence[Trial], real: Sequence[Trial]) -> Gap:
-    """Return the figures of a world beside those of the real one. Both have the same episodes and seeds in order."""
-    success = np.array([float(one.reached) for one in trials])
-    spl, contacts = np.array([one.spl for one in trials]), np.array([float(one.contacts) for one in trials])
-    away = np.array([_distance_m(one, other) for one, other in zip(trials, real, strict=True)])
+    """Return the figures of a world and those of the real one. Both have the same episodes and seeds in order."""
+    success = np.array([float(trial.reached) for trial in trials])
+    spl, contacts = np.array([trial.spl for trial in trials]), np.array([float(trial.contacts) for trial in trials])
+    away = np.array([_distance_m(trial, other) for trial, other in zip(trials, real, strict=True)])
 
     def interval(values: Floats) -> Interval:
         return bootstrap(lambda drawn: drawn[0].mean(axis=1), [values], 0) or (np.nan, np.nan)

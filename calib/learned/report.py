@@ -98,7 +98,7 @@ def section(
     curves: Mapping[str, Any], charts: Mapping[str, str],
 ) -> str:  # fmt: skip
     """Return the text of the section. charts: file names by chart"""
-    hours = sum(sum(one["cpu_s"].values()) for one in curves.values()) / 3600.0
+    hours = sum(sum(curve["cpu_s"].values()) for curve in curves.values()) / 3600.0
     losses = curves["hidden"]["losses"]
     hours += sum(one["cpu_s"] for one in losses.values()) / 3600.0
     held = [(text, "yes" if yes else "NO", figure) for text, (yes, figure) in shown.items()]
@@ -136,8 +136,8 @@ def _at(curve: Sequence[Sequence[float]], step: int) -> float:
 def error_table(errors: Errors, heading: str) -> str:
     """Return errors as a table in millimetres."""
     lengths = list(next(iter(errors.values())))
-    rows = [(name, *(f"{1e3 * one[n]:.3g}" if one[n] < 1.0 else f"{1e3 * one[n]:.0f}" for n in lengths))
-            for name, one in errors.items()]  # fmt: skip
+    rows = [(name, *(f"{1e3 * error[n]:.3g}" if error[n] < 1.0 else f"{1e3 * error[n]:.0f}" for n in lengths))
+            for name, error in errors.items()]  # fmt: skip
     return markdown_table((heading, *(str(n) for n in lengths)), rows)
 
 

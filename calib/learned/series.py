@@ -22,7 +22,7 @@ WINDOW_S = 0.2
 """The command window of paper 3."""
 LEAST_ROWS = 3
 PAUSE_S = 0.5
-"""A log with a longer time between two rows is two logs: nobody knows how the base moved meanwhile."""
+"""A log with a longer time between two rows is two logs: the motion in between is unknown."""
 WHOLE_RATE = 5e-3
 """Rounded stamps make a rate differ from a whole number by less than this share."""
 
@@ -31,7 +31,7 @@ WHOLE_RATE = 5e-3
 class Series:
     """Rows of all logs, one log after the other, `period_s` apart.
 
-    commands: (n, 2) command in force from the row to the next [m/s, rad/s]
+    commands: (n, 2) current command from the row to the next [m/s, rad/s]
     poses:    (n, 3) measured x, y [m], yaw [rad] without jumps of a turn
     twists:   (logs, 2) measured twist in the first row of each log
     first:    (logs + 1,) first row of each log, and n
@@ -78,7 +78,7 @@ def series_of(logs: Sequence[MotionLog], period_s: float | None = None) -> Serie
     """
     for log in logs:
         if log.pose is None:
-            raise InputError(f"{log.name}: no pose: needed are x_m, y_m and yaw_rad beside the commands")
+            raise InputError(f"{log.name}: no pose: x_m, y_m and yaw_rad are needed in addition to the commands")
     period = _period_s(logs[0]) if period_s is None else period_s
     commands, poses, twists, first = [], [], [], [0]
     for log in logs:
@@ -123,7 +123,7 @@ def _period_s(log: MotionLog) -> float:
 
 
 def lags_of(period_s: float) -> int:
-    """Return how many older commands the window holds beside the present one."""
+    """Return how many older commands the window holds in addition to the present one."""
     return max(round(WINDOW_S / period_s), 1)
 
 

@@ -21,7 +21,7 @@ from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
 
 GROWTH = 8
-"""Each stage has roll-outs so many times longer than the stage before."""
+"""Each stage has roll-outs this many times longer than the stage before."""
 JUDGED_EVERY = 10
 """Steps between two looks at the validation rows."""
 GREATEST_GRADIENT = 1.0
@@ -65,7 +65,7 @@ def check_lengths(max_length: int, train: Ints, validation: Ints) -> None:
     longest = min(longest_in(spans) if len(spans) else 0 for spans in (train, validation))
     if longest < max_length:
         raise InputError(
-            f"--max-length {max_length}: training and validation rows allow at most {longest} steps; lower it, or give "
+            f"--max-length {max_length}: training and validation rows allow at most {longest} steps; lower it, or use "
             "longer logs"
         )
 

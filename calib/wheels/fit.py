@@ -37,7 +37,7 @@ LEAST_SD = 1e-4
 UNTIED = 1e6
 """Factor on the random error of the wheels where a gap hides their motion: they tie no nodes there."""
 HUBER = 3.0
-"""Residuals beyond so many standard deviations weigh less: a wrong fix, a slip."""
+"""Residuals beyond this many standard deviations weigh less: a wrong fix, a slip."""
 ROUNDS, STEPS = 4, 25
 MOST_NODES = 400
 """Of all drives together; more fixes are thinned."""
@@ -71,7 +71,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitResult:
     """Result of `fit`.
 
     factors, sd:  (3,) speed, turning, turn_per_m, and their standard deviations; inf where nothing observes one
@@ -106,7 +106,7 @@ def by_end(run: Run, end: Sequence[float], sd: Sequence[float]) -> Reference:
 
 
 def by_gyroscope(run: Run, most: int = MOST_NODES) -> Reference:
-    """Return a drive of which only a gyroscope tells: turning and turn_per_m, but not the speed."""
+    """Return a drive measured only by a gyroscope: turning and turn_per_m, but not the speed."""
     count = max(2, min(most, int((run.t_s[-1] - run.t_s[0]) / STEP_S)))
     t_s = np.linspace(run.t_s[0], run.t_s[-1], count)
     return Reference(run, t_s, Fixes(t_s[:1], np.zeros((1, 3)), np.full((1, 3), LEAST_SD)))
@@ -139,7 +139,7 @@ def chained(start: Floats, steps: Floats) -> Floats:
     return np.column_stack([x, y, yaw])
 
 
-def fit(drives: Sequence[Reference]) -> Fitted:
+def fit(drives: Sequence[Reference]) -> FitResult:
     """Return what fits the drives best. Raises ValueError if they do not determine the poses of their nodes."""
     graph = _Graph(drives)
     values, noise = graph.start(), np.ones(2)
@@ -147,7 +147,7 @@ def fit(drives: Sequence[Reference]) -> Fitted:
         values = graph.solved(values, noise)
         sd, noise = graph.spread(values, noise)
     sd = np.where(np.array([graph.sees_way, True, True]), sd, np.inf)
-    return Fitted(values[:FACTORS].copy(), sd, float(noise[WHEELS]), float(noise[OTHERS]), graph.poses(values))
+    return FitResult(values[:FACTORS].copy(), sd, float(noise[WHEELS]), float(noise[OTHERS]), graph.poses(values))
 
 
 WHEELS, OTHERS = 0, 1
@@ -159,21 +159,21 @@ class _Graph:
 
     def __init__(self, drives: Sequence[Reference]) -> None:
         self._drives = drives
-        counts = [len(one.t_s) for one in drives]
+        counts = [len(drive.t_s) for drive in drives]
         nodes = FACTORS + len(drives)
         self._first = [nodes + 3 * sum(counts[:number]) for number in range(len(drives))]
         self._size = nodes + 3 * sum(counts)
-        self.sees_way = any(len(one.fixes.t_s) > 1 or one.links for one in drives)
+        self.sees_way = any(len(drive.fixes.t_s) > 1 or drive.links for drive in drives)
 
     def start(self) -> Floats:
         """Return the unknowns by the wheels alone, and by the fixes where every node has one."""
         values = np.zeros(self._size)
         values[:2] = 1.0
-        for one, first in zip(self._drives, self._first, strict=True):
-            start = one.fixes.poses[0] if len(one.fixes.t_s) else np.zeros(3)
-            poses = chained(start, driven(one.run, one.t_s, values[:FACTORS]))
-            if len(one.fixes.t_s) == len(one.t_s) > 2:
-                poses = one.fixes.poses
+        for drive, first in zip(self._drives, self._first, strict=True):
+            start = drive.fixes.poses[0] if len(drive.fixes.t_s) else np.zeros(3)
+            poses = chained(start, driven(drive.run, drive.t_s, values[:FACTORS]))
+            if len(drive.fixes.t_s) == len(drive.t_s) > 2:
+                poses = drive.fixes.poses
             values[first : first + poses.size] = poses.ravel()
         return values
 

@@ -1,4 +1,4 @@
-"""Judges a fit of the wheels: what is measured well enough, and UMBmark's errors beside it.
+"""Judges a fit of the wheels: what is measured well enough, and UMBmark's errors.
 
 UMBmark (Borenstein and Feng, "Measurement and correction of systematic odometry errors in mobile robots", IEEE
 Transactions on Robotics and Automation 12(6), 1996): from the return errors of squares driven in both directions come
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calib.dynamics.plausibility import FASTEST_MPS, FASTEST_RADPS
-from calib.wheels.fit import Fitted, Reference, between, chained, driven, fit
+from calib.wheels.fit import FitResult, Reference, between, chained, driven, fit
 from calib.wheels.runs import Floats, Run, yaw_of
 from onboard.values.errors import InputError
 
@@ -30,7 +30,7 @@ LEAST_WAY_M = 8.0
 GOOD_TURN_RAD, LEAST_TURN_RAD = 1.9 * math.pi, math.pi
 """To the left, and to the right: a whole turn, less what wheels may be wrong by; with half a turn it is doubtful."""
 MOST_NOISE = 10.0
-"""Random errors beyond so many times the usual ones: reference and wheels do not belong together, or the base slips."""
+"""Random errors beyond this multiple of the usual ones: reference and wheels do not match, or the base slips."""
 SWAY_RAD = 0.1
 NEUTRAL = np.array([1.0, 1.0, 0.0])
 
@@ -45,7 +45,7 @@ class Wheels:
     umbmark:  errors of UMBmark; empty without loops in both directions
     """
 
-    fitted: Fitted
+    fitted: FitResult
     way_m: float
     left_rad: float
     right_rad: float
@@ -71,19 +71,19 @@ def measured(drives: Sequence[Reference], track_m: float | None = None) -> Wheel
 
     Raises InputError for data that cannot be of one robot: a swapped sign, degrees, another drive's reference.
     """
-    for one in drives:
-        _check_gaps(one)
-        _check_signs(one)
-        _check_speeds(one.run)
+    for drive in drives:
+        _check_gaps(drive)
+        _check_signs(drive)
+        _check_speeds(drive.run)
     try:
         fitted = fit(drives)
     except ValueError as error:
         raise InputError(f"{drives[0].run.name}: {error}") from error
     _check_direction(drives, fitted)
-    way_m = sum(float(np.abs(one.run.way_m).sum()) for one in drives)
-    left, right = (sum(sides) for sides in zip(*(_turned(one.run) for one in drives), strict=True))
+    way_m = sum(float(np.abs(drive.run.way_m).sum()) for drive in drives)
+    left, right = (sum(sides) for sides in zip(*(_turned(drive.run) for drive in drives), strict=True))
     reasons, doubts, notes = _judged(fitted, way_m, left, right)
-    left_out = tuple(f"{line}; it is left out" for one in drives for line in one.run.silences)
+    left_out = tuple(f"{line}; this drive is not used" for drive in drives for line in drive.run.silences)
     return Wheels(fitted, way_m, left, right, reasons, doubts, (*left_out, *notes), _umbmark(drives, fitted, track_m))
 
 
@@ -139,27 +139,29 @@ def _turned(run: Run) -> tuple[float, float]:
 
 
 def _judged(
-    fitted: Fitted, way_m: float, left: float, right: float
+    fitted: FitResult, way_m: float, left: float, right: float
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return why a fit is refused, why it is doubtful, and what it leaves open."""
     reasons, doubts, notes = list[str](), list[str](), list[str]()
     if way_m < LEAST_WAY_M:
-        reasons.append(f"only {way_m:.1f} m driven, needed are {LEAST_WAY_M:g} m")
+        reasons.append(f"only {way_m:.1f} m driven, at least {LEAST_WAY_M:g} m needed")
     for side, turned in (("left", left), ("right", right)):
         if turned < GOOD_TURN_RAD:
             turns = f"only {turned / (2 * math.pi):.2f} turns to the {side}"
             if turned < LEAST_TURN_RAD:
-                reasons.append(f"{turns}, needed is a whole one to either side")
+                reasons.append(f"{turns}, at least one full turn to each side needed")
             else:
-                doubts.append(f"{turns}, a whole one is better")
+                doubts.append(f"{turns}, a full turn is better")
     if fitted.noise > MOST_NOISE:
         reasons.append(
-            f"wheels and reference differ by {fitted.noise:.0f} times what wheels do: slip, or not the same drive"
+            f"wheels and reference differ by {fitted.noise:.0f} times the noise of wheels: slip, or not the same drive"
         )
     for name, value, sd, good, most in zip(NAMES, fitted.factors, fitted.sd, GOOD_SD, MOST_SD, strict=True):
-        scatter = "nothing observes it" if math.isinf(sd) else f"its standard deviation is {sd:.4f}, limit {most:g}"
+        scatter = (
+            "the data do not determine it" if math.isinf(sd) else f"its standard deviation is {sd:.4f}, limit {most:g}"
+        )
         if sd > most and name == "speed":
-            notes.append(f"speed not measured: {scatter}; drive a straight way of known length")
+            notes.append(f"speed not measured: {scatter}; drive a straight line of known length")
         elif sd > most:
             reasons.append(f"{name} not measured: {scatter}")
         elif name != "turn_per_m" and not FACTOR_WITHIN[0] <= value <= FACTOR_WITHIN[1]:
@@ -177,7 +179,7 @@ def _judged(
 LEAST_FOLLOWED = 0.3
 """A gyroscope whose turns correlate less with those of the wheels measures something else."""
 LEAST_AGREED = 0.6
-"""A correlation beyond this tells a sign or a unit."""
+"""A correlation beyond this determines a sign or a unit."""
 SAME_SIZE = 0.2
 """Logarithm of a ratio up to which two quantities are of one size."""
 DEGREE = math.pi / 180.0
@@ -188,7 +190,7 @@ def _check_gaps(drive: Reference) -> None:
     located = len(drive.fixes.t_s) == len(drive.t_s) > 2
     if drive.run.gaps.any() and not located and (drive.links or drive.run.imu_rad is None):
         raise InputError(
-            f"{drive.run.silences[0]}; only localisation or a gyroscope bridges it: give a drive without a gap"
+            f"{drive.run.silences[0]}; only localisation or a gyroscope bridges it: use a drive without a gap"
         )
 
 
@@ -250,13 +252,13 @@ def _alike(first: Floats, second: Floats) -> bool:
 SURE_SD = 3.0
 
 
-def _check_direction(drives: Sequence[Reference], fitted: Fitted) -> None:
+def _check_direction(drives: Sequence[Reference], fitted: FitResult) -> None:
     """Raise InputError if the base would drive backward by the reference: v or w is mirrored."""
     speed, sd = float(fitted.factors[0]), float(fitted.sd[0])
     if speed + SURE_SD * sd < 0.0:
         raise InputError(
-            f"{', '.join(one.run.name for one in drives)}: v or w has the wrong sign: by the reference the base drives "
-            f"{speed:.2f} times its way; v is positive forward, w to the left (REP-103)"
+            f"{', '.join(drive.run.name for drive in drives)}: v or w has the wrong sign: by the reference the base "
+            f"drives {speed:.2f} times its odometry's distance; v is positive forward, w to the left (REP-103)"
         )
 
 
@@ -266,19 +268,19 @@ LOOP = (0.8, 1.2)
 """A loop turns by this part of a whole turn."""
 
 
-def _umbmark(drives: Sequence[Reference], fitted: Fitted, track_m: float | None) -> dict[str, Any]:
+def _umbmark(drives: Sequence[Reference], fitted: FitResult, track_m: float | None) -> dict[str, Any]:
     """Return UMBmark's errors of the drives that are loops; {} without one in each direction."""
     errors: dict[int, list[Floats]] = {1: [], -1: []}
     sides = []
-    for one, poses in zip(drives, fitted.poses, strict=True):
-        steps = driven(one.run, one.t_s, NEUTRAL)
+    for drive, poses in zip(drives, fitted.poses, strict=True):
+        steps = driven(drive.run, drive.t_s, NEUTRAL)
         turn = float(steps[:, 2].sum())
-        if LOOP[0] <= abs(turn) / (2 * math.pi) <= LOOP[1] and not one.run.gaps.any():
+        if LOOP[0] <= abs(turn) / (2 * math.pi) <= LOOP[1] and not drive.run.gaps.any():
             actual, believed = between(poses[:1], poses[-1:])[0], chained(np.zeros(3), steps)[-1]
             error = actual - believed
             errors[1 if turn > 0 else -1].append(np.array([*error[:2], yaw_of(error[2:])[0]]))
-            inside = (one.run.t_s >= one.t_s[0]) & (one.run.t_s <= one.t_s[-1])
-            sides.append(float(np.abs(one.run.way_m[inside]).sum()) / 4.0)
+            inside = (drive.run.t_s >= drive.t_s[0]) & (drive.run.t_s <= drive.t_s[-1])
+            sides.append(float(np.abs(drive.run.way_m[inside]).sum()) / 4.0)
     if not errors[1] or not errors[-1]:
         return {}
     left, right = (np.mean(errors[sign], axis=0) for sign in (1, -1))

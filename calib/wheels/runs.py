@@ -29,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 MOST_GAP_S = 0.5
 USUAL_GAP = 3.0
-"""A silence of the wheels longer than this, and than so many usual steps, is a gap: it hides the motion in it."""
+"""A silence of the wheels longer than this, and than this many usual steps, is a gap: it hides the motion in it."""
 FIX_SD = OdometrySection().localization_sd
 """Of poses that state none; only their ratio matters, because the fit finds the size."""
 GRAVITY_MPS2 = 9.81
@@ -156,7 +156,7 @@ def _from_bag(path: Path) -> Run:
 
 
 def about_vertical(rates_radps: Floats, forces_mps2: Floats) -> Floats:
-    """Return (n,) the turn rate about the vertical of an IMU that is mounted in any way.
+    """Return (n,) the turn rate about the vertical of an IMU in any orientation.
 
     rates_radps, forces_mps2: (n, 3); the median force points up. Without an accelerometer z is up.
     """
@@ -197,7 +197,11 @@ def _gaps(t_s: Floats, twists: Floats) -> tuple[Bools, Floats]:
 
 def _usable(messages: Sequence[OdometryMessage]) -> list[OdometryMessage]:
     """Return the messages without repeated ones."""
-    return [one for number, one in enumerate(messages) if number == 0 or one.stamp_ns != messages[number - 1].stamp_ns]
+    return [
+        message
+        for number, message in enumerate(messages)
+        if number == 0 or message.stamp_ns != messages[number - 1].stamp_ns
+    ]
 
 
 def _run(
@@ -205,10 +209,10 @@ def _run(
 ) -> Run:
     messages = _usable(messages)
     if len(messages) < 2:
-        raise InputError(f"{path}: {len(messages)} odometry messages, needed are 2")
-    t_s = np.array([one.stamp_ns for one in messages]) / NS_PER_S
+        raise InputError(f"{path}: {len(messages)} odometry messages, at least 2 needed")
+    t_s = np.array([message.stamp_ns for message in messages]) / NS_PER_S
     _check_times(path, t_s)
-    twists = np.array([(one.twist.v_mps, one.twist.w_radps) for one in messages])
+    twists = np.array([(message.twist.v_mps, message.twist.w_radps) for message in messages])
     _check_finite(path, t_s, twists)
     gaps, dt_s = _gaps(t_s, twists)
     way_m, turn_rad = twists[:, 0] * dt_s, twists[:, 1] * dt_s
@@ -231,7 +235,7 @@ def _step(before: Pose | None, after: Pose | None) -> tuple[float, float]:
 def _fixes(path: Path, fixes: Sequence[Fix], least_sd: Sequence[float]) -> Fixes:
     if not fixes:
         return NO_FIXES
-    ordered = sorted({one.stamp_ns: one for one in fixes}.values(), key=lambda one: one.stamp_ns)
+    ordered = sorted({fix.stamp_ns: fix for fix in fixes}.values(), key=lambda one: one.stamp_ns)
     poses = np.array([(one.pose.x_m, one.pose.y_m, one.pose.yaw_rad) for one in ordered])
     stated = [
         np.zeros(3) if one.covariance is None else np.sqrt(np.clip(np.diag(one.covariance), 0.0, None))
@@ -253,7 +257,7 @@ def _turned(path: Path, t_s: Floats, w_radps: Floats, at_s: Floats) -> Floats:
 
 def _check_times(path: Path, t_s: Floats) -> None:
     if len(t_s) < 2 or not np.isfinite(t_s).all():
-        raise InputError(f"{path}: {len(t_s)} odometry rows with times, needed are 2 with finite ones")
+        raise InputError(f"{path}: {len(t_s)} odometry rows with times, at least 2 with finite times needed")
     back = np.flatnonzero(np.diff(t_s) <= 0.0)
     if len(back):
         at, after = t_s[back[0]], t_s[back[0] + 1]

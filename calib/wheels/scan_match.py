@@ -37,7 +37,7 @@ def by_scans(run: Run) -> Reference:
     """Return a drive with matched scans as reference. Raises InputError if too few scans match."""
     keys = _keys(run)
     if len(keys) < 5:
-        raise InputError(f"{run.name}: {len(keys)} scans to match, needed are 5")
+        raise InputError(f"{run.name}: {len(keys)} scans to match, at least 5 needed")
     t_s = np.array([run.scans[key][0] for key in keys])
     points = [_points(run.scans[key][1]) for key in keys]
     steps = driven(run, t_s, np.array([1.0, 1.0, 0.0]))
@@ -56,7 +56,8 @@ def by_scans(run: Run) -> Reference:
         links += _closures(points, poses, now)
     if lost > len(keys) // 4:
         raise InputError(
-            f"{run.name}: {lost} of {len(keys) - 1} scans do not match the one before; too empty a room or wrong mounts"
+            f"{run.name}: {lost} of {len(keys) - 1} scans do not match the scan before; is the room too empty, or "
+            "are the mounts wrong?"
         )
     start = Fixes(t_s[:1], np.zeros((1, 3)), np.full((1, 3), LEAST_SD))
     return Reference(run, t_s, start, tuple(links))

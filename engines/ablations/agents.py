@@ -45,7 +45,7 @@ class AgentSection(Section):
 
     what:       description for the table
     changes:    of the recipe, by "table.key"
-    conditions: rows of hil/drive/conditions.toml in place of the common ones; the first is the paper's
+    conditions: rows of hil/drive/conditions.toml instead of the common ones; the first is the paper's
     paper, paper_own: the paper's SR, SPL, SCT [%], with the motion model and in the agent's training domain
     paper_office: the paper's SR [%] with the motion model in its building Office/20
     """
@@ -237,7 +237,8 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
         raise ConfigError(f"{path}: {name}: {error}") from error
     if config.domain.no_localization == 1.0 and config.driving.memory_reset_s is None:
         raise ConfigError(
-            f"{path}: {name}: no condition is its own domain, with neither fixes nor resets of the memory"
+            f"{path}: {name}: at least one condition must be its own domain, without fixes and without resets of the "
+            "memory"
         )
     return Agent(name, section, config, tuple(conditions))
 

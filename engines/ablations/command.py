@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import runpy
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +16,9 @@ from typing import Annotated, Any
 import typer
 
 from engines.ablations.agents import Agent, Agents, Place
-from engines.ablations.processes import side_by_side
 from engines.ablations.results import CODE, is_current
 from engines.ablations.trial import ENCODER, MODEL, TRAINING, is_made, trials
-from engines.cli_options import in_one_line, require_range
+from engines.cli_options import code_of, in_one_line, require_range
 from engines.report.files import training_of
 from engines.runs.input_files import encoder_file
 from engines.runs.locks import in_turn
@@ -22,6 +26,7 @@ from engines.train.dagger import STAGE
 from hil.drive.setting import MAX_S
 from hil.evaluate.metrics import Summary
 from hil.jobs.code_digest import code_digest
+from hil.jobs.process_pool import in_processes
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError, MissingExtraError
 
@@ -126,11 +131,11 @@ def ablations(
         typer.Option(help="The table of agents. Without it: `engines/ablations/agents.toml`.", show_default=False),
     ] = AGENTS_FILE,
     again: Annotated[
-        bool, typer.Option("--again", help="Drive again what other code has driven; train nothing twice.")
+        bool, typer.Option("--again", help="Repeat evaluations of an older code version; train nothing twice.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the results; train, drive and write nothing.")] = False,
 ) -> None:
-    """Train each agent, drive it in its conditions, and print a table; OUT/ablations.json has the same figures.
+    """Train each agent, evaluate it in its conditions, and print a table; OUT/ablations.json has the same figures.
 
     The same call resumes; Ctrl-C keeps all results (exit 130).
     """
@@ -144,7 +149,7 @@ def ablations(
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """Options of making agents. file: of the agents; again: drive results of other code anew."""
+    """Options of making agents. file: of the agents; again: repeat the drives of other code."""
 
     file: Path
     jobs: int
@@ -226,7 +231,7 @@ def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
     """Return the agents that can be made, and print the others."""
     left_out = [agent.name for agent in chosen if agent.sees_colour and encoder is None]
     if left_out:
-        typer.echo(f"left out, since they see colour and there is no --encoder: {', '.join(left_out)}", err=True)
+        typer.echo(f"skipped, because they need colour and --encoder is missing: {', '.join(left_out)}", err=True)
     return [agent for agent in chosen if agent.name not in left_out]
 
 
@@ -247,3 +252,53 @@ def _make_one(table: Agents, agent: Agent, folder: Path, making: Making) -> int:
     make_agent(agent, folder, making.encoder)
     codes = (run_trial(trial, again=making.again) for trial in trials(table, agent, folder))
     return next((code for code in codes if code), 0)
+
+
+# ---- Agents made in parallel: child processes of `onboard-engines ablations --only NAME`
+
+LOG_FILE = "log.txt"
+FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """The call for one agent. given: options in addition to the agent."""
+
+    name: str
+    out: Path
+    given: tuple[str, ...]
+    map: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def side_by_side(names: Sequence[str], out: Path, jobs: int, given: Sequence[str]) -> int:
+    """Make agents in `jobs` processes; return the first exit code that is not 0, after all have ended."""
+    first = 0
+    calls = [_Agent(name, out, tuple(given)) for name in names]
+    with contextlib.closing(in_processes(_made_apart, calls, jobs)) as made:
+        for name, code in made:
+            typer.echo(f"{name}: {f'ended with {code}, see {out / name / LOG_FILE}' if code else 'done'}", err=True)
+            first = first or code
+    return first
+
+
+def _made_apart(call: _Agent) -> tuple[str, int]:
+    """Make an agent in this process, with its output in a log. Return its name and the exit code."""
+    folder = call.out / call.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOG_FILE).open("ab") as log:
+            os.dup2(log.fileno(), sys.stdout.fileno())
+            os.dup2(log.fileno(), sys.stderr.fileno())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    sys.argv = ["onboard-engines", "ablations", "--out", str(call.out), "--only", call.name, *call.given]
+    try:
+        runpy.run_module("engines", run_name="__main__")
+    except SystemExit as end:
+        return call.name, code_of(end)
+    except Exception:  # noqa: BLE001  # a bug: the log has the traceback, and other agents continue
+        traceback.print_exc()
+    return call.name, FAILED

@@ -6,14 +6,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
-from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.results import is_current, is_of, read_result, write_whole
 from engines.export.export import export, manifest_extra
 from engines.network.network import untrained
@@ -22,14 +22,23 @@ from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.dagger import STAGE
 from engines.train.rollout import domain_randomization
-from hil.drive.setting import MAX_S
-from hil.evaluate.campaign import DriveJob
-from hil.evaluate.episode import Run, check_run
-from hil.evaluate.episode_selection import find_sets
+from engines.train.rollout.domain_randomization import DomainSection, ScanFaults, draw_sample, with_faults
+from engines.train.rollout.places import Building
+from hil.drive.fast.course import course_of, varied
+from hil.drive.fast.drive import FastDrive
+from hil.drive.setting import MAX_S, Setting, wants_color
+from hil.evaluate.baselines.registry import make_policy
+from hil.evaluate.campaign import DriveJob, DriveResult, Job
+from hil.evaluate.episode import EpisodeDriver, RobotFiles, Run, check_run
+from hil.evaluate.episode_selection import Source, find_sets
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.jobs.code_digest import DIGEST_BYTES
+from hil.physics.free_space import free_space
 from onboard.policy.manifest import load_manifest, manifest_path, sha256_of
+from onboard.system.log import unlogged
 from onboard.values.errors import ConfigError, InputError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Decision, Memory, Observation
 
 # ---- Digest of the code that drives `DrawnEpisodes`
 
@@ -54,7 +63,7 @@ class Trial:
     """An evaluation of an agent.
 
     file:  of the result
-    drive: a driver in place of the one of `hil.evaluate`, or None
+    drive: a driver instead of the one of `hil.evaluate`, or None
     """
 
     place: Place
@@ -120,7 +129,7 @@ def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
 def run_trial(trial: Trial, *, again: bool = False) -> int:
     """Drive the missing episodes of a trial and write its result; return 0, or the exit code of a signal.
 
-    again: drive results of another version of the code anew
+    again: repeat the drives of another version of the code
     Raises OnboardError; finished episodes are kept.
     """
     before = trial.done()
@@ -157,3 +166,58 @@ def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
         return PolicyFile(untrained(config.seed, config.network.widths, config.network.variant), "")
 
     return stages.train(agent.config, folder, DEVICE, STAGE, initial, encoder=encoder)
+
+
+# ---- Evaluation in a randomised training domain: each episode has its own robot, drawn as in the training
+
+
+class DrawnEpisodes(EpisodeDriver):
+    """An `EpisodeDriver` with a robot drawn by the seed of each job."""
+
+    def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], domain: DomainSection) -> None:
+        super().__init__(run, robot, sources)
+        self._domain = domain
+        self._building: Building | None = None
+        self._model: Policy | None = None
+
+    def __call__(self, job: Job) -> DriveResult:
+        """Return the result of a job. Raises OnboardError."""
+        place = self._at(job.map)
+        building = self._building_of(place.setting)
+        episode, rng = place.known.episodes[job.index], np.random.default_rng(job.seed)
+        sample = draw_sample(self._domain, building, episode, rng)
+        if self._model is None:
+            self._model = make_policy(self._policy, place.setting, episode)
+            self._model.memory_reset_s = self._condition.resets_every_s(self._model.memory_reset_s)
+        policy, course = FaultyScan(self._model, sample.faults, rng), varied(building.course, sample.setting)
+        with unlogged():
+            outcome = FastDrive(sample.setting, course, episode, policy, job.seed, MAX_S).run()
+        drawn = replace(place, setting=sample.setting)  # what is possible at best depends on the robot that drove
+        return DriveResult(self._row(job, drawn, episode, outcome, sample.setting.crowd))
+
+    def _building_of(self, setting: Setting) -> Building:
+        if self._building is None or self._building.setting is not setting:
+            self._building = Building(setting, course_of(setting), free_space(setting.world, setting.body))
+        return self._building
+
+
+class FaultyScan:
+    """A policy whose scan has the faults of one drive; implements `onboard.values.interfaces.Policy`."""
+
+    def __init__(self, policy: Policy, faults: ScanFaults, rng: np.random.Generator) -> None:
+        self.name, self.memory_reset_s = policy.name, policy.memory_reset_s
+        self.wants_color = wants_color(policy)
+        self._policy, self._faults, self._rng = policy, faults, rng
+
+    def initial_memory(self) -> Memory:
+        """Return the policy's."""
+        return self._policy.initial_memory()
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the policy's decision on the faulty scan. Raises EngineError."""
+        scan = observation.scan
+        seen = replace(scan, ranges_m=with_faults(scan.ranges_m, self._faults, self._rng))
+        return self._policy.decide(replace(observation, scan=seen), memory)
+
+    def close(self) -> None:
+        """Leave the policy open; its maker closes it."""

@@ -153,7 +153,7 @@ def _claim(folder: Path, identity: str) -> None:
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     except (ValueError, AttributeError) as error:
-        raise InputError(f"{file}: not the note of a folder of views: {error}") from error
+        raise InputError(f"{file}: not the description of a folder of views: {error}") from error
     if found != digest:
         raise InputError(f"{folder}: holds views of another configuration or seed: delete it or name another folder")
 

@@ -90,7 +90,7 @@ def _shown() -> Iterator[Report]:
 
 
 def encoder(
-    out: Annotated[Path, typer.Option(help="Folder; the same call resumes. For a training: its folder encoder.")],
+    out: Annotated[Path, typer.Option(help="Folder; the same command resumes. For a training: its folder encoder.")],
     seed: Annotated[int, typer.Option(help=f"Seed of views, weights and batches; 0 to {MOST_SEED}.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"A .toml with an \[encoder] table.")] = None,
     jobs: Annotated[int, typer.Option(help="Number of rendering processes.")] = 2,

@@ -95,7 +95,7 @@ class EncoderSection(Section):
     phases:          in order; the last must have full-size images
     learning_rate:   the largest; each phase warms up for the share `warm_up` of its steps, then decays by a cosine to
                      the share `final`, because a new image size needs large steps again
-    way_weight:      weight of the free distance's loss beside the mean loss of the ranges
+    way_weight:      weight of the free distance's loss relative to the mean loss of the ranges
     huber:           threshold of the Huber loss of a logarithm's error
     gradient_norm:   largest norm of a gradient
     checkpoint_every: steps between checkpoints

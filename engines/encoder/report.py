@@ -1,4 +1,4 @@
-"""The colour encoder's errors in unseen buildings, beside constant predictors."""
+"""The colour encoder's errors in unseen buildings, compared with constant predictors."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from engines.encoder.augmentation import Frame, blurred
 from engines.encoder.config import ViewsSection
-from engines.encoder.free_distance import free_way_m
+from hil.maps.cell_kernels import circle_overlaps
 from hil.maps.load import load_map
-from hil.maps.materials import PLAIN, draw_look
+from hil.maps.materials import PLAIN, draw_appearance
 from hil.maps.world_grid import World
-from hil.physics.collision_world import Body, blocked_cells
+from hil.physics.collision_world import GROUND_CLEARANCE_M, Body, blocked_cells
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.free_space import FreeSpace, free_space, indoor_cells
 from hil.scene.furniture import furnish
@@ -29,6 +29,8 @@ from hil.sensors.direct_scan import SCAN_RADIUS_M, ScanCaster
 from onboard.config.mounts import Mount, load_mounts
 from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
 from onboard.values.errors import ConfigError, InputError
+from onboard.values.geometry import compose
+from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_RAD, BINS, Pose
 
 FORWARD_BINS = 44
@@ -94,7 +96,7 @@ def color_mount(section: ViewsSection) -> Mount:
     if (mount.height, mount.width) != (RGB_HEIGHT, RGB_WIDTH):
         raise ConfigError(
             f"{section.mounts}: color_cameras.{mount.name}: {mount.width}x{mount.height} px, "
-            f"the policy wants {RGB_WIDTH}x{RGB_HEIGHT}"
+            f"the policy needs {RGB_WIDTH}x{RGB_HEIGHT}"
         )
     return mount
 
@@ -138,7 +140,7 @@ def draw_view(section: ViewsSection, split: Split, seed: int, index: int, viewpo
         labels = labels_of(viewpoints, pose, bodies)
         if labels[-1] >= section.facing_m or rng.random() < section.facing:
             break
-    look = PLAIN if rng.random() < section.plain else draw_look(int(rng.integers(MOST_SEED)))
+    look = PLAIN if rng.random() < section.plain else draw_appearance(int(rng.integers(MOST_SEED)))
     rays = rays_of(jittered(viewpoints.mount, section, rng))
     image = render_color(viewpoints.world, rays, pose, look, bodies)
     return View(image if section.blur is None else blurred(image, section.blur, rng), labels)
@@ -191,3 +193,50 @@ def _draw_people(space: FreeSpace, pose: Pose, rng: np.random.Generator) -> Bodi
         if inside and space.passable[row, column]:
             rows.append((x_m, y_m, kind.radius_m, 0.0, kind.height_m, float(kind.material)))
     return np.array(rows, np.float64).reshape(-1, 6)
+
+
+# ---- The free distance: how far a round footprint can move straight ahead without contact
+
+STEP_M = 0.02
+
+
+def free_way_m(
+    world: World, blocked: npt.NDArray[np.bool_], body: Body, pose: Pose, bodies: Bodies, most_m: float
+) -> float:
+    """Return the free distance of a body at a pose of the map frame [m], in steps of `STEP_M`, at most `most_m`.
+
+    blocked: `hil.physics.collision_world.blocked_cells` of the world for the body
+    bodies:  moving bodies at their present places, in the map frame
+    """
+    placed, cell_m = compose(world.grid_from_map, pose), world.cell_m
+    way_m = cell_m * _way_in_cells(
+        placed.x_m / cell_m, placed.y_m / cell_m, math.cos(placed.yaw_rad), math.sin(placed.yaw_rad),
+        body.radius_m / cell_m, STEP_M / cell_m, most_m / cell_m, blocked, world.gap,
+    )  # fmt: skip
+    return min(way_m, _way_to_bodies(body, pose, bodies))
+
+
+def _way_to_bodies(body: Body, pose: Pose, bodies: Bodies) -> float:
+    """Return the distance to the first cylinder ahead [m], inf without any."""
+    c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
+    x, y = bodies[:, 0] - pose.x_m, bodies[:, 1] - pose.y_m
+    ahead, aside, reach = c * x + s * y, -s * x + c * y, bodies[:, 2] + body.radius_m
+    tall = (bodies[:, 3] <= body.height_m) & (bodies[:, 4] >= GROUND_CLEARANCE_M)
+    met = tall & (np.abs(aside) < reach) & (ahead > 0.0)
+    way = ahead - np.sqrt(np.maximum(reach**2 - aside**2, 0.0))
+    return max(float(way[met].min(initial=math.inf)), 0.0)
+
+
+@kernel
+def _way_in_cells(
+    x: float, y: float, c: float, s: float, radius: float, step: float, most: float,
+    blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8],
+) -> float:  # fmt: skip
+    """Return the last of the steps at which a circle still overlaps no blocked cell, all in cells."""
+    way = 0.0
+    while way < most:
+        ahead = min(way + step, most)
+        if circle_overlaps(x + c * ahead, y + s * ahead, radius, blocked, gap):
+            return way
+        way = ahead
+    return most

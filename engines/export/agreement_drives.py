@@ -16,7 +16,7 @@ from hil.drive.episodes import COMMITTED, EpisodeSet, load_episodes
 from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import TICK_HZ
 from hil.drive.setting import Setting
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.physics.collision_world import body_of
 from onboard.config.config import Config, RatesSection, load_config
 from onboard.config.mounts import load_mounts
@@ -97,7 +97,7 @@ def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
         return RatesSection.model_validate({**others.model_dump(), **values})
     except ValueError as error:
         raise InputError(
-            f"trained with {manifest.decision_hz:g} decisions a second, in force after "
+            f"trained with {manifest.decision_hz:g} decisions a second, applied after "
             f"{manifest.training_delay_ticks} ticks of 1/{manifest.control_hz:g} s, which the simulated robot of "
             f"{TICK_HZ} ticks a second cannot drive by; {WITHOUT}"
         ) from error
@@ -108,4 +108,4 @@ def _drive(listener: Listener, known: EpisodeSet, robot: Config, count: int, max
     setting = Setting(known.world, load_plant(robot.robot.plant), body, load_mounts(robot.robot.mounts), robot)
     for number in range(count):
         episode = known.episodes[number % len(known.episodes)]
-        drive_fast(replace(setting, look=draw_look(number)), episode, listener, number, max_s)
+        drive_fast(replace(setting, look=draw_appearance(number)), episode, listener, number, max_s)

@@ -49,7 +49,7 @@ MANIFEST_NAMES: dict[Stored, Weights] = {Stored.fp32: "float32", Stored.fp16: "f
 
 
 def export(
-    out: Annotated[Path, typer.Option(help="The .onnx file to write, with its manifest beside it.")],
+    out: Annotated[Path, typer.Option(help="The .onnx file to write, with its manifest next to it.")],
     seed: Annotated[
         int, typer.Option(help=f"Seed of the initial weights of an untrained network; 0 to {MOST_SEED}.")
     ] = 0,
@@ -68,13 +68,13 @@ def export(
     drives: Annotated[
         int | None,
         typer.Option(
-            help="Compare fp16 on the decisions of so many committed drives, 0 on random sequences; when not given, a "
+            help="Compare fp16 on the decisions of this many committed drives, 0: on random sequences. Default: a "
             "checkpoint on 20 drives, an untrained network on random sequences.",
         ),
     ] = None,
     json_target: JsonTarget = None,
 ) -> None:
-    """Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it."""
+    """Write the network as ONNX with its manifest. Exit 1, nothing written: its decisions differ in ONNX Runtime."""
     compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
     try:
         require_range("--seed", seed, 0, MOST_SEED)
@@ -98,25 +98,25 @@ RANDOM = 20
 
 
 def build(
-    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
+    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest next to it.")],
     cache: CacheOption = None,
     fp16: HalfOption = True,
     sequences: RandomOption = RANDOM,
     recording: Annotated[
-        list[Path] | None, typer.Option(help="Compare on what this recording shows; once for each file.")
+        list[Path] | None, typer.Option(help="Compare on the inputs of this recording; repeatable.")
     ] = None,
     json_target: JsonTarget = None,
 ) -> None:
-    """On the robot: build the TensorRT engine; install it if it decides as ONNX Runtime does. Exit 1: it does not."""
+    """On the robot: build the TensorRT engine; install it if its decisions match ONNX Runtime. Exit 1: they do not."""
     from engines.export.tensorrt import build_and_check
 
     _judge(build_and_check, model, cache, fp16, recording or [], sequences, json_target)
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest beside it.")],
+    model: Annotated[str, typer.Argument(help="A shipped policy, or an .onnx file with its manifest next to it.")],
     recordings: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RECORDING]...", help="Drives; without one, random sequences.")
+        list[Path] | None, typer.Argument(metavar="[RECORDING]...", help="Recordings. Without them: random sequences.")
     ] = None,
     cache: CacheOption = None,
     fp16: HalfOption = True,
@@ -165,7 +165,8 @@ def wrap(
         typer.Option("--v", metavar="LOW HIGH", help="Speed of a continuous action (m/s)."),
     ] = None,
     w_range: Annotated[
-        tuple[float, float] | None, typer.Option("--w", metavar="LOW HIGH", help="Turning speed of it (rad/s).")
+        tuple[float, float] | None,
+        typer.Option("--w", metavar="LOW HIGH", help="Turning speed of a continuous action (rad/s)."),
     ] = None,
     fov: Annotated[
         tuple[float, float] | None,
@@ -173,11 +174,11 @@ def wrap(
     ] = None,
     max_range: Annotated[float, typer.Option(min=0.1, help="Range up to which a scan is fed (m).")] = 10.0,
     twist: Annotated[
-        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; once for each row.")
+        list[str] | None, typer.Option(metavar="V,W", help="A row of the table of actions; repeatable.")
     ] = None,
     json_target: JsonOption = None,
 ) -> None:
-    """Copy a model of another training, propose its manifest from its tensors, and say what was guessed."""
+    """Copy a model from another trainer, propose its manifest from its tensors, and list every guess."""
     try:
         check_json_target(json_target)
         _require_onnx()
@@ -190,10 +191,10 @@ def wrap(
         raise _refused(error) from error
     if json_target is not None:
         manifest = str(manifest_path(written))
-        told = {"guesses": proposal.guesses, "missing": proposal.missing}
-        write_json(json_target, {"model": str(written), "manifest": manifest, **told})
+        reported = {"guesses": proposal.guesses, "missing": proposal.missing}
+        write_json(json_target, {"model": str(written), "manifest": manifest, **reported})
     if json_target != STANDARD_OUTPUT:
-        typer.echo(f"{written}\n{manifest_path(written)}\nnot said by the model, so check each line:")
+        typer.echo(f"{written}\n{manifest_path(written)}\nnot known from the model, so check each line:")
         for line in proposal.guesses:
             typer.echo(f"  {line}")
     for line in proposal.missing:
@@ -209,7 +210,7 @@ def validate(
     config: ConfigOption = None,
     json_target: JsonOption = None,
 ) -> None:
-    """Say all that does not fit between a model, its manifest and a robot, and how each tensor is fed.
+    """Check a model, its manifest and a robot against each other, and show how each tensor is fed.
 
     Exit 2 if something does not fit.
     """

@@ -61,8 +61,8 @@ TRAINING = 2
 
 
 def random_nodes(model: onnx.ModelProto, outputs: Iterable[str]) -> list[str]:
-    """Return the operations that draw numbers on the way to some outputs, in subgraphs and functions too."""
-    functions = {(one.domain, one.name): one for one in model.functions}
+    """Return the operations that draw random numbers for some outputs, in subgraphs and functions too."""
+    functions = {(function.domain, function.name): function for function in model.functions}
     fixed = {one.name: one for one in model.graph.initializer}
     fixed |= {
         node.output[0]: node.attribute[0].t
@@ -102,7 +102,7 @@ def _drops(node: onnx.NodeProto, fixed: dict[str, onnx.TensorProto]) -> bool:
     return given is None or bool(numpy_helper.to_array(given).any())
 
 
-# ---- An index in place of the values
+# ---- An index instead of the values
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 INDICES = {"ArgMax": 0, "ArgMin": 0, "TopK": 1}
@@ -168,9 +168,9 @@ def _batch_names(inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.V
     """Return the names of axes that are the batch: of the first axis of inputs, and also of an output.
 
     An axis that no output has is another size of the model, such as a number of beams; but exporters name the batch of
-    each tensor anew, so a usual name passes where an output has a free first axis.
+    each tensor separately, so a usual name passes where an output has a free first axis.
     """
-    shapes = [[one.type.tensor_type.shape.dim for one in tensors] for tensors in (inputs, outputs)]
+    shapes = [[tensor.type.tensor_type.shape.dim for tensor in tensors] for tensors in (inputs, outputs)]
     of_outputs = {size.dim_param for shape in shapes[1] for size in shape} - {""}
     free = any(shape and not shape[0].HasField("dim_value") for shape in shapes[1])
     first = {shape[0].dim_param for shape in shapes[0] if shape and not shape[0].HasField("dim_value")}

@@ -39,7 +39,9 @@ def halve(proto: onnx.ModelProto) -> None:
             continue
         numbers = numpy_helper.to_array(weight)
         if not np.abs(numbers).max() <= LARGEST_HALF:  # so that NaN is refused too
-            raise InputError(f"weight {weight.name}: half precision ends at {LARGEST_HALF:g}, found a larger number")
+            raise InputError(
+                f"weight {weight.name}: found a number above {LARGEST_HALF:g}, the largest in half precision"
+            )
         name = weight.name
         weight.CopyFrom(numpy_helper.from_array(numbers.astype(np.float16), name + HALF_SUFFIX))
         casts.append(helper.make_node("Cast", [name + HALF_SUFFIX], [name], f"/widen/{name}", to=TensorProto.FLOAT))

@@ -1,6 +1,6 @@
 """A model of another training: a proposed manifest from its tensors, and all that does not fit.
 
-The proposal goes by names and sizes. Each guess is told, since only the model's author knows what it was trained on.
+The proposal goes by names and sizes. Each guess is shown, since only the model's author knows what it was trained on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from onboard.values.errors import ConfigError, EngineError, InputError, OnboardE
 
 @dataclass
 class Proposal:
-    """Keys of a manifest, and what was guessed, one line each. missing: what nobody but the author can say."""
+    """Keys of a manifest, and what was guessed, one line each. missing: what only the author knows."""
 
     table: dict[str, Any] = field(default_factory=dict)
     guesses: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     A valid manifest that is there already is kept, with the digest of the new model. The manifest of a proposal with
     something missing is no valid one yet.
 
-    Raises InputError for a model that no manifest can describe, and for options beside a manifest that is kept;
+    Raises InputError for a model that no manifest can describe, and for options together with a manifest that is kept;
     EngineError if ONNX Runtime does not load the model.
     """
     try:
@@ -117,9 +117,9 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     target = folder / model.name
     if target.resolve() == model.resolve():
-        raise InputError(f"{folder}: is the model's own folder; name another one for the copy")
+        raise InputError(f"{folder}: is the model's own folder; choose another one for the copy")
     if options != WrapOptions() and _is_valid(manifest_path(target)):
-        raise InputError(f"{manifest_path(target)}: is there already and is kept; delete it to use options")
+        raise InputError(f"{manifest_path(target)}: already exists and is kept; delete it to use options")
     proposal = Proposal()
     if copied(model, target):
         proposal.guesses.append("the batch was variable: the copy has a batch of 1")
@@ -129,7 +129,7 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
             return target, proposal
         old = manifest_path(target).with_suffix(".old")
         manifest_path(target).replace(old)
-        proposal.guesses.append(f"the manifest that was there is not valid; it is {old.name} now")
+        proposal.guesses.append(f"the existing manifest is not valid; it was renamed to {old.name}")
     engine = OnnxEngine(target, threads=1)
     try:
         memory = _memory(engine, proposal)
@@ -146,7 +146,7 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
         "decision_hz": 3.0,
         "weights": "float16" if "float16" in weight_types(target) else "float32",
     }
-    proposal.guesses.append("decisions: 3 a second, each in force 3 ticks of 1/30 s after it senses")
+    proposal.guesses.append("decisions: 3 per second, each applied 3 ticks of 1/30 s after its sensing")
     table = head | proposal.table
     if proposal.missing:
         manifest_path(target).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
@@ -210,8 +210,8 @@ def _inputs(engine: OnnxEngine, memory: Mapping[str, str], options: WrapOptions,
             feed = {"feed": UNKNOWN}
         made = {"name": name, "shape": list(kind.shape), "dtype": kind.dtype, **feed}
         proposal.table["inputs"].append(made)
-        told = feed | ({"sectors": math.prod(kind.shape) // feed["history"]} if feed["feed"] == "scan" else {})
-        details = ", ".join(f"{key} {value}" for key, value in told.items() if key != "feed")
+        reported = feed | ({"sectors": math.prod(kind.shape) // feed["history"]} if feed["feed"] == "scan" else {})
+        details = ", ".join(f"{key} {value}" for key, value in reported.items() if key != "feed")
         if feed["feed"] == UNKNOWN:
             continue
         proposal.guesses.append(f"input {name}: {feed['feed']}{f', {details}' if details else ''}")
@@ -252,7 +252,9 @@ STOP_WITHIN_M = 0.15
 RANGES = ((0.0, 1.0), (-1.0, 1.0))
 
 
-DRAWN = "is drawn at random ({drawn}), so the robot decides differently for one input; export the deterministic action"
+DRAWN = (
+    "is drawn at random ({drawn}), so the robot's decisions vary for the same input; export the deterministic action"
+)
 
 
 def _action(
@@ -260,7 +262,7 @@ def _action(
 ) -> None:
     outputs = {name: kind for name, kind in engine.outputs.items() if name not in memory.values()}
     if not outputs:
-        raise InputError(f"{model}: it has no output beside its recurrent states")
+        raise InputError(f"{model}: it has no output except its recurrent states")
     proto = onnx.load(model)
     drawn = random_nodes(proto, memory.values())
     steady = {name: kind for name, kind in outputs.items() if not random_nodes(proto, [name])}
@@ -274,13 +276,13 @@ def _action(
     action: dict[str, Any] = {"output": output}
     if is_index(proto, output, outputs[output]):
         chosen = index_of(proto, output, outputs[output])
-        proposal.missing.append(f"output {output}: exports an index; export the values{chosen}")
-        proposal.table["action"] = action | {"kind": "table", "twists": [list(one) for one in options.twists]}
+        proposal.missing.append(f"output {output}: is an index; export the values{chosen}")
+        proposal.table["action"] = action | {"kind": "table", "twists": [list(twist) for twist in options.twists]}
         return
     if options.twists:
         if len(options.twists) != values:
             proposal.missing.append(f"output {output}: {values} values, --twist was given {len(options.twists)} times")
-        action |= {"kind": "table", "twists": [list(one) for one in options.twists]}
+        action |= {"kind": "table", "twists": [list(twist) for twist in options.twists]}
         text = f"the largest of its {values} values chooses a row of the table"
     elif values in (2, 4):
         last = next((node.op_type for node in proto.graph.node if output in node.output), "")
@@ -300,7 +302,7 @@ def _action(
         text = "the paper's 28 actions"
     else:
         proposal.missing.append(
-            f"output {output}: {values} values: neither v and w nor the paper's 28 actions; say the table, one "
+            f"output {output}: {values} values: neither v and w nor the paper's 28 actions; define the table, one "
             f"--twist V,W for each value"
         )
         proposal.table["action"] = action | {"kind": "table", "twists": []}
@@ -327,7 +329,7 @@ def validate(model: Path, config: Config) -> Checked:
         manifest = load_manifest(model)
     except ConfigError as error:
         file = f"{manifest_path(model)}: "
-        return Checked(tuple(file + one for one in str(error).removeprefix(file).split("; ")))
+        return Checked(tuple(file + part for part in str(error).removeprefix(file).split("; ")))
     wrong: list[str] = []
     fed = list(_fed(manifest))
     try:
@@ -341,9 +343,7 @@ def validate(model: Path, config: Config) -> Checked:
         drawn = random_nodes(proto, [action, *(entry.output for entry in manifest.memory)])
         wrong += [f"{model}: output {action}: {DRAWN.format(drawn=', '.join(drawn))}"] if drawn else []
         if not wrong and kind is not None and is_index(proto, action, kind):
-            wrong.append(
-                f"{model}: output {action}: exports an index; export the values{index_of(proto, action, kind)}"
-            )
+            wrong.append(f"{model}: output {action}: is an index; export the values{index_of(proto, action, kind)}")
         try:
             fed += [] if wrong else [_tried(engine, manifest)]
         except OnboardError as error:
@@ -381,7 +381,7 @@ def _words(feed: OneFeed) -> str:
         unit = "as fractions of" if feed.unit == "fraction" else "in m up to"
         where = f"from {first[0]:g} to {last[1]:g} deg"
         if feed.bearings_deg is not None:
-            where = f"at {', '.join(f'{one:g}' for one in feed.bearings_deg)} deg, each {feed.width_deg:g} deg wide"
+            where = f"at {', '.join(f'{angle:g}' for angle in feed.bearings_deg)} deg, each {feed.width_deg:g} deg wide"
         return f"scan, {len(feed.sectors_deg)} sectors {where}, {unit} {feed.max_range_m:g} m"
     if isinstance(feed, ColorFeed):
         return f"colour image, {feed.size[0]} x {feed.size[1]}, {feed.layout}"

@@ -1,7 +1,7 @@
 """Restores the PyTorch network from an exported model, for `--init onboard-v1`.
 
 The export folds each normalisation of the colour encoder into its convolution. The restored convolution keeps the
-folded weights, beside an identity normalisation. Decisions agree up to rounding. The auxiliary head is new.
+folded weights, with an identity normalisation. Decisions agree up to rounding. The auxiliary head is new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from onboard.values.errors import InputError
 PREFIX = "network."
 MADE_ANEW = ("rgb.0.", "gru.", "auxiliary.")
 WEIGHTS = "weights"
-"""Key of the stored precision, beside the training's description."""
+"""Key of the stored precision, next to the training's description."""
 AUXILIARY_SEED = 0
 """Seed of the auxiliary head, which an exported model lacks."""
 COMPARED_STEPS = 5
@@ -86,7 +86,7 @@ def _stated(model: Path, manifest: Manifest) -> tuple[Widths, Variant]:
         variant = Variant(**_with_tuples(manifest.extra["variant"]))
         _check(widths, variant)
     except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
-        raise InputError(f"{model}: its manifest does not say what network it is: {error}") from error
+        raise InputError(f"{model}: its manifest does not describe its network: {error}") from error
     return widths, variant
 
 
@@ -121,7 +121,8 @@ def _require_same(model: Path, manifest: Manifest, network: PolicyNetwork) -> No
         engine.close()
     if parity.max_logit_difference > MOST_OFF * parity.logit_spread:
         raise InputError(
-            f"{model}: decides otherwise than the network that its manifest states (variant or widths): logits differ "
+            f"{model}: its decisions differ from the network that its manifest states (variant or widths): logits "
+            "differ "
             f"by up to {parity.max_logit_difference:.2g}"
         )
 

@@ -46,12 +46,12 @@ def load_training(file: Path, digest: str, began: str) -> dict[str, Any] | None:
     if content.get("digest") != digest:
         raise InputError(
             f"{file}: made with another configuration (digest {str(content.get('digest'))[:12]}, this one has "
-            f"{digest[:12]}); give another --out, or remove it"
+            f"{digest[:12]}); use another --out, or remove it"
         )
     if content.get("began") != began:
         raise InputError(
             f"{file}: began with other weights, of another --init or colour encoder (digest "
-            f"{str(content.get('began'))[:12]}, these have {began[:12]}); give another --out, or remove it"
+            f"{str(content.get('began'))[:12]}, these have {began[:12]}); use another --out, or remove it"
         )
     return content
 

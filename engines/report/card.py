@@ -14,7 +14,7 @@ import jinja2
 from engines.report.ablation_table import hours
 from engines.report.differences import differences_table, main_differences
 from engines.report.files import shaped
-from engines.report.results import Gathered
+from engines.report.results import ResultFolder
 from engines.report.tables import EVALUATIONS, main_rows, require_demos_of, tables_text, weak_conditions
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
@@ -34,7 +34,7 @@ NOT_STATED = "not stated"
 MADE_FLOORS = "floors drawn by a seed"
 
 
-class Written(NamedTuple):
+class CardTexts(NamedTuple):
     """The texts of a card and of its file of tables."""
 
     card: str
@@ -46,8 +46,8 @@ def tables_file(card: Path) -> Path:
     return card.with_name(f"{card.stem}-tables.md")
 
 
-def make_card(found: Gathered, model: Path, tables: str) -> Written:
-    """Return the card. tables: name of the file beside it.
+def make_card(found: ResultFolder, model: Path, tables: str) -> CardTexts:
+    """Return the card. tables: name of the file next to it.
 
     Raises ConfigError for a model without its manifest, InputError for results of another model.
     """
@@ -55,23 +55,23 @@ def make_card(found: Gathered, model: Path, tables: str) -> Written:
     with shaped(manifest_path(model), "extra.training: not what an export states"):
         card = _rendered(found, model, manifest, tables)
     head = f"# Tables of {manifest.policy}\n\n`onboard-engines report` printed these tables from result files.\n\n"
-    return Written(card, head + tables_text(found))
+    return CardTexts(card, head + tables_text(found))
 
 
-def manifest_for(found: Gathered, model: Path) -> ModelManifest:
+def manifest_for(found: ResultFolder, model: Path) -> ModelManifest:
     """Return the manifest of the results' model. Raises as `make_card`."""
     manifest = load_manifest(model)
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
-        for one in found.evaluations:
-            stated = one.configuration.get(name, digest)  # older results do not state the manifest
+        for evaluation in found.evaluations:
+            stated = evaluation.configuration.get(name, digest)  # older results do not state the manifest
             if stated != digest:
-                raise InputError(f"{one.file}: is not of {file} (digest {stated}, expected {digest})")
+                raise InputError(f"{evaluation.file}: is not of {file} (digest {stated}, expected {digest})")
     require_demos_of(manifest.policy, found)
     return manifest
 
 
-def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str) -> str:
+def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -83,7 +83,7 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
     training = manifest.extra.get("training", {})
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
-    driven = sorted({_building(row.building) for one in found.evaluations for row in one.rows})
+    driven = sorted({_building(row.building) for evaluation in found.evaluations for row in evaluation.rows})
     configs, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
     return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
         model=model,
@@ -96,8 +96,8 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
         fallback=_with_fallback(found),
         weak=weak_conditions(found),
         steps=[(Path(str(step.get("init") or "")).name, step) for step in steps],
-        taught=any(one.get("batched", {}).get("teacher", {}).get("weight", 0.0) for one in configs),
-        lost=any(one.get("domain", {}).get("no_localization", 0.0) for one in configs),
+        taught=any(config.get("batched", {}).get("teacher", {}).get("weight", 0.0) for config in configs),
+        lost=any(config.get("domain", {}).get("no_localization", 0.0) for config in configs),
         trained=trained,
         driven=driven,
         both=[one for one in driven if one in trained],
@@ -106,11 +106,11 @@ def _rendered(found: Gathered, model: Path, manifest: ModelManifest, tables: str
         hardware=found.hardware,
         tables=tables,
         rules=_rules(found),
-        codes=sorted({str(one.configuration.get("code", NOT_STATED)) for one in found.evaluations}),
+        codes=sorted({str(evaluation.configuration.get("code", NOT_STATED)) for evaluation in found.evaluations}),
     )
 
 
-def _rules(found: Gathered) -> list[str]:
+def _rules(found: ResultFolder) -> list[str]:
     """Return the rules of all drives that are not today's defaults, as lines of TOML without their table's name."""
     if not found.evaluations:
         return []
@@ -123,14 +123,14 @@ def _rules(found: Gathered) -> list[str]:
 def _inputs(manifest: ModelManifest) -> list[list[str]]:
     """Return name, shape and meaning of each input."""
     if isinstance(manifest, Manifest):
-        return [_input(one.name, one.shape, _meaning(one.name)) for one in manifest.inputs]
-    rows = [_input(one.name, one.shape, "; ".join(map(_told, parts_of(one)))) for one in manifest.feeds]
+        return [_input(input_.name, input_.shape, _meaning(input_.name)) for input_ in manifest.inputs]
+    rows = [_input(feed.name, feed.shape, "; ".join(map(_feed_text, parts_of(feed)))) for feed in manifest.feeds]
     return rows + [_input(one.input, one.shape, _meaning(one.input)) for one in manifest.memory]
 
 
-def _with_fallback(found: Gathered) -> str:
+def _with_fallback(found: ResultFolder) -> str:
     """Return the name of the policy with a fallback, if its results are among the others; else ""."""
-    of_model = [one for one in found.others if found.evaluations and one.is_of_model(found.evaluations[0])]
+    of_model = [other for other in found.others if found.evaluations and other.is_of_model(found.evaluations[0])]
     return next((one.driver for one in of_model if one.fallback != "none"), "")
 
 
@@ -142,7 +142,7 @@ def _meaning(name: str) -> str:
     return INPUTS[name].meaning if name in INPUTS else "recurrent state"
 
 
-def _told(feed: OneFeed) -> str:
+def _feed_text(feed: OneFeed) -> str:
     """Return what a feed gives, by the words of docs/policies.md."""
     if isinstance(feed, GoalFeed | MotionFeed | DeviationFeed | ActionFeed):
         return f"{feed.feed.replace('_', ' ')}: {', '.join(feed.fields)}"
@@ -175,13 +175,13 @@ def lineage(training: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _shipped(sha256: object) -> Mapping[str, Any]:
     """Return `extra.training` of the policy that ships with this digest; empty if none has it."""
     manifests = (load_manifest(model_path(name)) for name in pretrained_names())
-    return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
+    return next((manifest.extra.get("training", {}) for manifest in manifests if manifest.sha256 == sha256), {})
 
 
 def _trained(training: Mapping[str, Any]) -> list[str]:
     """Return the buildings of a training and of its encoder's views; a user's map counts as a building.
 
-    Made floors are nobody's building, so they count as one.
+    Made floors are not real buildings, so they count as one.
     """
     config = training.get("config", {})
     maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
@@ -192,7 +192,7 @@ def _building(name: str) -> str:
     return MADE_FLOORS if is_made(name) else name
 
 
-def _journals(found: Gathered) -> list[list[str]]:
+def _journals(found: ResultFolder) -> list[list[str]]:
     return [
         [Path(place).name, stage, f"{one['decisions']:,}", f"{one['drives']:,}", hours(one["hours"])]
         for place, stages in found.trainings.items()

@@ -27,7 +27,7 @@ def report(
     pack: Annotated[bool, typer.Option("--pack", help="Compress the results into columns, in place.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Print the tables in Markdown. The end names tables without files.
+    """Print the tables in Markdown, then the tables whose result files are missing.
 
     `--json`: each evaluation with its figures, and the tables without files. With `-` no Markdown is printed.
     """
@@ -41,7 +41,7 @@ def report(
         check_json_target(json_file)
         check_json_target(None if card is None else str(card))
         if (card is None) != (model is None):
-            raise InputError("--card and --model: give both or none")
+            raise InputError("--card and --model: use both or none")
         with shaped(folder, "a result file has another shape"):
             found = gather(folder)
             text, figures = tables_text(found), figures_json(found)

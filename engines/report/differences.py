@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from engines.report.results import REFERENCE, Evaluated, Gathered, same_set
+from engines.report.results import REFERENCE, EvaluationResult, ResultFolder, same_set
 from hil.evaluate.metrics import Interval, bootstrap, is_behind, means_by_episode, paired_rates
 from hil.evaluate.result import Row
 from onboard.commands.cli import markdown_table
@@ -31,7 +31,7 @@ NOTE = (
 )
 
 Pairs = Sequence[tuple[Row, Row]]
-Named = tuple[str, Evaluated]
+Named = tuple[str, EvaluationResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Difference:
         return f"{100 * self.mean:+.1f} ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
 
 
-def main_differences(found: Gathered) -> list[list[str]]:
+def main_differences(found: ResultFolder) -> list[list[str]]:
     """Return the model card's rows: the policy minus baselines on each set, with its fallback, and without colour."""
     baselines = [one for one in found.others if one.condition == REFERENCE and one.is_plain]
-    ours = [one for one in found.evaluations if one.condition == REFERENCE and one.is_plain]
+    ours = [evaluation for evaluation in found.evaluations if evaluation.condition == REFERENCE and evaluation.is_plain]
     ours.sort(key=lambda one: one is not found.headline)
     pairs = [(_on_set(OURS, one, found), one, other) for one, other in itertools.product(ours, baselines)]
     pairs += [
@@ -61,10 +61,10 @@ def main_differences(found: Gathered) -> list[list[str]]:
     return rows + [_row(one, other) for one, other in _without_colour(found) if one[1].is_driven_as(other[1])]
 
 
-def other_differences(found: Gathered) -> list[list[str]]:
+def other_differences(found: ResultFolder) -> list[list[str]]:
     """Return rows for seeds, the set `validation`, fine-tuning and conditions without a memory reset."""
     rows = [_row(one, other) for one, other in _candidates(found) if one[1].is_driven_as(other[1])]
-    conditions = {one.condition: one for one in found.evaluations if one.is_plain}
+    conditions = {evaluation.condition: evaluation for evaluation in found.evaluations if evaluation.is_plain}
     for name, reset in conditions.items():
         never = conditions.get(name + NO_RESET)
         if never is not None and reset.is_of_robot(never):
@@ -79,7 +79,7 @@ def differences_table(rows: Sequence[Sequence[str]]) -> str:
     return markdown_table(HEADINGS, rows)
 
 
-def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
+def pairs_of(one: EvaluationResult, other: EvaluationResult) -> list[tuple[Row, Row]]:
     """Return pairs of rows of the same episodes, under any conditions."""
     theirs_of = {place[0]: same_set(place) for place in other.episodes}
     same = {place[0] for place in one.episodes if theirs_of.get(place[0]) == same_set(place)}
@@ -98,13 +98,13 @@ def difference_of(name: str, pairs: Pairs) -> Difference | None:
     return None if interval is None else Difference(float(values.mean()), interval)
 
 
-def code_mark(one: Evaluated, other: Evaluated) -> str:
+def code_mark(one: EvaluationResult, other: EvaluationResult) -> str:
     """Return `OTHER_CODE` if two versions of the code drove, else ""."""
     return "" if one.configuration.get("code") == other.configuration.get("code") else OTHER_CODE
 
 
-def _candidates(found: Gathered) -> Iterator[tuple[Named, Named]]:
-    seeds = [(one.name, one) for one in found.seeds]
+def _candidates(found: ResultFolder) -> Iterator[tuple[Named, Named]]:
+    seeds = [(seed.name, seed) for seed in found.seeds]
     if found.headline is not None:
         yield from itertools.product([(OURS, found.headline)], seeds)
     yield from itertools.product(seeds, [(one.driver, one) for one in found.others])
@@ -124,13 +124,13 @@ def _is_rival(name: str, after: str) -> bool:
     return bool(place) and kind not in (BEFORE, AFTER) and after == f"{AFTER}-{place}"
 
 
-def _without_colour(found: Gathered) -> list[tuple[Named, Named]]:
+def _without_colour(found: ResultFolder) -> list[tuple[Named, Named]]:
     """Return drives without colour images and the headline, marked as without them."""
-    blind = [(f"{OURS} without colour images", one) for one in found.evaluations if not one.color]
+    blind = [(f"{OURS} without colour images", evaluation) for evaluation in found.evaluations if not evaluation.color]
     return [(one, ("with them", replace(found.headline, color=False))) for one in blind if found.headline is not None]
 
 
-def _on_set(name: str, one: Evaluated, found: Gathered) -> str:
+def _on_set(name: str, one: EvaluationResult, found: ResultFolder) -> str:
     return name if one is found.headline else f"{name}, set `{', '.join(one.sets)}`,"
 
 

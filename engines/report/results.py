@@ -43,7 +43,7 @@ ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluationResult:
     """An evaluation. name: of the file, and of the condition if the file holds several.
 
     condition: row of hil/drive/conditions.toml; loop: "fast", "runtime" or "rendered"
@@ -69,23 +69,23 @@ class Evaluated:
     episodes: list[list[Any]]
     unusual: Mapping[str, Any]
 
-    def is_driven_as(self, other: Evaluated) -> bool:
+    def is_driven_as(self, other: EvaluationResult) -> bool:
         """Return whether both have the same episodes, robot, sensors, condition, noise and loop."""
         names = ("condition", "condition_values", "loop", "robot", "seed")
         own, its = ([each.color, each.episodes, each.unusual] for each in (self, other))
         return own == its and all(self.configuration.get(name) == other.configuration.get(name) for name in names)
 
-    def is_of_robot(self, other: Evaluated | None) -> bool:
+    def is_of_robot(self, other: EvaluationResult | None) -> bool:
         """Return whether both have the same robot; older results, which state none, count as the same."""
         robots = [each.configuration["robot"] for each in (self, other) if each and "robot" in each.configuration]
         return len(set(robots)) < 2
 
-    def is_of_model(self, other: Evaluated | None) -> bool:
+    def is_of_model(self, other: EvaluationResult | None) -> bool:
         """Return whether both have the same model, by its digests."""
         names = ("model", "manifest")
         return other is not None and all(self.configuration.get(n) == other.configuration.get(n) for n in names)
 
-    def is_of_policy(self, other: Evaluated | None) -> bool:
+    def is_of_policy(self, other: EvaluationResult | None) -> bool:
         """Return whether both have the same model and the same fallback."""
         return other is not None and self.is_of_model(other) and self.fallback == other.fallback
 
@@ -101,15 +101,15 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class ResultFolder:
     """The content of a folder; missing parts are empty or None. demos: tables by file name."""
 
     folder: Path
-    evaluations: tuple[Evaluated, ...]
-    seeds: tuple[Evaluated, ...]
-    validation: tuple[Evaluated, ...]
-    fine: tuple[Evaluated, ...]
-    others: tuple[Evaluated, ...]
+    evaluations: tuple[EvaluationResult, ...]
+    seeds: tuple[EvaluationResult, ...]
+    validation: tuple[EvaluationResult, ...]
+    fine: tuple[EvaluationResult, ...]
+    others: tuple[EvaluationResult, ...]
     demos: Mapping[str, dict[str, Any]]
     ceiling: Mapping[str, Any] | None
     ablations: Mapping[str, Any] | None
@@ -118,22 +118,22 @@ class Gathered:
     hardware: str
 
     @property
-    def headline(self) -> Evaluated | None:
+    def headline(self) -> EvaluationResult | None:
         """Return the evaluation for the policy's quoted figures (`is_headline`), None without one.
 
         Of several, the evaluation with most episodes.
         """
-        quoted = [one for one in self.evaluations if one.is_headline]
+        quoted = [evaluation for evaluation in self.evaluations if evaluation.is_headline]
         return max(quoted, key=lambda one: len(one.rows), default=None)
 
 
-def gather(folder: Path) -> Gathered:
+def gather(folder: Path) -> ResultFolder:
     """Return the content of a folder. Raises InputError for a malformed or incomplete file."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    kinds = {kind: tuple(_evaluated(*one) for one in results_in(folder / name)) for kind, name in KINDS.items()}
+    kinds = {kind: tuple(_evaluated(*result) for result in results_in(folder / name)) for kind, name in KINDS.items()}
     _require_one_policy(kinds["evaluations"])
-    _require_same_rules([one for evaluations in kinds.values() for one in evaluations])
+    _require_same_rules([evaluation for evaluations in kinds.values() for evaluation in evaluations])
     ceiling, ablations, encoder, former = (
         read_table(folder / name) if is_there(folder / name) else None
         for name in (CEILING, ABLATIONS, ENCODER, FORMER_TRAINING)
@@ -147,7 +147,7 @@ def gather(folder: Path) -> Gathered:
     demos = {name: table for _, name, table in results_in(folder / DEMOS)}
     text = (folder / HARDWARE).read_text(encoding="utf-8") if (folder / HARDWARE).is_file() else ""
     hardware = " ".join(text.split())
-    return Gathered(folder, **kinds, demos=demos, ceiling=ceiling, ablations=ablations, encoder=encoder,
+    return ResultFolder(folder, **kinds, demos=demos, ceiling=ceiling, ablations=ablations, encoder=encoder,
                     trainings=trainings, hardware=hardware)  # fmt: skip
 
 
@@ -169,14 +169,14 @@ def summary_of_json(found: Mapping[str, Any]) -> Summary:
     return Summary(**values)
 
 
-def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
+def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> EvaluationResult:
     with shaped(file, f"{name}: {NO_RESULT}"):
         if not table["complete"]:
-            raise InputError(f"{file}: {name}: the evaluation was interrupted; let the same command finish it")
+            raise InputError(f"{file}: {name}: the evaluation was interrupted; run the same command again to finish it")
         stated = {**table["configuration"]}
         driver = Path(str(stated.get("policy", name))).name
         options = {option: stated.get(option, usual) for option, usual in ORDINARY_RUN.items()}
-        return Evaluated(
+        return EvaluationResult(
             name, file, stated, summary_of_json(table), tuple(row_of_json(row) for row in table["per_episode"]),
             {place: summary_of_json(one) for place, one in table["per_map"].items()},
             condition=str(stated["condition"]), loop=str(stated["loop"]), color=bool(stated["color"]),
@@ -186,22 +186,27 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
         )  # fmt: skip
 
 
-def _require_one_policy(evaluations: Sequence[Evaluated]) -> None:
+def _require_one_policy(evaluations: Sequence[EvaluationResult]) -> None:
     for name in ("model", "manifest", "fallback"):  # older results do not state the manifest
-        stated = [(one, one.fallback if name == "fallback" else one.configuration.get(name)) for one in evaluations]
+        stated = [
+            (evaluation, evaluation.fallback if name == "fallback" else evaluation.configuration.get(name))
+            for evaluation in evaluations
+        ]
         known = [(one, value) for one, value in stated if value is not None]
         for one, value in known[1:]:
             if value != known[0][1]:
                 raise InputError(f"{one.file}: has another {name} than {known[0][0].file}: evaluate/ is of one policy")
 
 
-def _require_same_rules(evaluations: Sequence[Evaluated]) -> None:
+def _require_same_rules(evaluations: Sequence[EvaluationResult]) -> None:
     for key, (table, usual) in STATED.items():
-        rules = [one.configuration.get(key, usual) for one in evaluations]
-        for one, rule in zip(evaluations, rules, strict=True):
+        rules = [evaluation.configuration.get(key, usual) for evaluation in evaluations]
+        for evaluation, rule in zip(evaluations, rules, strict=True):
             if rule != rules[0]:
                 first = f"{evaluations[0].file} with {_toml(rules[0])}"
-                raise InputError(f"{one.file}: driven with {table}.{key} {_toml(rule)}, {first}: they share no table")
+                raise InputError(
+                    f"{evaluation.file}: driven with {table}.{key} {_toml(rule)}, {first}: they share no table"
+                )
 
 
 def _toml(rule: float) -> str:

@@ -32,8 +32,8 @@ from engines.report.results import (
     KINDS,
     REFERENCE,
     REFERENCE_SET,
-    Evaluated,
-    Gathered,
+    EvaluationResult,
+    ResultFolder,
     episodes_of,
     same_set,
 )
@@ -97,7 +97,7 @@ PLACES = {
 """Title of each table, in the order of a report, and the files that it needs."""
 
 
-def all_tables(found: Gathered) -> dict[str, str]:
+def all_tables(found: ResultFolder) -> dict[str, str]:
     """Return each table in Markdown by its title, without its note; "" without its files. Raises InputError."""
     differences = [*main_differences(found), *other_differences(found)]
     with shaped(found.folder / CEILING, "not the result of onboard-hil upper-bound"):
@@ -114,7 +114,7 @@ def all_tables(found: Gathered) -> dict[str, str]:
     }
 
 
-def tables_text(found: Gathered) -> str:
+def tables_text(found: ResultFolder) -> str:
     """Return all tables in Markdown; the end lists tables without files."""
     tables = all_tables(found)
     parts = [
@@ -126,13 +126,13 @@ def tables_text(found: Gathered) -> str:
     return "\n".join([*parts, *(["## Not measured yet", "", *missing, ""] if missing else [])])
 
 
-def figures_json(found: Gathered) -> dict[str, Any]:
+def figures_json(found: ResultFolder) -> dict[str, Any]:
     """Return the figures of all evaluations by the folder that holds them, and the tables without files, for JSON."""
     missing = {title: PLACES[title] for title, text in all_tables(found).items() if not text}
     return {kind: [_figures_of(one) for one in getattr(found, kind)] for kind in KINDS} | {"missing": missing}
 
 
-def _figures_of(one: Evaluated) -> dict[str, Any]:
+def _figures_of(one: EvaluationResult) -> dict[str, Any]:
     entry = {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, "color": one.color}
     per_map = {name: summary.as_json() for name, summary in one.per_map.items()}
     return entry | dict(one.unusual) | {"all": one.summary.as_json(), "maps": per_map}
@@ -141,16 +141,16 @@ def _figures_of(one: Evaluated) -> dict[str, Any]:
 # ---- Evaluations
 
 
-def main_rows(found: Gathered) -> list[list[str]]:
+def main_rows(found: ResultFolder) -> list[list[str]]:
     """Return the model card's rows: the policy, baselines and the paper."""
-    own = [one for one in found.evaluations if one.condition == REFERENCE]
+    own = [evaluation for evaluation in found.evaluations if evaluation.condition == REFERENCE]
     own.sort(key=lambda one: one is not found.headline)
     rows = [_row(OURS, one) for one in own]
-    rows += [_row(one.driver, one) for one in found.others if one.condition == REFERENCE]
+    rows += [_row(other.driver, other) for other in found.others if other.condition == REFERENCE]
     return rows + [["paper's agent (quoted)", where, *values, NOTHING] for where, values in PAPER.items()]
 
 
-def evaluations_table(found: Gathered) -> str:
+def evaluations_table(found: ResultFolder) -> str:
     """Return a row for each evaluation in the paper's condition, and rows for maps and detours of the headline."""
     rows, headline = main_rows(found), found.headline
     parts = {f"map {name}": summary for name, summary in headline.per_map.items()} if headline else {}
@@ -159,17 +159,17 @@ def evaluations_table(found: Gathered) -> str:
         label = f"{low:g} to {high:g}" if high < float("inf") else f"over {low:g}"
         parts[f"shortest way / straight line {label}"] = summarise(part)
     rows += [[OURS, name, str(summary.episodes), *figures(summary)] for name, summary in parts.items()]
-    rows += [_row(one.name, one) for one in found.seeds]
+    rows += [_row(seed.name, seed) for seed in found.seeds]
     rows += [_row(OURS if one.is_of_policy(headline) else one.name, one) for one in found.validation]
     fine = sorted(found.fine, key=lambda one: not one.name.startswith("before"))
     return markdown_table(EVALUATIONS, rows + [_row(f"fine-tuning, {one.name}", one) for one in fine], words=2)
 
 
-def _row(name: str, one: Evaluated) -> list[str]:
+def _row(name: str, one: EvaluationResult) -> list[str]:
     return [name, _whole(one), str(one.summary.episodes), *figures(one.summary)]
 
 
-def _whole(one: Evaluated) -> str:
+def _whole(one: EvaluationResult) -> str:
     """Return sets or maps of an evaluation, its condition unless the paper's, and its loop, in words."""
     sets = " and ".join(f"set `{name}`" for name in one.sets if name)
     maps = ", ".join(Path(str(row[0])).stem for row in one.episodes)
@@ -177,7 +177,7 @@ def _whole(one: Evaluated) -> str:
     return f"{sets or f'map {maps}'}{condition}, {_driven(one)}"
 
 
-def _driven(one: Evaluated) -> str:
+def _driven(one: EvaluationResult) -> str:
     """Return the loop and unusual options of an evaluation, in words."""
     more = [f", {name.replace('_', ' ')} {value}" for name, value in one.unusual.items()]
     return LOOPS[one.loop] + ("" if one.color else ", without colour images") + "".join(more)
@@ -186,9 +186,9 @@ def _driven(one: Evaluated) -> str:
 # ---- Robustness
 
 
-def weak_conditions(found: Gathered) -> str:
+def weak_conditions(found: ResultFolder) -> str:
     """Return a table of conditions with a low success rate, the worst first; "" without any."""
-    counted = [(one, *_counted(one)) for one in found.evaluations]
+    counted = [(evaluation, *_counted(evaluation)) for evaluation in found.evaluations]
     low = [row for row in counted if (row[2].success_rate or 0.0) < LOW]
     low.sort(key=lambda row: row[2].success_rate or 0.0)
     rows = [
@@ -198,11 +198,11 @@ def weak_conditions(found: Gathered) -> str:
     return markdown_table(headings, rows, words=2) if rows else ""
 
 
-def _robustness(found: Gathered) -> str:
+def _robustness(found: ResultFolder) -> str:
     """Return a row for each condition and driver, with the difference to the paper's condition."""
-    conditions = {one.condition for one in found.evaluations} - {REFERENCE}
-    drivers = [(one, "") for one in found.evaluations]
-    drivers += [(one, one.driver) for one in found.others if one.condition in conditions]
+    conditions = {evaluation.condition for evaluation in found.evaluations} - {REFERENCE}
+    drivers = [(evaluation, "") for evaluation in found.evaluations]
+    drivers += [(other, other.driver) for other in found.others if other.condition in conditions]
     drivers.sort(key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition, pair[0] is not found.headline))
     reasons = sorted({row.ended for one, _ in drivers for row in _counted(one)[0] if not row.success})
     rows = []
@@ -220,7 +220,7 @@ def _robustness(found: Gathered) -> str:
     return f"{text}\n\n{DOORS_NOTE}" if doors else text
 
 
-def _counted(one: Evaluated) -> tuple[Sequence[Row], Summary, str]:
+def _counted(one: EvaluationResult) -> tuple[Sequence[Row], Summary, str]:
     """Return the rows that count, their figures, and their number in words: only drives behind doors, if any has."""
     doors = behind_doors(one.rows, one.configuration.get("seed", 0))
     if doors is None:
@@ -228,7 +228,7 @@ def _counted(one: Evaluated) -> tuple[Sequence[Row], Summary, str]:
     return [row for row in one.rows if is_behind(row)], doors.summary, str(doors)
 
 
-def _condition(one: Evaluated, driver: str = "") -> list[str]:
+def _condition(one: EvaluationResult, driver: str = "") -> list[str]:
     """Return the name of a condition with its unusual settings, and what it is."""
     text, condition = f"`{one.condition}`" + (f", {driver}" if driver else ""), load_conditions().get(one.condition)
     if one.sets != [REFERENCE_SET]:
@@ -238,7 +238,7 @@ def _condition(one: Evaluated, driver: str = "") -> list[str]:
     return [text, "" if condition is None else condition.what]
 
 
-def _less(one: Evaluated, driver: str, found: Gathered) -> str:
+def _less(one: EvaluationResult, driver: str, found: ResultFolder) -> str:
     """Return the difference to the same driver in the paper's condition."""
     quoted = [each for each in found.others if each.driver == driver and each.is_headline]
     quoted = quoted if driver else [each for each in [found.headline] if each]
@@ -269,7 +269,7 @@ def _share(value: float | None, interval: Interval | None) -> str:
 # ---- Upper bound
 
 
-def _upper_bound_row(found: Gathered, condition: str) -> list[str]:
+def _upper_bound_row(found: ResultFolder, condition: str) -> list[str]:
     result = found.ceiling or {}
     ends = ends_of_json(result, condition, found.folder / CEILING)
     rows, code = _driven_as(condition, found, result)
@@ -283,29 +283,31 @@ def _upper_bound_row(found: Gathered, condition: str) -> list[str]:
             _rate(sum(row.success for row in rows), len(rows)) + mark if rows else NOTHING]  # fmt: skip
 
 
-def _driven_as(condition: str, found: Gathered, values: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
+def _driven_as(condition: str, found: ResultFolder, values: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
     """Return rows and code of the plain evaluation with most of the upper bound's episodes."""
-    numbers: dict[Hashable, Sequence[int]] = {same_set(one): values["episodes"][one[0]] for one in episodes_of(values)}
+    numbers: dict[Hashable, Sequence[int]] = {
+        same_set(episode): values["episodes"][episode[0]] for episode in episodes_of(values)
+    }
     rows = []
-    for one in found.evaluations:
-        if one.condition == condition and one.is_plain and one.is_of_robot(found.headline):
-            places = {place[0]: numbers.get(same_set(place), ()) for place in one.episodes}
-            same = [row for row in one.rows if row.index in places.get(row.map, ())]
-            rows.append((same, one.configuration.get("code")))
+    for evaluation in found.evaluations:
+        if evaluation.condition == condition and evaluation.is_plain and evaluation.is_of_robot(found.headline):
+            places = {place[0]: numbers.get(same_set(place), ()) for place in evaluation.episodes}
+            same = [row for row in evaluation.rows if row.index in places.get(row.map, ())]
+            rows.append((same, evaluation.configuration.get("code")))
     return max(rows, key=lambda pair: len(pair[0]), default=((), None))
 
 
 # ---- Real time
 
 
-def require_demos_of(policy: str, found: Gathered) -> None:
+def require_demos_of(policy: str, found: ResultFolder) -> None:
     """Raise InputError for real-time drives of a policy with another name, or of several."""
     drivers = {str(result.get("policy")) for result in found.demos.values()}
     if drivers - {policy}:
         raise InputError(f"{found.folder / DEMOS}: by {' and '.join(sorted(drivers))}, the report is about {policy}")
 
 
-def _real_time(found: Gathered) -> str:
+def _real_time(found: ResultFolder) -> str:
     """Return a row for each map."""
     with shaped(found.folder / DEMOS, "not results of onboard-hil demo, named MAP-SEED.json"):
         drives = sorted((name.rsplit("-", 1)[0], int(name.rsplit("-", 1)[1]), of) for name, of in found.demos.items())

@@ -26,7 +26,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 def in_turn(file: Path) -> Iterator[None]:
     """Wait for the lock of a file and hold it within the context.
 
-    The lock is a file beside it, because the file itself is replaced. Raises InputError if it cannot be written.
+    The lock is a file next to it, because the file itself is replaced. Raises InputError if it cannot be written.
     """
     with _locked(file.parent, f"{file.name}.{LOCK_FILE}", fcntl.LOCK_EX):
         yield
@@ -43,7 +43,7 @@ def _locked(folder: Path, name: str, how: int) -> Iterator[None]:
         try:
             fcntl.flock(file, how)
         except BlockingIOError as error:
-            raise InputError(f"{folder}: another training is writing it: wait for it, or give another --out") from error
+            raise InputError(f"{folder}: another training is writing it: wait for it, or use another --out") from error
         except OSError as error:
             raise InputError(f"{folder}: cannot be locked: {error.strerror}") from error
         yield

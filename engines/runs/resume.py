@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engines.runs.torch_file import require_finite
 from onboard.values.errors import InputError
 
-MEND = "give another --out, or remove it"
+MEND = "use another --out, or remove it"
 """What the operator can do about a refused checkpoint."""
 REFUSED = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 """Errors of PyTorch's `load_state_dict` for a table of another shape."""
@@ -27,8 +27,8 @@ def take_weights(file: Path, name: str, network: nn.Module, wanted: Mapping[str,
     Raises InputError unless the entry has exactly these names, these shapes and finite numbers.
     """
     table = table_in(file, name, found)
-    for one in sorted(wanted.keys() ^ table.keys()):
-        raise InputError(f"{file}: {name}.{one}: {'is missing' if one in wanted else 'unknown'}; {MEND}")
+    for key in sorted(wanted.keys() ^ table.keys()):
+        raise InputError(f"{file}: {name}.{key}: {'is missing' if key in wanted else 'unknown'}; {MEND}")
     try:
         require_finite(f"{file}: {name}", table, MEND)
         network.load_state_dict(table, strict=False)

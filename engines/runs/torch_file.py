@@ -51,7 +51,7 @@ def read_torch(file: Path) -> dict[str, Any]:
     return found
 
 
-def require_finite(where: object, weights: Mapping[str, Any], mend: str = "give another file") -> None:
+def require_finite(where: object, weights: Mapping[str, Any], mend: str = "use another file") -> None:
     """Raise InputError for the first tensor with numbers that are not finite.
 
     where: the file, for the message; mend: what the operator can do

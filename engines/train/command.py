@@ -31,14 +31,12 @@ LOWER = (
 )
 """Values to lower when memory runs out. As many processes render views as collect later."""
 OPTIONS = {"seed": "--seed", "places.maps": "--map", "robot.plant": "--plant"}
-"""Options beside --set that change a value of the recipe."""
+"""Options other than --set that change a value of the recipe."""
 SMALL_CONFIGS = (
     Path(__file__).parent / "onboard-s.toml",
     Path(__file__).parent / "batched" / "taught.toml",
     SMALL_FINE_CONFIG,
 )
-RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG, *SMALL_CONFIGS)
-"""All recipes that ship."""
 
 
 def train(
@@ -48,10 +46,10 @@ def train(
             help="The recipe. Without it: engines/train/default.toml; with --init its network's finetune.toml."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of this training; the same call resumes.")] = Path("training"),
+    out: Annotated[Path, typer.Option(help="Folder of this training; the same command resumes.")] = Path("training"),
     seed: Annotated[int | None, typer.Option(help=f"Seed that replaces the recipe's; 0 to {MOST_SEED}.")] = None,
     init: Annotated[
-        str | None, typer.Option(help="Begin with a policy: a shipped name, a model, or a checkpoint of the trainer.")
+        str | None, typer.Option(help="Start from a policy: a shipped name, a model, or a checkpoint of the trainer.")
     ] = None,
     encoder: Annotated[
         str | None,

@@ -43,7 +43,7 @@ SIZES: dict[str, Widths] = {
 class NetworkSection(Section):
     """The network.
 
-    size: "small" has one memory layer of 512 in place of the paper's two of 1024, for comparisons; "compact" also has
+    size: "small" has one memory layer of 512 instead of the paper's two of 1024, for comparisons; "compact" also has
           smaller encoders, for robots without a GPU
     """
 
@@ -135,7 +135,7 @@ class TrainConfig(Section):
         unused += [f"driving.{key}" for key in sorted(self.driving.model_fields_set - BATCHED_DRIVING)]
         unused += [f"domain.{key}" for key in sorted(self.domain.model_fields_set & BATCHED_WITHOUT)]
         if unused:
-            raise ValueError(f"{unused[0]} is not used with [batched]: leave it out")
+            raise ValueError(f"{unused[0]} is not used with [batched]: omit it")
         if self.domain.limits < 1.0:
             raise ValueError(f"domain.limits: must be 1 with [batched] (is {self.domain.limits:g})")
         return self
@@ -232,7 +232,7 @@ def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -
 
 
 def _by_options(path: Path, options: Mapping[str, str], field: list[str], text: str) -> str:
-    given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
+    given = [key for key in options if all(part == other for part, other in zip(key.split("."), field, strict=False))]
     if not field or not given:
         return text
     text, source = text.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)
@@ -245,7 +245,7 @@ def _from_folder(table: dict[str, Any], folder: Path) -> None:
     if isinstance(robot, dict):
         robot.update({name: str(folder / path) for name, path in robot.items() if isinstance(path, str)})
     if isinstance(places, dict) and isinstance(places.get("maps"), list):
-        places["maps"] = [from_folder(one, folder) for one in places["maps"]]
+        places["maps"] = [from_folder(place, folder) for place in places["maps"]]
     if isinstance(encoder, dict):
         paths_from(encoder, folder)
 

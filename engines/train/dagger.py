@@ -20,7 +20,7 @@ from engines.network import policy_checkpoint
 from engines.network.network import PolicyNetwork
 from engines.runs.resume import require_finite_step, take_steps, take_weights, taken_count
 from engines.train.config import ImitationSection, TrainConfig, rules_of
-from engines.train.rollout.collector import Collector, Round, plain_robot
+from engines.train.rollout.collector import CollectedRound, Collector, plain_robot
 from engines.train.rollout.optimizer_step import (
     last_good,
     learned_weights,
@@ -108,8 +108,7 @@ class Imitation:
             journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, echo=True)
         self._save()
 
-    def _collectors(self, colour: float) -> Collectors[Round]:
-        """Return the collectors of a chapter."""
+    def _collectors(self, colour: float) -> Collectors[CollectedRound]:
         section, rules = self._section, rules_of(self._config, colour)
         return make_collectors(Collector, rules, self._network, section.collectors, self._device)
 
@@ -122,7 +121,7 @@ class Imitation:
         self._optimizer.state.pop(self._network.gru.get_parameter("weight_ih_l0"), None)
 
     def _learn(
-        self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
+        self, rounds: Sequence[CollectedRound], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
     ) -> None:
         """Make the updates of round `step`. Raises InputError for weights that are not finite after it."""
         section = self._section
@@ -137,9 +136,9 @@ class Imitation:
         numbers = {
             "learned": float(sum(len(batch) for batch in batches)),
             "learning_s": (time.monotonic_ns() - begun_ns) / NS_PER_S,
-            "loss": float(np.mean([one.action for one in losses])),
-            "compass": float(np.mean([one.compass for one in losses])),
-            "agreement": float(np.mean([one.agreement for one in losses])),
+            "loss": float(np.mean([loss.action for loss in losses])),
+            "compass": float(np.mean([loss.compass for loss in losses])),
+            "agreement": float(np.mean([loss.agreement for loss in losses])),
             "rate": self._rate(),
             "decisions": float(sum(one.decisions for one in rounds)),
             "drives": float(sum(one.drives for one in rounds)),

@@ -64,10 +64,10 @@ Floats32 = npt.NDArray[np.float32]
 
 ACTION, LOG_PROBABILITY, REFERENCE = "action", "log_probability", "reference"
 ADVANTAGE, RETURN = "advantage", "return"
-"""Rows of a run beside the tensors. REFERENCE: logits over the temperature, of the policy at the start of PPO."""
+"""Rows of a run besides the tensors. REFERENCE: logits over the temperature, of the policy at the start of PPO."""
 
 
-class Decided(NamedTuple):
+class RolloutDecision(NamedTuple):
     """A decision. row: tensors by name, (1, ...); memory: (layers, width) before it; value: by the critic."""
 
     row: Tensors
@@ -95,7 +95,7 @@ class RolloutBuffer:
 
     section: ReinforceSection
     most_run: int
-    _decided: list[Decided] = field(default_factory=list)
+    _decided: list[RolloutDecision] = field(default_factory=list)
     _rewards: list[float] = field(default_factory=list)
     _last: list[bool] = field(default_factory=list)
     _progress: Progress | None = None
@@ -114,7 +114,7 @@ class RolloutBuffer:
         before = self._progress if request.ended is None else None
         self._progress = progress(request.geodesic_m, request.contacts, before)
 
-    def add(self, decided: Decided) -> None:
+    def add(self, decided: RolloutDecision) -> None:
         """Add the decision on the last request."""
         self._decided.append(decided)
 
@@ -200,7 +200,7 @@ class RolloutCollector:
                 REFERENCE: (sharpness * began[lane][None]).astype(SMALL),
             }
             self._buffers[lane].see(request)
-            self._buffers[lane].add(Decided(row, request.fresh, memories[lane], float(values[lane])))
+            self._buffers[lane].add(RolloutDecision(row, request.fresh, memories[lane], float(values[lane])))
             self._lanes[lane].answer(action)
 
 

@@ -104,7 +104,7 @@ class Learner:
         self._updates = 0
 
     def state(self) -> dict[str, Any]:
-        """Return the state that a checkpoint keeps beside the network."""
+        """Return the state that a checkpoint keeps in addition to the network."""
         return {"updates": self._updates, "optimizer": self._optimizer.state_dict()}
 
     def resume(self, found: object) -> None:
@@ -119,7 +119,7 @@ class Learner:
         Raises OnboardError, before the update, for a loss or gradient that is not finite.
         Raises InputError for weights that are not finite after the round.
         """
-        runs = normalised([run for one in rollouts for run in one.runs])
+        runs = normalised([run for rollout in rollouts for run in rollout.runs])
         learn = self._learn_critic if step < self._section.critic_rounds else self._learn_all
         with products_in(self._section.precision):
             updates = learn(runs, rng, step)
@@ -210,11 +210,11 @@ def minibatches(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Gene
 
 def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str, float]:
     """Return the numbers of a round for the journal."""
-    means = {name: float(np.mean([getattr(one, name) for one in updates])) for name in Update._fields}
+    means = {name: float(np.mean([getattr(update, name) for update in updates])) for name in Update._fields}
     counted = ("decisions", "drives", "reached", "false_stops", "contacts")
-    sums = {name: float(sum(getattr(one, name) for one in rollouts)) for name in counted}
-    earned = sum(one.reward * one.decisions for one in rollouts) / sums["decisions"]
-    runs = [run for one in rollouts for run in one.runs]
+    sums = {name: float(sum(getattr(rollout, name) for rollout in rollouts)) for name in counted}
+    earned = sum(rollout.reward * rollout.decisions for rollout in rollouts) / sums["decisions"]
+    runs = [run for rollout in rollouts for run in rollout.runs]
     return {"reward": earned, "explained": explained(runs), **means, "updates": float(len(updates)), **sums}
 
 

@@ -70,7 +70,7 @@ def train(
     With `until` "encoder", return the encoder's weights and write no policy. With `[batched]`, train in the batched
     world instead, and return an exported model.
 
-    initial: makes the initial policy, in place of `beginning`; init: its name, None if it is untrained
+    initial: makes the initial policy, instead of `beginning`; init: its name, None if it is untrained
     encoder: file of a trained colour encoder, or of a policy that has one; None trains an encoder
     Raises OnboardError, also while another training writes the folder. Earlier results stay, and the same call resumes.
     """
@@ -82,7 +82,9 @@ def train(
     file, begins = folder / POLICY, needed and init is None
     _check_until(until, file, begins and encoder is None)
     if encoder is not None and not begins:
-        raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
+        raise InputError(
+            f"--encoder {encoder}: this training has no encoder: no drive renders colour, or --init has one"
+        )
     check(config, known=init is not None)
     with alone_in(folder):
         for stage in DEPENDS:
@@ -128,11 +130,13 @@ def _check_until(until: str, file: Path, begins: bool) -> None:
     if until not in STAGES:
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
     if until == "encoder" and not begins:
-        raise InputError("--until encoder: this training has none: no drive renders colour, or it is given already")
+        raise InputError(
+            "--until encoder: this training has no such stage: no drive renders colour, or the encoder is given"
+        )
     if until == dagger.STAGE and file.exists():
         stages = policy_checkpoint.policy_meta(file).get("stages", [])
         if isinstance(stages, list) and ppo.STAGE in stages:
-            raise InputError(f"--until {until}: {file} holds the policy after {ppo.STAGE}; give another --out")
+            raise InputError(f"--until {until}: {file} holds the policy after {ppo.STAGE}; use another --out")
 
 
 def check(config: TrainConfig, *, known: bool = False) -> None:
@@ -142,9 +146,7 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
     """
     robot = rules_of(config).robot
     if robot.config.limits_scan is not None:
-        raise ConfigError(
-            "limits_scan: a robot of the training has one scan, for policy and limits alike: leave it out"
-        )
+        raise ConfigError("limits_scan: a robot of the training has one scan, for both policy and limits: omit it")
     for place in config.places.maps:
         if split_of(place) == "test" and not known:
             raise InputError(
@@ -189,7 +191,7 @@ def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
 # ---- A training in the batched world
 
 SHOWN = ("floors", "goals", "decisions_s", "reward", "reached", "contact", "spl")
-"""Numbers beside the progress bar."""
+"""Numbers next to the progress bar."""
 
 
 def _batched(
@@ -224,4 +226,4 @@ def _refuse_beside_batched(options: Mapping[str, object]) -> None:
     """Raise InputError for a given option that a training in the batched world does not have."""
     for option, value in options.items():
         if value is not None:
-            raise InputError(f"{option} {value}: a training with [batched] has no such option: leave it out")
+            raise InputError(f"{option} {value}: a training with [batched] has no such option: omit it")

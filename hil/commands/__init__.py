@@ -1,1 +1,1 @@
-"""What an operator types: the commands of `onboard-hil`."""
+"""The operator's commands of `onboard-hil`."""

@@ -52,7 +52,7 @@ class Condition(Section):
                      some paths have no place for a door, see hil/scene/doors.py
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
                      resets the memory in any case
-    limits:          whether limits (`onboard.safety.limits`) and recovery are in force
+    limits:          whether limits (`onboard.safety.limits`) and recovery are active
     """
 
     model_config = ConfigDict(strict=True)
@@ -196,7 +196,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def _with_base(path: Path, table: Mapping[str, Any], name: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a row merged with its base row, recursively. above: the rows on the way to this row, to find loops."""
+    """Return a row merged with its base row, recursively. above: the rows that lead to this row, to find loops."""
     row = table[name]
     if not isinstance(row, dict):
         raise ConfigError(f"{path}: {name}: must be a table")
@@ -206,5 +206,5 @@ def _with_base(path: Path, table: Mapping[str, Any], name: str, above: tuple[str
     if base not in table:
         raise ConfigError(f"{path}: {name}: base: there is no row {base!r}")
     if base == name or base in above:
-        raise ConfigError(f"{path}: {name}: base: {base} stands on {name} itself")
+        raise ConfigError(f"{path}: {name}: base: {base} is based on {name} itself")
     return {**_with_base(path, table, base, (*above, name)), **row}

@@ -56,7 +56,7 @@ def split_of(place: str) -> Split | None:
 COMMITTED_SET = "committed"
 UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED = 3026, 4026, 5026, 6026
 SECOND_SEEDS = {"habitat": 7026, "hard": 8026}
-"""Of sealed episodes that nobody had driven when the first sealed halves had been."""
+"""Of sealed episodes that were not driven yet when the first sealed halves were."""
 RESERVED_SEEDS = frozenset(
     {plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VALIDATION_SEED, HABITAT_SEED, HARD_SEED, *SECOND_SEEDS.values()}
 )

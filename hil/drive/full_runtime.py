@@ -39,9 +39,9 @@ from hil.maps.materials import PLAIN
 from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs, lasers_of, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, lasers_of, lidars_of, robot_of, zones_of
 from onboard.policy.contract import ACTIONS
-from onboard.policy.inference import InlineInference, Result
+from onboard.policy.inference import InferenceResult, InlineInference
 from onboard.runtime import Runtime
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock
@@ -87,7 +87,8 @@ def drive_runtime(
 def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> SensorSource:
     """Return the source of images and scans for the runtime."""
     if rendered:
-        return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy))
+        fused = lidars_of(setting.config).sources
+        return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy), fused)
     cameras = Cameras(robot, wants_color(policy))
     config = setting.config
     scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
@@ -111,7 +112,7 @@ class _LocatedInference:
             self._policy.locate(map_from_start(start, self._episode))
         return self._inner.submit(number, observation, memory)
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the result of the inner inference."""
         return self._inner.poll()
 

@@ -44,7 +44,7 @@ POINT_PX = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ScanSnapshot:
     """The scan at one moment of the drive, in the map frame.
 
     time_s: time since the start of the drive
@@ -78,7 +78,7 @@ class Drawing:
     body: Body = field(default_factory=Body)
     goals: Sequence[tuple[float, float]] = ()
     title: tuple[str, str] | None = None
-    moments: Sequence[Moment] = ()
+    moments: Sequence[ScanSnapshot] = ()
 
     @property
     def targets(self) -> Sequence[tuple[float, float]]:

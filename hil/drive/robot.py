@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps.materials import PLAIN, Look
+from hil.maps.materials import PLAIN, Appearance
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, SimState, Simulation
 from hil.physics.contact import NO_BODIES, Bodies
@@ -75,7 +75,7 @@ class Senses:
 
 
 @dataclass(frozen=True, slots=True)
-class Sensed:
+class SensorSignals:
     """The signals of a tick.
 
     odometry: pose and twist in the odom frame; the origin of this frame is the start
@@ -126,7 +126,7 @@ class SimulatedRobot:
         start: Pose,
         senses: Senses | None = None,
         crowd: Crowd | None = None,
-        look: Look = PLAIN,
+        look: Appearance = PLAIN,
         kernels: KernelSet | None = None,
         lasers: Lasers = NO_LASERS,
     ) -> None:
@@ -161,7 +161,7 @@ class SimulatedRobot:
         """Send a velocity command to the base."""
         self.state = self._simulation.command(self.state, twist)
 
-    def step(self, images: bool = True) -> Sensed:
+    def step(self, images: bool = True) -> SensorSignals:
         """Simulate a tick and return the signals at its end. Without `images`, depth is empty and color is None."""
         began = self._kernels is not None and self._set_by_kernels(self._kernels)
         before = self.state
@@ -174,7 +174,7 @@ class SimulatedRobot:
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
         self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
         self._note(before)
-        sensed = Sensed(
+        sensed = SensorSignals(
             odometry=Motion(self._drift.pose, reported),
             fix=self._fix(),
             depth=self.depth(self.glance()) if images and self.depth_due else {},

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from hil.drive.robot import LIDAR_EVERY, TICK_HZ, Glance, Lasers, SimulatedRobot
 from hil.sensors.depth_noise import Ranges, noisy_scan
 from hil.sensors.direct_scan import DirectScan
-from onboard.config.config import Config, ScanSection, ScanSource
-from onboard.perception.laser_scan import scan_of_rays
+from onboard.config.config import LIDARS, Config, ScanSection, ScanSource
+from onboard.perception.laser_scan import fused, scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, ColorFrame, DepthFrame, Fix, GoalRequest, Inputs, OdometryMessage, Scan, Twist
 
@@ -20,7 +20,7 @@ POLICY_TOPIC, LIMITS_TOPIC = "direct/scan", "direct/limits_scan"
 class SensorSource(Protocol):
     """Source of images and scans; takes the images and scans that are due in a tick."""
 
-    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+    def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest`, with the due images and scans replaced by new ones."""
 
 
@@ -31,7 +31,7 @@ class Cameras:
         self._robot = robot
         self._color = color
 
-    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+    def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest` with the due images."""
         if depth_due:
             images = self._robot.depth(glance)
@@ -48,18 +48,19 @@ class Cameras:
 class CamerasAndLidars:
     """All cameras of the robot, rendered, and its lidars, read as the runtime reads their LaserScan."""
 
-    def __init__(self, robot: SimulatedRobot, lasers: Lasers, color: bool) -> None:
-        """lasers: pose of each topic's lidar in the base frame (`lasers_of`)."""
-        self._robot, self._lasers, self._cameras = robot, lasers, Cameras(robot, color)
+    def __init__(self, robot: SimulatedRobot, lasers: Lasers, color: bool, together: Collection[str] = ()) -> None:
+        """lasers: pose of each topic's lidar in the base frame (`lasers_of`); together: those of `LIDARS`."""
+        self._robot, self._lasers, self._cameras, self._together = robot, lasers, Cameras(robot, color), together
 
-    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+    def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest` with the due images and scans."""
-        newest = self._cameras.look(newest, glance, stamp_ns, depth_due, color_due)
+        newest = self._cameras.sense(newest, glance, stamp_ns, depth_due, color_due)
         if not self._lasers or glance.tick % LIDAR_EVERY != 0:
             return newest
         rays = self._robot.lidars(glance)
         scans = {topic: scan_of_rays(rays[topic], stamp_ns, pose) for topic, pose in self._lasers.items()}
-        return replace(newest, scans=scans)
+        parts = [scan for topic, scan in scans.items() if topic in self._together]
+        return replace(newest, scans=scans | ({LIDARS: fused(parts, 0)} if parts else {}))
 
 
 class Caster:
@@ -71,7 +72,7 @@ class Caster:
         self._cameras = cameras
         self._noise_seed = noise_seed
 
-    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+    def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest` with the due scans and the due colour image."""
         if depth_due:
             scans = {topic: Scan(stamp_ns, self._seen(scan, glance), scan.seen) for topic, scan in self._scans.items()}
@@ -83,11 +84,14 @@ class Caster:
         return ranges_m if self._noise_seed is None else noisy_scan(ranges_m, self._noise_seed, glance.tick)
 
 
+NO_LIDARS: Mapping[str, Any] = {"lasers": {}, "clouds": []}
+
+
 def without_cameras(config: Config) -> Config:
     """Return the configuration of a robot that receives complete scans, on the topics of a `Caster`."""
-    update: dict[str, ScanSource] = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC})}
+    update: dict[str, ScanSource] = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC, **NO_LIDARS})}
     if config.limits_scan is not None:
-        update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC})
+        update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC, **NO_LIDARS})
     return config.model_copy(update=update)
 
 
@@ -139,5 +143,5 @@ class SimulatedInbox:
         odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
         if sensed.fix is not None:
             fixes.append(Fix(stamp_ns - sensed.fix_age_ns, stamp_ns, sensed.fix))
-        seen = self._sensors.look(self._newest, robot.glance(), stamp_ns, *due)
+        seen = self._sensors.sense(self._newest, robot.glance(), stamp_ns, *due)
         self._newest = replace(seen, obstacle=sensed.touching)

@@ -28,7 +28,7 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import GoalRequest, Pose
 
 if TYPE_CHECKING:
-    from hil.maps.materials import Look
+    from hil.maps.materials import Appearance
     from hil.scene.walkers import Crowd
 
 SETTLE_S = 2.5
@@ -64,7 +64,7 @@ class Setting:
     crowd:  moving characters at the beginning of a drive; None without characters
     scan:   "fused" is the view of the depth cameras, "lidar" a full circle in one plane; for policy and limits
     look:   colours and light for the colour camera; None is plain
-    limits: whether limits (`onboard.safety.limits`) and recovery are in force; otherwise the policy drives alone
+    limits: whether limits (`onboard.safety.limits`) and recovery are active; otherwise the policy drives alone
     true_plant: the true plant of the base, if it differs from `plant`
     kernels: they may set the pose of the base (paper 2); None for the plain simulator
     """
@@ -77,7 +77,7 @@ class Setting:
     senses: Senses = ORDINARY_SENSES
     crowd: Crowd | None = None
     scan: ScanKind = "fused"
-    look: Look | None = None
+    look: Appearance | None = None
     limits: bool = True
     true_plant: Plant | None = None
     kernels: KernelSet | None = None

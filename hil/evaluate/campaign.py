@@ -40,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class DriveResult:
     """Result of a job: its row and, for pictures, the driven path as (x [m], y [m], yaw [rad]) in the map frame."""
 
     row: Row
@@ -52,7 +52,7 @@ class Driven:
         return self.row.map, self.row.index, self.row.seed
 
 
-DriveJob = Callable[[Job], Driven]
+DriveJob = Callable[[Job], DriveResult]
 
 
 def jobs_of(map_name: str, episodes: Iterable[int], seed: int) -> list[Job]:
@@ -76,7 +76,7 @@ BEGINNING = json.dumps({"made_by": MADE_BY}, separators=(",", ":"))[:-1]
 Configuration = Mapping[str, Any]
 
 
-class Partial:
+class PartialResults:
     """Partial file with the rows of one configuration. A lock keeps other evaluations from the file until exit.
 
     Use as a context manager.
@@ -98,7 +98,7 @@ class Partial:
             self._file.close()
             raise
 
-    def __enter__(self) -> Partial:
+    def __enter__(self) -> PartialResults:
         return self
 
     def __exit__(
@@ -106,7 +106,7 @@ class Partial:
     ) -> None:
         self._file.close()
 
-    def append(self, driven: Driven) -> None:
+    def append(self, driven: DriveResult) -> None:
         """Append a row. The operating system holds the row when this function returns."""
         self._write({"row": driven.row.as_json(), "path": driven.path})
 
@@ -117,7 +117,7 @@ class Partial:
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
 
-    def _read(self, configuration: Configuration) -> list[Driven]:
+    def _read(self, configuration: Configuration) -> list[DriveResult]:
         """Return the stored results.
 
         Cuts off the incomplete last line of a killed writer, and writes the head of an empty file.
@@ -150,12 +150,12 @@ class Partial:
             )
 
     def _foreign(self) -> InputError:
-        return InputError(f"{self.path}: not the partial result of an evaluation, left as it is")
+        return InputError(f"{self.path}: not the partial result of an evaluation; not changed")
 
-    def _driven(self, number: int, line: str) -> Driven:
+    def _driven(self, number: int, line: str) -> DriveResult:
         table = _table(line)
         try:
-            return Driven(row_of_json(table["row"]), tuple((x, y, yaw) for x, y, yaw in table["path"]))
+            return DriveResult(row_of_json(table["row"]), tuple((x, y, yaw) for x, y, yaw in table["path"]))
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.path}: line {number}: not an episode: {error}") from error
 

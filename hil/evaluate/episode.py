@@ -15,11 +15,11 @@ from hil.drive.fast.drive import drive_fast
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
 from hil.evaluate.baselines.registry import POLICIES, check_looks, check_policy, check_rates, make_policy, resolved
-from hil.evaluate.campaign import Driven, Job, noise_seed
+from hil.evaluate.campaign import DriveResult, Job, noise_seed
 from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set, rearranged
 from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
@@ -38,7 +38,7 @@ from onboard.system.log import unlogged
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 
-# ---- Pedestrians and a door in the robot's way
+# ---- Pedestrians and a door in the robot's path
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class EpisodeDriver:
         self._place: _Place | None = None
         self._loaded: Policy | None = None
 
-    def __call__(self, job: Job) -> Driven:
+    def __call__(self, job: Job) -> DriveResult:
         """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
@@ -197,7 +197,7 @@ class EpisodeDriver:
                 outcome = drive_runtime(
                     setting, episode, policy, job.seed, rendered=rendered, max_s=place.source.limit_s
                 )
-        return Driven(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
+        return DriveResult(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:
         if self._place is None or self._place.source.name != map_name:
@@ -218,7 +218,7 @@ class EpisodeDriver:
         return self._condition.of(ordinary)
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
-        return replace(place.setting, crowd=place.others.crowd(episode, seed), look=draw_look(seed))
+        return replace(place.setting, crowd=place.others.crowd(episode, seed), look=draw_appearance(seed))
 
     def _row(self, job: Job, place: _Place, episode: Episode, outcome: Outcome, crowd: Crowd | None) -> Row:
         door = None if crowd is None else crowd.blocking

@@ -43,7 +43,7 @@ class Source:
     furniture: density of the furniture placed by that seed; 0 leaves the map as it is
     draw:      rule by which the episodes were drawn, a name in `hil.drive.episodes.DRAWS`; it sets the time limit
     noise_seeds: number of noise seeds with which each episode is driven
-    given_limit_s: time limit of a drive in place of the draw's
+    given_limit_s: time limit of a drive instead of the draw's
     """
 
     name: str
@@ -93,7 +93,7 @@ class Source:
 def given_maps(maps: list[str] | None, more_maps: list[str] | None) -> list[str]:
     """Return all maps that the operator named. Raises InputError for maps without `--map` before them."""
     if more_maps and not maps:
-        raise InputError(f"{more_maps[0]}: unexpected: a map comes after --map")
+        raise InputError(f"{more_maps[0]}: unexpected argument: put --map before a map")
     return [*(maps or []), *(more_maps or [])]
 
 
@@ -132,18 +132,22 @@ def find_sets(
     _check_benchmark(set_name, places, release)
     named = list(places) or SETS[set_name].maps
     sources: dict[str, Source] = {}
-    for place in [one for name in named for one in _files_in(name)]:
+    for place in [file for name in named for file in _files_in(name)]:
         density, rule = DENSITY if furniture is None else furniture, draw or ORDINARY_DRAW
         source = _source(place, episodes, seed, body, set_name, density, rule)
         if furniture is not None and source.seed is None:
-            raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
+            raise InputError(f"--furniture {furniture:g}: {place} has its own episodes, with their furniture")
         if draw is not None and source.seed is None:
-            raise InputError(f"--draw {draw}: {place} brings episodes; it draws in maps without (--map FILE)")
+            raise InputError(
+                f"--draw {draw}: {place} has its own episodes; use --draw only for maps without episodes (--map FILE)"
+            )
         if limit_s is not None and source.seed is None:
-            raise InputError(f"--limit {limit_s:g}: {place} brings episodes, and their time limit with them")
+            raise InputError(f"--limit {limit_s:g}: {place} has its own episodes, with their time limit")
         source = replace(source, noise_seeds=noise_seeds or DRAWS[source.draw].noise_seeds, given_limit_s=limit_s)
         if source.name in sources:
-            raise InputError(f"--map {place}: a set named {source.name} is there already, {sources[source.name].place}")
+            raise InputError(
+                f"--map {place}: a set named {source.name} is already selected, {sources[source.name].place}"
+            )
         sources[source.name] = source
     return list(sources.values())
 
@@ -177,15 +181,13 @@ def _check_benchmark(set_name: str, places: Sequence[str], release: bool) -> Non
     """Raise InputError if a set is sealed, a benchmark's files changed, or a place is no map of the benchmark."""
     chosen = SETS[set_name]
     if chosen.sealed and not release:
-        raise InputError(
-            f"--set {set_name}: sealed: driven for a release alone, with --release; docs/evaluation.md says when"
-        )
+        raise InputError(f"--set {set_name}: sealed: driven only for a release, with --release; see docs/evaluation.md")
     chosen.check(set_name)
     strangers = [place for place in places if chosen.digest and place not in chosen.maps]
     if strangers:
         raise InputError(
             f"--map {strangers[0]}: not the benchmark {set_name}, which has {', '.join(chosen.maps)}; "
-            f"to draw in your own map, give --draw {chosen.draw} without --set"
+            f"to draw episodes in your own map, use --draw {chosen.draw} without --set"
         )
 
 
@@ -273,6 +275,6 @@ def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:
         except InputError as error:
             raise InputError(f"{source.place}: episode {index}: {error}") from error
         if way is None:
-            raise InputError(f"{source.place}: episode {index}: there is no way from its start to its goal")
+            raise InputError(f"{source.place}: episode {index}: there is no path from its start to its goal")
         if episode.geodesic_m <= 0.0:
             raise InputError(f"{source.place}: episode {index}: geodesic_m {episode.geodesic_m} must be positive")

@@ -6,19 +6,24 @@ import contextlib
 import hashlib
 import json
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from hil.drive.conditions import load_conditions
 from hil.evaluate.baselines.registry import POLICIES, model_of
-from hil.evaluate.campaign import DriveJob, Driven, Job, Partial, jobs_of
+from hil.evaluate.campaign import DriveJob, DriveResult, Job, PartialResults, jobs_of
 from hil.evaluate.episode import EpisodeDriver, RobotFiles, Run
 from hil.evaluate.episode_selection import Source
-from hil.evaluate.metrics import BehindDoors, Summary, behind_doors, summarise, summarise_by
-from hil.evaluate.progress import CampaignProgress
+from hil.evaluate.metrics import DoorFigures, Summary, behind_doors, summarise, summarise_by
 from hil.evaluate.result import Row
 from hil.jobs.code_digest import DIGEST_BYTES, code_digest, file_digest
 from hil.jobs.executor import executor
@@ -41,10 +46,10 @@ STATED: Mapping[str, tuple[str, float]] = {
 """Rules that all policies of a table must share: key -> (its table in the configuration, its value in older results,
 which do not state it)."""
 OF_NO_EFFECT = {
-    "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser", "no_return"},
+    "robot": {"mounts", "plant"}, "policy": {"fallback"}, "scan": {"laser", "no_return", "noise_per_m", "move_images"},
     "limits_scan": {"laser", "no_return"},
 }  # fmt: skip
-"""Keys that the robot's digest leaves out: told elsewhere or without effect, as simulated scans are in base_link."""
+"""Keys that the robot's digest leaves out: stated elsewhere, or without effect on scans cast into base_link."""
 IN_WORDS = {"what", "base"}
 """Fields of a condition that change no drive."""
 
@@ -124,7 +129,7 @@ class Evaluation:
     """
 
     plan: Plan
-    driven: Sequence[Driven]
+    driven: Sequence[DriveResult]
     exit_code: int
     began: datetime
     wall_s: float
@@ -144,7 +149,7 @@ class Evaluation:
         """Return the figures of each map or split. name: "map" or "split"."""
         return summarise_by(name, self.rows, self.plan.seed)
 
-    def doors(self) -> BehindDoors | None:
+    def doors(self) -> DoorFigures | None:
         """Return the episodes behind doors; None in a condition without doors."""
         return behind_doors(self.rows, self.plan.seed)
 
@@ -175,7 +180,7 @@ class Evaluation:
 
 
 def partial_path(plan: Plan, json_file: str | None) -> Path:
-    """Return the path of the partial file: beside `json_file`; without it in `PARTIAL_FOLDER`, named by a digest."""
+    """Return the path of the partial file: next to `json_file`; without it in `PARTIAL_FOLDER`, named by a digest."""
     if json_file is not None:
         return Path(f"{json_file}{PARTIAL_SUFFIX}")
     return PARTIAL_FOLDER / f"{_digest(plan.configuration())}{PARTIAL_SUFFIX}"
@@ -191,12 +196,12 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     began_ns = wall_ns()
     jobs = plan.jobs_in_order
     drive = drive or EpisodeDriver(plan.run, plan.robot, {source.name: source for source in plan.sources})
-    with Partial(partial_file, plan.configuration()) as partial:
+    with PartialResults(partial_file, plan.configuration()) as partial:
         driven = {one.key: one for one in partial.driven}
         resumed = len(driven)
         left = [job for job in jobs if job.key not in driven]
 
-        def keep(one: Driven) -> None:
+        def keep(one: DriveResult) -> None:
             driven[one.key] = one  # first: a signal between the two must not lose a row that the file holds
             partial.append(one)
 
@@ -212,8 +217,8 @@ def _drive_all(
     plan: Plan,
     drive: DriveJob,
     left: Sequence[Job],
-    before: Sequence[Driven],
-    keep: Callable[[Driven], None],
+    before: Sequence[DriveResult],
+    keep: Callable[[DriveResult], None],
     progress: CampaignProgress,
 ) -> int:
     """Drive the remaining jobs. Return 0, or the exit code for the signal that ended the command."""
@@ -237,3 +242,72 @@ def _drive_all(
 def _digest(table: dict[str, Any]) -> str:
     text = json.dumps(table, sort_keys=True).encode()
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
+
+
+# ---- Progress of a campaign on standard error: a bar on a terminal; elsewhere a line every `LINE_EVERY_S`
+
+LINE_EVERY_S = 10.0
+BAR = 12
+"""Width of the bar [characters]: with it the line fits a terminal of 80."""
+
+
+class CampaignProgress:
+    """Counts rows and shows success rate and contacts so far. Use as a context manager."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._console = Console(stderr=True)
+        self._title = title
+        self._total = total
+        self._done = self._arrived = self._contacts = 0
+        self._line_due_s = 0.0
+        self._progress = Progress(
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            BarColumn(bar_width=BAR),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
+            expand=True,
+            console=self._console,
+        )
+        self._task = self._progress.add_task(title, total=total, figures="")
+
+    def __enter__(self) -> CampaignProgress:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._progress.stop()
+
+    def resume(self, rows: Sequence[Row]) -> None:
+        """Count the rows of earlier starts."""
+        if rows:
+            self._console.print(
+                f"{self._title}: continuing after {len(rows)} of {self._total} episodes", highlight=False
+            )
+        for row in rows:
+            self._count(row)
+        if self._done:
+            self._progress.update(self._task, completed=self._done, figures=self._figures())
+
+    def add(self, row: Row) -> None:
+        """Count a row and update the display."""
+        self._count(row)
+        if self._console.is_terminal:
+            self._progress.update(self._task, completed=self._done, figures=self._figures())
+        elif time.monotonic() >= self._line_due_s or self._done == self._total:
+            self._line_due_s = time.monotonic() + LINE_EVERY_S
+            line = f"{self._title}: {self._done} of {self._total} episodes, {self._figures()}"
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def _count(self, row: Row) -> None:
+        self._done += 1
+        self._arrived += row.success
+        self._contacts += row.contacts
+
+    def _figures(self) -> str:
+        return f"SR {100.0 * self._arrived / self._done:.0f} %, {self._contacts} contacts"

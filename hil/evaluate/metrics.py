@@ -52,7 +52,7 @@ class Summary:
 
     episodes: number of drives
     min_clearance_m: minimum, 5th percentile and median over episodes with a finite clearance
-    ends:    reason -> number of episodes that ended for it, most frequent first
+    ends:    code of the end (`Row.end`) -> number of episodes that ended for it, most frequent first
     actions: (28,) number of decisions for each action
     hard_*:  number, share and success rate of episodes with a detour above `HARD_DETOUR`
     ci95:    name of a figure -> its interval, for figures with an interval
@@ -116,7 +116,7 @@ def _summarise(rows: tuple[Row, ...], seed: int) -> Summary:
         bumps=sum(row.bumps for row in rows),
         time_outs=sum(row.ended == "time" for row in rows),
         min_clearance_m=_clearance(rows),
-        ends=dict(Counter(row.ended for row in rows).most_common()),
+        ends=dict(Counter(row.end for row in rows).most_common()),
         actions=action_counts(rows),
         hard_episodes=len(hard),
         hard_share=_mean([row.detour > HARD_DETOUR for row in rows]),
@@ -286,7 +286,7 @@ NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class BehindDoors:
+class DoorFigures:
     """Figures of the episodes with a door.
 
     driven: number of all driven episodes, with and without a door
@@ -305,12 +305,12 @@ class BehindDoors:
         return {"episodes": self.summary.episodes, "shut": self.shut, "summary": self.summary.as_json()}
 
 
-def behind_doors(rows: Sequence[Row], seed: int) -> BehindDoors | None:
+def behind_doors(rows: Sequence[Row], seed: int) -> DoorFigures | None:
     """Return the episodes with a door. None if no row has `door`: condition without a door, or older version."""
     if all(row.door is None for row in rows):
         return None
     behind = [row for row in rows if is_behind(row)]
-    return BehindDoors(len(rows), sum(row.door == "shut" for row in behind), summarise(behind, seed))
+    return DoorFigures(len(rows), sum(row.door == "shut" for row in behind), summarise(behind, seed))
 
 
 def is_behind(row: Row) -> bool:

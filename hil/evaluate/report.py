@@ -1,4 +1,4 @@
-"""`--report FILE.md`: an evaluation in Markdown, and a chart of its success rates in FILE.svg beside it."""
+"""`--report FILE.md`: an evaluation in Markdown, and a chart of its success rates in FILE.svg next to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from hil.drive.conditions import load_conditions
-from hil.evaluate.campaign import Driven
+from hil.evaluate.campaign import DriveResult
 from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
 from hil.evaluate.result import Row
@@ -15,6 +15,7 @@ from hil.evaluate.tables import ENDINGS, HEADINGS, SPLITS, between, cells, inter
 from onboard.commands.cli import markdown_table, write_text
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
+from onboard.values.reasons import TABLE
 
 SUFFIX = ".md"
 FAILURES, TOUCHES, SHOWN = 4, 2, 6
@@ -26,20 +27,20 @@ LOOPS = {
 }
 MEASURES = """\
 - **SR**: the robot stopped by itself within 0.2 m of the goal, in at most {limit}.
-- **SPL**: success times the shortest way, over the longer of the way driven and the shortest way.
+- **SPL**: success times the shortest path, over the longer of the driven path and the shortest path.
 - **SCT**: success times the fastest time, over the longer of the time taken and the fastest time. The fastest time is
-  that of the shortest way at the base's largest acceleration and speed, without turning.
+  that of the shortest path at the base's largest acceleration and speed, without turning.
 - **contacts** are those of a drive, then those of 100 m driven. **clearance** is the median of the drives' least
   distance to anything.
 - **gave up**: the runtime ended the drive; the reasons are below.
-- In brackets stand 95 % intervals. Rates: Wilson's score. Others: a bootstrap over episodes ({resamples} seeded draws).
+- Brackets hold 95 % intervals. Rates: Wilson's score. Others: a bootstrap over episodes ({resamples} seeded draws).
   No contact at all: the exact bound of a Poisson rate."""
 
 
 def check_report(file: Path) -> None:
     """Raise InputError if the report's suffix is not .md. The chart has the same name with the suffix .svg."""
     if file.suffix != SUFFIX:
-        raise InputError(f"--report {file}: must end in {SUFFIX}; the chart is written beside it")
+        raise InputError(f"--report {file}: must end in {SUFFIX}; the chart is written next to it")
 
 
 def write_report(evaluation: Evaluation, file: Path) -> None:
@@ -58,7 +59,7 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield f"{summary.episodes} episodes, {evaluation.began.strftime('%Y-%m-%d %H:%M')} UTC."
     if evaluation.exit_code:
         done = f"interrupted after {summary.episodes} of {plan.drives} drives"
-        yield f"**Not complete: {done}.** The same command goes on where it stopped."
+        yield f"**Not complete: {done}.** Run the same command again to continue."
     yield f"![success rates with their 95 % intervals]({chart})"
 
     yield "## By map"
@@ -70,15 +71,18 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield "## How hard the set is"
     rate = with_interval(f"{percent(summary.hard_success_rate)} %", between(summary, "hard_success_rate"))
     yield (
-        f"{percent(summary.hard_share)} % of the episodes ({summary.hard_episodes}) have a shortest way more than "
+        f"{percent(summary.hard_share)} % of the episodes ({summary.hard_episodes}) have a shortest path more than "
         f"{HARD_DETOUR} times as long as the straight line. On those, SR is {rate}."
     )
 
     yield "## How drives ended"
-    ends = [(ENDINGS.get(reason, reason), str(count)) for reason, count in summary.ends.items()]
-    yield markdown_table(("reason", "episodes"), ends)
+    ends = [
+        (f"`{code}`", ENDINGS.get(code) or (TABLE[code].general if code in TABLE else ""), str(count))
+        for code, count in summary.ends.items()
+    ]
+    yield markdown_table(("code", "reason", "episodes"), ends, 2)
     yield (
-        f"The policy's own stop is held until the robot rests. The time is over after {limit}. "
+        f"The policy's own stop is held until the robot rests. The time limit is {limit}. "
         f"Episodes that succeeded without any contact: {summary.successes_without_contact}; "
         f"with at least one contact: {summary.episodes_with_contact}."
     )
@@ -86,8 +90,8 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     yield "## What it chose [%]"
     yield markdown_table(*actions(summary))
 
-    yield "## Drives worth a look"
-    yield "First drives that did not arrive, then arrivals with contacts, then the longest detours."
+    yield "## Notable drives"
+    yield "First drives that did not reach the goal, then successes with contacts, then the longest detours."
     headings = ("map", "how", "episode", "driven m", "shortest m", "s")
     yield markdown_table(headings, [_cells(one.row) for one in choose(evaluation.driven)], words=2)
 
@@ -111,12 +115,12 @@ def actions(summary: Summary) -> tuple[list[str], list[list[str]]]:
     total = sum(summary.actions)
     parts = [f"{100.0 * count / total:.1f}" if total else percent(None) for count in summary.actions]
     wide = len(ANGULAR_RADPS)
-    turns = [f"{one.w_radps:+g} rad/s" if one.w_radps else "0 rad/s" for one in ACTIONS[:wide]]
+    turns = [f"{action.w_radps:+g} rad/s" if action.w_radps else "0 rad/s" for action in ACTIONS[:wide]]
     rows = [[f"{v_mps:g} m/s", *parts[row * wide : (row + 1) * wide]] for row, v_mps in enumerate(LINEAR_MPS)]
     return ["", *turns], rows
 
 
-def choose(driven: Sequence[Driven]) -> list[Driven]:
+def choose(driven: Sequence[DriveResult]) -> list[DriveResult]:
     """Return drives to inspect: failures, arrivals with contacts, and arrivals without contact after long detours."""
     failures = [one for one in driven if not one.row.success]
     touches = [one for one in driven if one.row.success and one.row.contacts > 0]
@@ -125,9 +129,9 @@ def choose(driven: Sequence[Driven]) -> list[Driven]:
     return [*telling, *_varied(sorted(arrivals, key=lambda one: -one.row.detour), SHOWN - len(telling))]
 
 
-def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
+def _varied(driven: Sequence[DriveResult], count: int) -> list[DriveResult]:
     """Return at most `count` drives: first a drive from each map, then further drives, both in the given order."""
-    first: dict[str, Driven] = {}
+    first: dict[str, DriveResult] = {}
     for one in driven:
         first.setdefault(one.row.map, one)
     others = [one for one in driven if one not in first.values()]
@@ -162,7 +166,8 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         least, p5 = number(summary.min_clearance_m["min"]), number(summary.min_clearance_m["p5"])
         yield "least clearance", f"{least} m over all episodes; its 5th percentile {p5} m"
     sources = [
-        f"{one.name} {one.count}{'' if one.seed is None else f' (furniture {one.furniture})'}" for one in plan.sources
+        f"{source.name} {source.count}{'' if source.seed is None else f' (furniture {source.furniture})'}"
+        for source in plan.sources
     ]
     yield "episodes", ", ".join(sources)
     yield "seed", str(plan.seed)

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from onboard.config.plant_model import Axis
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
+from onboard.values.reasons import row_of
 
 Door = Literal["none", "open", "shut"]
 """Door of an episode, in a condition with doors (`metrics.py`). none: the path has no place for a door.
@@ -26,7 +27,7 @@ class Row:
     index:           number of the episode in the set, from 0
     seed:            seed of this episode's noise
     success:         the policy stopped the robot in time (`Draw.limit_s`); it stood truly within 0.2 m of the goal
-    ended:           "stop", "time", or the reason of the runtime
+    ended:           "stop", "time", or the reason of the runtime; `end` is its code (`onboard/values/reasons.py`)
     time_s, path_m:  simulated time, and length of the driven path
     shortest_m:      geodesic distance from start to goal
     straight_m:      straight distance from start to goal
@@ -60,6 +61,12 @@ class Row:
     actions: tuple[int, ...]
     door: Door | None = None
     set_by_kernels: int | None = None
+
+    @property
+    def end(self) -> str:
+        """Code of the end: "stop", "time", or that of the runtime's reason; a text of another release as it is."""
+        row = row_of(self.ended)
+        return self.ended if row is None else row.code
 
     @property
     def detour(self) -> float:

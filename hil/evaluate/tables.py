@@ -26,7 +26,7 @@ HEADINGS = (
     "SR % of\nhard ones",
 )
 """in 100 m: contacts per 100 m driven. clearance: median over drives of the least distance to anything. gave up: the
-runtime ended the drive; `endings` says for which reasons.
+runtime ended the drive; `endings` says for which reasons (`onboard reasons`).
 """
 COMPARED = (
     "policy", "SR %", "SPL %", "SCT %", "contacts / episode", "contacts / 100 m", "time-outs", "gave up",
@@ -62,7 +62,7 @@ def gave_up(summary: Summary) -> str:
 
 
 def endings(summary: Summary, skipped: tuple[str, ...] = ()) -> str:
-    """Return how often drives ended for each reason, as "2 out of time, 1 input lost for 5 s"; without some reasons."""
+    """Return how often drives ended for each reason, as "2 out of time, 1 input_lost"; without some reasons."""
     counts = {reason: count for reason, count in summary.ends.items() if reason not in skipped}
     return ", ".join(f"{count} {ENDINGS.get(reason, reason)}" for reason, count in counts.items())
 
@@ -153,7 +153,7 @@ def caption(evaluation: Evaluation) -> str:
     if not summary.episodes:
         return "nothing driven yet"
     return (
-        f"hard: shortest way more than {HARD_DETOUR} times the straight line, "
+        f"hard: shortest path more than {HARD_DETOUR} times the straight line, "
         f"{percent(summary.hard_share)} % of {summary.episodes} episodes"
     )
 
@@ -178,7 +178,7 @@ def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
     for summary in [summary for _, summary in rows][:1]:
         lines += [
             "",
-            f"{summary.episodes} episodes; in brackets 95 % intervals. Hard are those whose shortest way is more than "
+            f"{summary.episodes} episodes; brackets hold 95 % intervals. Hard: the shortest path is more than "
             f"{HARD_DETOUR} times the straight line: {percent(summary.hard_share)} % ({summary.hard_episodes}).",
         ]
     return "\n".join(lines) + "\n"

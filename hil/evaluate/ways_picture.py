@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from hil.drive.picture import GOAL, INK, OVERSAMPLE, START, cells_image, view_of
-from hil.evaluate.campaign import Driven
+from hil.evaluate.campaign import DriveResult
 from hil.evaluate.episode_selection import load_set
 from hil.evaluate.evaluation import Evaluation
 from hil.maps.world_grid import World
@@ -58,7 +58,7 @@ def save_pictures(evaluation: Evaluation, folder: Path) -> list[Path]:
     return files
 
 
-def _first(driven: Sequence[Driven], map_name: str) -> Iterator[Driven]:
+def _first(driven: Sequence[DriveResult], map_name: str) -> Iterator[DriveResult]:
     """Yield the first drive of each of the map's first episodes."""
     seen: set[int] = set()
     for one in driven:

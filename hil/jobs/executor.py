@@ -29,7 +29,9 @@ def check_workers(jobs: int, ray: str | None) -> None:
     if ray is None:
         return
     if jobs != 1:
-        raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
+        raise InputError(
+            f"--jobs {jobs} with --ray {ray}: use one of them, because a cluster has its own number of workers"
+        )
     # Import only here, since Ray is an extra.
     from hil.jobs.ray_pool import check_ray
 

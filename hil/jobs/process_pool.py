@@ -48,7 +48,7 @@ def in_processes(
     Raises OnboardError for a job that cannot be driven, or whose workers died `attempts` times. No worker is left after
     the iteration, even if the caller closes it early.
     """
-    waiting = _Waiting(jobs)
+    waiting = _JobQueue(jobs)
     ended: Counter[Work] = Counter()
     workers: list[_Worker] = []
     try:
@@ -76,7 +76,7 @@ def in_processes(
         _end(workers)
 
 
-class _Waiting:
+class _JobQueue:
     """Jobs that wait for a worker, by map, so that a worker builds few worlds."""
 
     def __init__(self, jobs: Sequence[Work]) -> None:
@@ -132,7 +132,7 @@ def _answer(worker: _Worker) -> Any:
     return answer
 
 
-def _go_on(worker: _Worker, workers: list[_Worker], waiting: _Waiting) -> None:
+def _go_on(worker: _Worker, workers: list[_Worker], waiting: _JobQueue) -> None:
     """Give a worker its next job and keep it among the workers, or let it end."""
     job = waiting.take(workers, worker.job.map)
     if job is None:

@@ -72,7 +72,7 @@ def check_ray(address: str) -> None:
     try:
         socket.create_connection((target, int(port)), CONNECT_S).close()
     except OSError as error:
-        raise InputError(f"--ray {address}: does not answer ({error.strerror or error})") from error
+        raise InputError(f"--ray {address}: no answer ({error.strerror or error})") from error
     probe = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
         subprocess.run(probe, timeout=ANSWER_S, check=True, capture_output=True)
@@ -124,7 +124,7 @@ def _first_line(error: BaseException) -> str:
 def _task(shared: list[Any], job: Work, code: str) -> Any:
     """Drive a job in a worker of the cluster; return its result or a `Failure`. code: digest of the caller's code."""
     if code_digest() != code:
-        return Failure(f"{socket.gethostname()} has another version of onboard than the machine that asks")
+        return Failure(f"{socket.gethostname()} has a different version of onboard from this machine")
     try:
         return _shared(shared[0])(job)
     except OnboardError as error:

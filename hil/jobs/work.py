@@ -49,5 +49,5 @@ def failed(job: Work, reason: str) -> OnboardError:
 
 def lost(job: Work, attempts: int, code: int | None) -> OnboardError:
     """Return the error for a job whose workers died `attempts` times. code: exit code of the last worker."""
-    often = f" {attempts} times, at last" if attempts > 1 else ""
-    return OnboardError(f"{job}: its worker ended{often} with exit code {code}")
+    often = f" {attempts} times; last exit code: {code}" if attempts > 1 else f" with exit code {code}"
+    return OnboardError(f"{job}: its worker ended{often}")

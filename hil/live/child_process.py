@@ -86,10 +86,10 @@ class Child:
         if code is None:
             return
         lines = self.output().strip().splitlines()
-        words = lines[-1] if lines else "it said nothing"
+        words = lines[-1] if lines else "it printed nothing"
         if words.startswith(REFUSED):
             raise OnboardError(f"{self.name}: {words.removeprefix(REFUSED)}")
-        raise OnboardError(f"{self.name} ended with code {code}: {words} (all of it is in {self._log})")
+        raise OnboardError(f"{self.name} ended with code {code}: {words} (full output: {self._log})")
 
     def end(self) -> None:
         """Send SIGINT to the child's process group and wait `END_S` seconds. Then kill the group if the child runs."""

@@ -15,9 +15,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from onboard.navigation.mission import state_word
+
 LEAVE_S = 1.0
 """Longest wait at the end for a terminal that does not read."""
-COMPILING = "the first time on a machine, kernels are compiled: a minute or two"
+COMPILING = "the first run on a machine compiles kernels: a minute or two"
 COLORS = {"navigating": "cyan", "recovering": "yellow", "reached": "green", "stopped": "red"}
 
 
@@ -109,7 +111,7 @@ class Dashboard:
         table = Table.grid(padding=(0, 2))
         for name, text in self._rows():
             table.add_row(Text(name, style="bold"), text)
-        color = COLORS.get(view.state.split(":")[0], "white")
+        color = COLORS.get(state_word(view.state), "white")
         return Panel(Group(table, self._bar()), title=view.title, border_style=color, width=78)
 
     def _rows(self) -> list[tuple[str, str]]:

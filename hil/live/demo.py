@@ -84,7 +84,7 @@ START_S = 900.0
 LOCALIZE_S = 4.0
 """Longest wait at rest for the first localisation fix, before the first goal."""
 FRESH_NS, FRESH_SCANS = NS_PER_S // 2, 5
-"""The images flow when the newest scan was younger than this so many times in a row."""
+"""The images flow when the newest scan was younger than this, this many times in a row."""
 VIEW_S = 30.0
 """Timeout for the 3-D view to open."""
 LISTENING = "listening on domain"
@@ -97,7 +97,7 @@ NOBODY = CrowdOptions()
 
 
 LIMIT_S, SLACK = 100.0, 5.0
-"""Least timeout of a goal, and how much longer than the shortest way at the allowed speed it may take."""
+"""Least timeout of a goal, and how much longer than the shortest path at the allowed speed it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class DemoOptions:
     """Options of the demo.
 
     policy:  None is the policy of the configuration
-    limit_s: timeout of each goal; None: of the way and of the speed that the cameras allow, at least LIMIT_S
+    limit_s: timeout of each goal; None: from the path and the speed that the cameras allow, at least LIMIT_S
     config:  None is the default robot
     kernels: file of kernels that set the pose of the base; None for the plain simulator
     view:    where to show the drive in 3-D; "" does not
@@ -168,7 +168,7 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter, signals:
             over = threading.Event()
             signals.stop_with(over.set)
             while viewer.runs() and not over.wait(POLL_S):
-                link.look()
+                link.poll()
     return result_of(space, body, files, legs, link.scans)
 
 
@@ -218,7 +218,7 @@ def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
 
 
 def _wait_for_view(view: Child) -> None:
-    """Wait until the view listens. Without a display, tell the address of its page and open it in a browser."""
+    """Wait until the view listens. Without a display, print the address of its page and open it in a browser."""
     deadline_s = time.monotonic() + VIEW_S
     while LISTENING not in (output := view.output()):
         view.check()
@@ -290,7 +290,7 @@ class DriveLink:
         began_s = time.monotonic()
         began = False
         while (elapsed_s := time.monotonic() - began_s) < limit_s:
-            self._look(dashboard, elapsed_s)
+            self._poll_and_show(dashboard, elapsed_s)
             driving = drives(self.view.state)
             if (began and not driving) or (not began and "goal refused" in self.view.state):
                 break
@@ -327,8 +327,8 @@ class DriveLink:
         waiting = Waiting(lambda line: setattr(self.view, "waiting", line))
         while what := missing():
             if waiting.note(what) > limit_s:
-                raise MissingError(f"not there within {limit_s:g} s: {what}")
-            self._look(dashboard, 0.0)
+                raise MissingError(f"not received within {limit_s:g} s: {what}")
+            self._poll_and_show(dashboard, 0.0)
         self.view.waiting = ""
 
     def _input(self) -> str:
@@ -345,16 +345,16 @@ class DriveLink:
         while not ready():
             if time.monotonic() > deadline_s:
                 return False
-            self._look(dashboard, elapsed_s)
+            self._poll_and_show(dashboard, elapsed_s)
         return True
 
-    def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
+    def _poll_and_show(self, dashboard: Dashboard, elapsed_s: float) -> None:
         """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
-        self.look()
+        self.poll()
         self.view.elapsed_s = elapsed_s
         dashboard.show()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Wait at most `POLL_S` and read all new messages. Raises OnboardError if a process has ended."""
         self._states.wait(POLL_S)
         for child in self._children:
@@ -366,9 +366,9 @@ class DriveLink:
         ]
         self._fresh_scans = self._fresh_scans + 1 if self._scan else 0
         self._localized = self._localized or any(
-            one.header.frame_id == self._map_frame
+            transform.header.frame_id == self._map_frame
             for message in self._transforms.take()
-            for one in message.sample.transforms
+            for transform in message.sample.transforms
         )
         states = [message.sample.data for message in self._states.take()]
         self.view.state = states[-1] if states else self.view.state

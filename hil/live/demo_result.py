@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hil.drive.picture import Drawing, Moment, save_picture
+from hil.drive.picture import Drawing, ScanSnapshot, save_picture
 from hil.live.child_process import END_S
-from hil.live.goal_tour import Leg, judged, row_at
+from hil.live.goal_tour import Leg, leg_results, row_at
 from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path
 from hil.sensors.image_size import mounts_text, reduced, sizes_text
@@ -95,7 +95,7 @@ def result_of(
     scans: capture time (CLOCK_MONOTONIC [ns]) and sensor_msgs/LaserScan, in their order
     """
     sim, run = read_result(files.result("sim")), read_result(files.result("run"))
-    goals = judged(legs, np.array(sim["trace"]), sim["lived_ns"])
+    goals = leg_results(legs, np.array(sim["trace"]), sim["lived_ns"])
     result = {
         "reached": all(goal["reached"] for goal in goals),
         "state": legs[-1].state,
@@ -154,10 +154,10 @@ def _draw(
     save_picture(space.world, drawing, files.picture)
 
 
-def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64], lived_ns: int) -> list[Moment]:
+def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64], lived_ns: int) -> list[ScanSnapshot]:
     """Return the scans after a quarter, half and three quarters of the drive, placed by the true trace.
 
-    trace, lived_ns: as for `goal_tour.judged`
+    trace, lived_ns: as for `goal_tour.leg_results`
     """
     moments = []
     for quarter in (1, 2, 3) if len(scans) > 3 else ():
@@ -168,7 +168,9 @@ def moments_of(scans: Sequence[tuple[int, Any]], trace: npt.NDArray[np.float64],
         bearings_rad = pose.yaw_rad + scan.angle_min + scan.angle_increment * np.arange(len(ranges_m))
         seen = np.isfinite(ranges_m) & (ranges_m < scan.range_max)
         points = np.column_stack((np.cos(bearings_rad), np.sin(bearings_rad)))[seen] * ranges_m[seen, None]
-        moments.append(Moment((captured_ns - scans[0][0]) / NS_PER_S, pose, points + np.array([pose.x_m, pose.y_m])))
+        moments.append(
+            ScanSnapshot((captured_ns - scans[0][0]) / NS_PER_S, pose, points + np.array([pose.x_m, pose.y_m]))
+        )
     return moments
 
 
@@ -186,7 +188,7 @@ def read_result(file: Path) -> dict[str, Any]:
 def summary(result: dict[str, Any]) -> str:
     """Return the result as text for the operator."""
     goals = result["goals"]
-    over = "; its time was over, --limit gives more" if drives(result["state"]) else ""
+    over = "; the time limit was reached, --limit raises it" if drives(result["state"]) else ""
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']}{over})"
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"

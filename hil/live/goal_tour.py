@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hil.drive.episodes import MAX_M, MIN_M
 from hil.drive.setting import REACHED_M
 from hil.physics.free_space import TRIES, Episode, FreeSpace, find_goal
-from onboard.navigation.mission import State
+from onboard.navigation.mission import State, state_word
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
@@ -60,7 +60,7 @@ def tour(space: FreeSpace, first: Episode, goals: int, seed: int) -> list[Episod
     return episodes
 
 
-def judged(legs: Sequence[Leg], trace: npt.NDArray[np.float64], lived_ns: int) -> list[dict[str, Any]]:
+def leg_results(legs: Sequence[Leg], trace: npt.NDArray[np.float64], lived_ns: int) -> list[dict[str, Any]]:
     """Return a result for each leg: the robot's true distance to its goal at the end, and whether it reached the goal.
 
     trace:    (n, 6) time [s], x [m], y [m], yaw [rad] in the map frame, v [m/s], w [rad/s]
@@ -82,7 +82,7 @@ def _judged(leg: Leg, row: npt.NDArray[np.float64]) -> dict[str, Any]:
     resting = abs(v_mps) <= REST_MPS and abs(w_radps) <= REST_RADPS
     return {
         "goal_m": [round(value, 3) for value in goal],
-        "reached": leg.state == State.REACHED.value and resting and distance_m <= REACHED_M,
+        "reached": state_word(leg.state) == State.REACHED.value and resting and distance_m <= REACHED_M,
         "state": leg.state,
         "distance_to_goal_m": round(distance_m, 3),
         "time_s": round(leg.time_s, 2),

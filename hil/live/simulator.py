@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from hil.drive.robot import NO_LASERS, TICK_HZ, Glance, Lasers, Sensed, SimulatedRobot
+import numpy as np
+import numpy.typing as npt
+
+from hil.drive.robot import NO_LASERS, TICK_HZ, Glance, Lasers, SensorSignals, SimulatedRobot
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.image_size import enlarged
 from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
+from onboard.drivers.dds.camera_input import as_sent
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
-from onboard.drivers.dds.ros_convert import optical_frame, ros_fix, ros_image, ros_odometry, ros_rays, twist_from_ros
+from onboard.drivers.dds.ros_convert import (
+    optical_frame,
+    ros_cloud,
+    ros_fix,
+    ros_image,
+    ros_odometry,
+    ros_rays,
+    twist_from_ros,
+)
 from onboard.drivers.dds.ros_types import Bool
 from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
+from onboard.perception.laser_scan import Rays
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
@@ -45,6 +58,7 @@ class Link:
         stops_on_liveliness_lost: bool = False,
         unplugged: Mapping[str, float] = MappingProxyType({}),
         lasers: Lasers = NO_LASERS,
+        clouds: Collection[str] = (),
     ) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
@@ -52,6 +66,7 @@ class Link:
         stops_on_liveliness_lost: stop as soon as DDS reports that no writer of commands is alive. Otherwise only the
                                   command timeout of the plant stops the robot; docs/base.md requires that timeout
         unplugged: camera -> simulated time from which it sends nothing [s]
+        clouds: lasers whose ends are sent as PointCloud2
         """
         self._silent_from = {name: round(time_s * TICK_HZ) for name, time_s in unplugged.items()}
         self._section: DdsSection = wire.section
@@ -64,7 +79,9 @@ class Link:
         self._mounts = mounts.depth
         self._color = wire.writer("color/image") if mounts.color else None
         frames = {topic: LASER_FRAME if pose is not None else wire.section.base_frame for topic, pose in lasers.items()}
-        self._scans = {topic: (wire.writer(scan_source(topic)), frame) for topic, frame in frames.items()}
+        rows = {topic: scan_source(topic, topic in clouds) for topic in frames}
+        self._scans = {topic: (wire.writer(rows[topic]), frame) for topic, frame in frames.items()}
+        self._clouds = clouds
         self.commands = 0
         self._published_contact: bool | None = None
 
@@ -78,7 +95,7 @@ class Link:
         elif self._stops_on_liveliness_lost and not self._commands.alive():
             robot.command(STOP)
 
-    def publish(self, sensed: Sensed, number: int) -> None:
+    def publish(self, sensed: SensorSignals, number: int) -> None:
         """Publish odometry, the fix if there is a new fix, and contact. number: number of the tick."""
         stamp_ns, frames = wall_ns(), self._section
         motion = sensed.odometry
@@ -94,7 +111,7 @@ class Link:
         if self.commands:
             return ""
         where = f"{ros_topic(self._section, 'cmd_vel')} ({type_of(self._section, 'cmd_vel')})"
-        heard = "is announced, and none is received" if self._commands.writers() else "is published by nobody"
+        heard = "has a publisher, but no message is received" if self._commands.writers() else "has no publisher"
         return f"{where} {heard}: `onboard run` with this configuration, domain and interface drives the robot"
 
     def scan(self, robot: SimulatedRobot) -> None:
@@ -102,7 +119,10 @@ class Link:
         stamp_ns = wall_ns()
         for topic, rays in robot.lidars(robot.glance()).items():
             writer, frame = self._scans[topic]
-            writer.write(ros_rays(stamp_ns, frame, rays))
+            if topic in self._clouds:
+                writer.write(ros_cloud(stamp_ns, frame, ends_of(rays)))
+            else:
+                writer.write(ros_rays(stamp_ns, frame, rays))
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
         """Render and publish the images of the cameras. depth, color: which images are due."""
@@ -111,16 +131,23 @@ class Link:
             for name, image in robot.depth(glance).items():
                 if self._plugged_in(name, glance):
                     image = enlarged(image, self._mounts[name])
-                    self._depth[name].write(
-                        ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
-                    )
+                    sample = ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
+                    self._depth[name].write(as_sent(sample, self._section, f"{name}/depth/image"))
         if color and self._color is not None and self._plugged_in("color", glance):
             seen = robot.color(glance)
             if seen is not None:
-                self._color.write(ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen))
+                sample = ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen)
+                self._color.write(as_sent(sample, self._section, "color/image"))
 
     def _plugged_in(self, camera: str, glance: Glance) -> bool:
         return camera not in self._silent_from or glance.tick < self._silent_from[camera]
+
+
+def ends_of(rays: Rays) -> npt.NDArray[np.float32]:
+    """Return (n, 3) the hits of a laser in its frame."""
+    hit = np.flatnonzero(np.isfinite(rays.ranges_m))
+    angle, away_m = rays.angle_min_rad + hit * rays.increment_rad, rays.ranges_m[hit]
+    return np.stack([away_m * np.cos(angle), away_m * np.sin(angle), 0.0 * away_m], axis=1).astype(np.float32)
 
 
 class RenderThread:
@@ -134,7 +161,7 @@ class RenderThread:
         self._depth_due = self._color_due = False
         self.depth_images = 0
 
-    def look(self) -> None:
+    def start_due(self) -> None:
         """Start to render the due images if the previous images are finished. Raises their error if they failed."""
         self._depth_due |= self._robot.depth_due
         self._color_due |= self._robot.color_due
@@ -173,7 +200,7 @@ async def simulate(
 ) -> None:
     """Simulate at 30 Hz until `life` is over, or for `seconds`. Missed ticks are simulated at once, without images.
 
-    say: is told what the simulation waits for, and that it renders too slowly
+    say: receives what the simulation waits for, and a warning when it renders too slowly
     """
     waiting, slow, images = Waiting(say), Waiting(say), 0
     if seconds is not None:
@@ -185,7 +212,7 @@ async def simulate(
             link.hear(robot)
             for _ in range(slot.missed):
                 robot.step(images=False)
-            rendering.look()
+            rendering.start_due()
             if robot.lidar_due:
                 link.scan(robot)
             link.publish(robot.step(images=False), slot.number)
@@ -201,7 +228,7 @@ def slow_images(hz: float, robot: SimulatedRobot) -> str:
     if not robot.has_depth or hz >= NEEDED_HZ:
         return ""
     return (
-        f"{hz:.1f} depth images a second of each camera, {NEEDED_HZ:g} needed: the machine is busy, or renders too "
+        f"{hz:.1f} depth images/s of each camera, {NEEDED_HZ:g} needed: the machine is busy, or renders too "
         "many pixels (--full-size)"
     )
 
@@ -215,22 +242,24 @@ def run_sim(
     stops_on_liveliness_lost: bool = False,
     unplugged: Mapping[str, float] = MappingProxyType({}),
     lasers: Lasers = NO_LASERS,
+    clouds: Collection[str] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
     ready: called with the domain when the link is open; say: as for `simulate`
-    stops_on_liveliness_lost, unplugged, lasers: as for `Link`
+    stops_on_liveliness_lost, unplugged, lasers, clouds: as for `Link`
     Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
     with Signals() as signals, contextlib.closing(Wire(section)) as wire:
         if wire.foreign_writer("odom", CLAIM_WAIT_S):
             raise DriverError(
-                f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
+                f"another base is on domain {wire.domain} already: another process publishes "
+                f"{ros_topic(section, 'odom')}"
             )
         robot.depth(robot.glance())  # compiles, before odometry is published
-        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers)
+        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers, clouds)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds, say))
@@ -245,7 +274,7 @@ def truth(robot: SimulatedRobot, life: Life) -> dict[str, Any]:
     """
     state, effects = robot.state, robot.effects
     return {
-        **({} if effects is None else {"kernel_effects": [asdict(one) for one in effects]}),
+        **({} if effects is None else {"kernel_effects": [asdict(effect) for effect in effects]}),
         "time_s": state.time_ns / NS_PER_S,
         "pose": [state.pose.x_m, state.pose.y_m, state.pose.yaw_rad],
         "twist": [state.twist.v_mps, state.twist.w_radps],

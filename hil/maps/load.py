@@ -25,7 +25,7 @@ MAPS_FOLDER = Path(__file__).parent / "data"
 VECTOR_SUFFIX = ".json"
 ROS_SUFFIXES = (".yaml", ".yml")
 SURE_FREE_THRESH = 0.196
-"""ROS 1's default, which tells map_saver's unknown (grey 205, occupancy 0.19608) from free ground (254)."""
+"""ROS 1's default, which separates map_saver's unknown (grey 205, occupancy 0.19608) from free ground (254)."""
 _TOLD: set[Path] = set()
 """Maps whose warning is written; worker processes write none."""
 MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
@@ -88,7 +88,9 @@ def _named_in(file: Path) -> list[Path]:
     table = _table_in(file)
     if _suffix(file) == BUFFERS_SUFFIX:
         buffers = table.get("buffers")
-        uris = [one.get("uri") for one in buffers if isinstance(one, dict)] if isinstance(buffers, list) else []
+        uris = (
+            [buffer.get("uri") for buffer in buffers if isinstance(buffer, dict)] if isinstance(buffers, list) else []
+        )
         return [file.parent / uri for uri in uris if isinstance(uri, str) and not uri.startswith("data:")]
     if _suffix(file) in ROS_SUFFIXES:
         return [file.parent / Path(str(table["image"])).expanduser()] if "image" in table else []

@@ -1,9 +1,9 @@
-"""Made floors: offices, flats and halls with dead ends and loops, drawn by a seed. They are nobody's real building.
+"""Made floors: offices, flats and halls with dead ends and loops, drawn by a seed. They are not real buildings.
 
 A rectangle is split by corridors, in a flat by walls alone, and what is left between them into rooms. Every space gets
 a door into a space that is connected already, some get more. So rooms lead into rooms, corridors end blind, and there
-is often a second way. Between two halls there are rows of rooms behind long walls: a goal behind such a wall is near,
-but the way there is long.
+is often a second path. Between two halls there are rows of rooms behind long walls: a goal behind such a wall is near,
+but the path there is long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HALLS, HALLS_WIDTH_M, HALLS_DEPTH_M, HALL_PART, ROW_M = 0.6, (20.0, 40.0), (9.0,
 WHOLE_ROW, ROW_DOOR = 0.5, 0.06
 """Probabilities: a row is one space; two neighbours in different rows may get a door."""
 BLOCK_M, DEEPEST = 8.0, 5
-"""A block longer than this is split, at most so many times."""
+"""A block longer than this is split, at most this many times."""
 HALL, MORE_DOORS, OPEN, BLIND = 0.12, 0.12, 0.8, 0.3
 """Probabilities: a block, or the rest of its rooms, stays a hall; two connected neighbours get a door too; two
 corridors meet without a wall; they do so only after the rooms have doors, and then often not."""
@@ -184,7 +184,7 @@ def _joined(
 ) -> list[tuple[int, int]]:
     """Return the neighbours that get a door: all spaces are connected, corridors first, and some more."""
     wide = DOOR_CELLS[1] + 2
-    pairs = [pair for pair, rows in runs.items() if pair[0] > 0 and max(one.last - one.first for one in rows) >= wide]
+    pairs = [pair for pair, rows in runs.items() if pair[0] > 0 and max(row.last - row.first for row in rows) >= wide]
     group = {number: number for pair in pairs for number in pair}
 
     def root(number: int) -> int:

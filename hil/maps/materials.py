@@ -53,7 +53,7 @@ class Light(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Appearance:
     """Appearance of one building, a row for each of `SURFACES`.
 
     colours: (surfaces, 2, 3) float64 first and second colour, RGB in [0, 255]
@@ -109,15 +109,15 @@ PLAIN_RGB = {
 }  # fmt: skip
 
 
-def _plain() -> Look:
+def _plain() -> Appearance:
     """Return a look without patterns, under a light from above along x."""
     colours = np.array([[PLAIN_RGB[name]] * 2 for name in SURFACES])
     flat = np.zeros(len(SURFACES), np.int64)
     light = Light(0.80, 0.20, 0.8, 0.0, 0.6, 1.0, 1.0, 1.0, 12.0, 0.0, 4.0)
-    return _frozen(Look(colours, flat, np.ones(len(SURFACES)), light))
+    return _frozen(Appearance(colours, flat, np.ones(len(SURFACES)), light))
 
 
-def draw_look(seed: int) -> Look:
+def draw_appearance(seed: int) -> Appearance:
     """Return the look of a seed; the same seed gives the same look."""
     rng = np.random.default_rng(seed)
     colours = np.empty((len(SURFACES), 2, 3))
@@ -136,7 +136,7 @@ def draw_look(seed: int) -> Look:
         colours[index] = [_rgb(hue, saturation, value), _rgb(second_hue, saturation, second_value)]
         pattern[index] = style.patterns[int(rng.integers(len(style.patterns)))]
         size_m[index] = rng.uniform(*style.size_m)
-    return _frozen(Look(colours, pattern, size_m, _draw_light(rng)))
+    return _frozen(Appearance(colours, pattern, size_m, _draw_light(rng)))
 
 
 def _draw_light(rng: np.random.Generator) -> Light:
@@ -162,7 +162,7 @@ def _rgb(hue: float, saturation: float, value: float) -> tuple[float, float, flo
     return 255.0 * red, 255.0 * green, 255.0 * blue
 
 
-def _frozen(look: Look) -> Look:
+def _frozen(look: Appearance) -> Appearance:
     for array in (look.colours, look.pattern, look.size_m):
         array.setflags(write=False)
     return look

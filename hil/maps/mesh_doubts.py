@@ -44,7 +44,7 @@ def check_gltf(path: Path) -> None:
     unknown = {str(name) for name in required if not str(name).startswith(HARMLESS)}
     unknown |= {name for node in nodes for name in MOVING if name in _table(node, "extensions")}
     primitives = [one for mesh in meshes for one in _listed(mesh, "primitives")]
-    positions = {_table(one, "attributes").get("POSITION") for one in primitives}
+    positions = {_table(primitive, "attributes").get("POSITION") for primitive in primitives}
     used = [one for number, one in enumerate(_listed(table, "accessors")) if number in positions]
     means = {
         "KHR_mesh_quantization with normalized positions": any(_has(one, "normalized") for one in used),
@@ -52,7 +52,7 @@ def check_gltf(path: Path) -> None:
             isinstance(one, dict) and "bufferView" not in one for one in used
         ),
         "sparse accessors": any(_has(one, "sparse") for one in _listed(table, "accessors")),
-        "triangle fans": any(_has(one, "mode", TRIANGLE_FAN) for one in primitives),
+        "triangle fans": any(_has(primitive, "mode", TRIANGLE_FAN) for primitive in primitives),
         "skins": any("skin" in node for node in nodes if isinstance(node, dict)),
         "morph targets": any(any(_listed(one, "weights")) for one in (*nodes, *meshes)),
     }
@@ -101,7 +101,7 @@ BELOW = 0.35
 NARROW_M = 4.0
 """A closed box that is narrower than this and higher seems to lie."""
 ABOUT_SQUARE, AS_HIGH, OPEN_HIGH = 1.05, 1.2, 1.8
-"""Most that a height exceeds the narrower side: where sizes alone tell, where the levels tell, where an open top does.
+"""Most that a height exceeds the narrower side: if sizes alone decide, if the levels decide, if an open top does.
 """
 COVERED, OPEN = 0.5, 0.25
 """Parts of the plan at an end of an axis that faces cover: at least where a wall, floor or ceiling ends it, at most

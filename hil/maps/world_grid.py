@@ -37,7 +37,7 @@ class World:
     unseen:        (rows, columns) bool, free cells that may be unknown ground, for no start and goal; None means none
     floor_m:       (rows, columns) float32, height of the floor, at most 0 (`hil/sensors/raycast.py`) [m]; None means
                    0 everywhere
-    read_as:       how the map's file was read, for the message that it has no room to drive; "" where one way exists
+    read_as:       how the map's file was read, for the message that it has no room to drive; "" if there is only one
     """
 
     name: str

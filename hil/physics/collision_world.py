@@ -176,7 +176,7 @@ class Simulation:
         return corners
 
     def _moved_m(self, before: Pose, after: Pose) -> float:
-        """Return the distance of two poses; of a polygon, at least the way of its farthest corner in the turn."""
+        """Return the distance of two poses; of a polygon, at least the path of its farthest corner in the turn."""
         turn_rad = abs(math.remainder(after.yaw_rad - before.yaw_rad, 2.0 * math.pi)) if self.body.corners_m else 0.0
         return max(distance(before, after), self.body.radius_m * turn_rad)
 
@@ -212,7 +212,11 @@ def blocked_cells(world: World, body: Body) -> npt.NDArray[np.bool_]:
 
 def no_room(world: World, body: Body, pose: Pose) -> InputError:
     """Return the error for a start where the body overlaps a solid cell."""
-    size = f"radius {body.radius_m} m" if not body.corners_m else f"corners {[list(one) for one in body.corners_m]} m"
+    size = (
+        f"radius {body.radius_m} m"
+        if not body.corners_m
+        else f"corners {[list(corner_m) for corner_m in body.corners_m]} m"
+    )
     return InputError(f"map {world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): a body of {size} does not fit there")
 
 

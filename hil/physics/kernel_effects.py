@@ -1,6 +1,6 @@
 """Kernels on the simulated base: once a period, the first active kernel may set the base's pose.
 
-Wheels do not notice it, as with slip: the odometry goes on from the twist. A pose in which the body overlaps a solid
+Wheels do not notice it, as with slip: the odometry continues from the twist. A pose in which the body overlaps a solid
 cell is refused.
 """
 

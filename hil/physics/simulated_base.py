@@ -45,7 +45,7 @@ def base_at(pose: Pose) -> BaseState:
 
 
 def latency_ns(plant: Plant) -> int:
-    """Return the latency of a command on its way to the motion model; the models of `Plant.motion` have their own."""
+    """Return the latency of a command to the motion model; the models of `Plant.motion` have their own."""
     return 0 if plant.motion is not None else round(plant.base.command_delay_s * NS)
 
 
@@ -93,7 +93,7 @@ LONGEST_BRAKING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class CoastingBound:
     """Upper bound on the motion of a base after the last command was sent (docs/base.md).
 
     way_m:    distance along the path
@@ -106,7 +106,7 @@ class Rolled:
     time_s: float
 
 
-def most_rolled(plant: Plant, limits: LimitsSection, silence_s: float | None = None) -> Rolled:
+def most_rolled(plant: Plant, limits: LimitsSection, silence_s: float | None = None) -> CoastingBound:
     """Return the bound for a base at top speed that obeys commands within `limits` until its command timeout.
 
     silence_s: shorter timeout, if given; the base's own command timeout always applies
@@ -118,7 +118,7 @@ def most_rolled(plant: Plant, limits: LimitsSection, silence_s: float | None = N
     ways = [_stopping(plant.linear, command, obeyed) for command in (limits.v_min_mps, limits.v_max_mps)]
     turns = [_stopping(plant.angular, command, obeyed) for command in (-limits.w_max_radps, limits.w_max_radps)]
     steps = max(steps for _, steps in (*ways, *turns))
-    return Rolled(max(way for way, _ in ways), max(turn for turn, _ in turns), steps * STEP_S)
+    return CoastingBound(max(way for way, _ in ways), max(turn for turn, _ in turns), steps * STEP_S)
 
 
 def _steps(duration_s: float) -> int:

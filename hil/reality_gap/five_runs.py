@@ -23,7 +23,7 @@ Policy = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class RunResult:
     """Missions of one run. rewards: (missions,) total of each mission; effects: states that kernels have set."""
 
     rewards: Array
@@ -51,7 +51,7 @@ class Experiment(Protocol):
     def design(self) -> Policy:
         """The designed policy."""
 
-    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> RunResult:
         """Drive all missions."""
 
     def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Policy, Array]:
@@ -117,7 +117,7 @@ def five_runs(experiment: Experiment, table: StateTable, seed: int) -> FiveRuns:
     )  # fmt: skip
 
 
-def _control(experiment: Experiment, table: StateTable, seed: int, design: Driven, again: Driven) -> Control:
+def _control(experiment: Experiment, table: StateTable, seed: int, design: RunResult, again: RunResult) -> Control:
     try:
         made = generate(design.log, again.log, table.model_copy(update={"seed": seed}))
     except InputError:  # nothing diverged, or too seldom for a map

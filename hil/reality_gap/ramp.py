@@ -12,7 +12,7 @@ from pydantic import Field
 from hil.physics.state_kernels.kernel_set import KernelArrays, effect
 from hil.physics.state_kernels.state_table import Array
 from hil.physics.state_kernels.transitions import Ints, Log
-from hil.reality_gap.five_runs import Driven, Policy
+from hil.reality_gap.five_runs import Policy, RunResult
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, Section
 from onboard.values.kernel import kernel
 
@@ -227,11 +227,11 @@ class RampVehicle:
         """The designed controller: action 0 everywhere."""
         return np.zeros(2, np.int64)
 
-    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> RunResult:
         """Drive the missions. real: with the ramp"""
         numbers = self._numbers._replace(real=real)
         total, states, actions, rewards, nexts, runs, n, effects = _drive(self._missions, policy, numbers, kernels, rng)
-        return Driven(total, Log(states[:n], actions[:n], rewards[:n], nexts[:n], runs[:n]), effects)
+        return RunResult(total, Log(states[:n], actions[:n], rewards[:n], nexts[:n], runs[:n]), effects)
 
     def redesign(self, kernels: KernelArrays, rng: np.random.Generator) -> tuple[Policy, Array]:
         """Return the redesign by hand, which needs no learning: action 1 above the pitch."""

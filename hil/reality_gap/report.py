@@ -1,4 +1,4 @@
-"""The page of an experiment: its table between two marks of a Markdown file, and its chart as SVG beside it."""
+"""The page of an experiment: its table between two marks of a Markdown file, and its chart as SVG next to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = {
 def check_page(page: Path, experiment: str) -> None:
     """Raise InputError if the page is no Markdown file, has a mark without its partner, or cannot be written."""
     if page.suffix != SUFFIX:
-        raise InputError(f"--report {page}: must end in {SUFFIX}; the chart is written beside it")
+        raise InputError(f"--report {page}: must end in {SUFFIX}; the chart is written next to it")
     if not os.access(page if page.exists() else page.parent, os.W_OK):
         raise InputError(f"--report {page}: cannot be written")
     _split(page, experiment)
@@ -36,7 +36,7 @@ def check_page(page: Path, experiment: str) -> None:
 def put_section(page: Path, name: str, text: str, charts: Mapping[str, str]) -> None:
     """Put a section into a page: between the marks of its name, at the end without marks.
 
-    charts: SVG text by the chart's name; the file is `<page>-<chart>.svg` beside the page. Raises InputError.
+    charts: SVG text by the chart's name; the file is `<page>-<chart>.svg` next to the page. Raises InputError.
     """
     before, after = _split(page, name)
     begin, end = _marks(name)
@@ -46,7 +46,7 @@ def put_section(page: Path, name: str, text: str, charts: Mapping[str, str]) -> 
 
 
 def chart_file(page: Path, chart: str) -> Path:
-    """Return the file of a chart beside a page."""
+    """Return the file of a chart next to a page."""
     return page.with_name(f"{page.stem}-{chart}.svg")
 
 

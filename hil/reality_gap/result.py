@@ -44,7 +44,7 @@ class GapResult:
 
     def per_seed(self, run: str) -> Array:
         """Return (seeds,) the average total reward of a run."""
-        return np.array([one.atr[run] for one in self.seeds])
+        return np.array([seed.atr[run] for seed in self.seeds])
 
     @property
     def atr(self) -> dict[str, Mean]:
@@ -54,7 +54,7 @@ class GapResult:
     @property
     def control_atr(self) -> Mean:
         """Average total reward of the design under kernels that two logs of the simulator yield."""
-        return mean_of([one.control.atr for one in self.seeds])
+        return mean_of([seed.control.atr for seed in self.seeds])
 
     @property
     def left(self) -> float:
@@ -87,7 +87,7 @@ class GapResult:
     @property
     def curves(self) -> dict[str, Array]:
         """Curves of each run, and of learning if there is any: the mean over seeds."""
-        return {name: np.mean([one.curves[name] for one in self.seeds], axis=0) for name in self.seeds[0].curves}
+        return {name: np.mean([seed.curves[name] for seed in self.seeds], axis=0) for name in self.seeds[0].curves}
 
     def count(self, name: str) -> float:
         """Return the mean of a count over seeds.
@@ -96,10 +96,10 @@ class GapResult:
               "control divergences" and "control kernels" count where there is no gap
         """
         if name.startswith("control "):
-            return float(np.mean([getattr(one.control, name.removeprefix("control ")) for one in self.seeds]))
+            return float(np.mean([getattr(seed.control, name.removeprefix("control ")) for seed in self.seeds]))
         if name in ("simulated", "real"):
-            return float(np.mean([one.transitions[name == "real"] for one in self.seeds]))
-        return float(np.mean([getattr(one, name) for one in self.seeds]))
+            return float(np.mean([seed.transitions[name == "real"] for seed in self.seeds]))
+        return float(np.mean([getattr(seed, name) for seed in self.seeds]))
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -124,16 +124,16 @@ class GapResult:
             },
             "per_seed": [
                 {
-                    "seed": one.seed,
-                    "atr": one.atr,
-                    "transitions": {"simulated": one.transitions[0], "real": one.transitions[1]},
-                    "states": one.states,
-                    "common_states": one.common,
-                    "divergences": one.divergences,
-                    "kernels": one.kernels,
-                    "effects": one.effects,
+                    "seed": seed.seed,
+                    "atr": seed.atr,
+                    "transitions": {"simulated": seed.transitions[0], "real": seed.transitions[1]},
+                    "states": seed.states,
+                    "common_states": seed.common,
+                    "divergences": seed.divergences,
+                    "kernels": seed.kernels,
+                    "effects": seed.effects,
                 }
-                for one in self.seeds
+                for seed in self.seeds
             ],
             "curves": {name: curve.tolist() for name, curve in self.curves.items()},
         }

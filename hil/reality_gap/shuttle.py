@@ -12,7 +12,7 @@ from pydantic import Field
 from hil.physics.state_kernels.kernel_set import KernelArrays, effect
 from hil.physics.state_kernels.state_table import Array
 from hil.physics.state_kernels.transitions import Ints, Log
-from hil.reality_gap.five_runs import Driven, Policy
+from hil.reality_gap.five_runs import Policy, RunResult
 from onboard.config.toml_file import Finite, Fraction, NonNegative, Positive, PositiveFraction, Section
 from onboard.values.kernel import kernel
 
@@ -20,7 +20,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Mission(Section):
-    """Two ways, each with a deadline."""
+    """Two trips, each with a deadline."""
 
     length_m: Positive
     accuracy_m: Positive
@@ -182,7 +182,7 @@ class Shuttle:
         values[:, :, 0] = 1.0
         return values
 
-    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> Driven:
+    def drive(self, policy: Policy, real: bool, kernels: KernelArrays, rng: np.random.Generator) -> RunResult:
         """Drive the missions. real: on the hard ground"""
         return self._run(self._settings.mission.missions, policy, False, real, kernels, rng)
 
@@ -194,12 +194,12 @@ class Shuttle:
 
     def _run(
         self, missions: int, values: Array, learns: bool, real: bool, kernels: KernelArrays, rng: np.random.Generator
-    ) -> Driven:
+    ) -> RunResult:
         numbers = self._numbers._replace(ground=self.ground) if real else self._numbers
         total, states, actions, rewards, nexts, runs, n, effects = _drive(
             missions, values, learns, numbers, kernels, rng
         )
-        return Driven(total, Log(states[:n], actions[:n], rewards[:n], nexts[:n], runs[:n]), effects)
+        return RunResult(total, Log(states[:n], actions[:n], rewards[:n], nexts[:n], runs[:n]), effects)
 
 
 def _ground(settings: ShuttleSettings, rng: np.random.Generator) -> npt.NDArray[np.float64]:

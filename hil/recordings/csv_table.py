@@ -57,7 +57,7 @@ def read_csv(path: Path, needed: Sequence[str]) -> CsvTable:
     missing = [name for name in needed if name not in names]
     if missing:
         raise InputError(
-            f"{path}: line 1: no column {missing[0]}; needed are {', '.join(needed)}, found {', '.join(names)[:100]}"
+            f"{path}: line 1: no column {missing[0]}; needed: {', '.join(needed)}, found {', '.join(names)[:100]}"
         )
     twice = [name for name in needed if names.count(name) > 1]
     if twice:

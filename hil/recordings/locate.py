@@ -145,7 +145,7 @@ HEAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class RecordingGroup:
     """Files that are replayed together in this order: those of one session, or one file."""
 
     sources: tuple[str, ...]
@@ -193,7 +193,7 @@ def local(source: str) -> Iterator[Path]:
         yield path
 
 
-def takes_of(sources: Sequence[str]) -> list[Take]:
+def takes_of(sources: Sequence[str]) -> list[RecordingGroup]:
     """Return the takes in the order of their first files.
 
     Files of one session in one folder are one take, ordered by their number. A second file with the same number (a
@@ -214,7 +214,7 @@ def takes_of(sources: Sequence[str]) -> list[Take]:
             known.append(take)
             takes.append(take)
         take[part] = source
-    return [Take(tuple(take[part] for part in sorted(take))) for take in takes]
+    return [RecordingGroup(tuple(take[part] for part in sorted(take))) for take in takes]
 
 
 def _record_of(source: str) -> Mapping[str, str] | None:

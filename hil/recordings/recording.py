@@ -30,17 +30,17 @@ from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.toml_file import validation_lines
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, Twist, from_cdr, ros_name
 from onboard.drivers.dds.tick_types import TickMessage
-from onboard.drivers.dds.topics import CAMERA, TOPICS, ros_topic, scan_source
-from onboard.recording.mcap_file import SESSION
+from onboard.drivers.dds.topics import CAMERA, TOPICS, raw_topic, ros_topic, scan_source
+from onboard.recording.added_inputs import ADDED_TOPIC
+from onboard.recording.mcap_file import FORMAT, SESSION
 from onboard.recording.mcap_summary import MAGIC
-from onboard.recording.recorder import FORMAT
 from onboard.recording.repair import is_finished
 from onboard.recording.ros_schema import message_type
 from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
-# ---- Messages on their way to a screen
+# ---- Messages for a screen
 
 SMALL_BYTES = 2_000
 """Approximate memory of a message without an image."""
@@ -51,6 +51,8 @@ TWIN_PREFIX = "twin/"
 """Prefix of the topic names of the twin."""
 THEN = (
     ("scan", "drop_m", 0.0),
+    ("scan", "noise_per_m", 0.0),
+    ("scan", "move_images", False),
     ("policy", "model", "reactive"),
     ("policy", "fallback", "none"),
     ("odometry", "scan_matching", False),
@@ -163,7 +165,7 @@ def _messages(content: bytes, channels: Container[int]) -> Iterator[Message]:
 
 
 Made = TypeVar("Made")
-TICK, KEYFRAME, DECISION = "tick", "keyframe", "decision"
+TICK, KEYFRAME, DECISION, ADDED = "tick", "keyframe", "decision", "added_inputs"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(TickMessage): TickMessage}
 DAMAGE = (
     McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
@@ -251,7 +253,7 @@ class Recording:
         self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Message], Made]
     ) -> Iterator[Made]:
         """Yield the result of `make` for each message."""
-        names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
+        names = {number: name for number, name in self._names.items() if only is None or name[0] in only}
         at_ns = 0
         try:
             for message in messages_of(self._stream, self._chunks, names):
@@ -394,11 +396,12 @@ def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
         TICK_TOPIC: (TICK, (ros_name(TickMessage),)),
         KEYFRAME_TOPIC: (KEYFRAME, (ros_name(String),)),
         DECISION_TOPIC: (DECISION, (ros_name(Twist),)),
+        ADDED_TOPIC: (ADDED, (ros_name(String),)),
     }
     for row in TOPICS:
         cameras = session.mounts.depth if CAMERA in row.name else [""]
         for name in (row.name.replace(CAMERA, camera) for camera in cameras):
-            known[ros_topic(section, name)] = name, (row.kind, row.stamped_kind)
+            known[raw_topic(section, name)] = name, (row.kind, row.stamped_kind)
     for name in scan_topics(session.config).values():
         known[ros_topic(section, scan_source(name))] = name, (ros_name(LaserScan),)
     if "imported_from" in session.record:

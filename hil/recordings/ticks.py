@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
-from hil.recordings.demux import messages_by_session
-from hil.recordings.recording import DECISION, KEYFRAME, TICK, Recording, Session, TopicMessage
+from hil.recordings.recording import ADDED, DECISION, KEYFRAME, TICK, Recording, Session, TopicMessage
 from onboard.assembly.robot import scan_topics
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.drivers.dds.tick_types import TickMessage
+from onboard.recording.added_inputs import NOTHING, decode
 from onboard.recording.tick_message import COLOR, scan_of, tick_record
 from onboard.state import TickRecord
 from onboard.values.errors import InputError
@@ -41,6 +43,7 @@ class TickReader:
         self._scans: dict[str, ros.LaserScan] = {}
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
+        self._added = NOTHING
 
     def take(self, message: TopicMessage) -> TickRecord | None:
         """Take the next message; return the tick that it completes.
@@ -55,6 +58,8 @@ class TickReader:
             self._waiting = message.sample
         elif message.topic == DECISION:
             self._own = twist_from_ros(message.sample)
+        elif message.topic == ADDED:
+            self._added = decode(message.sample.data)
         elif message.topic.endswith(DEPTH):
             self._images[message.topic.removesuffix(DEPTH)] = message.sample
         elif message.topic == COLOR_TOPIC:
@@ -77,8 +82,8 @@ class TickReader:
                 f"tick {tick.slot}: camera {min(strangers)} is not in the recorded mounts, which have "
                 f"{', '.join(self._cameras or ())}"
             )
-        came, images, own = self._scans, self._images, self._own
-        self._scans, self._images, self._own = {}, {}, None
+        came, images, own, added = self._scans, self._images, self._own, self._added
+        self._scans, self._images, self._own, self._added = {}, {}, None, NOTHING
         self._ready_made |= {name: self._scan(came[name], name, tick) for name in tick.scans if name in came}
         if not {"scan", *tick.scans} <= came.keys():
             return None
@@ -86,7 +91,7 @@ class TickReader:
             scan = limits_scan = scan_of(came["scan"], tick.scan_stamp_ns)
             if "limits_scan" in came:
                 limits_scan = scan_of(came["limits_scan"], tick.limits_scan_stamp_ns)
-            return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own)
+            return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own, added)
         except (InputError, ValueError) as error:
             raise InputError(f"tick {tick.slot}: {error}") from error
 
@@ -98,7 +103,7 @@ class TickReader:
 
 def topics_of(session: Session, *, images: bool = True) -> set[str]:
     """Return the names of the topics that ticks consist of. images: also of images and keyframes."""
-    names = {TICK, DECISION, *SCANS, *scan_topics(session.config).values()}
+    names = {TICK, DECISION, ADDED, *SCANS, *scan_topics(session.config).values()}
     pictures = {KEYFRAME, COLOR_TOPIC, *(f"{camera}{DEPTH}" for camera in session.mounts.depth)}
     return names | pictures if images else names
 
@@ -138,3 +143,62 @@ def naming(path: Path | str) -> Iterator[None]:
     except (InputError, ValueError) as error:
         text = " ".join(str(error).split())
         raise InputError(text if str(path) in text else f"{path}: {text}") from error
+
+
+# ---- Separates the messages of several sessions in one file
+
+MOST_AHEAD = 64
+"""Most times for which messages wait for their tick."""
+OFFSET = "wall_minus_monotonic_ns"
+
+Value = TypeVar("Value")
+
+
+def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[tuple[Session, TopicMessage]]:
+    """Yield the messages of some topics, each with its session.
+
+    All messages of a tick carry its start in wall time; the tick also has its start in the session's monotonic time.
+    Their difference identifies the session. With several sessions, messages without a tick are left out.
+    Raises InputError as `Recording.read`, and if two sessions have the same difference.
+    """
+    if len(recording.sessions) == 1:
+        for message in recording.read(only):
+            yield recording.sessions[0], message
+        return
+    by_offset = _by_offset(recording)
+    ahead: OrderedDict[int, list[TopicMessage]] = OrderedDict()
+    ticked: OrderedDict[int, Session] = OrderedDict()
+    for message in recording.read(only):
+        if message.topic == TICK:
+            before = ahead.pop(message.time_ns, [])
+            session = by_offset.get(message.time_ns - message.sample.start_ns)
+            if session is not None:
+                _keep(ticked, message.time_ns, session)
+                for one in (*before, message):
+                    yield session, one
+        elif message.topic == KEYFRAME:
+            if message.time_ns in ticked:
+                yield ticked[message.time_ns], message
+        else:
+            _keep(ahead, message.time_ns, [*ahead.get(message.time_ns, []), message])
+
+
+def _by_offset(recording: Recording) -> dict[int, Session]:
+    found: dict[int, Session] = {}
+    for session in recording.sessions:
+        text = session.record.get(OFFSET, "")
+        try:
+            offset_ns = int(text)
+        except ValueError as error:
+            raise InputError(f"{recording.path}: session {session.name} has no {OFFSET}: {text[:40]!r}") from error
+        if offset_ns in found:
+            others = f"{found[offset_ns].name} and {session.name}"
+            raise InputError(f"{recording.path}: sessions {others} have the same {OFFSET}")
+        found[offset_ns] = session
+    return found
+
+
+def _keep(kept: OrderedDict[int, Value], time_ns: int, value: Value) -> None:
+    kept[time_ns] = value
+    while len(kept) > MOST_AHEAD:
+        kept.popitem(last=False)

@@ -11,7 +11,7 @@ from typing import Any
 from hil.recordings.recording import Session
 from hil.replay.compared_fields import Difference, Value, differences
 from hil.replay.player import NO_IMAGES, unfused_reason
-from hil.replay.tick_selection import Missing
+from hil.replay.tick_selection import MissingTicks
 from hil.replay.tolerances import BIT_FOR_BIT, Measure
 from onboard.recording.tick_message import NO_ACTION, action_of
 from onboard.state import TickRecord
@@ -22,7 +22,7 @@ LEAST_COMPARED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Mismatch:
     """A difference with its slot, and its time since the session's first tick [s].
 
     scans:   of that tick, recorded and replayed; the limits' scans if those differ
@@ -61,13 +61,13 @@ class SessionCount:
 
     session: Session
     ticks: int = 0
-    missing: Missing = field(default_factory=Missing)
+    missing: MissingTicks = field(default_factory=MissingTicks)
     measure: Measure = BIT_FOR_BIT
     fused: int = 0
     unfused: Counter[str] = field(default_factory=Counter)
     decisions: int = 0
     same: int = 0
-    first: Found | None = None
+    first: Mismatch | None = None
     from_s: float | None = None
     recorded_s: float = 0.0
 
@@ -97,7 +97,7 @@ class SessionCount:
 
 
 @dataclass(slots=True)
-class Compared:
+class Comparison:
     """Result of a replay of one file, by session and in total.
 
     source:  path or URL of the file
@@ -108,7 +108,7 @@ class Compared:
 
     source: str
     sessions: Sequence[SessionCount]
-    first: Found | None = None
+    first: Mismatch | None = None
     fields: dict[str, FieldCount] = field(default_factory=dict)
     took_s: float = 0.0
     cut_off: bool = False
@@ -116,53 +116,55 @@ class Compared:
     @property
     def ticks(self) -> int:
         """Compared ticks."""
-        return sum(one.ticks for one in self.sessions)
+        return sum(session.ticks for session in self.sessions)
 
     @property
     def skipped(self) -> int:
         """Ticks that could not be compared."""
-        return sum(one.missing.skipped for one in self.sessions)
+        return sum(session.missing.skipped for session in self.sessions)
 
     @property
     def gaps(self) -> int:
         """Gaps in the ticks of the file."""
-        return sum(one.missing.gaps for one in self.sessions)
+        return sum(session.missing.gaps for session in self.sessions)
 
     @property
     def fused(self) -> int:
         """Ticks whose scan was fused from recorded images."""
-        return sum(one.fused for one in self.sessions)
+        return sum(session.fused for session in self.sessions)
 
     @property
     def unfused(self) -> Counter[str]:
         """Decisions whose scan was not compared, by reason."""
-        return sum((one.unfused for one in self.sessions), Counter[str]())
+        return sum((session.unfused for session in self.sessions), Counter[str]())
 
     @property
     def decisions(self) -> int:
         """Compared decisions."""
-        return sum(one.decisions for one in self.sessions)
+        return sum(session.decisions for session in self.sessions)
 
     @property
     def same(self) -> int:
         """Compared decisions with the same action."""
-        return sum(one.same for one in self.sessions)
+        return sum(session.same for session in self.sessions)
 
     @property
     def recorded_s(self) -> float:
         """Duration of the compared ticks on the robot [s]."""
-        return sum(one.recorded_s for one in self.sessions)
+        return sum(session.recorded_s for session in self.sessions)
 
     @property
     def identical(self) -> bool:
         """Whether nothing differs and all was compared."""
-        return all(one.identical for one in self.sessions)
+        return all(session.identical for session in self.sessions)
 
     @property
     def within_tolerance(self) -> bool:
         """Whether all differences are within their tolerances."""
-        missed = sum(one.decisions - one.same for one in self.sessions if one.measure.same_actions < 1.0)
-        allowed = sum(one.decisions * (1.0 - one.measure.same_actions) for one in self.sessions)
+        missed = sum(
+            session.decisions - session.same for session in self.sessions if session.measure.same_actions < 1.0
+        )
+        allowed = sum(session.decisions * (1.0 - session.measure.same_actions) for session in self.sessions)
         return all(one.outside == 0 for one in self.fields.values()) and missed <= allowed
 
     @property
@@ -195,22 +197,22 @@ class Compared:
         if action_of(replayed) != NO_ACTION:
             count.decisions += 1
             count.same += action_of(replayed) == action_of(recorded)
-        for one in differences(recorded, replayed):
-            allowed = count.measure.allows(one)
-            name = "limits_scan" if one.stage == "limits_scan" else "scan"
+        for difference in differences(recorded, replayed):
+            allowed = count.measure.allows(difference)
+            name = "limits_scan" if difference.stage == "limits_scan" else "scan"
             scans = getattr(recorded, name), getattr(replayed, name)
-            found = Found(recorded.slot.number, t_s, one, scans, allowed)
+            found = Mismatch(recorded.slot.number, t_s, difference, scans, allowed)
             count.first, self.first = _graver(count.first, found), _graver(self.first, found)
-            of_field = self.fields.setdefault(one.field, FieldCount())
+            of_field = self.fields.setdefault(difference.field, FieldCount())
             of_field.values += 1
-            of_field.worst = max(of_field.worst, one.by)
+            of_field.worst = max(of_field.worst, difference.by)
             of_field.outside += not allowed
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "file": self.source,
-            "sessions": [one.as_json() for one in self.sessions],
+            "sessions": [session.as_json() for session in self.sessions],
             "cut_off": self.cut_off,
             "ticks": self.ticks,
             "identical": self.identical,
@@ -224,9 +226,9 @@ class Compared:
         }
 
 
-def joined(parts: Sequence[Compared]) -> Compared:
+def joined(parts: Sequence[Comparison]) -> Comparison:
     """Return the combined result of the files of one session."""
-    whole = Compared(parts[0].source, [count for one in parts for count in one.sessions])
+    whole = Comparison(parts[0].source, [count for one in parts for count in one.sessions])
     for part in parts:
         whole.first = whole.first if part.first is None else _graver(whole.first, part.first)
     whole.cut_off = any(one.cut_off for one in parts)
@@ -240,7 +242,7 @@ def joined(parts: Sequence[Compared]) -> Compared:
     return whole
 
 
-def _graver(first: Found | None, later: Found) -> Found:
+def _graver(first: Mismatch | None, later: Mismatch) -> Mismatch:
     """Return the earlier difference, or the later one if only that is outside the tolerance."""
     return later if first is None or (first.allowed and not later.allowed) else first
 
@@ -250,7 +252,7 @@ def in_json(value: Value) -> Value:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _plain(found: Found) -> dict[str, Any]:
+def _plain(found: Mismatch) -> dict[str, Any]:
     one = found.difference
     return {
         "tick": found.tick,

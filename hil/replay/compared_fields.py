@@ -81,11 +81,11 @@ def _completed(recorded: Any, table: Any, again: Any) -> Any:
     """Return a recorded state with the fields of `again` that its release did not have. table: its JSON."""
     if not (is_dataclass(recorded) and type(again) is type(recorded) and isinstance(table, dict)):
         return recorded
-    values = {one.name: (getattr(recorded, one.name), getattr(again, one.name)) for one in fields(recorded)}
+    values = {field.name: (getattr(recorded, field.name), getattr(again, field.name)) for field in fields(recorded)}
     known = {name: _completed(a, table[name], b) if name in table else b for name, (a, b) in values.items()}
     try:
         return replace(recorded, **known)  # type: ignore[type-var]
-    except ValueError:  # arrays of the two states have different lengths: a difference, to be told as one
+    except ValueError:  # arrays of the two states have different lengths: a difference, reported as one
         return recorded
 
 
@@ -108,8 +108,8 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
 def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
     """Yield place and both values of every differing leaf; NaN equals NaN."""
     if is_dataclass(a) and type(a) is type(b):
-        for one in fields(a):
-            yield from _unequal(f"{path}.{one.name}", getattr(a, one.name), getattr(b, one.name))
+        for field in fields(a):
+            yield from _unequal(f"{path}.{field.name}", getattr(a, field.name), getattr(b, field.name))
     elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:
         same = (a == b) | ((a != a) & (b != b))
         for place in zip(*np.nonzero(~same), strict=True):

@@ -1,6 +1,6 @@
 """Decisions of another policy on recorded observations: agreement, and the largest disagreements.
 
-The other policy keeps its own memory. The recorded actions stay in force.
+The other policy keeps its own memory. The recorded actions stay active.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Opinion:
+class PolicyComparison:
     """Compared decisions: counts of action pairs, and the largest disagreements.
 
     source:  path or URL of the file; sessions: their names
@@ -83,9 +83,9 @@ class Opinion:
                 for (recorded, decided), count in self.pairs.most_common()
             ],
             "moments": [
-                {"tick": one.tick, "t_s": round(one.t_s, 3), "recorded": _named(one.recorded),
-                 "now": _named(one.decided), "margin": one.margin}
-                for one in sorted(self.moments, reverse=True)
+                {"tick": moment.tick, "t_s": round(moment.t_s, 3), "recorded": _named(moment.recorded),
+                 "now": _named(moment.decided), "margin": moment.margin}
+                for moment in sorted(self.moments, reverse=True)
             ],
         }  # fmt: skip
 

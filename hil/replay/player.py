@@ -1,6 +1,6 @@
 """The runtime over a recording: devices, scans between decisions, and timing come from the file.
 
-The policy decides again and its decision is compared. The recorded action is put in force, so that one differing action
+The policy decides again and its decision is compared. The recorded action is applied, so that one differing action
 does not change all later ticks. A decision that was late or failed on the robot is late or failed here too.
 """
 
@@ -13,7 +13,7 @@ from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.scan_fusion import Rig, ScanMemory
-from onboard.policy.inference import InlineInference, Result
+from onboard.policy.inference import InferenceResult, InlineInference
 from onboard.recording.tick_message import has_images, only_with_images
 from onboard.runtime import Runtime
 from onboard.safety.keepout_zones import MapZones
@@ -30,7 +30,7 @@ def unfused_reason(config: Config, tick: TickRecord) -> str | None:
     sections = [one for one in (config.scan, config.own_scan) if one is not None and not one.topic]
     if tick.sensed is None or not sections:
         return None
-    return next((why for why in (_unfused_reason(one, tick) for one in sections) if why), "")
+    return next((why for why in (_unfused_reason(section, tick) for section in sections) if why), "")
 
 
 def _unfused_reason(section: ScanSection, tick: TickRecord) -> str:
@@ -43,7 +43,7 @@ def _unfused_reason(section: ScanSection, tick: TickRecord) -> str:
 class Player:
     """One session's runtime. Play its ticks in order; after a gap continue from a keyframe.
 
-    own_actions: put the actions of this replay in force, not the recorded actions
+    own_actions: apply the actions of this replay, not the recorded actions
     zones:       zones of the map
     """
 
@@ -100,8 +100,8 @@ class RecordedDevices:
         """Decide now."""
         return self._inline.submit(number, observation, memory)
 
-    def poll(self) -> Result | None:
-        """Return the due decision with the action in force, None if it was late."""
+    def poll(self) -> InferenceResult | None:
+        """Return the due decision with the current action, None if it was late."""
         result, acted = self._inline.poll(), self.now.acted
         if result is None:
             return None
@@ -111,11 +111,11 @@ class RecordedDevices:
         if acted is None or (acted.decision is None and not acted.fault):
             return None
         if acted.decision is None:
-            return Result(result.number, None, None, error=acted.fault, elapsed_ns=acted.elapsed_ns)
+            return InferenceResult(result.number, None, None, error=acted.fault, elapsed_ns=acted.elapsed_ns)
         self.decided = in_force = result.decision
         if in_force is not None and not self._own_actions:
             in_force = replace(in_force, action=acted.decision.action, own=acted.decision.own)
-        return Result(result.number, in_force, result.memory, error=result.error, elapsed_ns=acted.elapsed_ns)
+        return InferenceResult(result.number, in_force, result.memory, error=result.error, elapsed_ns=acted.elapsed_ns)
 
     def send(self, command: Twist) -> None:
         """Send nothing."""
@@ -138,4 +138,4 @@ class RecordedScanner:
         recorded = tick.limits_scan if self._limits else tick.scan
         seen = recorded.seen
         recorded = replace(recorded, from_m=self._rig.sees_from(seen), heights_m=self._rig.heights_m(seen))
-        return recorded, replace(memory, stamp_ns=recorded.stamp_ns)
+        return recorded, replace(memory, stamp_ns=recorded.stamp_ns, cameras={})  # no image to move to now

@@ -18,7 +18,7 @@ from mcap.records import Channel, Message, Schema
 
 from hil.recordings.recording import KEYFRAME, TICK, Recording, open_recording
 from hil.recordings.ticks import SCANS, ticks_of, topics_of
-from hil.replay.compare import Compared
+from hil.replay.compare import Comparison
 from hil.replay.player import Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
 from hil.replay.replay import replay
@@ -44,12 +44,12 @@ def make_reference(source: Path, target: Path, name: str) -> None:
     """Write a reference from a whole recording of one session. Raises InputError, OnboardError."""
     with open_recording(source) as recording:
         only = topics_of(recording.sessions[0])
-        kept = (one for one in _messages(source) if recording.name_of(one[1].id) in only)
+        kept = (message for message in _messages(source) if recording.name_of(message[1].id) in only)
         _write(target, {**recording.session, REFERENCE: name, ACCEPTED: ""}, kept)
     _demand_identical(target)
 
 
-def accept(file: Path, reason: str) -> Compared:
+def accept(file: Path, reason: str) -> Comparison:
     """Update a reference to today's runtime and return the differences. An identical reference is not written.
 
     reason: one line, stored in the file
@@ -81,7 +81,7 @@ def accept(file: Path, reason: str) -> Compared:
 
 def _check_reason(reason: str) -> None:
     if not reason.strip() or "\n" in reason:
-        raise InputError("--reason: one line, as it stands in the changelog")
+        raise InputError("--reason: one line is needed, for the changelog")
 
 
 def _demand_identical(file: Path) -> None:
@@ -91,7 +91,7 @@ def _demand_identical(file: Path) -> None:
 
 
 def _replayed(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
-    """Return the replayed ticks by slot, with today's decisions in force and the recorded times."""
+    """Return the replayed ticks by slot, with today's decisions applied and the recorded times."""
     session = recording.sessions[0]
     plant = recorded_plant(file, session)
     with closing(Policies()) as policies:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.recordings.locate import Take, completed, local
+from hil.recordings.locate import RecordingGroup, completed, local
 from hil.recordings.recording import Recording, open_recording
-from hil.replay.compare import Compared, SessionCount
-from hil.replay.other_policy import Opinion
+from hil.replay.compare import Comparison, SessionCount
+from hil.replay.other_policy import PolicyComparison
 from hil.replay.recorded_policy import Policies
 from hil.replay.sessions import SessionPlayers
-from hil.replay.tick_selection import WHOLE, Missing, Span
+from hil.replay.tick_selection import WHOLE, MissingTicks, Span
 from hil.replay.tolerances import Measure
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError, OnboardError
@@ -41,7 +41,7 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableFile:
     """A file that could not be replayed to its end.
 
     reason: one line that names the file; after a fault of the runtime, the traceback follows
@@ -51,14 +51,14 @@ class Unread:
     reason: str
 
 
-Answer = Compared | Opinion | Unread
+Answer = Comparison | PolicyComparison | UnreadableFile
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """Results of the files of a take that are in the span, in order."""
 
-    take: Take
+    take: RecordingGroup
     answers: Sequence[Answer]
 
 
@@ -69,7 +69,7 @@ def replay(
     force: bool = False,
     policy: Policy | None = None,
     measure: Measure | None = None,
-) -> Compared:
+) -> Comparison:
     """Play a file with the recorded policy and compare every tick.
 
     policy:  policy that decides, None for the recorded policy
@@ -90,7 +90,7 @@ class Replayer:
         self._options = options
         self._policies = policies or Policies(place=options.model)
 
-    def __call__(self, take: Take) -> Replayed:
+    def __call__(self, take: RecordingGroup) -> ReplayResult:
         """Return the result of a take."""
         self._policies.tidy()
         players = SessionPlayers(
@@ -98,7 +98,7 @@ class Replayer:
         )
         with unlogged():
             answers = [self._answer(source, players) for source in take.sources]
-        return Replayed(take, _within_span(answers, self._options.span))
+        return ReplayResult(take, _within_span(answers, self._options.span))
 
     def close(self) -> None:
         """Close the loaded policies."""
@@ -121,46 +121,49 @@ class Replayer:
             reason = str(error)
             for place in reversed(places):
                 reason = reason.replace(str(place), source)
-            return Unread(source, reason)
+            return UnreadableFile(source, reason)
 
 
 def _within_span(answers: Sequence[Answer], span: Span) -> list[Answer]:
     """Return the answers without files outside the span; if all are outside, all as unread."""
-    empty = [_nothing_in(one) for one in answers]
+    empty = [_nothing_in(answer) for answer in answers]
     if span != WHOLE and not all(empty):
-        return [one for one, nothing in zip(answers, empty, strict=True) if not nothing]
-    return [Unread(one.source, f"{one.source}: {why}") if why else one for one, why in zip(answers, empty, strict=True)]
+        return [answer for answer, nothing in zip(answers, empty, strict=True) if not nothing]
+    return [
+        UnreadableFile(answer.source, f"{answer.source}: {why}") if why else answer
+        for answer, why in zip(answers, empty, strict=True)
+    ]
 
 
 def _nothing_in(answer: Answer) -> str:
-    if isinstance(answer, Compared):
+    if isinstance(answer, Comparison):
         return "" if answer.ticks else NOTHING
-    return NOBODY if isinstance(answer, Opinion) and not answer.decisions else ""
+    return NOBODY if isinstance(answer, PolicyComparison) and not answer.decisions else ""
 
 
-def _compare(source: str, path: Path, players: SessionPlayers) -> Compared:
+def _compare(source: str, path: Path, players: SessionPlayers) -> Comparison:
     with open_recording(path) as recording:
         began_s, measures = time.monotonic(), players.begin(source, recording)
-        found = Compared(source, [SessionCount(one, measure=measures[one.name]) for one in recording.sessions])
+        found = Comparison(source, [SessionCount(one, measure=measures[one.name]) for one in recording.sessions])
         for session, recorded, replayed, t_s in players.play(recording, _missing(found)):
             found.add(session, recorded, replayed, t_s)
         found.took_s = time.monotonic() - began_s
         return found
 
 
-def _missing(found: Compared) -> dict[str, Missing]:
-    return {one.session.name: one.missing for one in found.sessions}
+def _missing(found: Comparison) -> dict[str, MissingTicks]:
+    return {session.session.name: session.missing for session in found.sessions}
 
 
-def _ask(source: str, path: Path, players: SessionPlayers, policy: str) -> Opinion:
+def _ask(source: str, path: Path, players: SessionPlayers, policy: str) -> PolicyComparison:
     with open_recording(path) as recording:
-        opinion = Opinion(source, policy, _names(recording))
+        opinion = PolicyComparison(source, policy, _names(recording))
         players.begin(source, recording)
-        missing = {name: Missing() for name in opinion.sessions}
+        missing = {name: MissingTicks() for name in opinion.sessions}
         for _, recorded, replayed, t_s in players.play(recording, missing):
             opinion.add(recorded, replayed, t_s)
         return opinion
 
 
 def _names(recording: Recording) -> tuple[str, ...]:
-    return tuple(one.name for one in recording.sessions)
+    return tuple(session.name for session in recording.sessions)

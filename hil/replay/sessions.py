@@ -10,9 +10,9 @@ from hil.recordings.recording import Recording, Session
 from hil.recordings.ticks import TickReader, naming, ticks_by_session
 from hil.replay.player import Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
-from hil.replay.tick_selection import Missing, Span, TickSelector
+from hil.replay.tick_selection import MissingTicks, Span, TickSelector
 from hil.replay.tolerances import Measure, measure_of
-from onboard.recording.recorder import FORMAT
+from onboard.recording.mcap_file import FORMAT
 from onboard.state import RobotState, TickRecord
 from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.interfaces import Policy
@@ -56,7 +56,7 @@ class SessionPlayer:
             first = f"{self._source} of the same session"
             raise InputError(f"{source}: its {other[0]} differs from {first}; --force continues")
 
-    def play(self, tick: TickRecord, missing: Missing) -> Iterator[tuple[TickRecord, TickRecord, float]]:
+    def play(self, tick: TickRecord, missing: MissingTicks) -> Iterator[tuple[TickRecord, TickRecord, float]]:
         """Yield the ticks that can be played now: recorded, replayed, and the time since the session's first tick [s].
 
         Raises InputError for inconsistent messages, RuntimeFaultError for a tick in which the runtime fails.
@@ -114,7 +114,7 @@ class SessionPlayers:
         return {one.name: self._measure or self._measure_of(one) for one in recording.sessions}
 
     def play(
-        self, recording: Recording, missing: Mapping[str, Missing]
+        self, recording: Recording, missing: Mapping[str, MissingTicks]
     ) -> Iterator[tuple[Session, TickRecord, TickRecord, float]]:
         """Yield session, recorded tick, replayed tick and time [s] of the prepared file.
 
@@ -125,10 +125,10 @@ class SessionPlayers:
         """
         players = {one.name: self._players[one.name] for one in recording.sessions}
         with naming(recording.path):
-            for session, tick in ticks_by_session(recording, {name: one.reader for name, one in players.items()}):
+            for session, tick in ticks_by_session(recording, {name: player.reader for name, player in players.items()}):
                 for recorded, replayed, t_s in players[session.name].play(tick, missing[session.name]):
                     yield session, recorded, replayed, t_s
-                if all(one.over for one in players.values()):
+                if all(player.over for player in players.values()):
                     return
 
     def lose(self) -> None:

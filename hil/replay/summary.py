@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hil.replay.compare import Compared, Found
-from hil.replay.other_policy import Opinion
+from hil.replay.compare import Comparison, Mismatch
+from hil.replay.other_policy import PolicyComparison
 from onboard.policy.contract import ACTIONS
 
 MOST_SHOWN = 3
@@ -13,7 +13,7 @@ MOST_SHOWN = 3
 CUT_OFF = "cut off: what is left was replayed from a repaired copy"
 
 
-def compared_line(found: Compared) -> str:
+def compared_line(found: Comparison) -> str:
     """Return the result of a file: amounts, tolerance, and the first difference."""
     parts = [f"{found.source}: {found.outcome}", *_amounts(found), f"judged {_judged(found)}"]
     if found.recorded_s > 0.0 and found.took_s > 0.0:
@@ -25,7 +25,7 @@ def compared_line(found: Compared) -> str:
     return ", ".join(parts)
 
 
-def _amounts(found: Compared) -> Iterator[str]:
+def _amounts(found: Comparison) -> Iterator[str]:
     of_all = f" of {found.ticks + found.skipped:,}" if found.skipped else ""
     yield f"{found.ticks:,}{of_all} ticks"
     if found.gaps:
@@ -36,11 +36,11 @@ def _amounts(found: Compared) -> Iterator[str]:
         yield f"{count:,} not ({why})"
 
 
-def _judged(found: Compared) -> str:
-    return " and ".join(dict.fromkeys(one.measure.description for one in found.sessions))
+def _judged(found: Comparison) -> str:
+    return " and ".join(dict.fromkeys(session.measure.description for session in found.sessions))
 
 
-def first_line(found: Found) -> str:
+def first_line(found: Mismatch) -> str:
     """Return the first difference in words."""
     one = found.difference
     place = (
@@ -49,7 +49,7 @@ def first_line(found: Found) -> str:
     return f"{place}, recorded {_shown(one.recorded)}, now {_shown(one.replayed)}"
 
 
-def opinion_lines(found: Opinion) -> Iterator[str]:
+def opinion_lines(found: PolicyComparison) -> Iterator[str]:
     """Yield how often another policy agrees, its most frequent other actions, and its largest disagreements."""
     same = f"would have done the same in {found.same:,} of {found.decisions:,} decisions"
     yield ", ".join([f"{found.source}: {found.policy} {same}", *([CUT_OFF] if found.cut_off else [])])
@@ -59,7 +59,9 @@ def opinion_lines(found: Opinion) -> Iterator[str]:
         yield f"  most often otherwise: {'; '.join(shown)}"
     moments = sorted(found.moments, reverse=True)[:MOST_SHOWN]
     if moments:
-        shown = (f"tick {one.tick} ({one.t_s:.3f} s) {_change(one.recorded, one.decided)}" for one in moments)
+        shown = (
+            f"tick {moment.tick} ({moment.t_s:.3f} s) {_change(moment.recorded, moment.decided)}" for moment in moments
+        )
         yield f"  disagrees most at {'; '.join(shown)}"
 
 

@@ -26,7 +26,7 @@ WHOLE = Span()
 
 
 @dataclass(slots=True)
-class Missing:
+class MissingTicks:
     """Ticks of a span that could not be played (before the first keyframe or after a gap), and the gaps."""
 
     skipped: int = 0
@@ -49,7 +49,7 @@ class TickSelector:
         self._held: list[TickRecord] = []
         self.over = False
 
-    def select(self, tick: TickRecord, missing: Missing) -> tuple[RobotState | None, list[TickRecord]]:
+    def select(self, tick: TickRecord, missing: MissingTicks) -> tuple[RobotState | None, list[TickRecord]]:
         """Return the ticks to play now, and the state before the first of them; None: continue from the tick before.
 
         Ticks before the span are held until it begins; of them only those after the last keyframe are played. A tick

@@ -63,7 +63,7 @@ def confusion_of(pairs: Pairs) -> Confusion | None:
     if not pairs:
         return None
     columns = tuple(map(choice, other))
-    speeds = tuple((speed, len(list(same))) for speed, same in itertools.groupby(one.forward for one in columns))
+    speeds = tuple((speed, len(list(same))) for speed, same in itertools.groupby(column.forward for column in columns))
     return Confusion(speeds, columns, tuple(_row(pairs, one, other) for one in done))
 
 

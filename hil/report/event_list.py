@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.report.events import BAD, MISS, RESET, STATE, STOPPED, Moment, missed_decisions
+from hil.report.events import BAD, MISS, RESET, STATE, STOPPED, TickEvent, missed_decisions
 from hil.report.session_metrics import plural
 from hil.report.timeline import Flags, Ints, Timeline
 
@@ -20,7 +20,7 @@ LEFT_OUT_FIRST = (RESET, MISS)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class EventRow:
     """One row of the list. stop: the filter `STOPS` shows it."""
 
     t_s: float
@@ -31,21 +31,21 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventList:
     """The list, its filters with their counts, and the number of events that are left out."""
 
-    rows: tuple[Listed, ...]
+    rows: tuple[EventRow, ...]
     choices: tuple[tuple[str, int], ...]
     left: int
 
 
-def happened(timeline: Timeline, moments: Sequence[Moment], at_most: int = ROWS_AT_MOST) -> Happened:
+def happened(timeline: Timeline, moments: Sequence[TickEvent], at_most: int = ROWS_AT_MOST) -> EventList:
     """Return the event list in the order of time."""
     together = _misses_together(timeline, moments)
     ranks = [LEFT_OUT_FIRST[::-1].index(one.kind) + 1 if one.kind in LEFT_OUT_FIRST else 0 for one in together]
     kept = sorted(np.argsort(ranks, kind="stable")[:at_most].tolist())
     rows = tuple(
-        Listed(
+        EventRow(
             float(timeline.t_s[one.row]),
             one.kind,
             one.weight,
@@ -54,28 +54,28 @@ def happened(timeline: Timeline, moments: Sequence[Moment], at_most: int = ROWS_
         )
         for one in (together[place] for place in kept)
     )
-    counts = Counter(one.kind for one in rows)
-    stops = [(STOPS, count)] if (count := sum(one.stop for one in rows)) else []
+    counts = Counter(row.kind for row in rows)
+    stops = [(STOPS, count)] if (count := sum(row.stop for row in rows)) else []
     choices = [(ALL, len(rows)), *stops, *counts.items()] if len(counts) > 1 else []
-    return Happened(rows, tuple(choices), len(together) - len(rows))
+    return EventList(rows, tuple(choices), len(together) - len(rows))
 
 
-def _misses_together(timeline: Timeline, moments: Sequence[Moment]) -> list[Moment]:
-    """Return the moments; the first of consecutive misses stands for all and states their count."""
+def _misses_together(timeline: Timeline, moments: Sequence[TickEvent]) -> list[TickEvent]:
+    """Return the moments; the first of consecutive misses represents all and has their count."""
     due = np.flatnonzero(timeline.acted > 0)
     missed = missed_decisions(timeline)[due]
     begins = missed & ~np.concatenate([[False], missed[:-1]])
     first = {int(due[place]): place for place in np.flatnonzero(begins).tolist()}
     found = []
-    for one in moments:
-        if (one.kind, one.weight) != (MISS, BAD):
-            found.append(one)
-        elif one.row in first:
-            found.append(_run_of_misses(timeline, one, due, missed, first[one.row]))
+    for moment in moments:
+        if (moment.kind, moment.weight) != (MISS, BAD):
+            found.append(moment)
+        elif moment.row in first:
+            found.append(_run_of_misses(timeline, moment, due, missed, first[moment.row]))
     return found
 
 
-def _run_of_misses(timeline: Timeline, moment: Moment, due: Ints, missed: Flags, begin: int) -> Moment:
+def _run_of_misses(timeline: Timeline, moment: TickEvent, due: Ints, missed: Flags, begin: int) -> TickEvent:
     end = begin + int(np.argmin(np.concatenate([missed[begin:], [False]])))
     if end - begin == 1:
         return moment
@@ -83,4 +83,4 @@ def _run_of_misses(timeline: Timeline, moment: Moment, due: Ints, missed: Flags,
     lasted = f"none came for {until_s - float(timeline.t_s[moment.row]):.1f} s"
     numbers = f"{timeline.acted[due[begin]]} to {timeline.acted[due[end - 1]]}"
     text = f"deadlines missed: {plural(end - begin, 'decision')} in a row, {numbers}; {lasted}"
-    return Moment(moment.row, moment.kind, moment.weight, text)
+    return TickEvent(moment.row, moment.kind, moment.weight, text)

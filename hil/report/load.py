@@ -23,7 +23,7 @@ LONGEST_S = 100 * 3600.0
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _SessionFiles:
     """Files of one session, and its ticks."""
 
     session: Session
@@ -46,7 +46,7 @@ def read_timelines(files: Sequence[Path]) -> list[Timeline]:
     files: files of one session in order, or one file that holds several sessions
     Raises InputError in one line that names the file, also if there is no tick at all.
     """
-    found: dict[str, _Gathered] = {}
+    found: dict[str, _SessionFiles] = {}
     with ExitStack() as stack:
         for one in [stack.enter_context(open_recording(file)) for file in files]:
             _gather(one, found)
@@ -57,38 +57,38 @@ def read_timelines(files: Sequence[Path]) -> list[Timeline]:
     return timelines
 
 
-def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
+def _gather(recording: Recording, found: dict[str, _SessionFiles]) -> None:
     """Add the ticks of a file to their sessions; a tick without its scans is left out."""
     if recording.left_out:
         raise InputError(
             f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"
         )
     for session in recording.sessions:
-        new = _Gathered(session, TickReader(session, any_camera=True))
+        new = _SessionFiles(session, TickReader(session, any_camera=True))
         found.setdefault(session.name, new).files.append(recording.path)
     readers = {session.name: found[session.name].reader for session in recording.sessions}
     for session, tick in ticks_by_session(recording, readers, images=False):
         found[session.name].ticks.append(tick)
 
 
-def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Timeline:
+def _checked(gathered: _SessionFiles, names: tuple[str, ...]) -> Timeline:
     try:
         return _timeline(gathered, names)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{gathered.files[0]}: ticks that do not fit together: {error}") from error
 
 
-def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
+def _timeline(gathered: _SessionFiles, sessions: tuple[str, ...]) -> Timeline:
     files, ticks, session = tuple(gathered.files), gathered.ticks, gathered.session
-    starts = np.array([one.slot.start_ns for one in ticks], np.int64)
+    starts = np.array([tick.slot.start_ns for tick in ticks], np.int64)
     backward = np.flatnonzero(np.diff(starts) <= 0)
     if len(backward):
         number = ticks[int(backward[0]) + 1].slot.number
         raise InputError(f"{files[0]}: tick {number} begins before the one before it")
     if (starts[-1] - starts[0]) / NS_PER_S > LONGEST_S:
         raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
-    stages = tuple(dict.fromkeys(name for one in ticks for name in one.stage_ns))
-    cameras = [[*one.inputs.depth, *([COLOR] if one.inputs.color else [])] for one in ticks]
+    stages = tuple(dict.fromkeys(name for tick in ticks for name in tick.stage_ns))
+    cameras = [[*tick.inputs.depth, *([COLOR] if tick.inputs.color else [])] for tick in ticks]
     return Timeline(
         files=files,
         session=session.record,
@@ -97,16 +97,16 @@ def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
         sessions=sessions,
         began_ns=int(starts[0]),
         t_s=(starts - starts[0]) / NS_PER_S,
-        late_ms=np.array([one.slot.start_ns - one.slot.deadline_ns for one in ticks]) / NS_PER_MS,
+        late_ms=np.array([tick.slot.start_ns - tick.slot.deadline_ns for tick in ticks]) / NS_PER_MS,
         slot=_ints(ticks, lambda one: one.slot.number),
         missed=_ints(ticks, lambda one: one.slot.missed),
         odometry=_floats(ticks, 5, lambda one: _motion(one.odometry)),
         map_from_odom=_floats(ticks, 3, lambda one: _pose(one.map_from_odom)),
         wanted=_floats(ticks, 2, lambda one: _twist(one.wanted)),
         command=_floats(ticks, 2, lambda one: _twist(one.command)),
-        reason=[shown(one.reason) for one in ticks],
-        state=[shown(one.state) for one in ticks],
-        recovery=[shown(one.recovery) for one in ticks],
+        reason=[shown(tick.reason) for tick in ticks],
+        state=[shown(tick.state) for tick in ticks],
+        recovery=[shown(tick.recovery) for tick in ticks],
         e_stop=_ints(ticks, lambda one: _flag(one.inputs.e_stop)),
         obstacle=_ints(ticks, lambda one: _flag(one.inputs.obstacle)),
         episode=_ints(ticks, lambda one: one.episode),
@@ -119,23 +119,23 @@ def _timeline(gathered: _Gathered, sessions: tuple[str, ...]) -> Timeline:
         stages=stages,
         stage_ms=_stage_ms(ticks, stages),
         cameras={
-            name: np.array([name in one for one in cameras])
-            for name in dict.fromkeys(name for one in cameras for name in one)
+            name: np.array([name in camera for camera in cameras])
+            for name in dict.fromkeys(name for camera in cameras for name in camera)
         },
         scans=_ranges(ticks),
         resets={
-            row: shown(one.sensed.memory_reset)
-            for row, one in enumerate(ticks)
-            if one.sensed and one.sensed.memory_reset
+            row: shown(tick.sensed.memory_reset)
+            for row, tick in enumerate(ticks)
+            if tick.sensed and tick.sensed.memory_reset
         },
-        faults={row: shown(one.acted.fault) for row, one in enumerate(ticks) if one.acted and one.acted.fault},
-        events={row: tuple(map(shown, one.events)) for row, one in enumerate(ticks) if one.events},
-        goals={row: one.inputs.goals for row, one in enumerate(ticks) if one.inputs.goals},
+        faults={row: shown(tick.acted.fault) for row, tick in enumerate(ticks) if tick.acted and tick.acted.fault},
+        events={row: tuple(map(shown, tick.events)) for row, tick in enumerate(ticks) if tick.events},
+        goals={row: tick.inputs.goals for row, tick in enumerate(ticks) if tick.inputs.goals},
     )
 
 
 def _ints(ticks: Sequence[TickRecord], value: Callable[[TickRecord], int]) -> Ints:
-    return np.array([value(one) for one in ticks], np.int64)
+    return np.array([value(tick) for tick in ticks], np.int64)
 
 
 def _floats(
@@ -143,8 +143,8 @@ def _floats(
 ) -> Floats:
     """Return (n, width), NaN where a tick has no value or one that is not finite."""
     found = np.full((len(ticks), width), np.nan)
-    for row, one in enumerate(ticks):
-        if (value := values(one)) is not None:
+    for row, tick in enumerate(ticks):
+        if (value := values(tick)) is not None:
             found[row] = value
     found[~np.isfinite(found)] = np.nan
     return found
@@ -167,21 +167,21 @@ def _motion(motion: Motion) -> Sequence[float]:
 
 
 def _decision_ms(ticks: Sequence[TickRecord]) -> Floats:
-    acted = [one.acted for one in ticks]
+    acted = [tick.acted for tick in ticks]
     return np.array([one.elapsed_ns / NS_PER_MS if one and one.decision else np.nan for one in acted])
 
 
 def _delay_ms(ticks: Sequence[TickRecord]) -> Floats:
-    began = {one.sensed.number: one.slot.start_ns for one in ticks if one.sensed}
+    began = {tick.sensed.number: tick.slot.start_ns for tick in ticks if tick.sensed}
     found = np.full(len(ticks), np.nan)
-    for row, one in enumerate(ticks):
-        if one.acted and one.acted.decision and one.acted.number in began and one.command != STOP:
-            found[row] = (one.sent_ns - began[one.acted.number]) / NS_PER_MS
+    for row, tick in enumerate(ticks):
+        if tick.acted and tick.acted.decision and tick.acted.number in began and tick.command != STOP:
+            found[row] = (tick.sent_ns - began[tick.acted.number]) / NS_PER_MS
     return found
 
 
 def _stage_ms(ticks: Sequence[TickRecord], stages: Sequence[str]) -> Floats:
-    return np.array([[one.stage_ns.get(name, 0) / NS_PER_MS for name in stages] for one in ticks])
+    return np.array([[tick.stage_ns.get(name, 0) / NS_PER_MS for name in stages] for tick in ticks])
 
 
 def _ranges(ticks: Sequence[TickRecord]) -> Ranges:

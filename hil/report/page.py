@@ -13,8 +13,8 @@ import numpy as np
 from markupsafe import Markup
 
 from hil.recordings.recording import session_name
-from hil.replay.compare import Compared
-from hil.replay.other_policy import Opinion
+from hil.replay.compare import Comparison
+from hil.replay.other_policy import PolicyComparison
 from hil.report.charts import histogram
 from hil.report.event_list import happened
 from hil.report.events import lanes_of, moments_of
@@ -31,7 +31,7 @@ PAGE = Path(__file__).parent / "page"
 ROWS_AT_MOST = 500
 """Rows of a table; the charts show all."""
 
-Outcome = Compared | Opinion
+Outcome = Comparison | PolicyComparison
 
 
 def write_report(path: Path, recordings: Sequence[Path], outcome: Outcome) -> None:
@@ -40,17 +40,19 @@ def write_report(path: Path, recordings: Sequence[Path], outcome: Outcome) -> No
     recordings: files of one session in order (`hil.recordings.locate.takes_of`)
     Raises InputError for an unreadable recording, OnboardError if the page cannot be written; both name the file.
     """
-    timeline = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_timeline(recordings)
+    timeline = _differing(recordings, outcome) if isinstance(outcome, Comparison) else read_timeline(recordings)
     write_page(path, timeline, outcome)
 
 
-def _differing(recordings: Sequence[Path], outcome: Compared) -> Timeline:
+def _differing(recordings: Sequence[Path], outcome: Comparison) -> Timeline:
     """Return the session of the first difference; without a difference, the first session."""
     timelines = read_timelines(recordings)
     if len(timelines) == 1:
         return timelines[0]
-    name = next((one.session.name for one in outcome.sessions if outcome.first and one.first is outcome.first), "")
-    return next((one for one in timelines if session_name(one.session) == name), timelines[0])
+    name = next(
+        (session.session.name for session in outcome.sessions if outcome.first and session.first is outcome.first), ""
+    )
+    return next((timeline for timeline in timelines if session_name(timeline.session) == name), timelines[0])
 
 
 def write_page(path: Path, timeline: Timeline, outcome: Outcome | None = None) -> None:
@@ -82,7 +84,7 @@ def render(timeline: Timeline, outcome: Outcome | None = None) -> str:
         happened=happened(timeline, moments),
         changes=changes[:ROWS_AT_MOST],
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
-        distributions=[histogram(one) for one in distributions],
+        distributions=[histogram(distribution) for distribution in distributions],
         stages=[times(name, "", timeline.stage_ms[:, place], None) for place, name in enumerate(timeline.stages)]
         if timeline.took_ms.any() else [],
         quantiles=QUANTILES,

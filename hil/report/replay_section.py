@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hil.replay.compare import Compared
-from hil.replay.other_policy import Moment, Opinion
+from hil.replay.compare import Comparison
+from hil.replay.other_policy import Moment, PolicyComparison
 from hil.report.charts import ScanPicture, scan_picture
 from hil.report.confusion_matrix import Confusion, action_text, confusion_of, parted
 from hil.report.session_metrics import plural
@@ -22,7 +22,7 @@ OUTCOMES = {
     "differs": ("differs", "bad"),
 }
 """Words of the page and weight of each `Compared.outcome`."""
-TERMS = "It got the recorded observations and kept its own memory; the recorded actions stayed in force."
+TERMS = "It got the recorded observations and kept its own memory; the recorded actions stayed active."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Verdict:
     confusion: Confusion | None = None
 
 
-def verdict_of(outcome: Compared | Opinion) -> Verdict:
+def verdict_of(outcome: Comparison | PolicyComparison) -> Verdict:
     """Return the statement on a replay."""
-    return _of_opinion(outcome) if isinstance(outcome, Opinion) else _of_compared(outcome)
+    return _of_opinion(outcome) if isinstance(outcome, PolicyComparison) else _of_compared(outcome)
 
 
-def _of_compared(found: Compared) -> Verdict:
+def _of_compared(found: Comparison) -> Verdict:
     outcome, weight = OUTCOMES.get(found.outcome, (found.outcome, "bad"))
     detail = ", ".join(_amounts(found))
     if found.first is None:
@@ -98,11 +98,11 @@ def _of_compared(found: Compared) -> Verdict:
     return Verdict(f"Replay {outcome}, {first}", detail, weight, mark, fields)
 
 
-def _ticks(found: Compared) -> str:
+def _ticks(found: Comparison) -> str:
     return "tick" if found.ticks + found.skipped == 1 else "ticks"
 
 
-def _amounts(found: Compared) -> Iterator[str]:
+def _amounts(found: Comparison) -> Iterator[str]:
     """Yield the amounts that were compared and not compared, and the tolerance."""
     yield plural(found.decisions, "decision")
     yield f"{plural(found.fused, 'scan')} fused again"
@@ -112,20 +112,20 @@ def _amounts(found: Compared) -> Iterator[str]:
         yield f"{plural(found.skipped, 'tick')} not comparable"
     if found.gaps:
         yield plural(found.gaps, "gap")
-    yield f"judged {' and '.join(dict.fromkeys(one.measure.description for one in found.sessions))}"
+    yield f"judged {' and '.join(dict.fromkeys(session.measure.description for session in found.sessions))}"
     if found.recorded_s and found.took_s:
         yield f"{found.recorded_s / found.took_s:.1f} times as fast as it was driven"
     if found.cut_off:
         yield "cut off: what is left, from a repaired copy"
 
 
-def _of_opinion(found: Opinion) -> Verdict:
+def _of_opinion(found: PolicyComparison) -> Verdict:
     share = 100.0 * found.same / found.decisions if found.decisions else 0.0
     return Verdict(
         f"{found.policy} would have done the same in {share:.1f} % of {plural(found.decisions, 'decision')}",
         " ".join(filter(None, [TERMS, parted(found.pairs)])),
         "good" if found.same == found.decisions else "allowed",
-        disagreements=tuple(_disagreement(one) for one in sorted(found.moments, reverse=True)),
+        disagreements=tuple(_disagreement(moment) for moment in sorted(found.moments, reverse=True)),
         confusion=confusion_of(found.pairs),
     )
 

@@ -8,10 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.report.events import OPERATOR, ZONE, lost_spans, missed_decisions, never_seen, row_of, runs, state_word
+from hil.report.events import (
+    OPERATOR,
+    ZONE,
+    lost_spans,
+    missed_decisions,
+    never_seen,
+    row_of,
+    runs,
+    with_code,
+)
 from hil.report.timeline import Floats, Timeline
 from onboard.counters import BUDGET_MS
-from onboard.navigation.mission import DRIVING, State
+from onboard.navigation.mission import DRIVING, State, state_word
 
 QUANTILES = (50.0, 90.0, 99.0, 99.9)
 REACHED = State.REACHED.value
@@ -45,14 +54,14 @@ class Times:
 
 
 def drives_of(timeline: Timeline) -> list[Drive]:
-    """Return one drive for each accepted goal, and for a goal under way when the recording began."""
+    """Return one drive for each accepted goal, and for a goal that was active when the recording began."""
     found = []
     steps = np.nan_to_num(np.hypot(*np.diff(timeline.odometry[:, :2], axis=0).T))
     for first, last, episode in runs(timeline.episode.tolist()):
-        under_way = [row for row in range(first, last + 1) if state_word(timeline.state[row]) in MOVING]
-        if not isinstance(episode, int) or episode == 0 or not under_way:
+        in_progress = [row for row in range(first, last + 1) if state_word(timeline.state[row]) in MOVING]
+        if not isinstance(episode, int) or episode == 0 or not in_progress:
             continue
-        begin, end = under_way[0], under_way[-1]
+        begin, end = in_progress[0], in_progress[-1]
         after = min(end + 1, timeline.ticks - 1)
         ended = timeline.state[after]
         if after > last:
@@ -124,13 +133,14 @@ def _outcome(timeline: Timeline, drives: Sequence[Drive]) -> str:
     if drive.ended == "cancelled":
         return f"Cancelled after {took}{short}"
     if state_word(drive.ended) == State.STOPPED.value:
-        return f"Stopped after {took}{short}, because of {drive.ended.partition(': ')[2].replace('_', '-')}"
-    return f"Under way for {took}{short} when the recording ends"
+        return f"Stopped after {took}{short}, reason: {with_code(drive.ended.partition(': ')[2])}"
+    return f"Still driving after {took}{short} when the recording ends"
 
 
 def endings(drives: Sequence[Drive]) -> str:
     """Return how the drives without success ended, the most frequent end first; "" if all succeeded."""
-    others = Counter(one.ended.removeprefix(f"{State.STOPPED.value}: ") for one in drives if one.ended != REACHED)
+    ends = [drive.ended.removeprefix(f"{State.STOPPED.value}: ") for drive in drives if drive.ended != REACHED]
+    others = Counter(map(with_code, ends))
     return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
 
 

@@ -27,7 +27,7 @@ Projection = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutCommand:
     """A command that the collision zones cut: SVG paths of the scan and of the heading, and the tooltip."""
 
     scan: str
@@ -46,7 +46,7 @@ def walls_of(timeline: Timeline, poses: Floats, project: Projection) -> str:
     return _dots((cells[np.argsort(-counts, kind="stable")[:MOST_CELLS]] + 0.5) * CELL_PX)
 
 
-def cuts_of(timeline: Timeline, poses: Floats, project: Projection) -> list[Cut]:
+def cuts_of(timeline: Timeline, poses: Floats, project: Projection) -> list[CutCommand]:
     """Return the largest cuts, at most one a stretch of one reason."""
     taken = np.nan_to_num(np.abs(timeline.wanted - timeline.command)).sum(axis=1)
     worst = [
@@ -60,14 +60,14 @@ def cuts_of(timeline: Timeline, poses: Floats, project: Projection) -> list[Cut]
     ]
 
 
-def _cut(timeline: Timeline, poses: Floats, row: int, project: Projection) -> Cut:
+def _cut(timeline: Timeline, poses: Floats, row: int, project: Projection) -> CutCommand:
     x_m, y_m, yaw_rad = poses[row].tolist()
     ahead = [x_m + HEADING_M * np.cos(yaw_rad), y_m + HEADING_M * np.sin(yaw_rad)]
     begin, end = project(np.array([[x_m, y_m], ahead])).tolist()
     heading = f"M{begin[0]:.1f} {begin[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"
     wanted, sent = (f"{one[row, 0]:.2f} m/s, {one[row, 1]:.2f} rad/s" for one in (timeline.wanted, timeline.command))
-    text = f"{timeline.t_s[row]:.2f} s: {row_of(timeline.reason[row]).label}: wanted {wanted}; sent {sent}"
-    return Cut(_dots(project(_points(timeline, poses, row, NEAR_M))), heading, text)
+    text = f"{timeline.t_s[row]:.2f} s: {row_of(timeline.reason[row]).code}: wanted {wanted}; sent {sent}"
+    return CutCommand(_dots(project(_points(timeline, poses, row, NEAR_M))), heading, text)
 
 
 def _points(timeline: Timeline, poses: Floats, row: int, most_m: float) -> Floats:

@@ -73,14 +73,14 @@ def _extents(values: Floats) -> tuple[Extent, Extent]:
 
 def tiles_of(timeline: Timeline, drives: Sequence[Drive], distributions: Sequence[Times]) -> list[Tile]:
     """Return the main figures."""
-    driven_m = sum(one.path_m for one in drives)
-    driving_s = sum(one.took_s for one in drives)
+    driven_m = sum(drive.path_m for drive in drives)
+    driving_s = sum(drive.took_s for drive in drives)
     cut = [last - first + 1 for first, last, reason in runs(timeline.reason) if row_of(str(reason)).kind == ZONE]
     near = np.where(np.isfinite(timeline.scans), timeline.scans, np.inf)
     nearest = near.min(axis=1) if timeline.ticks else np.array([np.inf])
     where = int(nearest.argmin())
     found = [
-        Tile("way driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
+        Tile("distance driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
         Tile("cut by collision zones", plural(len(cut), "time"), f"{plural(sum(cut), 'command')} in all"),
     ]
     if np.isfinite(nearest[where]):
@@ -88,9 +88,13 @@ def tiles_of(timeline: Timeline, drives: Sequence[Drive], distributions: Sequenc
             Tile("nearest thing seen", f"{nearest[where]:.2f} m", f"from its middle, at {timeline.t_s[where]:.1f} s")
         )
     found += [
-        Tile(one.name, f"{one.quantiles[2]:.1f} ms", f"p99; limit {one.limit_ms:.1f} ms, {one.over:,} above")
-        for one in distributions
-        if one.limit_ms is not None
+        Tile(
+            distribution.name,
+            f"{distribution.quantiles[2]:.1f} ms",
+            f"p99; limit {distribution.limit_ms:.1f} ms, {distribution.over:,} above",
+        )
+        for distribution in distributions
+        if distribution.limit_ms is not None
     ]
     decisions = int((timeline.acted > 0).sum())
     missed = int(missed_decisions(timeline).sum())
@@ -119,7 +123,7 @@ def record_of(timeline: Timeline) -> list[tuple[str, str]]:
         ("policy", config.policy.name + (f", sha256 {model[:HASH_DIGITS]}" if model else "")),
         ("configuration", f"sha256 {hashed}"),
         ("rates", f"{config.rates.control_hz:g} ticks/s, a decision every {config.rates.ticks_per_decision}, "
-                  f"in force {config.rates.delay_ticks} ticks after its sensing"),
+                  f"applied {config.rates.delay_ticks} ticks after its sensing"),
         ("cameras", ", ".join(timeline.cameras) or "none"),
         ("machine", session.get("machine", "unknown")),
         ("file" if len(timeline.files) == 1 else "files", ", ".join(file.name for file in timeline.files)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hil.report.charts import nice
-from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, Moment
+from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, TickEvent
 from hil.report.timeline import Flags, Floats, Ints, Timeline
 from onboard.counters import BUDGET_MS
 
@@ -80,7 +80,7 @@ class DrawnLane:
 
 
 @dataclass(frozen=True, slots=True)
-class OverTime:
+class ChartSet:
     """All charts of a session, on one time axis.
 
     marks: (x [px], text) of the time axis
@@ -95,7 +95,7 @@ class OverTime:
     first: float | None
 
 
-def over_time(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Moment], first: int | None) -> OverTime:
+def over_time(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[TickEvent], first: int | None) -> ChartSet:
     """Return the charts. first: row of a replay's first difference.
 
     Each pixel of a line spans its smallest to its largest value, so a peak of one tick stays visible.
@@ -104,7 +104,7 @@ def over_time(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Momen
     per_s = WIDTH / end_s
     apart_s = nice(end_s / TIME_MARKS)
     gaps = [(float(timeline.t_s[row - 1]), float(timeline.t_s[row])) for row in np.flatnonzero(timeline.gap)]
-    return OverTime(
+    return ChartSet(
         tuple(_lanes(timeline, lanes, moments, per_s)),
         tuple(_charts(timeline, timeline.t_s * per_s)),
         tuple((one * apart_s * per_s, f"{one * apart_s:g} s") for one in range(int(end_s / apart_s * 1.0001) + 1)),
@@ -113,40 +113,42 @@ def over_time(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Momen
     )
 
 
-def _lanes(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[Moment], per_s: float) -> list[DrawnLane]:
+def _lanes(timeline: Timeline, lanes: Sequence[Lane], moments: Sequence[TickEvent], per_s: float) -> list[DrawnLane]:
     """Return the lane of events, a lane for each frequent kind, and the lanes of states."""
-    own = {name: [one for one in moments if one.kind == kind] for kind, name in OWN_LANES.items()}
-    others = [one for one in moments if one.kind not in OWN_LANES]
+    own = {name: [moment for moment in moments if moment.kind == kind] for kind, name in OWN_LANES.items()}
+    others = [moment for moment in moments if moment.kind not in OWN_LANES]
     signs = [DrawnLane("events", signs=_signs(timeline, others, per_s))]
     signs += [DrawnLane(name, signs=_signs(timeline, found, per_s)) for name, found in own.items() if found]
     return signs + [DrawnLane(_cut(lane.name, MOST_NAME), _blocks(timeline, lane, per_s)) for lane in lanes]
 
 
-def _signs(timeline: Timeline, moments: Sequence[Moment], per_s: float) -> tuple[Sign, ...]:
+def _signs(timeline: Timeline, moments: Sequence[TickEvent], per_s: float) -> tuple[Sign, ...]:
     """Return the signs, bad ones last and so on top; signs of one kind are at least APART_PX apart."""
     found: list[Sign] = []
     last: dict[tuple[str, str], float] = {}
-    for one in moments:
-        x = float(timeline.t_s[one.row]) * per_s
-        if x - last.get((one.kind, one.weight), -np.inf) >= APART_PX:
-            last[one.kind, one.weight] = x
-            found.append(Sign(x, one.kind, one.weight, f"{timeline.t_s[one.row]:.2f} s: {one.text}"))
+    for moment in moments:
+        x = float(timeline.t_s[moment.row]) * per_s
+        if x - last.get((moment.kind, moment.weight), -np.inf) >= APART_PX:
+            last[moment.kind, moment.weight] = x
+            found.append(Sign(x, moment.kind, moment.weight, f"{timeline.t_s[moment.row]:.2f} s: {moment.text}"))
     return tuple(sorted(found, key=lambda one: (PLAIN, WARNING, BAD).index(one.weight)))
 
 
 def _blocks(timeline: Timeline, lane: Lane, per_s: float) -> tuple[Block, ...]:
     """Return the blocks of a lane. Several in one pixel become one of each kind; free ones only if alone."""
     found, taken, drawn_to = [], set[tuple[str, int]](), -1.0
-    for one in lane.spans:
-        begin_s, end_s = float(timeline.t_s[one.first]), timeline.end_s(one.last)
+    for span in lane.spans:
+        begin_s, end_s = float(timeline.t_s[span.first]), timeline.end_s(span.last)
         x, end = begin_s * per_s, end_s * per_s
-        place = one.kind, int(x)
-        if end < drawn_to + 1.0 and (one.kind == FREE or place in taken):
+        place = span.kind, int(x)
+        if end < drawn_to + 1.0 and (span.kind == FREE or place in taken):
             continue
         taken.add(place)
         drawn_to = end
-        hint = f"{lane.name}: {one.label}, {begin_s:.2f} to {end_s:.2f} s"
-        found.append(Block(x, max(end - x, 1.0), _cut(one.label, int((end - x - 8.0) / CHARACTER_PX)), one.kind, hint))
+        hint = f"{lane.name}: {span.label}, {begin_s:.2f} to {end_s:.2f} s"
+        found.append(
+            Block(x, max(end - x, 1.0), _cut(span.label, int((end - x - 8.0) / CHARACTER_PX)), span.kind, hint)
+        )
     return tuple(found)
 
 
@@ -193,8 +195,8 @@ def _chart(
     values = [np.clip(row[3], -LARGEST, LARGEST) for row in rows]
     low, high = _range(np.concatenate(values)) if limit is None else _up_to(np.concatenate(values), limit)
     lines = []
-    for (name, colour, kind, _), one in zip(rows, values, strict=True):
-        y = (high - one) / (high - low) * height
+    for (name, colour, kind, _), value in zip(rows, values, strict=True):
+        y = (high - value) / (high - low) * height
         path = dots_path(x, y) if kind == "dots" else line_path(x, y, timeline.gap)
         lines.append(Line(name, colour, kind, path))
     limit_y = None if limit is None else (high - limit) / (high - low) * height
@@ -273,4 +275,4 @@ def _up_to(values: Floats, limit: float) -> tuple[float, float]:
 def _marks(low: float, high: float, height: float) -> tuple[tuple[float, str], ...]:
     step = nice((high - low) / VALUE_MARKS)
     numbers = range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)
-    return tuple(((high - one * step) / (high - low) * height, f"{one * step:g}") for one in numbers)
+    return tuple(((high - number * step) / (high - low) * height, f"{number * step:g}") for number in numbers)

@@ -1,4 +1,4 @@
-"""The picture of the path as plain numbers: the way driven, the goals, and where something went wrong."""
+"""The picture of the path as plain numbers: the driven path, the goals, and where something went wrong."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hil.report.charts import nice
-from hil.report.events import BAD, MISS, Moment, row_of, runs
-from hil.report.surroundings import Cut, cuts_of, walls_of
+from hil.report.events import BAD, MISS, TickEvent, row_of, runs
+from hil.report.surroundings import CutCommand, cuts_of, walls_of
 from hil.report.timeline import Floats, Timeline
 from onboard.values.messages import GoalRequest
 
@@ -151,7 +151,7 @@ class Trajectory:
 
     height: float
     walls: str
-    cuts: tuple[Cut, ...]
+    cuts: tuple[CutCommand, ...]
     ways: tuple[tuple[str, str], ...]
     signs: tuple[tuple[float, float, str, str], ...]
     places: tuple[Place, ...]
@@ -172,9 +172,9 @@ class _View:
         return np.asarray((points_m - [self.left_m, self.top_m]) * [self.px_per_m, -self.px_per_m])
 
 
-def trajectory_of(timeline: Timeline, path: DrivenPath, moments: Sequence[Moment], first: int | None) -> Trajectory:
+def trajectory_of(timeline: Timeline, path: DrivenPath, moments: Sequence[TickEvent], first: int | None) -> Trajectory:
     """Return the picture. first: row of a replay's first difference."""
-    accepted = [[one.x_m, one.y_m] for one in path.goals if one.accepted]
+    accepted = [[goal.x_m, goal.y_m] for goal in path.goals if goal.accepted]
     centres = np.clip(path.poses[:, :2], -FARTHEST_M, FARTHEST_M)
     placed = np.concatenate([centres, np.array(accepted, np.float64).reshape(-1, 2).clip(-FARTHEST_M, FARTHEST_M)])
     view = _view(placed[np.isfinite(placed).all(axis=1)])
@@ -214,10 +214,10 @@ def _ways(timeline: Timeline, at: Floats) -> tuple[tuple[str, str], ...]:
     return tuple((kind, "".join(pieces)) for kind, pieces in found.items())
 
 
-def _signs(timeline: Timeline, at: Floats, moments: Sequence[Moment]) -> Iterator[tuple[float, float, str, str]]:
+def _signs(timeline: Timeline, at: Floats, moments: Sequence[TickEvent]) -> Iterator[tuple[float, float, str, str]]:
     """Yield the bad moments, late decisions first and so below the others; one of each kind per place."""
     taken = set()
-    bad = [one for one in moments if one.weight == BAD and np.isfinite(at[one.row]).all()]
+    bad = [moment for moment in moments if moment.weight == BAD and np.isfinite(at[moment.row]).all()]
     for one in sorted(bad, key=lambda one: one.kind != MISS):
         x, y = at[one.row].tolist()
         apart = LATE_APART_PX if one.kind == MISS else APART_PX

@@ -119,7 +119,7 @@ def _leg(path: Path, index: int, start: Point, end: Point, space: FreeSpace) -> 
     except InputError as error:
         raise InputError(f"{path}: character {index}: {error}") from error
     if leg is None:
-        raise InputError(f"{path}: character {index}: no way from {_text(start)} to {_text(end)}")
+        raise InputError(f"{path}: character {index}: no path from {_text(start)} to {_text(end)}")
     return leg
 
 

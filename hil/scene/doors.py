@@ -82,7 +82,7 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     """
     way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
     if way is None:
-        raise InputError(f"map {space.world.name}: there is no way to close")
+        raise InputError(f"map {space.world.name}: there is no path on which a door could close")
     places, headings = _along(way)
     widths = sides(space.world, solid, places, headings)
     too_long_m = path_length(way) + DETOUR_M

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps.materials import CEILING_SURFACE, FLOOR_SURFACE, PLAIN, Light, Look
+from hil.maps.materials import CEILING_SURFACE, FLOOR_SURFACE, PLAIN, Appearance, Light
 from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.sensors.direct_scan import SCAN_RADIUS_M, SCAN_Z_MAX_M, SCAN_Z_MIN_M, cast_scan
@@ -100,7 +100,7 @@ def render_depth(world: World, rays: Rays, pose: Pose, bodies: Bodies = NO_BODIE
 
 
 def render_color(
-    world: World, rays: Rays, pose: Pose, look: Look = PLAIN, bodies: Bodies = NO_BODIES
+    world: World, rays: Rays, pose: Pose, look: Appearance = PLAIN, bodies: Bodies = NO_BODIES
 ) -> npt.NDArray[np.uint8]:
     """Return (height, width, 3) uint8 RGB under a look; black where no surface is within 60 m.
 

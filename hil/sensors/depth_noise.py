@@ -138,7 +138,7 @@ def _field(rng: np.random.Generator, height: int, width: int, length_px: float) 
 
 # ---- The effect of depth noise and dropouts on a cast scan, without images
 
-NEARER, SCATTER = 0.9, 0.65
+NEARER, SCATTER = 0.1, 0.5
 """Mean and standard deviation of a bin's error in 1/range, in standard deviations of one pixel."""
 EMPTY = 0.008
 """Fraction of empty bins; 0.005 to 0.011 in four maps."""

@@ -1,4 +1,4 @@
-"""Plots and texts beside the 3-D view: commands, states and reasons over time, diagnostics, log."""
+"""Plots and texts next to the 3-D view: commands, states and reasons over time, diagnostics, log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import rerun as rr
 from onboard.commands.cli import markdown_table
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.tick_types import TickMessage
+from onboard.navigation.mission import state_word
 from onboard.values.messages import Twist
 
 NS_PER_MS = 1e6
@@ -64,7 +65,7 @@ class FigurePainter:
             self._lanes["told"] = text
             self._word(f"state: {text}")
             self._summarise("state", text)
-        self._lane("state", text.partition(":")[0])
+        self._lane("state", state_word(text))
 
     def diagnostics(self, sample: ros.DiagnosticArray) -> None:
         """Plot the numbers, log changes of level, and update the summary."""

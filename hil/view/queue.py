@@ -17,7 +17,7 @@ CLOSE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ViewCounts:
     """Counts of messages.
 
     shown:      given to the screen
@@ -65,12 +65,14 @@ class ScreenQueue:
         self._queue.put(message)
         return True
 
-    def stats(self) -> Shown:
+    def stats(self) -> ViewCounts:
         """Return the counts so far."""
         taken = self._taken
-        return Shown(taken - self._unshowable, dict(self._dropped), self._unshowable, self._problem, self._put - taken)
+        return ViewCounts(
+            taken - self._unshowable, dict(self._dropped), self._unshowable, self._problem, self._put - taken
+        )
 
-    def close(self, timeout_s: float = CLOSE_S) -> Shown:
+    def close(self, timeout_s: float = CLOSE_S) -> ViewCounts:
         """Wait at most `timeout_s` for the queued messages and return the counts. Safe to call twice."""
         if not self._closed:
             self._closed = True

@@ -19,7 +19,7 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, body_of
 from hil.recordings.recording import Recording, Screen, open_recording
 from hil.view.dds_source import DdsSource, listen
-from hil.view.queue import ScreenQueue, Shown
+from hil.view.queue import ScreenQueue, ViewCounts
 from hil.view.viewer_process import Outlet, Viewer, choose_outlet
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
@@ -59,7 +59,7 @@ class ViewOptions:
     niceness: int = 0
 
 
-def run_view(options: ViewOptions) -> Shown:
+def run_view(options: ViewOptions) -> ViewCounts:
     """Show until the end of the recording, a signal, `seconds`, or the end of the viewer; return the counts.
 
     Raises OnboardError in one line; the data shown or saved before it stays.
@@ -73,7 +73,7 @@ def run_view(options: ViewOptions) -> Shown:
             return _view_recording(options, outlet, recording, signals)
 
 
-def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
+def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> ViewCounts:
     from hil.view.rerun import screen_at
 
     config = load_config(options.config)
@@ -85,14 +85,14 @@ def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
         try:
             signals.stop_with(over.set)
             source = DdsSource(wire, scene.mounts, options.images)
-            _say(f"listening on domain {wire.domain}{_where(outlet, viewer)}; end with Ctrl-C")
+            _say(f"listening on domain {wire.domain}{_where(outlet, viewer)}; Ctrl-C ends")
             listen(source, queue, over, options.seconds, _watched(viewer))
         finally:
             shown = queue.close()
     return shown
 
 
-def _view_recording(options: ViewOptions, outlet: Outlet, recording: Recording, signals: Signals) -> Shown:
+def _view_recording(options: ViewOptions, outlet: Outlet, recording: Recording, signals: Signals) -> ViewCounts:
     from hil.view.rerun import screen_at
 
     config = recording.config if options.config is None else load_config(options.config)
@@ -100,10 +100,10 @@ def _view_recording(options: ViewOptions, outlet: Outlet, recording: Recording, 
     scene = _scene(options, config, mounts)
     over = threading.Event()
     if recording.left_out:
-        _say(f"{recording.path}: left out, recorded by another version: {', '.join(recording.left_out)}")
+        _say(f"{recording.path}: not shown, recorded by another version: {', '.join(recording.left_out)}")
     with screen_at(outlet, scene) as (screen, viewer):
         signals.stop_with(over.set)
-        _say(f"{recording.path}: {recording.messages} messages{_where(outlet, viewer)}; end with Ctrl-C")
+        _say(f"{recording.path}: {recording.messages} messages{_where(outlet, viewer)}; Ctrl-C ends")
         watched = _watched(viewer)
         shown = _replay(recording, screen, lambda: watched() and not over.is_set(), options.images)
         if viewer is not None:
@@ -116,9 +116,9 @@ def _watched(viewer: Viewer | None) -> Callable[[], bool]:
     return lambda: viewer is None or viewer.is_there()
 
 
-def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
+def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> ViewCounts:
     """Show every message of a recording as fast as the screen allows; none is dropped."""
-    shown = Shown(0, {}, 0, "", 0)
+    shown = ViewCounts(0, {}, 0, "", 0)
     for message in recording.read():
         if not goes_on():
             break

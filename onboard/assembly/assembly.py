@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,16 +17,14 @@ import structlog
 
 from onboard.assembly.config_warnings import check_heights, check_remaps, check_staleness, config_warnings
 from onboard.assembly.in_effect import in_effect
-from onboard.assembly.inbox import DeviceInbox, GuardedInbox
+from onboard.assembly.inbox import DeviceInbox, GuardedInbox, dds_inputs_of
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
 from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import (
     build_rigs,
     check_reach,
     lasers_of,
-    no_return_of,
     robot_of,
-    scan_topics,
     session_of,
     used_mounts,
     zones_of,
@@ -44,9 +43,11 @@ from onboard.drivers.dds.security import check_enclave
 from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
 from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
-from onboard.drivers.realsense.cameras import camera_sources, check_cameras, open_cameras
+from onboard.drivers.realsense.cameras import camera_sources, check_cameras
+from onboard.drivers.realsense.cameras import open_cameras as open_realsense
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.health.monitor import Monitor
+from onboard.navigation.mission import State
 from onboard.perception.scan_fusion import reach_m
 from onboard.policy.fallback import WithFallback
 from onboard.policy.inference import InferenceThread
@@ -65,6 +66,7 @@ from onboard.state import TickRecord
 from onboard.system import realtime
 from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
 from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault, Policy
@@ -99,8 +101,9 @@ def check_files(config: Config, file: Path | None = None) -> None:
 def _check_wire(config: Config) -> None:
     check_names(config.dds)
     domain_id(config.dds)
-    for table, name in scan_topics(config).items():
-        check_scan_source(config.dds, table, name)
+    for table, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
+        for name in section.sources if section is not None else ():
+            check_scan_source(config.dds, table, name)
     lasers_of(config)
 
 
@@ -159,7 +162,6 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     """
     check_files(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
-    rigs = build_rigs(config, mounts)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -178,16 +180,17 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.name)
         inference.begin()
+        rigs = build_rigs(config, mounts)
         prepare_kernels(config, rigs, signals)
         policy = inference.start(COMPILE_S)
+        dds_inputs = dds_inputs_of(config, wire)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
         monitor = held.enter_context(contextlib.closing(Monitor(config, mounts, plant)))
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
-        depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
+        depth, color = open_cameras(config, mounts, lambda: wire)
         peers = Peers(wire, () if base is None else ("odom",))
         watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base, peers.faults)
         commands = ros_topic(config.dds, "cmd_vel") if base is None else ""
@@ -201,7 +204,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         held.callback(_publish_end, outputs)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         punctual = realtime.settled(config.rates.core)
-        inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind)
+        withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
+        inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
         paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
         faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
@@ -274,8 +278,8 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
         base = KobukiBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
         if base is not None:
             held.callback(base.close)
-        depth, color = _open_cameras(config, mounts, wire)
-        dds_inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
+        depth, color = open_cameras(config, mounts, lambda: wire)
+        dds_inputs = dds_inputs_of(config, wire)
         watch = _publisher_watch(wire, Peers(wire), dds_inputs, (*depth, color), base)
         yield held.enter_context(
             contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
@@ -285,7 +289,7 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
 def _publish_end(outputs: DdsOutputs) -> None:
     """Publish a last state, so that no reader sees a driving robot after the end."""
     try:
-        outputs.state("stopped: the runtime has ended")
+        outputs.state(f"{State.STOPPED.value}: {reasons.RUNTIME_ENDED.say()}")
     except DriverError as error:
         log.warning("last_state_not_sent", error=str(error))
 
@@ -332,15 +336,26 @@ def _open_base(config: Config, wire: Wire) -> tuple[KobukiBase | None, Drive]:
     return None, DdsDrive(wire, config.rates.control_hz)
 
 
-def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[DepthCamera], ColorCamera | None]:
+def open_cameras(
+    config: Config, mounts: Mounts, wire: Callable[[], Wire]
+) -> tuple[Sequence[DepthCamera], ColorCamera | None]:
+    """Open the cameras of all sources: depth cameras, and the colour camera. wire: called for those over DDS.
+
+    Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
+    """
     section: CamerasSection = config.cameras
+    decoder = ThreadPoolExecutor(1, "decode")  # no more: the tick needs the other cores
     depth: list[DepthCamera] = [
-        DdsDepthCamera(wire, mount, section) for name, mount in mounts.depth.items() if section.source_of(name) == "dds"
+        DdsDepthCamera(wire(), mount, section, decoder)
+        for name, mount in mounts.depth.items()
+        if section.source_of(name) == "dds"
     ]
-    devices, color = open_cameras(mounts, section)
-    if section.color == "dds":
-        return [*depth, *devices], DdsColorCamera(wire, section)
-    return [*depth, *devices], color
+    devices, color = open_realsense(mounts, section)
+    depth += devices
+    for name in mounts.depth:
+        if (source := section.source_of(name)) != "none" and name not in {camera.name for camera in depth}:
+            raise ConfigError(f"cameras: no driver opens {name}, whose source is {source}")
+    return depth, DdsColorCamera(wire(), section, decoder) if section.color == "dds" else color
 
 
 def _sole_readers(

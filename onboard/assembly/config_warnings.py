@@ -12,17 +12,18 @@ from onboard.config.mounts import Mounts, load_mounts, unusual_views
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import BY_NAME
 from onboard.safety.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
-from onboard.values.errors import ConfigError, InputError
-from onboard.values.images import CHANNELS, policy_image
+from onboard.values.errors import ConfigError
 
 LONGEST_TIMEOUT_S = 0.5
 """Of a base without commands (docs/base.md)."""
+SPEED_SLACK = 0.05
+"""An identified top speed this much below the limit is noise of the identification [m/s, rad/s]."""
 
 
 def config_warnings(config: Config) -> list[str]:
     """Return the warnings about a configuration whose files are checked. Raises OnboardError for files that are not."""
     mounts = used_mounts(config, load_mounts(config.robot.mounts))
-    return [*unusual_views(mounts), *_base(config), *_zones(config), *_heights(config), *_color(config, mounts)]
+    return [*unusual_views(mounts), *_base(config), *_zones(config), *_heights(config)]
 
 
 def mask_cells(config: Config) -> dict[str, int]:
@@ -42,7 +43,7 @@ def check_staleness(config: Config) -> None:
     if fused and cameras_ms > scan_ms:
         raise ConfigError(
             f"cameras.stale_ms {cameras_ms:g} is above limits.scan_stale_ms {scan_ms:g}: one camera that falls silent "
-            "would stop the robot in place of leaving a blind sector; lower it"
+            "would stop the robot instead of leaving a blind sector; lower cameras.stale_ms"
         )
 
 
@@ -74,19 +75,30 @@ def check_heights(mounts: Mounts) -> None:
 
 
 def _base(config: Config) -> list[str]:
-    timeout_s = load_plant(config.robot.plant).base.command_timeout_s
-    if timeout_s <= LONGEST_TIMEOUT_S:
-        return []
-    return [
-        f"{config.robot.plant}: base.command_timeout_s {timeout_s:g} is above {LONGEST_TIMEOUT_S:g}: after a crash the "
-        "robot rolls on for so long; shorten it in the base (docs/base.md)"
-    ]
+    plant, limits, lines = load_plant(config.robot.plant), config.limits, []
+    if (timeout_s := plant.base.command_timeout_s) > LONGEST_TIMEOUT_S:
+        lines.append(
+            f"{config.robot.plant}: base.command_timeout_s {timeout_s:g} is above {LONGEST_TIMEOUT_S:g}: after a crash "
+            "the robot keeps rolling for this time; shorten it in the base (docs/base.md)"
+        )
+    speeds = {
+        "linear.speed_max": (plant.linear.speed_max, "limits.v_max_mps", limits.v_max_mps),
+        "angular.speed_max": (plant.angular.speed_max, "limits.w_max_radps", limits.w_max_radps),
+    }
+    for name, (reached, key, allowed) in speeds.items():
+        if reached < allowed - SPEED_SLACK:
+            lines.append(
+                f"{config.robot.plant}: {name} {reached:g} is below {key} {allowed:g}: the policy plans for a slower "
+                "base than the limits allow; identify the base at that speed (`onboard-calib drive-pattern`), or lower "
+                f"{key}"
+            )
+    return lines
 
 
 def _zones(config: Config) -> list[str]:
     masks, section = zones_of(config), config.zones
     if masks is None:
-        missing = "zones.required has no effect without a mask: state zones.keep_out or zones.speed"
+        missing = "zones.required has no effect without a mask: set zones.keep_out or zones.speed"
         return [missing] if section.required else []
     if masks.keep_out is not None and not (masks.keep_out.percent == OCCUPIED).any():
         return [
@@ -104,13 +116,3 @@ def _heights(config: Config) -> list[str]:
         f"robot.height_m {config.robot.height_m:g} is above scan.z_max_m {config.scan.z_max_m:g}: what hangs between "
         f"is no obstacle; raise scan.z_max_m"
     ]
-
-
-def _color(config: Config, mounts: Mounts) -> list[str]:
-    lines = []
-    for name, mount in mounts.color.items() if config.cameras.color == "dds" else ():
-        try:
-            policy_image(np.zeros((mount.height, mount.width, CHANNELS), np.uint8))
-        except InputError as error:
-            lines.append(f"{mounts.path}: color_cameras.{name}: {error}: the policy will see no colour")
-    return lines

@@ -9,7 +9,7 @@ import numpy as np
 
 from onboard.assembly.policies import REACTIVE
 from onboard.assembly.robot import build_rigs
-from onboard.config.config import Config, ScanSource
+from onboard.config.config import LIDARS, Config, ScanSource
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
 from onboard.perception import collision
@@ -52,9 +52,9 @@ def ahead_mps(config: Config) -> float:
     if rig.section.topic:
         return limits.v_max_mps
     view = _look_ahead(rig)
-    if view is collision.Look.SEEN:
+    if view is collision.SectorView.SEEN:
         return limits.v_max_mps
-    drives = view is collision.Look.FLANK_BLIND or _turns_to_look(rig, config)
+    drives = view is collision.SectorView.FLANK_BLIND or _turns_to_look(rig, config)
     return SLOW_FRACTION * limits.v_max_mps if drives else 0.0
 
 
@@ -63,8 +63,8 @@ def _turns_to_look(rig: Rig, config: Config) -> bool:
     return config.limits.ground_s > 0.0 and turn_to_see(rig.looks) is not None
 
 
-def _look_ahead(rig: Rig) -> collision.Look:
-    return collision.look(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
+def _look_ahead(rig: Rig) -> collision.SectorView:
+    return collision.view_sector(Scan(0, np.full(BINS, np.inf, np.float32), rig.looks), Twist(1.0, 0.0), 0.0)
 
 
 def _blind(config: Config) -> str:
@@ -77,17 +77,15 @@ def _blind(config: Config) -> str:
     view = _look_ahead(rig)
     slow_mps = SLOW_FRACTION * limits.v_max_mps
     effects = []
-    if view is not collision.Look.SEEN:
-        flank = view is collision.Look.FLANK_BLIND
+    if view is not collision.SectorView.SEEN:
+        flank = view is collision.SectorView.FLANK_BLIND
         speed = f"at most {slow_mps:g} m/s" if flank or _turns_to_look(rig, config) else "not at all"
         where = "" if flank or speed == "not at all" else ", over ground that it turned to look at"
         side_deg = math.degrees(collision.FLANK_RAD if flank else collision.AHEAD_RAD)
         effects.append(f"ahead {speed}{where}; a full view ahead needs {-side_deg:.0f} to {side_deg:.0f} deg")
     if not footprint.is_round:
         turn_radps = min(SLOW_FRACTION * limits.w_max_radps, slow_mps / footprint.reach_m)
-        effects.append(
-            f"turns in place at most {turn_radps:.2g} rad/s, and a corner can touch what no camera saw before"
-        )
+        effects.append(f"turns in place at most {turn_radps:.2g} rad/s, and a corner can hit what no camera has seen")
     return f"; no camera sees {sectors} deg: {'; '.join(effects)}" if effects else ""
 
 
@@ -100,7 +98,7 @@ def _footprint(config: Config) -> str:
 def _cameras(config: Config) -> str:
     section = config.cameras
     more = f"; colour over {section.color}" if section.color != "none" else ""
-    more += "; scans correct the wheels" if config.odometry.scan_matching else ""
+    more += "; scans correct the wheel odometry" if config.odometry.scan_matching else ""
     own = config.limits_scan
     limits = "" if own is None else f"; for the limits {_sources(config, own)}"
     return f"{_sources(config, config.scan)}{limits}{more}"
@@ -109,6 +107,9 @@ def _cameras(config: Config) -> str:
 def _sources(config: Config, section: ScanSource) -> str:
     """Return the sources of a scan: the lidar with its pose, or the cameras."""
     if section.topic:
+        if section.topic == LIDARS:
+            lidars = ", ".join(ros_topic(config.dds, scan_source(name)) for name in section.sources)
+            return f"lidars fused: {lidars}"
         pose = section.laser or config.scan.laser
         where = "in the base frame" if pose is None else f"at x {pose[0]:g} m, y {pose[1]:g} m, yaw {pose[2]:g} deg"
         return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}"
@@ -129,7 +130,7 @@ def _off(config: Config) -> Iterator[str]:
     off = {
         "colour": config.cameras.color == "none",
         "scan (no depth camera, no scan.topic): it sees nothing": _sees_nothing(config),
-        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and not config.scan.topic,
+        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (not config.scan.topic or bool(config.scan.clouds)),
         "zones": config.zones.keep_out is None and config.zones.speed is None,
         "required e-stop": not config.dds.e_stop_required,
         "DDS Security": config.dds.security is None,

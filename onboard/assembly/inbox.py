@@ -8,11 +8,16 @@ from dataclasses import replace
 
 import structlog
 
+from onboard.assembly.robot import lasers_of, lidars_of, no_return_of
+from onboard.config.config import Config
 from onboard.drivers.dds.discovery import NO_BASE, Peers, Rival
+from onboard.drivers.dds.participant import InputWire, WriterMessages
+from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.sole_writer import PublisherWatch
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.navigation.odometry import HISTORY_NS, integrate
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, distance
 from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Inbox, InputFault
@@ -23,16 +28,20 @@ log = structlog.get_logger()
 OK, ERROR = 0, 2
 LOG_EVERY_NS = 10 * NS_PER_S
 HEARD_BY_NS = 10 * NS_PER_S
-"""The base may start after the runtime: so long nobody need listen to the commands."""
+"""The base may start after the runtime: within this time no subscriber of the commands is required."""
 
-STANDS = "somebody else drives this robot: the robot stands"
-OBEYS = "somebody else drives this robot: a base obeys whoever spoke last"
 TO_DO = "end it, then send a goal again (dds.other_drivers)"
 
 MOVED_M = MOVED_RAD = 0.05
 """Smaller motion by pose or twist is noise at rest."""
 LONGEST_S = 1.0
 """Between two messages; a longer silence of the odometry has no twist."""
+
+
+def dds_inputs_of(config: Config, wire: InputWire[WriterMessages]) -> DdsInputs:
+    """Open the inputs of a configuration. Raises ConfigError, DriverError."""
+    lasers, no_return = lasers_of(config), no_return_of(config)
+    return DdsInputs(wire, lasers, config.limits, no_return, config.goal.use_yaw, lidars_of(config))
 
 
 class _Wheels:
@@ -133,7 +142,7 @@ class DeviceInbox:
 
     def _of_sole_publishers(self, inputs: Inputs) -> Inputs:
         """Return the inputs; without images, new scans and goals while any input has a second publisher."""
-        second = self._watch is not None and self._watch.look(inputs.now_ns)
+        second = self._watch is not None and self._watch.poll(inputs.now_ns)
         if self._watch is not None:
             self._watch.refuse(inputs.goals if second else (), inputs.now_ns)
         if second:
@@ -150,6 +159,7 @@ class DeviceInbox:
             odometry=report.odometry,
             obstacle=_any_true(inputs.obstacle, report.obstacle),
             e_stop=_any_true(inputs.e_stop, report.stop),
+            battery=min((charge for charge in (inputs.battery, report.battery) if charge is not None), default=None),
         )
 
     def _judged(self, health: CameraHealth) -> CameraHealth:
@@ -164,13 +174,13 @@ def _any_true(a: bool | None, b: bool | None) -> bool | None:
 
 
 class GuardedInbox:
-    """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands that nobody hears.
+    """An `interfaces.Inbox` that reports other drivers, topics of another type, and commands without a subscriber.
 
-    The e-stop counts as pressed beside another driver if `refuse`.
+    With `refuse`, the e-stop counts as pressed while another driver is present.
     """
 
     def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool, commands: str = "") -> None:
-        """commands: name of the topic on which somebody must listen to the commands; "" for none."""
+        """commands: topic of the commands, which must have a subscriber; "" for none."""
         self._inner, self._peers, self._refuse, self._commands = inner, peers, refuse, commands
         self._rivals: tuple[Rival, ...] = ()
         self._logged_ns = 0
@@ -180,12 +190,12 @@ class GuardedInbox:
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call. Raises DriverError if the link is gone."""
         inputs = self._inner.take(now_ns)
-        self._log(self._peers.look(), now_ns)
+        self._log(self._peers.poll(), now_ns)
         if self._heard_ns is None or self._peers.listens("cmd_vel"):
             self._heard_ns = now_ns
         found = [*self._peers.faults()]
         if self._commands and now_ns - self._heard_ns >= HEARD_BY_NS:
-            found.append(InputFault("command", f"no base listens to {self._commands}: {NO_BASE}", warning=True))
+            found.append(InputFault("command", reasons.NO_BASE.say(topic=self._commands, remedy=NO_BASE), warning=True))
         for fault in found:
             if fault not in self._faults:
                 log.warning("topic_fault", row=fault.row, reason=fault.reason)
@@ -198,15 +208,16 @@ class GuardedInbox:
 
     def faults(self) -> list[InputFault]:
         """Return the faults of our topics, and the other drivers for whom the e-stop counts, as of the last `take`."""
-        refused = [f"{STANDS}: {one.who} publishes {one.topic}: {TO_DO}" for one in self._rivals if self._refuse]
-        return [*(InputFault("other drivers", reason) for reason in refused), *self._faults]
+        others = [f": {rival.who} publishes {rival.topic}: {TO_DO}" for rival in self._rivals if self._refuse]
+        return [*(InputFault("other drivers", reasons.OTHER_DRIVER.say(who=who)) for who in others), *self._faults]
 
     def diagnostic(self) -> Diagnostic:
         """Return the row of `/diagnostics` about other drivers."""
         values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
         if not self._rivals:
             return ("other drivers", OK, "none", values)
-        return ("other drivers", ERROR, STANDS if self._refuse else OBEYS, values)
+        said = reasons.OTHER_DRIVER.say(who="") if self._refuse else reasons.OTHER_OBEYED.say()
+        return ("other drivers", ERROR, said, values)
 
     def _log(self, rivals: Sequence[Rival], now_ns: int) -> None:
         """Log new and vanished drivers at once, and remaining drivers every LOG_EVERY_NS."""

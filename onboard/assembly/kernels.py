@@ -16,12 +16,14 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
 from onboard.assembly.policies import REACTIVE, policy_maker
-from onboard.assembly.robot import build_rigs
+from onboard.assembly.robot import build_rigs, lidars_of
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.topics import has_compressed_depth
+from onboard.drivers.images import compressed
 from onboard.navigation import ekf
-from onboard.perception import collision, free_ground, scan_fusion, scan_matching
+from onboard.perception import collision, free_ground, point_cloud, scan_fusion, scan_matching
 from onboard.perception.scan_fusion import Rig
 from onboard.policy.inference import InferenceThread
 from onboard.system.signals import Signals
@@ -39,6 +41,10 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
     """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
     steps: list[Callable[[], None]] = [partial(warm_kernels, rig) for rig in filter(None, rigs)]
     steps += [collision.warm_up, ekf.warm_up]
+    if (lidars := lidars_of(config)).clouds:
+        steps.append(partial(point_cloud.warm_up, lidars))
+    if has_compressed_depth(config.dds):
+        steps.append(compressed.warm_up)
     if config.odometry.scan_matching:
         steps.append(scan_matching.warm_up)
     if config.limits.ground_s > 0.0:

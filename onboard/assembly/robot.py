@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import REACTIVE
-from onboard.config.config import Config, NoReturn, ScanSource
+from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
+from onboard.drivers.dds.topics import Topic, scan_source
 from onboard.perception import cliff, obstacle_memory
 from onboard.perception.collision import braking_m, stoppable_mps
 from onboard.perception.min_range import with_min_distance
@@ -24,6 +25,7 @@ from onboard.safety import keepout_zones
 from onboard.safety.keepout_zones import MapZones
 from onboard.state import Robot
 from onboard.values.errors import ConfigError
+from onboard.values.geometry import quaternion_from_rpy, rotation_from_quaternion
 from onboard.values.interfaces import Policy
 
 Scanners = tuple[Scanner, Scanner | None]
@@ -65,27 +67,65 @@ def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
         if section is None or section.laser is None:
             continue
         if not section.topic:
-            raise ConfigError(f"{name}.laser: {section.laser} is the pose of no laser: state {name}.topic too")
+            raise ConfigError(
+                f"{name}.laser: {section.laser} has no effect without {name}.topic: set both keys, or neither"
+            )
         first = poses.setdefault(section.topic, section.laser)
         if first != section.laser:
             raise ConfigError(f"{name}.laser: {section.laser} and scan.laser {first} are two poses of {section.topic}")
-    return {topic: _matrix(*poses[topic]) if topic in poses else None for topic in scan_topics(config).values()}
+    single = [topic for topic in scan_topics(config).values() if topic != LIDARS]
+    level = {topic: _posed((x_m, y_m, 0.0, 0.0, 0.0, yaw)) for topic, (x_m, y_m, yaw) in poses.items()}
+    return {topic: level.get(topic) for topic in single} | _lidars_of(config)
+
+
+def _lidars_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
+    """Return the pose of each fused lidar. Raises ConfigError for two sets, and for a height outside of the scan's."""
+    fused = [
+        section for section in (config.scan, config.limits_scan) if section is not None and section.topic == LIDARS
+    ]
+    if len(fused) == 2 and (fused[0].lasers, fused[0].clouds) != (fused[1].lasers, fused[1].clouds):
+        raise ConfigError("limits_scan.lasers, clouds: the fused lidars must be the same as those of scan")
+    found: dict[str, npt.NDArray[np.float64] | None] = {}
+    low_m, high_m = config.scan.z_min_m, config.scan.z_max_m
+    for topic, is_cloud in (fused[0].sources if fused else {}).items():
+        pose = fused[0].lasers.get(topic)
+        found[topic] = None if pose is None else _posed(pose)
+        if pose is not None and not is_cloud and not low_m <= pose[2] <= high_m:
+            raise ConfigError(
+                f"scan.lasers: {topic} is {pose[2]:g} m above the floor, not within scan.z_min_m {low_m:g} and "
+                f"z_max_m {high_m:g}"
+            )
+    return found
+
+
+def _posed(pose: tuple[float, float, float, float, float, float]) -> npt.NDArray[np.float64]:
+    """Return base_from_laser, (4, 4), of x, y, z [m], roll, pitch, yaw [deg]."""
+    roll, pitch, yaw = map(math.radians, pose[3:])
+    whole = np.eye(4)
+    whole[:3, :3] = rotation_from_quaternion(quaternion_from_rpy(roll, pitch, yaw))
+    whole[:3, 3] = pose[:3]
+    return whole
+
+
+def lidars_of(config: Config) -> ScanSection:
+    """Return the section of the fused lidars, with the heights of `scan`."""
+    own = config.own_scan
+    return own if own is not None and config.scan.topic != LIDARS else config.scan
+
+
+def lidar_rows(config: Config) -> dict[str, Topic]:
+    """Return the topic of each lidar by its name."""
+    sections = [section for section in (config.scan, config.limits_scan) if section is not None]
+    return {name: scan_source(name, cloud) for section in sections for name, cloud in section.sources.items()}
 
 
 def no_return_of(config: Config) -> dict[str, list[NoReturn]]:
     """Return `no_return` of each topic of ready-made scans; what one table states holds in the other too."""
     found: dict[str, list[NoReturn]] = {}
     for section in (config.scan, config.limits_scan):
-        if section is not None and section.topic:
-            found.setdefault(section.topic, []).extend(section.no_return)
+        for topic in section.sources if section is not None else ():
+            found.setdefault(topic, []).extend(section.no_return if section is not None else ())
     return found
-
-
-def _matrix(x_m: float, y_m: float, yaw_deg: float) -> npt.NDArray[np.float64]:
-    c, s = math.cos(math.radians(yaw_deg)), math.sin(math.radians(yaw_deg))
-    whole = np.eye(4)
-    whole[:2] = (c, -s, 0.0, x_m), (s, c, 0.0, y_m)
-    return whole
 
 
 def zones_of(config: Config) -> MapZones | None:

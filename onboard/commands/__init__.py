@@ -1,1 +1,1 @@
-"""What an operator types: the commands of `onboard` beside `run`."""
+"""The operator's commands of `onboard`, except `run`."""

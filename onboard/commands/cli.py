@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -10,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -117,9 +118,7 @@ def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]
         name, equals, value = argument.partition("=")
         name = SPELLINGS.get(name, name)
         if name in renamed and (place == 0 or name.startswith("--")):
-            sys.stderr.write(
-                f"warning: {name} is now called {renamed[name]}; the old name goes with the next release\n"
-            )
+            sys.stderr.write(f"warning: {name} is now called {renamed[name]}; the next release removes the old name\n")
             name = renamed[name]
         current.append(f"{name}{equals}{value}")
     return current
@@ -147,20 +146,24 @@ def version_line() -> str:
 
 def run_app(commands: typer.Typer) -> None:
     """Run a typer application; an OnboardError becomes a line for each mistake and exit code 2."""
-    if LOG_JSON not in sys.argv:
-        _show_compilation()
+    with contextlib.nullcontext() if LOG_JSON in sys.argv else _compilation_shown():
+        try:
+            commands()
+        except OnboardError as error:
+            sys.stderr.write(error_lines(error))
+            sys.exit(EXIT_BAD_INPUT)
+
+
+@contextlib.contextmanager
+def _compilation_shown() -> Iterator[None]:
+    """Make `onboard/values/kernel.py` report on standard error that it compiles, at the first use of a version."""
+    reported, handler = logging.getLogger("onboard.kernel"), logging.StreamHandler()
+    reported.addHandler(handler)
+    reported.setLevel(logging.INFO)
     try:
-        commands()
-    except OnboardError as error:
-        sys.stderr.write(error_lines(error))
-        sys.exit(EXIT_BAD_INPUT)
-
-
-def _show_compilation() -> None:
-    """Let `onboard/values/kernel.py` tell on standard error that it compiles, which the first use of a version does."""
-    told = logging.getLogger("onboard.kernel")
-    told.addHandler(logging.StreamHandler())
-    told.setLevel(logging.INFO)
+        yield
+    finally:
+        reported.removeHandler(handler)
 
 
 def completion_variable(program: str) -> str:

@@ -21,7 +21,7 @@ class Shell(str, Enum):
 
 
 def completion(context: typer.Context, shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print what a shell reads to complete commands, options and files."""
+    """Print the completion script for a shell: commands, options and files."""
     program = str(context.find_root().info_name)
     script = get_completion_script(prog_name=program, complete_var=completion_variable(program), shell=shell.value)
     sys.stdout.write(f"{script}\n")

@@ -23,6 +23,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import ROTATIONS, MountsFile
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import is_name, model_and_fallback, pretrained_names
+from onboard.config.shipped_robots import copy_robot
 from onboard.config.toml_file import Section, read_toml, toml_or_text, validation_lines
 from onboard.config.toml_text import template
 from onboard.config.urdf import Urdf, read_urdf
@@ -88,7 +89,7 @@ def config_schema(
     file: Annotated[File, typer.Argument(help="The file whose keys are printed.")] = File.ONBOARD,
     json_file: JsonOption = None,
 ) -> None:
-    """Print the JSON schema of a robot's file, for completion and checks in an editor (taplo, Even Better TOML)."""
+    """Print the JSON schema of `onboard.toml`, for completion and checks in an editor (taplo, Even Better TOML)."""
     write_json(json_file or STANDARD_OUTPUT, schema_of(file))
 
 
@@ -129,6 +130,10 @@ KEYS = {
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
+    robot: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Copy a robot that ships: turtlebot4, jackal, husky, stretch or kobuki."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
     footprint: Annotated[
         str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
@@ -142,7 +147,7 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
-            help="A depth camera: its frame of the URDF, or metres and degrees as look_deg; repeatable.",
+            help="A depth camera: its frame in the URDF, or X,Y,Z in m and LEFT,DOWN,ROLL in deg; repeatable.",
         ),
     ] = None,
     from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
@@ -153,7 +158,7 @@ def init(
     color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
     scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
     base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, or a model, also with +reactive behind it.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, or a model; append +reactive for a fallback.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
     stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")] = None,
     topic: Annotated[
@@ -174,10 +179,15 @@ def init(
         "scan_topic": scan_topic, "policy": policy, "namespace": namespace, "stamped": stamped, "height": height,
     }  # fmt: skip
     check_json_target(json_file)
+    if robot is not None:
+        lists = {"camera": camera, "serial": serial, "topic": topic, "set": set_key, "from-urdf": from_urdf}
+        others = [key.replace("_", "-") for key, value in (given | lists).items() if value]
+        _copy(robot, folder, force, others, json_file)
+        return
     paths = [folder / f"{file.value}.toml" for file in File] + [folder / "README.md"]
     there = [path for path in paths if path.exists()]
     if there and not force:
-        raise InputError(f"{there[0]}: is there already; --force replaces it")
+        raise InputError(f"{there[0]}: already exists; --force replaces it")
     if ask and sys.stdin.isatty():
         given.update({key: _prompt(key) for key in QUESTIONS if given[key] is None})
         if given["cameras"] == "realsense" and not serial:
@@ -188,7 +198,7 @@ def init(
     if (color_serial := numbers.pop(COLOR, None)) is not None:
         chosen = stated.setdefault("cameras", {}).setdefault("color", "realsense")
         if chosen != "realsense":
-            raise InputError(f"--serial color={color_serial}: the source of colour is {chosen}")
+            raise InputError(f"--serial color={color_serial}: has no effect, because the colour source is {chosen}")
         stated["cameras"]["color_serial"] = color_serial
     elif source in ("none", "realsense"):
         stated["cameras"].setdefault("color", "none")
@@ -204,7 +214,7 @@ def init(
     sys.stderr.writelines(f"{note}\n" for note in notes)
     if stated.get("cameras", {}).get("color") == "none":
         del mounts["color_cameras"]
-    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: read_toml(DEFAULT_ROBOT / "plant.toml")}
+    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: _plant(stated)}
     with _trial(folder, values) as (config, _):
         slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
     if slower > 1.0:
@@ -222,16 +232,36 @@ def init(
             one = next(iter(mounts["cameras"].values()))
             sys.stdout.write(
                 f"assumed  images of {one['width']}x{one['height']} with the default robot's lens: "
-                "state width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
+                "set width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
                 "the topic camera_info)\n"
             )
         sys.stdout.write(
-            f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} says what is next\n"
+            f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} lists the next steps\n"
         )
+
+
+def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_file: str | None) -> None:
+    """Copy a robot that ships. Raises InputError, also for options that describe another robot."""
+    if others:
+        raise InputError(f"--robot {robot} copies files as they are: leave out --{others[0]}, and edit onboard.toml")
+    written = copy_robot(robot, folder, force)
+    if json_file is not None:
+        write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(in_effect_text(load_config(folder / "onboard.toml")))
+        sys.stdout.write(f"written: {', '.join(path.name for path in written)} in {folder}; read README.md first\n")
 
 
 def _text(file: File, stated: Mapping[str, Any]) -> str:
     return HEAD.format(what=WHAT[file]) + template(SECTIONS[file], stated)
+
+
+def _plant(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of plant.toml: the default base's, with the stated highest speed as its own."""
+    plant = read_toml(DEFAULT_ROBOT / "plant.toml")
+    if (speed := stated.get("limits", {}).get("v_max_mps")) is not None:
+        plant["linear"]["speed_max"] = float(speed)
+    return plant
 
 
 def _prompt(key: str) -> Any:
@@ -255,7 +285,9 @@ def _prompt(key: str) -> Any:
 
 def _prompt_serials(cameras: Sequence[str]) -> list[str]:
     """Return --serial options for all depth cameras, as answered; `onboard cameras` lists the numbers."""
-    names = [one.partition("=")[0] for one in cameras] or list(read_toml(DEFAULT_ROBOT / "mounts.toml")["cameras"])
+    names = [camera.partition("=")[0] for camera in cameras] or list(
+        read_toml(DEFAULT_ROBOT / "mounts.toml")["cameras"]
+    )
     return [f"{name}={typer.prompt(f'Serial number of camera {name}', err=True)}" for name in names]
 
 
@@ -277,8 +309,8 @@ def _stated(given: Mapping[str, Any], topics: Sequence[str], others: Sequence[st
         keys["policy.model"] = model if is_name(model) else os.path.relpath(model, folder)
         keys |= {} if fallback == "none" else {"policy.fallback": fallback}
     if topics:
-        keys["dds.remap"] = dict(_pair("--topic", one) for one in topics)
-    keys |= {key: toml_or_text(value) for key, value in (_pair("--set", one) for one in others)}
+        keys["dds.remap"] = dict(_pair("--topic", topic) for topic in topics)
+    keys |= {key: toml_or_text(value) for key, value in (_pair("--set", other) for other in others)}
     for key, value in keys.items():
         table, dot, name = key.partition(".")
         if not dot:
@@ -323,17 +355,17 @@ def _mounts(
         like = {
             key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
         }
-        pairs = [_pair("--camera", one) for one in cameras]
+        pairs = [_pair("--camera", camera) for camera in cameras]
         named = dict(pairs)
         if len(named) < len(pairs):
-            raise InputError(f"--camera: each name once, found {', '.join(name for name, _ in pairs)}")
+            raise InputError(f"--camera: each name only once, found {', '.join(name for name, _ in pairs)}")
         mounts["cameras"] = {}
         for name, place in named.items():
             table, more = _placed(name, place, urdf, base, floor_m)
             mounts["cameras"][name] = {**like, **table}
             notes |= dict.fromkeys(more)
-    for one in mounts["cameras"].values():
-        one.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones
+    for mount in mounts["cameras"].values():
+        mount.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones
     for name, number in serials.items():
         if name not in mounts["cameras"]:
             raise InputError(f"--serial {name}={number}: the cameras are {', '.join(mounts['cameras'])}")
@@ -365,7 +397,7 @@ SLOWEST_MPS, DRIVE_S = 0.1, 100.0
 
 @contextlib.contextmanager
 def _trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tuple[Config, Path]]:
-    """Yield what the files would say, and where they lie beside the folder. Raises OnboardError for a mistake."""
+    """Yield the content of the files, and their temporary folder. Raises OnboardError for a mistake."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".onboard-init-") as beside:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from onboard.assembly.robot import build_rigs, lasers_of, used_mounts
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, write_json, write_text
 from onboard.commands.mounts_plot import draw_mounts
 from onboard.config.config import load_config
-from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion, load_mounts
+from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, USUAL_VIEW_DEG, Quaternion, load_mounts
 from onboard.config.urdf import Urdf, read_urdf
 from onboard.config.urdf_floor import Floor, floor_of
 from onboard.values.errors import InputError
@@ -22,6 +23,7 @@ from onboard.values.geometry import quaternion_product, rotation_from_quaternion
 OPTICAL = "optical"
 """Part of the name of a frame with z forward (REP-103); its axes count for more."""
 AXES = ":optical", ":body"
+SIDE_DEG = 45.0
 UPRIGHT = 0.5
 """Cosine of the angle to the vertical below which an axis points up."""
 
@@ -36,7 +38,8 @@ FloorOption = Annotated[
 
 def mounts_command(
     from_urdf: Annotated[
-        Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot, without xacro.")
+        Path | None,
+        typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot; xacro is expanded where it is installed."),
     ] = None,
     camera: Annotated[
         list[str] | None,
@@ -54,11 +57,15 @@ def mounts_command(
     json_file: JsonOption = None,
     joint: JointOption = None,
     floor_m: FloorOption = None,
+    optical: Annotated[
+        bool, typer.Option("--optical", help="Each frame looks along its z axis, whatever is upright or its name.")
+    ] = False,
 ) -> None:
-    """Print where the cameras of a URDF sit, as tables for `mounts.toml`; or draw what the cameras of a robot see.
+    """Print the camera poses of a URDF as tables for `mounts.toml`, or plot what the configured cameras see.
 
-    Heights count from the floor, which a footprint frame or the wheels tell. Of a frame, the upright axis tells whether
-    it is optical (z forward, y down) or a body's (x forward, z up); NAME=FRAME:optical or NAME=FRAME:body states it.
+    Heights are measured from the floor, which a footprint frame or the wheels determine. The upright axis
+    of a frame shows whether it is optical (z forward, y down) or a body's (x forward, z up). To set it, use
+    NAME=FRAME:optical or NAME=FRAME:body.
     """
     if (from_urdf is None) == (plot is None):
         raise InputError("expected one of --from-urdf and --plot")
@@ -68,8 +75,9 @@ def mounts_command(
         plot_views(config, plot)
     elif from_urdf is not None:
         if out is not None and out.exists() and not force:
-            raise InputError(f"{out}: is there already; --force replaces it by these tables alone")
-        _print_tables(read_urdf(from_urdf, joint_values(joint or [])), camera or [], base, floor_m, out, json_file)
+            raise InputError(f"{out}: already exists; --force replaces it with these tables alone")
+        cameras = [one if one.endswith(AXES) or not optical else f"{one}:optical" for one in camera or []]
+        _print_tables(read_urdf(from_urdf, joint_values(joint or [])), cameras, base, floor_m, out, json_file)
 
 
 def plot_views(config: Path | None, plot: Path) -> None:
@@ -126,37 +134,54 @@ def placed_camera(
     """Return translation_m, from the floor up, and rotation_xyzw of the camera at a frame, and notes on how. Raises
     InputError.
 
-    stated:  the frame, with ":optical" or ":body" behind it where its axes do not tell
+    stated:  the frame, with ":optical" or ":body" appended where its axes are ambiguous
     floor_m: height of the base frame above the floor; None takes the URDF's footprint frame or wheels
     """
     frame, _, axes = stated.rpartition(":") if stated.endswith(AXES) else (stated, "", "")
     translation, rotation = urdf.pose(base, frame)
     notes = []
     if moving := urdf.moving_between(base, frame):
-        notes.append(f"camera {name}: {frame} moves with {moving}: state other positions by --joint NAME=VALUE")
+        notes.append(f"camera {name}: {frame} moves with {moving}: set other positions with --joint NAME=VALUE")
     floor = floor_of(urdf, base) if floor_m is None else Floor(floor_m, "--floor-m")
     if floor.base_height_m is None:
         notes.append(
-            f"floor: {floor.source}, so heights count from {base}: state its height above the floor by --floor-m HEIGHT"
+            f"floor: {floor.source}, so heights are measured from {base}: set its height above the floor with "
+            "--floor-m HEIGHT"
         )
     else:
         doubts = f", but {'; '.join(floor.doubts)}: check it, --floor-m HEIGHT states it" if floor.doubts else ""
+        height_m = round(floor.base_height_m, 4) + 0.0
         notes.append(
-            f"floor: {base} is {floor.base_height_m:.4g} m above it, by {floor.source}{doubts}: heights count from it"
+            f"floor: {base} is {height_m:g} m above it, by {floor.source}{doubts}: heights are measured from there"
         )
     kind = axes or _axes(rotation, frame)
     if not axes and (kind == "optical") != (OPTICAL in frame):
         other = f"{name}={frame}:{'body' if kind == 'optical' else 'optical'}"
         forward, up = ("z", "y points down") if kind == "optical" else ("x", "z points up")
-        notes.append(f"camera {name}: {forward} of {frame} is forward, as its {up}; otherwise state --camera {other}")
+        notes.append(f"camera {name}: {forward} of {frame} is forward, as its {up}; otherwise use --camera {other}")
     if kind == "body":
         rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
+    notes += view_notes(name, rotation)
     above_m = (0.0, 0.0, floor.base_height_m or 0.0)
     table = {
         "translation_m": [round(float(value + up_m), 6) for value, up_m in zip(translation, above_m, strict=True)],
         "rotation_xyzw": [round(value, 12) for value in rotation],
     }
     return table, notes
+
+
+def view_notes(name: str, rotation: Quaternion) -> list[str]:
+    """Return a line if a camera with this optical frame looks at the sky or the floor, or is on its side."""
+    right, down, forward = np.degrees(np.arcsin(np.clip(rotation_from_quaternion(rotation)[2], -1.0, 1.0)))
+    lowest, highest = USUAL_VIEW_DEG
+    wrong = []
+    if not lowest <= -forward <= highest:
+        wrong.append(f"looks {abs(forward):.0f} deg {'below' if forward < 0.0 else 'above'} the horizon")
+    if (down > -SIDE_DEG and abs(right) > SIDE_DEG) or down > SIDE_DEG:
+        wrong.append("is upside down" if down > SIDE_DEG else "is on its side")
+    if not wrong:
+        return []
+    return [f"camera {name} {' and '.join(wrong)}: if it does not, use --optical, or NAME=FRAME:optical or :body"]
 
 
 def joint_values(stated: Sequence[str]) -> dict[str, float]:
@@ -174,7 +199,7 @@ def joint_values(stated: Sequence[str]) -> dict[str, float]:
 def _axes(rotation: Quaternion, frame: str) -> str:
     """Return whether a frame is "optical" (z forward, y down) or "body" (x forward, z up), as REP-103 has them.
 
-    The axis that is upright tells. If none is, as for a camera that looks straight down, the name does.
+    The upright axis decides. If none is upright, as for a camera that looks straight down, the name does.
     """
     up = rotation_from_quaternion(rotation)[2]
     optical, body = -up[1] > UPRIGHT, up[2] > UPRIGHT

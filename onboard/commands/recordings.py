@@ -19,7 +19,7 @@ from onboard.values.errors import InputError, OnboardError
 def repair(
     files: Annotated[list[Path], typer.Argument(help="Unfinished recordings (.mcap).")], json_file: JsonOption = None
 ) -> None:
-    """Make recordings whole that a crash or a power cut left unfinished."""
+    """Repair recordings that a crash or a power cut left unfinished."""
     check_json_target(json_file)
     done = [_repaired(file) for file in files]
     if json_file is not None:
@@ -42,7 +42,7 @@ def _repaired(file: Path) -> Repair:
 
 def _repair_line(one: Repair) -> str:
     if one.finished:
-        return f"{one.path}: whole already, not touched"
+        return f"{one.path}: already complete, not changed"
     cut = f", {one.cut_bytes} unreadable bytes at the end cut off" if one.cut_bytes else ""
     return f"{one.path}: completed, {one.messages} messages{cut}"
 
@@ -52,7 +52,7 @@ def keep(
     release: Annotated[bool, typer.Option("--release", help="Remove the mark.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Mark recordings that the disk budget must not delete."""
+    """Protect recordings from deletion by the disk budget."""
     check_json_target(json_file)
     for file in files:
         mark(file, keep=not release)

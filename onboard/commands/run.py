@@ -1,7 +1,9 @@
-"""`onboard run` drives the robot; `check-config` checks what it would drive with; `compile` compiles beforehand."""
+"""`onboard run` drives the robot; `gateway` joins it to a ROS 2 node; `check-config` checks its configuration;
+`compile` compiles kernels in advance."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -14,8 +16,10 @@ from onboard.assembly.config_warnings import config_warnings, mask_cells
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.kernels import compile_all, write_bytecode
 from onboard.assembly.policies import check_model
+from onboard.assembly.robot import lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
+from onboard.service.gateway import DEFAULT_SOCKET, Gateway
 from onboard.system.log import configure
 from onboard.system.signals import Signals
 from onboard.values import kernel
@@ -34,7 +38,7 @@ def run(
     status: Annotated[bool, typer.Option(help="Show a live status line on a terminal.")] = True,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
 ) -> None:
-    """Drive the robot until a signal comes. The last command on the wire is always zero."""
+    """Drive the robot until Ctrl-C or SIGTERM. The last command sent is always zero."""
     stream = configure(json_lines=log_json)
     check_json_target(json_file)
     terminal = stream if status and sys.stderr.isatty() else None
@@ -48,19 +52,17 @@ def check_config(
     json_file: JsonOption = None,
     files_only: Annotated[
         bool,
-        typer.Option("--files-only", help="Check files only: this machine is not the robot, or not all of it is up."),
+        typer.Option("--files-only", help="Check files only, on a machine that is not the robot."),
     ] = False,
 ) -> None:
-    """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.
+    """Check the configuration, the files that it names and this machine; print the settings in effect.
 
     That is the network's interface, keys, libraries, and that this user can record. Nothing is sent. A terminal shows
     what drives in five lines; `--json -` prints every key, and so does the command in a pipe.
     """
     check_json_target(json_file)
     if json_file is not None and Path(json_file).suffix == ".toml":
-        raise InputError(
-            f"--json {json_file}: a configuration's file is no place for a JSON result; --config reads one"
-        )
+        raise InputError(f"--json {json_file}: would overwrite a configuration; did you mean --config?")
     target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
     check_files(loaded, config)
@@ -87,8 +89,23 @@ def _zones_text(config: Config, cells: dict[str, int]) -> str:
     return f"zones    {stated}\n" if stated else ""
 
 
+def gateway(
+    path: Annotated[Path, typer.Option("--socket", help="Unix socket; the ROS node's parameter `socket`.")] = (
+        DEFAULT_SOCKET
+    ),
+    config: ConfigOption = None,
+) -> None:
+    """Join the runtime's domain to the node `onboard_gateway` in the robot's own ROS 2, until Ctrl-C or SIGTERM."""
+    configure(json_lines=False)
+    loaded = load_config(config)
+    gate = Gateway(loaded.dds, lidar_rows(loaded), path)
+    with contextlib.closing(gate), Signals() as signals:
+        signals.stop_with(gate.stop)
+        gate.run()
+
+
 def compile_command(config: ConfigOption = None) -> None:
-    """Compile kernels and byte code, so that no start of this robot has to. Opens no device and no network."""
+    """Compile kernels and byte code in advance, so that the runtime starts faster. Opens no device and no network."""
     loaded, began_s = load_config(config), time.monotonic()
     check_files(loaded, config)
     with Signals() as signals:

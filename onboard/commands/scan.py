@@ -21,6 +21,7 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
 from onboard.commands.scan_plot import draw_scan
 from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
+from onboard.drivers.images.raw import MAX_SIDE_PX
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY
@@ -36,7 +37,6 @@ PNG_ERRORS = (
 """Errors of Pillow on damaged files."""
 SECTOR_DEG = 10
 """Width of a row of the table."""
-MAX_SIDE_PX = 4096
 """No larger image is decoded; the limit of `onboard/config/robots/default/mounts.toml` too."""
 
 
@@ -165,7 +165,7 @@ def read_depth_image(path: Path) -> npt.NDArray[np.uint16]:
     if not is_pgm:
         return read_depth_png(path)
     head = PGM_HEAD.match(data)
-    width, height, most = (int(one) for one in head.groups()) if head else (0, 0, 0)
+    width, height, most = (int(group) for group in head.groups()) if head else (0, 0, 0)
     if head is None or not 255 < most <= np.iinfo(np.uint16).max:
         raise InputError(f"{path}: PGM has values up to {most}, a depth image must be 16-bit greyscale")
     if not 0 < min(width, height) <= max(width, height) <= MAX_SIDE_PX:

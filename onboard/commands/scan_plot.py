@@ -129,7 +129,7 @@ def _draw_words(image: Image.Image, scan: Scan, ranges_m: list[float]) -> None:
     blind, empty = BINS - int(scan.seen.sum()), int(scan.seen.sum()) - len(finite)
     legend = [
         (f"obstacle ({len(finite)} bins)", OBSTACLE),
-        ("free up to it", FREE),
+        ("free up to the return", FREE),
         (f"nothing seen ({empty})", EMPTY),
         (f"blind ({blind})", BLIND),
     ]

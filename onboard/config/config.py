@@ -6,6 +6,7 @@ A relative path in the file is relative to the file's folder. A default path is 
 from __future__ import annotations
 
 import logging
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,7 @@ from onboard.values.topic_name import full_name
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
 """Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
+Charge = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 WheelFactor = Annotated[float, Field(ge=0.5, le=2.0, allow_inf_nan=False)]
 """Beyond these a base's own settings, or the unit or sign of its odometry, are wrong."""
 log = logging.getLogger("onboard.config")
@@ -39,12 +41,14 @@ class RobotSection(Section):
 
     name: str = Field("robot", description="in /diagnostics and in the names of recordings")
     mounts: Path = Field(
-        DEFAULT_ROBOT / "mounts.toml", json_schema_extra={"default": "mounts.toml"}, description="file of the cameras"
+        DEFAULT_ROBOT / "mounts.toml",
+        json_schema_extra={"default": "mounts.toml"},
+        description="file that describes the cameras",
     )
     plant: Path = Field(
         DEFAULT_ROBOT / "plant.toml",
         json_schema_extra={"default": "plant.toml"},
-        description="file of how the base answers a command",
+        description="file that describes how the base responds to a command",
     )
     footprint_radius_m: Positive | None = Field(
         0.25, description="radius of the circle [m]. Only one of circle and polygon may be given"
@@ -64,7 +68,7 @@ class RobotSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_default(cls, table: Any) -> Any:
-        """Drop the default radius beside a polygon."""
+        """Drop the default radius if there is a polygon."""
         if isinstance(table, dict) and table.get("footprint_m") is not None:
             return {"footprint_radius_m": None, **table}
         return table
@@ -97,7 +101,7 @@ class RatesSection(Section):
         30.0,
         ge=10.0,
         le=200.0,
-        description="ticks and commands a second; a base with a timeout of 0.5 s must hear several in it",
+        description="ticks and commands per second; a base with a timeout of 0.5 s must receive several within it",
     )
     ticks_per_decision: int = Field(10, ge=1, description="ticks from one decision of the policy to the next")
     delay_ticks: int = Field(3, ge=1, description="ticks from sensing to acting, as the policy was trained")
@@ -105,7 +109,7 @@ class RatesSection(Section):
         None,
         ge=0,
         examples=[3],
-        description="processor core for the tick alone; all other threads and the camera processes keep off it",
+        description="CPU core reserved for the tick; all other threads and the camera processes stay off it",
     )
 
     @model_validator(mode="after")
@@ -117,29 +121,31 @@ class RatesSection(Section):
         return self
 
 
+CameraSource = Literal["realsense", "dds", "none"]
+"""Where images come from: a vendor's driver, topics, or nowhere."""
+
+
 class CamerasSection(Section):
     """Sources of depth and colour images, and the limits at which a camera counts as blind."""
 
-    source: Literal["realsense", "dds", "none"] = Field(
+    source: CameraSource = Field(
         "dds", description="where depth images come from: plugged into this computer, over DDS, or no camera"
     )
-    sources: dict[str, Literal["realsense", "dds", "none"]] = Field(
+    sources: dict[str, CameraSource] = Field(
         default_factory=dict, description="camera name -> source of this camera, if it is not `source`"
     )
     recordings: dict[str, Path] = Field(
-        default_factory=dict, description="camera name -> .db3 or .bag file, played in place of the live device"
+        default_factory=dict, description="camera name -> .db3 or .bag file, played instead of the live device"
     )
     loop_recordings: bool = Field(False, description="begin a recording again at its end")
-    fps: int = Field(30, ge=1, description="images a second that a RealSense is asked for")
-    stale_ms: Positive = Field(300.0, description="an image older than this counts as none [ms]")
+    fps: int = Field(30, ge=1, description="frame rate requested from a RealSense [Hz]")
+    stale_ms: Positive = Field(300.0, description="an image older than this is not used [ms]")
     unchanged_m: NonNegative = Field(
         0.15,
         description="a depth camera is blind if its image stays identical while the robot moves this far; a radian "
         "counts as a metre. 0 turns this check off, for simulated cameras without noise",
     )
-    color: Literal["realsense", "dds", "none"] = Field(
-        "dds", description="where colour images come from; none: the policy sees no colour"
-    )
+    color: CameraSource = Field("dds", description="where colour images come from; none: the policy sees no colour")
     color_serial: str = Field("", description="serial number of the RealSense for colour")
 
     def source_of(self, camera: str) -> str:
@@ -149,6 +155,11 @@ class CamerasSection(Section):
 
 NoReturn = Literal["zero", "nan", "beyond"]
 """Values of a laser's ray: 0.0, NaN, beyond its range_max."""
+
+
+LIDARS = "onboard/lidars"
+"""Name of the scan that is fused from several lidars; no topic."""
+MOST_TILT_DEG = 5.0
 
 
 class ScanSource(Section):
@@ -163,9 +174,8 @@ class ScanSource(Section):
         None,
         examples=[(0.1, 0.0, 180.0)],
         description="pose of the laser of `topic` in the base frame: x, y [m], yaw [deg]; its scans may be in any "
-        "frame, and one in the base frame is taken as it is. Without this key no other is taken: the "
-        "runtime reads no TF. The laser is level and upright; the driver of one that hangs upside down "
-        "must invert its scan",
+        "frame, and a scan in the base frame is used as it is. Without this key, scans in other frames are refused: "
+        "the runtime reads no TF. The laser is level and upright; for another one use `lasers`",
     )
     no_return: list[NoReturn] = Field(
         default_factory=list,
@@ -174,11 +184,50 @@ class ScanSource(Section):
         "sends the same where an obstacle is black or very near",
     )
     cameras: list[str] = Field(default_factory=list, description="names of the mounts to fuse; empty means all")
+    lasers: dict[str, tuple[Finite, Finite, Finite, Finite, Finite, Finite]] = Field(
+        default_factory=dict,
+        examples=[{"/scan_front": (0.2, 0.0, 0.3, 0.0, 0.0, 0.0), "/scan_rear": (-0.2, 0.0, 0.3, 180.0, 0.0, 180.0)}],
+        description="topics of several lidars, fused into one scan, each with its pose in the base frame: x, y, height "
+        "above the floor [m], roll, pitch, yaw [deg]; roll 180 for one that hangs upside down. `no_return` "
+        "holds for all. Depth images are then not used in this scan",
+    )
+    clouds: list[str] = Field(
+        default_factory=list,
+        examples=[["/points"]],
+        description="topics of PointCloud2 that are fused in the same way; `lasers` states the pose of each. A cloud "
+        "without a pose must be in the base frame",
+    )
+
+    @property
+    def sources(self) -> dict[str, bool]:
+        """Return the topics that make the ready-made scan, and whether each is a PointCloud2."""
+        if self.topic != LIDARS:
+            return {self.topic: False} if self.topic else {}
+        return dict.fromkeys(self.lasers, False) | dict.fromkeys(self.clouds, True)
+
+    @model_validator(mode="after")
+    def _one_scan_of_lidars(self) -> ScanSource:
+        """Name the fused scan; check the poses."""
+        if not (self.lasers or self.clouds):
+            return self
+        if self.topic not in ("", LIDARS) or self.laser is not None:
+            raise ValueError(f"with lasers or clouds, write the pose of {self.topic or 'the laser'} into lasers")
+        for topic, (_, _, _, roll, pitch, _) in self.lasers.items():
+            level = abs(math.cos(math.radians(roll)) * math.cos(math.radians(pitch)))
+            tilt_deg = math.degrees(math.acos(min(level, 1.0)))
+            if topic not in self.clouds and tilt_deg > MOST_TILT_DEG:
+                raise ValueError(
+                    f"lasers: {topic} is tilted by {tilt_deg:.1f} deg, limit {MOST_TILT_DEG:g} deg: its rays meet the "
+                    "floor; level it, or send a PointCloud2 (clouds)"
+                )
+        object.__setattr__(self, "topic", LIDARS)
+        return self
 
     @model_serializer(mode="wrap")
-    def _without_no_return(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty `no_return`, so that recordings and results from before the key stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "no_return" or value}
+    def _without_empty(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out empty later keys, so that recordings and results from before them stay as they are."""
+        later = ("no_return", "lasers", "clouds")
+        return {key: value for key, value in table(self).items() if key not in later or value}
 
 
 class ScanSection(ScanSource):
@@ -192,7 +241,16 @@ class ScanSection(ScanSource):
         "that are accurate to one or two degrees. 0 turns this check off",
     )
     far_m: Positive = Field(10.0, description="farther points are not used [m]")
+    noise_per_m: NonNegative = Field(
+        0.005,
+        description="standard deviation of 1/depth of the depth cameras [1/m]. A wall is then measured by many pixels "
+        "(`onboard/perception/kernels.py`). 0 takes the nearest pixel",
+    )
     history: int = Field(1, ge=1, le=30, description="images of each camera that are fused")
+    move_images: bool = Field(
+        True,
+        description="move each image by odometry to the time of the policy's decision. The limits take it as it is",
+    )
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(
         default_factory=list,
         description="boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]",
@@ -224,16 +282,16 @@ class OdometrySection(Section):
     )
     max_speed_mps: Positive = Field(3.0, description="faster odometry is refused [m/s]")
     localization_sd: tuple[Sd, Sd, Sd] = Field(
-        (0.03, 0.03, 0.05), description="least standard deviation of a fix: x, y [m], yaw [rad]"
+        (0.03, 0.03, 0.05), description="minimum standard deviation of a fix: x, y [m], yaw [rad]"
     )
     correction: tuple[WheelFactor, WheelFactor, Finite] | None = Field(
         None,
         examples=[(1.01, 0.99, 0.002)],
-        description="the base's wheels are not as it believes: factor on its speed, factor on its turning, and turn "
+        description="corrections to the base's odometry: factor on its speed, factor on its turning, and turn "
         "for each metre [rad/m]. `onboard-calib odometry` measures them",
     )
     scan_matching: bool = Field(
-        True, description="correct the wheels by the scans, from one to the next, while the robot drives to a goal"
+        True, description="correct wheel odometry by matching consecutive scans while the robot drives to a goal"
     )
 
     @model_serializer(mode="wrap")
@@ -247,12 +305,12 @@ class PolicySection(Section):
 
     model: str = Field(
         "reactive",
-        description='"reactive", the name of a shipped policy, or the path of an .onnx file with its manifest beside '
-        "it",
+        description='"reactive", the name of a shipped policy, or the path of an .onnx file with its manifest next '
+        "to it",
     )
     fallback: Literal["none", "reactive"] = Field(
         "none",
-        description='"reactive" drives where the model gets nowhere or senses too little '
+        description='"reactive" drives where the model makes no progress or has too few inputs '
         "(`onboard/policy/fallback.py`)",
     )
     engine: Literal["onnxruntime", "tensorrt"] = Field(
@@ -286,13 +344,17 @@ class RecoverySection(Section):
     blocked_s: Positive = Field(
         5.0, description="time without the commanded motion after which the robot is blocked [s]"
     )
-    backward_mps: Positive = Field(0.2, description="speed of backing off [m/s]")
-    backward_s: float = Field(2.0, gt=0.0, le=10.0, description="time of backing off [s]")
+    backward_mps: Positive = Field(0.2, description="speed while backing off [m/s]")
+    backward_s: float = Field(2.0, gt=0.0, le=10.0, description="duration of backing off [s]")
     tries: int = Field(
-        3, ge=1, description="times of backing off within `window_s`; blocked after these, the drive ends"
+        3, ge=1, description="recoveries within `window_s`; if the robot is blocked after these, the drive ends"
+    )
+    back_off: bool = Field(
+        True,
+        description="off for a base that refuses to drive backward (Create 3): the robot then turns in place instead",
     )
     rear_clearance_m: Positive = Field(
-        0.15, description="room that must be free behind the robot, beyond the way of backing off [m]"
+        0.15, description="distance that must be free behind the robot, beyond the backing-off distance [m]"
     )
 
 
@@ -331,6 +393,11 @@ class LimitsSection(Section):
         description="number of steps in which the speed falls between `slow_margin_m` and `stop_margin_m`; 1 falls "
         "at once",
     )
+    battery_min: tuple[Charge, Charge] = Field(
+        (0.0, 0.0),
+        description="charge of `/battery_state`, 0 to 1: below the first new goals are refused, below the second the "
+        "drive ends. 0: never",
+    )
     time_to_contact_s: NonNegative = Field(
         1.0, description="the speed is at most the distance to contact over this time [s]"
     )
@@ -364,6 +431,15 @@ class LimitsSection(Section):
     def ground_s(self) -> float:
         """Return the time for which ground that was seen free counts [s]: no longer than obstacles are remembered."""
         return min(self.seen_free_s, self.remember_s)
+
+    @field_validator("battery_min")
+    @classmethod
+    def _refuses_before_it_ends(cls, limits: tuple[float, float]) -> tuple[float, float]:
+        if limits[1] > limits[0]:
+            raise ValueError(
+                f"the drive must not end at a higher charge ({limits[1]}) than goals are refused ({limits[0]})"
+            )
+        return limits
 
     @model_validator(mode="after")
     def _slow_beyond_stop(self) -> LimitsSection:
@@ -401,27 +477,30 @@ class GoalSection(Section):
         "within `tolerance_m`; else it turns and waits for a fix, for a bounded time "
         "(`onboard/navigation/arrival.py`). 0 stops at once",
     )
+    use_yaw: bool = Field(
+        False,
+        description="at a goal of `/goal_pose` the robot turns to the goal's heading, unless its orientation is all "
+        "zero; goals of `onboard goal --yaw` and of `/onboard/goals` state it themselves",
+    )
 
 
 class DdsSection(Section):
     """DDS: domain, network, topics and frames."""
 
     domain: int | None = Field(
-        None, ge=0, le=232, examples=[0], description="without it ROS_DOMAIN_ID holds (0 when unset)"
+        None, ge=0, le=232, examples=[0], description="without it ROS_DOMAIN_ID applies (0 when unset)"
     )
     interface: str = Field("lo", description="the only network interface that is used")
-    peers: list[str] = Field(["127.0.0.1"], description="hosts that are asked for participants, by name or address")
-    multicast: bool = Field(False, description="find participants by multicast too")
-    namespace: str = Field(
-        "", description="stands before the names of topics; not before /tf, /tf_static, /diagnostics"
-    )
+    peers: list[str] = Field(["127.0.0.1"], description="hosts to contact for discovery, by name or address")
+    multicast: bool = Field(False, description="discover participants by multicast too")
+    namespace: str = Field("", description="prefix of topic names; not of /tf, /tf_static, /diagnostics")
     namespace_frames: bool = Field(
         False,
-        description="the namespace stands before `odom_frame`, `base_frame` and the frames of cameras too; not "
-        "before `map_frame`, which robots share",
+        description="the namespace is also the prefix of `odom_frame`, `base_frame` and the frames of cameras; not "
+        "of `map_frame`, which robots share",
     )
     remap: dict[str, str] = Field(default_factory=dict, description="our topic -> topic on the wire")
-    stamped_cmd_vel: bool = Field(False, description="send TwistStamped in place of Twist")
+    stamped_cmd_vel: bool = Field(False, description="send TwistStamped instead of Twist")
     publish_tf: bool = Field(True, description="publish /tf and /tf_static")
     resend: bool = Field(
         False,
@@ -439,6 +518,7 @@ class DdsSection(Section):
         description='the e-stop counts as pressed while no sender says "released", and while any sender is silent '
         "for longer than `e_stop_timeout_s`. Each sender must repeat its state",
     )
+    e_stop_pressed: bool = Field(True, description="value of the Bool that means pressed; `remap.e_stop` is its topic")
     e_stop_timeout_s: float = Field(
         0.5, gt=0.0, le=10.0, allow_inf_nan=False, description="longest silence of a sender of the e-stop [s]"
     )

@@ -30,9 +30,9 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
 INSTEAD = {
     "record.max_files": "no limit",
     "dds.publish_used": "automatic",
-    "rates.fifo_priority": "left to the service, or to `chrt -f 40`,",
+    "rates.fifo_priority": "set by the service, or by `chrt -f 40`,",
 }
-"""What such a line says in place of "fixed at VALUE"."""
+"""What such a line says instead of "fixed at VALUE"."""
 AS_IN_SCAN = ("z_min_m", "z_max_m", "drop_m", "near_m", "far_m", "history", "body_boxes_m")
 """Former keys of `limits_scan`, which has these values of `scan` now."""
 

@@ -138,7 +138,7 @@ def _fault(corners: Corners) -> str:
     pairs = [(corners[i], corners[(i + 1) % count]) for i in range(count)]
     for start, end in pairs:
         if math.dist(start, end) < NARROWEST_M:
-            return f"the corners {_text(start)} and {_text(end)} are nearer than {NARROWEST_M:g} m to each other"
+            return f"the corners {_text(start)} and {_text(end)} are less than {NARROWEST_M:g} m apart"
     for before, (corner, after) in zip(corners[-1:] + corners, pairs, strict=False):
         if _side(before, corner, after) == 0.0 and _ahead(before, corner, after) < 0.0:
             return f"crosses itself: it turns back at the corner {_text(corner)}"

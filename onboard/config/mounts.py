@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
+from onboard.values.frames import Transform, quaternion_of
 from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 BODY_FROM_OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
@@ -62,7 +63,7 @@ class MountTable(Section):
     look_deg: tuple[Finite, Finite, Finite] | None = Field(
         None,
         examples=[(0.0, 10.0, 0.0)],
-        description="where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 "
+        description="viewing direction [deg]: to the left, below the horizon, and the roll about that axis (90 "
         "or -90 for a camera on its side)",
     )
     calibrated: date | None = Field(
@@ -76,12 +77,14 @@ class MountTable(Section):
     sd_deg: tuple[NonNegative, NonNegative, NonNegative] | None = Field(
         None,
         examples=[(0.05, 0.05, 0.2)],
-        description="standard deviations of roll, pitch and yaw of the body frame, by the same [deg]",
+        description="standard deviations of roll, pitch and yaw of the body frame, by the same command [deg]",
     )
     residual_m: NonNegative | None = Field(
-        None, examples=[0.002], description="median distance of surfaces that the cameras saw twice, by the same [m]"
+        None,
+        examples=[0.002],
+        description="median distance between surfaces that the cameras saw twice, by the same command [m]",
     )
-    data_sha256: str = Field("", description="hash of the recording that the calibration is from")
+    data_sha256: str = Field("", description="hash of the recording that the calibration was computed from")
 
     @field_validator("translation_m")
     @classmethod
@@ -172,6 +175,31 @@ def load_mounts(path: Path) -> Mounts:
         depth={name: _mount(name, row) for name, row in table.cameras.items()},
         color={name: _mount(name, row) for name, row in table.color_cameras.items()},
     )
+
+
+def camera_table(
+    name: str,
+    size: tuple[int, int],
+    lens: tuple[float, float, float, float],
+    depth_scale_m: float,
+    base_from_camera: Transform | None,
+    kind: str = "cameras",
+) -> str:
+    """Return the table of a camera for a mounts file. Without a pose its keys are comments: loading asks for them.
+
+    size: width, height [px]; lens: fx, fy, cx, cy [px]
+    """
+    width, height = size
+    fx, fy, cx, cy = map(float, lens)
+    lines = [f"[{kind}.{name}]", f"width = {width}", f"height = {height}"]
+    lines += [f"fx = {fx!r}", f"fy = {fy!r}", f"cx = {cx!r}", f"cy = {cy!r}"]
+    lines += [f"depth_scale_m = {depth_scale_m!r}"] if depth_scale_m else []
+    if base_from_camera is None:
+        lines += ["# translation_m = [x, y, height above the floor]", "# look_deg = [left, below the horizon, roll]"]
+    else:
+        lines.append(f"translation_m = {[float(value) for value in base_from_camera[:3, 3]]}")
+        lines.append(f"rotation_xyzw = {[float(value) for value in quaternion_of(base_from_camera[:3, :3])]}")
+    return "\n".join(lines) + "\n"
 
 
 def calibration_dates(path: Path) -> dict[str, date | None]:

@@ -19,7 +19,7 @@ def pretrained(name: str) -> Path:
     """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
     if name not in pretrained_names():
         listed = ", ".join(pretrained_names()) or "none in this release"
-        raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
+        raise InputError(f"policy {name}: no shipped policy has this name; there are: {listed}")
     return PRETRAINED / f"{name}{MODEL_SUFFIX}"
 
 

@@ -89,7 +89,7 @@ def _mistake(section: str, found: dict[str, Any]) -> str:
 
 def _section(name: str) -> type[Section] | None:
     """Return the section of a name, by which pydantic titles its errors."""
-    return next((one for one in Section.__subclasses__() if one.__name__ == name), None)
+    return next((subclass for subclass in Section.__subclasses__() if subclass.__name__ == name), None)
 
 
 def nearest_key(section: type[Section] | None, parts: Sequence[str]) -> str | None:

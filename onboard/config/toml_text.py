@@ -84,7 +84,7 @@ def _tables(defs: Mapping[str, Any], name: str, field: Mapping[str, Any], stated
 
 def _reference(field: Mapping[str, Any]) -> str:
     kinds = [field, *field.get("anyOf", [])]
-    return next(str(one["$ref"]) for one in kinds if "$ref" in one).rpartition("/")[2]
+    return next(str(kind["$ref"]) for kind in kinds if "$ref" in kind).rpartition("/")[2]
 
 
 def _table(table: Mapping[str, Any], name: str, stated: Mapping[str, Any], *, commented: bool = True) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ Pose3 = tuple[Vector, Quaternion]
 """Translation (3,) [m] and rotation of a child frame in its parent."""
 
 MAX_URDF_BYTES = 10_000_000
+XACRO_S = 30.0
 UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
 """Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
 ROUNDED = 1e-6
@@ -79,8 +82,12 @@ class Urdf:
     def moving_between(self, base: str, frame: str) -> str:
         """Return the joints that move between two frames, each with limits and position; "" if none does."""
         ways = [self._up(one)[:-1] for one in (base, frame)]
-        joints = [self.joints[one] for one in dict.fromkeys(ways[0] + ways[1]) if (one in ways[0]) != (one in ways[1])]
-        return "; ".join(self._stated(one) for one in reversed(joints) if one.kind != "fixed")
+        joints = [
+            self.joints[fromkey]
+            for fromkey in dict.fromkeys(ways[0] + ways[1])
+            if (fromkey in ways[0]) != (fromkey in ways[1])
+        ]
+        return "; ".join(self._stated(joint) for joint in reversed(joints) if joint.kind != "fixed")
 
     def connected(self, base: str, frame: str) -> bool:
         """Return whether joints connect two frames."""
@@ -88,7 +95,7 @@ class Urdf:
 
     def frames(self) -> set[str]:
         """Return the names of all frames."""
-        return {*self.joints, *(one.parent for one in self.joints.values())}
+        return {*self.joints, *(joint.parent for joint in self.joints.values())}
 
     def _check_frame(self, name: str) -> None:
         frames = sorted(self.frames())
@@ -103,7 +110,7 @@ class Urdf:
         while chain[-1] in self.joints:
             chain.append(self.joints[chain[-1]].parent)
             if chain[-1] in chain[:-1]:
-                raise InputError(f"{self.path}: no chain of joints: {' - '.join(chain)} is a ring")
+                raise InputError(f"{self.path}: no chain of joints: {' - '.join(chain)} is a loop")
         return chain
 
     def _in_root(self, frame: str) -> Pose3:
@@ -130,7 +137,7 @@ class Urdf:
         master, multiplier, offset = joint.mimic
         if master not in {one.name for one in self.joints.values()}:
             raise InputError(
-                f"{self.path}: joint {name} mimics {master}, which is not there: state --joint {name}=VALUE"
+                f"{self.path}: joint {name} mimics {master}, which does not exist: set --joint {name}=VALUE"
             )
         return multiplier * self._value(master, (*asked, name)) + offset
 
@@ -153,9 +160,11 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
             continue
         name = child.get("link", "")
         if name in joints:
-            raise InputError(f"{path}: frame {name} hangs on two joints, {joints[name].name} and {element.get('name')}")
+            raise InputError(
+                f"{path}: frame {name} has two parent joints, {joints[name].name} and {element.get('name')}"
+            )
         joints[name] = _joint(f"{path}: joint {element.get('name')}", element, parent.get("link", ""))
-    by_name = {one.name: one for one in joints.values()}
+    by_name = {joint.name: joint for joint in joints.values()}
     for name, value in (values or {}).items():
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, 3, 0.4) or sorted(by_name)[:10]
@@ -177,10 +186,11 @@ def _root(path: Path) -> ElementTree.Element:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_URDF_BYTES:
-        raise InputError(f"{path}: has {len(data)} bytes, at most {MAX_URDF_BYTES} are read")
+        raise InputError(f"{path}: has {len(data)} bytes, limit {MAX_URDF_BYTES}")
     bare = re.sub(rb"<!--.*?-->", b"", data, flags=re.DOTALL)
     if re.search(rb"<xacro:|=\s*[\"'][^\"'<]*\$[{(]", bare):
-        raise InputError(f"{path}: holds xacro; expand it first: xacro {path.name} > robot.urdf")
+        data = _expanded(path)
+        bare = re.sub(rb"<!--.*?-->", b"", data, flags=re.DOTALL)
     if (count := len(re.findall(rb"<robot[\s>]", bare))) > 1:
         raise InputError(f"{path}: holds {count} <robot> documents; keep the one of this robot, alone in its file")
     try:
@@ -190,6 +200,27 @@ def _root(path: Path) -> ElementTree.Element:
     if robot.tag != "robot":
         raise InputError(f"{path}: the root is <{robot.tag}>, a URDF has <robot>")
     return robot
+
+
+def _expanded(path: Path) -> bytes:
+    """Return what the program xacro makes of a file. Raises InputError without it, and with its own words."""
+    program = shutil.which("xacro")
+    if program is None:
+        raise InputError(
+            f"{path}: holds xacro; expand it first: xacro {path.name} > robot.urdf (an installed xacro, as in a shell "
+            "of ROS, is called from here)"
+        )
+    try:
+        done = subprocess.run([program, str(path)], capture_output=True, timeout=XACRO_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{path}: {program} fails: {error}") from error
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").split("\n")
+        why = next(
+            (line.strip() for line in lines if line.strip() and "warning" not in line.lower()), "no reason given"
+        )
+        raise InputError(f"{path}: {program} cannot expand it: {why}")
+    return done.stdout
 
 
 def _joint(where: str, element: ElementTree.Element, parent: str) -> Joint:
@@ -247,7 +278,7 @@ def _origin(where: str, element: ElementTree.Element) -> Pose3:
 def _numbers(where: str, name: str, text: str, count: int) -> list[float]:
     words = {1: "one number", 3: "three numbers", 4: "four numbers"}[count]
     try:
-        found = [float(one) for one in text.split()]
+        found = [float(word) for word in text.split()]
     except ValueError:
         found = []
     if len(found) != count:

@@ -43,7 +43,7 @@ MESH_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeErr
 class Floor:
     """How high the base frame is above the floor [m], what says so, and what contradicts it.
 
-    base_height_m: None if nothing in the file tells, or what tells cannot be read
+    base_height_m: None if the file does not determine it, or the part that does cannot be read
     """
 
     base_height_m: float | None
@@ -63,7 +63,9 @@ def floor_of(urdf: Urdf, base: str) -> Floor:
     """Return where the floor is under a base frame. Raises InputError if that would be above the base's origin."""
     driven, casters = _wheels(urdf, base)
     known = {name: one.low_m for name, one in driven.items() if one.low_m is not None}
-    known = known or ({} if driven else {name: one.low_m for name, one in casters.items() if one.low_m is not None})
+    known = known or (
+        {} if driven else {name: caster.low_m for name, caster in casters.items() if caster.low_m is not None}
+    )
     heights = sorted(known.values())
     shared = [a for a, b in pairwise(heights) if b - a < SAME_FLOOR_M]  # one body may be a flywheel, or a lifted wheel
     lowest = min(shared or heights, default=math.nan)
@@ -72,12 +74,12 @@ def floor_of(urdf: Urdf, base: str) -> Floor:
         f"{name} ends at {low_m:.4g} m" for name, low_m in sorted(known.items()) if name in driven and name not in floor
     ]
     unread = [f"{name} ({one.words})" for name, one in sorted(driven.items()) if one.low_m is None]
-    doubts += [f"{one} was left out" for one in unread] if floor else []
-    for name, one in casters.items():
-        if one.low_m is not None and one.low_m < lowest - SAME_FLOOR_M:
-            doubts.append(f"{name} ends lower, at {one.low_m:.4g} m")
-        elif one.low_m is not None and one.low_m < lowest + SAME_FLOOR_M and driven and name not in floor:
-            floor[name], lowest = one.low_m, min(lowest, one.low_m)
+    doubts += [f"{one} was not used" for one in unread] if floor else []
+    for name, caster in casters.items():
+        if caster.low_m is not None and caster.low_m < lowest - SAME_FLOOR_M:
+            doubts.append(f"{name} ends lower, at {caster.low_m:.4g} m")
+        elif caster.low_m is not None and caster.low_m < lowest + SAME_FLOOR_M and driven and name not in floor:
+            floor[name], lowest = caster.low_m, min(lowest, caster.low_m)
     sizes = ", ".join(dict.fromkeys(({**casters, **driven})[name].words for name in sorted(floor)))
     by_wheels = f"wheels {', '.join(sorted(floor))} ({sizes})"
     for frame in sorted(urdf.frames(), key=lambda one: (len(one), one)):
@@ -97,7 +99,7 @@ def _above(urdf: Urdf, base: str, floor: Floor) -> Floor:
     if floor.base_height_m is not None and floor.base_height_m < -SAME_FLOOR_M:
         raise InputError(
             f"{urdf.path}: {base} would be {-floor.base_height_m:.4g} m below the floor, by {floor.source}: "
-            "name another base frame (--base), or state its height above the floor by --floor-m HEIGHT"
+            "name another base frame (--base), or set its height above the floor with --floor-m HEIGHT"
         )
     return floor
 
@@ -148,7 +150,7 @@ def _ends(urdf: Urdf, base: str, link: str, axle: Vector | None, is_caster: bool
     """Return where a link's round bodies end, of its collision before its visual; None for no round caster."""
     reasons: list[str] = []
     for part in ("collision", "visual"):
-        found = [_body_ends(urdf, base, link, one, axle) for one in urdf.bodies[link] if one.part == part]
+        found = [_body_ends(urdf, base, link, body, axle) for body in urdf.bodies[link] if body.part == part]
         known = [one for one in found if one.low_m is not None]
         if known:
             return min(known, key=lambda one: one.low_m or 0.0)
@@ -211,7 +213,7 @@ def _file_of(urdf: Path, name: str) -> Path:
     if scheme != "package":
         return urdf.parent / rest
     package, _, inside = rest.partition("/")
-    shares = [Path(one) / "share" for one in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if one]
-    tops = [one for one in urdf.resolve().parents if one.name == package]
+    shares = [Path(part) / "share" for part in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if part]
+    tops = [parent for parent in urdf.resolve().parents if parent.name == package]
     folders = [*tops, *(one / package for one in (*urdf.resolve().parents, *shares))]
-    return next((one / inside for one in folders if (one / inside).is_file()), Path(inside))
+    return next((folder / inside for folder in folders if (folder / inside).is_file()), Path(inside))

@@ -26,7 +26,7 @@ READ_BYTES = 4096
 """Size of the kernel's terminal buffer; it holds one second of feedback."""
 
 MAX_SILENCE_S = 1.0
-"""After a longer gap in the feedback wheel motion starts anew: the encoders may have wrapped."""
+"""After a longer gap in the feedback wheel motion starts again from zero: the encoders may have wrapped."""
 
 GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 BUTTON_STOP = 1
@@ -41,11 +41,13 @@ class BaseReport:
     odometry: mean wheel motion between consecutive packets, oldest first; stamps in the base's clock, unwrapped
     obstacle: bumper, cliff or wheel drop in any packet since the last call; None before the first packet
     stop:     cliff, wheel drop, or B0 pressed and not yet released by B1; None before the first packet
+    battery:  charge of the battery in the newest packet, 0 to 1; None before the first packet
     """
 
     odometry: tuple[OdometryMessage, ...]
     obstacle: bool | None
     stop: bool | None
+    battery: float | None = None
 
 
 class KobukiBase:
@@ -83,7 +85,7 @@ class KobukiBase:
         seen = packets or [self._last]
         obstacle = any(packet.bumper or packet.cliff or packet.wheel_drop for packet in seen)
         stop = self._button_stop or any(packet.cliff or packet.wheel_drop for packet in seen)
-        return BaseReport(tuple(odometry), obstacle, stop)
+        return BaseReport(tuple(odometry), obstacle, stop, self._last.charge)
 
     def wait_for_output(self, limit_s: float) -> bool:
         """Wait until the output queue is empty; return False after `limit_s`. Not for use in a tick.

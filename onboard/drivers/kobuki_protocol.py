@@ -39,8 +39,14 @@ MIN_RADIUS_MM = 2
 
 INT16_MAX = 32767
 
-_BASIC = struct.Struct("<HBBBHH2xB3x")
-"""Padding covers motor duty, charger, battery and overcurrent, which no caller needs."""
+_BASIC = struct.Struct("<HBBBHH2xBBBx")
+"""Padding covers motor duty and overcurrent, which no caller needs."""
+
+CHARGED = 2
+"""Low four bits of the charger's state of a full battery; 0 is discharging, 6 is charging."""
+
+FULL_V, DANGEROUS_V, DANGEROUS_CHARGE = 16.5, 13.2, 0.05
+"""The battery's voltage when full, and at 5 %; source: `src/driver/battery.cpp` of kobuki_core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class Feedback:
     wheel_drop:    bits 1 right, 2 left
     *_encoder:     accumulated ticks, growing forward, wrap at 65536
     button:        bits 1, 2, 4 for the buttons B0, B1, B2
+    charger:       0 discharging, 2 and 18 charged, 6 and 22 charging, at the dock and at the plug
+    battery_dv:    voltage of the battery [0.1 V]
     """
 
     timestamp_ms: int
@@ -61,6 +69,16 @@ class Feedback:
     left_encoder: int
     right_encoder: int
     button: int
+    charger: int
+    battery_dv: int
+
+    @property
+    def charge(self) -> float:
+        """Return the charge of the battery, 0 to 1, linear in its voltage as kobuki_core has it."""
+        if self.charger & 0xF == CHARGED:
+            return 1.0
+        per_volt = (1.0 - DANGEROUS_CHARGE) / (FULL_V - DANGEROUS_V)
+        return min(max(DANGEROUS_CHARGE + per_volt * (self.battery_dv / 10.0 - DANGEROUS_V), 0.0), 1.0)
 
 
 def parse(buffer: bytes) -> tuple[list[Feedback], bytes]:
@@ -152,7 +170,7 @@ def _checksum(data: bytes) -> int:
 
 
 def _signed(difference: int) -> int:
-    """Return the shorter way round between two 16-bit counters."""
+    """Return the shorter difference between two 16-bit counters."""
     return (difference + WRAP // 2) % WRAP - WRAP // 2
 
 

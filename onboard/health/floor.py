@@ -1,6 +1,6 @@
 """The floor in one depth image against the camera's mount, which is right to a few degrees.
 
-Some milliseconds, beside the loop; the search of `calib/cameras/floor.py` takes a wrong guess, but too long for that.
+Some milliseconds, outside the loop; the search of `calib/cameras/floor.py` accepts a wrong guess, but is too slow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onboard.config.mounts import Mount
 
 PIXELS = 5000
-"""About so many pixels of an image are used."""
+"""About this many pixels of an image are used."""
 TILT = math.tan(math.radians(10.0))
 LIFT_M = 0.25
 """Points may be so far from the expected floor: LIFT_M, and TILT times their distance. So may the floor itself."""
@@ -24,7 +24,7 @@ SCALES_PER_M = (0.025, 0.015, 0.01, 0.007, 0.007, 0.007)
 """Width of Tukey's weights in 1/depth, in the rounds of the fit; the noise of stereo is constant in 1/depth [1/m]."""
 LEAST_PIXELS, LEAST_SHARE = 80, 0.25
 FLATTEST_DEG = 0.5
-"""A floor that tells the tilt less well than this standard deviation is not used."""
+"""A floor whose tilt has a larger standard deviation than this is not used."""
 EXPECTED_M, EXPECTED_SHARE = 2.5, 0.15
 """A camera is expected to see the floor if this share of its pixels meets it within this distance."""
 

@@ -27,7 +27,7 @@ Place = tuple[float, float, Pose, Pose, float, float]
 
 
 @dataclass(slots=True)
-class Excerpt:
+class TickExcerpt:
     """What the checks need of some ticks.
 
     motions: (time [s], commanded v, w, measured v, w) of each tick
@@ -46,11 +46,11 @@ class Gatherer:
     def __init__(self, config: Config, look_s: float = LOOK_S) -> None:
         self._section, self._look_ns = config.odometry, look_s * NS_PER_S
         self._wheels = OdometryState()
-        self._part = Excerpt()
+        self._part = TickExcerpt()
         self._looked_ns = 0
         self._yaw: tuple[float, float] | None = None
 
-    def take(self, record: TickRecord) -> Excerpt | None:
+    def take(self, record: TickRecord) -> TickExcerpt | None:
         """Take a tick; return what was gathered whenever images are due. Recorded images are in some ticks only."""
         wheels = self._followed(record)
         command, measured, now_ns = record.command, record.odometry.twist, record.slot.start_ns
@@ -65,9 +65,9 @@ class Gatherer:
         self._looked_ns = now_ns
         return self.rest(frames)
 
-    def rest(self, frames: Mapping[str, DepthFrame] | None = None) -> Excerpt:
+    def rest(self, frames: Mapping[str, DepthFrame] | None = None) -> TickExcerpt:
         """Return what was gathered since the last part."""
-        part, self._part = self._part, Excerpt()
+        part, self._part = self._part, TickExcerpt()
         part.frames = frames or {}
         return part
 

@@ -1,4 +1,4 @@
-"""The checks beside a run: in a thread of their own. Nothing here changes what the robot does."""
+"""The checks during a run, in their own thread. Nothing here changes what the robot does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.counters import Counters
-from onboard.health.gatherer import Excerpt, Gatherer
+from onboard.health.gatherer import Gatherer, TickExcerpt
 from onboard.health.session import Session
 from onboard.health.verdict import WARNINGS, Health
 from onboard.state import TickRecord
@@ -28,14 +28,14 @@ END_S = 5.0
 
 
 class Monitor:
-    """A listener that hands each part of a run to a thread, and tells the newest comparison."""
+    """A listener that hands each part of a run to a thread, and returns the newest comparison."""
 
     def __init__(self, config: Config, mounts: Mounts, plant: Plant) -> None:
         self.health = Health()
         self._fault = ""
         self._gatherer = Gatherer(config)
         self._session = Session(config, mounts, plant)
-        self._parts: SimpleQueue[Excerpt | None] = SimpleQueue()
+        self._parts: SimpleQueue[TickExcerpt | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 
@@ -50,7 +50,7 @@ class Monitor:
         health = self.health
         if self._fault:
             return "calibration", 1, f"the comparison failed: {self._fault}", {}
-        values = {one.name: f"{one.value:+.4g} {one.verdict}" for one in health.checks}
+        values = {check.name: f"{check.value:+.4g} {check.verdict}" for check in health.checks}
         return "calibration", int(health.verdict in WARNINGS), health.message, values
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Monitor:
         self._parts.put(self._gatherer.rest())
         self._parts.put(None)
         self._thread.join(END_S)
-        values = {one.name.replace(" ", "_"): round(one.value, 4) for one in self.health.checks}
+        values = {check.name.replace(" ", "_"): round(check.value, 4) for check in self.health.checks}
         log.info("health", verdict=self.health.verdict, **values)
 
     def _run(self) -> None:

@@ -15,7 +15,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.health.floor import expects_floor, floor
-from onboard.health.gatherer import Excerpt, Place
+from onboard.health.gatherer import Place, TickExcerpt
 from onboard.health.response import EXCITED, LEAST_WINDOWS, WINDOW_S, response
 from onboard.health.verdict import LEAST_LIMITS, LIMITS, Check, Health
 from onboard.perception.fusion_kernel import lower_ranges, projection_of
@@ -29,16 +29,16 @@ MOST_ROWS, MOST_PLACES, MOST_IMAGES = 18_000, 1000, 300
 """Ticks, fixes and images that are kept, the newest: ten minutes of driving."""
 LEAST_IMAGES = 5
 MISSED_IMAGES, MISSED_SHARE = 30, 0.1
-"""A camera that should see the floor, and sees it in less than this share of so many images, may have moved."""
+"""A camera that should see the floor, and sees it in less than this share of this many images, may have moved."""
 FILLED_SHARE = 0.3
 """Share of pixels with a depth in an image that counts."""
 OVERLAP_M = 6.0
 """Ranges up to here are compared between cameras."""
 CHORD_M = 2.0
-"""Two fixes at least so far apart tell the length of the way between them."""
+"""Two fixes at least so far apart measure the length of the path between them."""
 LEAST_CHORDS = 5
 WAY_M, LEAST_FIXES, LEAST_REACH_M = 8.0, 4, 0.7
-"""A way is laid on its fixes: its length, the number of fixes, and their root mean square distance from their mean."""
+"""A stretch is fitted to its fixes: its length, the number of fixes, and their rms distance from their mean."""
 LEAST_WAYS = 3
 LEAST_DIFFERENCES = 20
 MOST_DIFFERENCE_M = 1.0
@@ -72,7 +72,7 @@ class Session:
         self._sights = {name: deque[bool](maxlen=MOST_IMAGES) for name in self._mounts}
         self._differences = {pair: deque[Floats](maxlen=MOST_IMAGES) for pair in combinations(self._mounts, 2)}
 
-    def take(self, part: Excerpt) -> None:
+    def take(self, part: TickExcerpt) -> None:
         """Take what some ticks gave. The images take some milliseconds."""
         self._rows.extend(part.motions)
         self._places.extend(part.places)
@@ -121,7 +121,7 @@ class Session:
     def _of_floors(self) -> Iterator[Compared]:
         for name, floors in self._floors.items():
             if len(floors) < LEAST_IMAGES:
-                yield (), f"{name} floor", f"seen in {len(floors)} images, needed are {LEAST_IMAGES}"
+                yield (), f"{name} floor", f"seen in {len(floors)} images, at least {LEAST_IMAGES} needed"
                 continue
             mount, table = self._mounts[name], np.array(floors)
             (x, y, lift_m), spread = np.median(table, axis=0), _spread(table)
@@ -145,12 +145,12 @@ class Session:
                 sd = max(float(_spread(medians)[0]), 0.005)
                 yield (Check(name, "overlap_m", float(np.median(difference)), sd, *LIMITS["overlap_m"]),), name, ""
             elif len(rows):
-                yield (), name, f"{len(difference)} bins seen by both, needed are {LEAST_DIFFERENCES}"
+                yield (), name, f"{len(difference)} bins seen by both, at least {LEAST_DIFFERENCES} needed"
 
     def _of_wheels(self) -> Iterator[Compared]:
         ways = list(_ways(list(self._places)))
         if len(ways) < LEAST_WAYS:
-            yield (), "wheels speed", f"{len(ways)} ways of {WAY_M:g} m with fixes, needed are {LEAST_WAYS}"
+            yield (), "wheels speed", f"{len(ways)} stretches of {WAY_M:g} m with fixes, at least {LEAST_WAYS} needed"
         else:
             ratio, sd_each = np.array(ways).T
             weight = 1.0 / np.square(sd_each)
@@ -160,7 +160,11 @@ class Session:
             yield (Check("wheels speed", "speed", mean, sd, *LIMITS["speed"]),), "wheels speed", ""
         chords = list(_chords(list(self._places)))
         if len(chords) < LEAST_CHORDS:
-            yield (), "wheels turning", f"{len(chords)} ways of {CHORD_M:g} m between fixes, needed are {LEAST_CHORDS}"
+            yield (
+                (),
+                "wheels turning",
+                f"{len(chords)} stretches of {CHORD_M:g} m between fixes, at least {LEAST_CHORDS} needed",
+            )
             return
         turned, turn_off, way, sd_rad = np.array(chords).T
         design = np.column_stack([turned, way]) / sd_rad[:, None]
@@ -206,7 +210,7 @@ def _limits(quantity: str, stated_sd: float | None) -> tuple[float, float]:
 
 
 def _ways(places: Sequence[Place]) -> Iterator[tuple[float, float]]:
-    """Yield for each way with enough fixes: by how much it is longer by the fixes than by the wheels, and the sd.
+    """Yield for each stretch with enough fixes: by how much it is longer by the fixes than by the wheels, and the sd.
 
     The wheels' positions are laid on the fixes by the similarity of least squares; its scale is the ratio.
     """
@@ -227,7 +231,7 @@ def _ways(places: Sequence[Place]) -> Iterator[tuple[float, float]]:
 
 
 def _chords(places: Sequence[Place]) -> Iterator[tuple[float, float, float, float]]:
-    """Yield for each way between two fixes: turn by the wheels, by how much the fixes turn more, way [m], sd [rad]."""
+    """Yield for each stretch between two fixes: turn by the wheels, excess turn by the fixes, length [m], sd [rad]."""
     since = 0
     for now, (way_m, turn, wheels, fix, _, sd_rad) in enumerate(places):
         first_m, first_turn, first_wheels, first_fix, _, first_sd_rad = places[since]

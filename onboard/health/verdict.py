@@ -65,13 +65,13 @@ class Health:
     @property
     def verdict(self) -> str:
         """Return the worst verdict; `UNKNOWN` if nothing was compared."""
-        verdicts = [one.verdict for one in self.checks] + [WATCH for _ in self.missed]
+        verdicts = [check.verdict for check in self.checks] + [WATCH for _ in self.missed]
         return max(verdicts, key=VERDICTS.index, default=UNKNOWN)
 
     @property
     def message(self) -> str:
-        """Return the verdict and what it is about."""
-        bad = [f"{one.name} is off by {one.value:+.3g}" for one in self.checks if one.verdict in WARNINGS]
+        """Return the verdict and its cause."""
+        bad = [f"{check.name} is off by {check.value:+.3g}" for check in self.checks if check.verdict in WARNINGS]
         bad += [f"{name} {how}" for name, how in self.missed.items()]
         nothing = "" if self.checks else ": nothing compared"
         return self.verdict + (f": {'; '.join(bad)}" if bad else nothing)
@@ -81,15 +81,15 @@ class Health:
         return {
             "verdict": self.verdict,
             "checks": {
-                one.name: {
-                    "quantity": one.quantity,
-                    "value": round(one.value, 5),
-                    "sd": round(one.sd, 5),
-                    "watch": round(one.watch, 5),
-                    "recalibrate": round(one.recalibrate, 5),
-                    "verdict": one.verdict,
+                check.name: {
+                    "quantity": check.quantity,
+                    "value": round(check.value, 5),
+                    "sd": round(check.sd, 5),
+                    "watch": round(check.watch, 5),
+                    "recalibrate": round(check.recalibrate, 5),
+                    "verdict": check.verdict,
                 }
-                for one in self.checks
+                for check in self.checks
             },
             "unmeasured": dict(self.unmeasured),
             "missed": dict(self.missed),

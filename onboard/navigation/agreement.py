@@ -8,8 +8,8 @@ only with this allowance goes on to `LONGER` times its way. Only a window that a
     interval                        how it counts
     at most `SURE_S`                as it is
     longer: messages were lost      with the mean of both twists. A base changes its speed by at most `ACCEL_MPS2` and
-                                    `ACCEL_RADPS2`: what that explains is no disagreement. If it explains all, the
-                                    interval is left out of the window
+                                    `ACCEL_RADPS2`: what that explains is no disagreement. If it explains more than
+                                    half, the interval is left out of the window: it would hide what others show
     no pose in the message          its twist counts with the next pose (`odometry.py`)
     the sender's clock was set      left out: its length is not known
     jump of the pose                left out once in `CALM_S`, as of a fused odometry
@@ -23,8 +23,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from onboard.values import reasons
 from onboard.values.geometry import IDENTITY, between, compose, distance, wrap
 from onboard.values.messages import STOP, Pose, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 WINDOW_M = 1.0
 WINDOW_RAD = math.pi / 2
@@ -73,8 +75,8 @@ class Agreement:
     placed: bool = False
     headed: bool = False
     twisted: bool = False
-    contradiction: str = ""
-    doubt: str = ""
+    contradiction: Said = NO_REASON
+    doubt: Said = NO_REASON
 
 
 def noted(state: Agreement, pose: Pose | None, twist: Twist) -> Agreement:
@@ -164,7 +166,7 @@ def advance(
     longest = way_m >= LONGER * WINDOW_M or turn_rad >= LONGER * WINDOW_RAD or state.elapsed_s >= WINDOW_S
     if judged is None and not longest:
         return state
-    judged = judged or replace(state, contradiction="", doubt="")
+    judged = judged or replace(state, contradiction=NO_REASON, doubt=NO_REASON)
     return replace(
         judged, pose_step=IDENTITY, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, changed=STOP, elapsed_s=0.0
     )
@@ -172,13 +174,13 @@ def advance(
 
 def _explained(pose_step: Pose, twist_step: Pose, turned_rad: float, elapsed_s: float) -> tuple[Pose, float] | None:
     """Return motion and turn by the twist, as near those by the pose as changes of speed explain; None if they explain
-    the whole difference.
+    more than half of the difference.
     """
     about_rad = ACCEL_RADPS2 * elapsed_s**2 / 4.0
     way_m = max(distance(IDENTITY, pose_step), distance(IDENTITY, twist_step))
     about_m = ACCEL_MPS2 * elapsed_s**2 / 4.0 + way_m * min(about_rad, 2.0)
     apart_m, apart_rad = distance(pose_step, twist_step), wrap(pose_step.yaw_rad - turned_rad)
-    if apart_m <= about_m and abs(apart_rad) <= about_rad:
+    if apart_m <= 2.0 * about_m and abs(apart_rad) <= 2.0 * about_rad:
         return None
     part = min(1.0, about_m / apart_m) if apart_m > 0.0 else 1.0
     turned_rad += math.copysign(min(abs(apart_rad), about_rad), apart_rad)
@@ -209,21 +211,21 @@ def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, sourc
     if apart_m <= allowed_m and apart_rad <= APART_RAD + turning:
         if moved and (apart_m > APART_M or apart_rad > APART_RAD):
             return None
-        return replace(state, contradiction="", doubt="") if moved else state
+        return replace(state, contradiction=NO_REASON, doubt=NO_REASON) if moved else state
     still = distance(IDENTITY, by_pose) < APART_M and abs(state.pose_rad) < APART_RAD
-    found = (
-        f"contradicts itself: in {state.elapsed_s:.1f} s its pose moved {distance(IDENTITY, by_pose):.2f} m and turned "
+    how = (
+        f"in {state.elapsed_s:.1f} s its pose moved {distance(IDENTITY, by_pose):.2f} m and turned "
         f"{math.degrees(state.pose_rad):.0f} deg, its twist says {distance(IDENTITY, state.twist_step):.2f} m and "
-        f"{math.degrees(state.twist_rad):.0f} deg: "
+        f"{math.degrees(state.twist_rad):.0f} deg"
     )
     if source == "pose" and not still:
-        return replace(state, contradiction="", doubt=f"{found}the twist is not used (odometry.source is pose)")
+        return replace(state, contradiction=NO_REASON, doubt=reasons.ODOMETRY_DOUBT.say(how=how))
+    remedy = "correct the pose in the base's driver; or, if the pose is right, the unit of the twist (m/s and rad/s)"
     if source == "pose":
-        return replace(state, contradiction=f'{found}if the twist is right, set odometry.source = "twist"', doubt="")
-    key = "correct the pose in the base's driver"
-    if not still:
-        key = 'if the pose is right, set odometry.source = "pose"; the twist must be in base_link, in m/s and rad/s'
-    return replace(state, contradiction=f"{found}{key}", doubt="")
+        remedy = 'if the twist is right, set odometry.source = "twist"'
+    elif not still:
+        remedy = 'if the pose is right, set odometry.source = "pose"; the twist must be in base_link, in m/s and rad/s'
+    return replace(state, contradiction=reasons.ODOMETRY_CONTRADICTS.say(how=how, remedy=remedy), doubt=NO_REASON)
 
 
 NEW = Agreement()

@@ -1,6 +1,6 @@
 """Arrival: the robot stops at a goal only if the filter's covariance says that the goal is reached. Pure.
 
-A policy stops by the filter's pose. Between two fixes this pose drifts, so such a stop may lie beside the goal.
+A policy stops by the filter's pose. Between two fixes this pose drifts, so such a stop may be away from the goal.
 
 A1   a stop of the policy within `goal.tolerance_m` of the goal, by the filter's pose, is an arrival; other stops pass
 A2   the confidence of an arrival is the probability that the base is within `goal.tolerance_m` of the goal, by the
@@ -9,7 +9,7 @@ A3   without a covariance it passes: before the first fix, and while the start f
 A4   while fixes contradict the filter (`ekf.localised`), the confidence is 0
 A5   an arrival that does not pass is held: the robot turns by TURN on the spot in place of the stop, until the policy's
      next decision. Some localisations send no fix at rest
-A6   WAIT_S after the first held arrival of a goal, its arrivals pass, and an event tells the confidence
+A6   WAIT_S after the first held arrival of a goal, its arrivals pass, and an event states the confidence
 off  with `goal.arrival_confidence` 0 all stops pass
 
 The limits have the last word on the turn, as on any command.

@@ -38,12 +38,13 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import fix_gating, kalman, odometry, wheel_motion
-from onboard.navigation.fix_gating import AT_THE_ORIGIN, DOUBT, WheelsThen, odometry_explains, passes_gate
+from onboard.navigation.fix_gating import AT_THE_ORIGIN, DOUBT, WheelsAtFix, odometry_explains, passes_gate
 from onboard.navigation.kalman import STATES
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, inverse, wrap
 from onboard.values.messages import STOP, Fix, Motion, Pose, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,7 +59,7 @@ LOCALISED_SD_RAD = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedFix:
     """The newest fix as received. pose: map_from_base; twist: of the wheels at its time; taken_ns: monotonic."""
 
     pose: Pose
@@ -87,8 +88,8 @@ class LocalizationState:
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
-    refused_at: WheelsThen = AT_THE_ORIGIN
-    received: Received | None = None
+    refused_at: WheelsAtFix = AT_THE_ORIGIN
+    received: ReceivedFix | None = None
     outliers: tuple[Pose, ...] = ()
     rejected_in_row: int = 0
     fixes: int = 0
@@ -96,7 +97,7 @@ class LocalizationState:
     rejected: int = 0
     restarts: int = 0
     refused: int = 0
-    refusal: str = ""
+    refusal: Said = NO_REASON
     key: Pose | None = None
 
 
@@ -133,14 +134,14 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     """Return the filter, already predicted to `wheels`, after one fix."""
     reason = fix_gating.refusal(fix, wheels)
     if reason:
-        return replace(state, refused=state.refused + 1, refusal=f"localisation refused: {reason}")
+        return replace(state, refused=state.refused + 1, refusal=reason)
     newest = state.received
     if newest is not None and 0 <= newest.stamp_ns - fix.stamp_ns <= STAMP_STEP_NS:
         return replace(state, ignored=state.ignored + 1)
     then = fix_gating.odometry_at(fix, wheels)
     behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
-    received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
-    state = replace(state, received=received, fixes=state.fixes + 1, refusal="")
+    received = ReceivedFix(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
+    state = replace(state, received=received, fixes=state.fixes + 1, refusal=NO_REASON)
     measured = compose(fix.pose, between(then.motion.pose, wheels.pose))
     moving_s = max(0.0, wheels.moving_s - then.moving_s)
     noise = odometry.grown(fix_gating.measurement_noise(fix, section), fix.pose, measured, moving_s)
@@ -369,7 +370,7 @@ def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         rejected=state.rejected + 1,
         rejected_in_row=in_row,
         outliers=outliers,
-        refused_at=WheelsThen(wheels.pose, wheels.moving_s),
+        refused_at=WheelsAtFix(wheels.pose, wheels.moving_s),
     )
     if len(outliers) < OUTLIERS_TO_RESTART:
         return state

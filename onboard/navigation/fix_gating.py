@@ -12,9 +12,11 @@ from onboard.config.config import OdometrySection
 from onboard.navigation import odometry
 from onboard.navigation.kalman import GATE, inverse_of, passes
 from onboard.navigation.odometry import Covariance, OdometryState
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, wrap
+from onboard.values.geometry import IDENTITY, between, compose, wrap
 from onboard.values.messages import Fix, Pose
+from onboard.values.reasons import NO_REASON, Said
 
 # ---- The agreement of outliers, with larger noise than the outlier gate (`kalman.GATE`)
 
@@ -26,14 +28,14 @@ DOUBT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class WheelsThen:
+class WheelsAtFix:
     """The odometry at the time of a fix."""
 
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
 
 
-AT_THE_ORIGIN = WheelsThen()
+AT_THE_ORIGIN = WheelsAtFix()
 
 
 def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
@@ -41,7 +43,7 @@ def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bo
     return bool(passes(inverse_of(innovation), residual))
 
 
-def odometry_explains(predicted: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
+def odometry_explains(predicted: Pose, then: WheelsAtFix, measured: Pose, wheels: OdometryState) -> bool:
     """Return whether bad odometry may explain the difference between a fix and the fix before.
 
     predicted: map_from_base by the fix before and the odometry since; measured: map_from_base by this fix
@@ -67,16 +69,16 @@ ROUNDING = 1e-6
 """Tolerance on the correlations of a stated covariance. Rounding to single precision stays below it."""
 
 
-def refusal(fix: Fix, wheels: OdometryState) -> str:
+def refusal(fix: Fix, wheels: OdometryState) -> Said:
     """Return the reason to reject the fix, or "" if it is valid."""
     for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
         if name == "yaw" and math.isnan(value):
-            return NO_ORIENTATION
+            return reasons.FIX_NO_ORIENTATION.say()
         if not math.isfinite(value):
-            return f"{name} is {value}"
+            return reasons.FIX_NOT_FINITE.say(name=name, value=value)
         if abs(value) > MAX_POSITION_M:
-            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
-    return "" if wheels.history else "it came before the first odometry"
+            return reasons.FIX_TOO_FAR.say(name=name, value=value, limit=MAX_POSITION_M)
+    return NO_REASON if wheels.history else reasons.FIX_BEFORE_ODOMETRY.say()
 
 
 def odometry_at(fix: Fix, wheels: OdometryState) -> odometry.Sample:

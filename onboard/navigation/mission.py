@@ -4,13 +4,17 @@ idle / reached / stopped --goal accepted--> navigating
 idle / reached / stopped --goal refused--> stopped(reason)
 navigating <--recovery begins / ends--> recovering
 navigating --own stop, at rest, within tolerance--> reached
-navigating / recovering --e-stop, fault, input lost, occupied goal, no progress, time-out, gave up--> stopped(reason)
+navigating / recovering --e-stop, fault, battery, input lost, occupied goal, no progress, time-out, gave up--> stopped
 navigating / recovering --cancel--> idle
+
+A sequence of goals is driven goal by goal: each is an episode of its own, and begins where the robot comes within
+tolerance of the one before (`passes`). A pause is a latch of its own: the robot stands, the goal stays, and no time
+counts until a resume, also over the end of a drive.
 
 `Runtime.tick` asks five times in a tick whether the drive ends, in this order; the first reason stays:
 1. `stop`, when odometry was refused, contradicts itself or jumped;
 2. `cancel`, from the operator;
-3. `judge`: engine failed, e-stop, input lost, reached, no progress, time-out;
+3. `judge`: engine failed, e-stop, empty battery, input lost, reached, no progress, time-out;
 4. `look_at_goal`, when a decision senses: the goal is occupied;
 5. `stop`, when the recovery gave up.
 The recordings hold this order, so replay compares it.
@@ -25,15 +29,17 @@ from enum import Enum
 import numpy as np
 
 from onboard.config.config import GoalSection
-from onboard.navigation import arrival
+from onboard.navigation import arrival, heading
 from onboard.navigation.arrival import NO_ARRIVAL, Arrival
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.start_frame import Start
 from onboard.perception import collision
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import apply, distance, inverse
+from onboard.values.geometry import apply, distance, inverse, wrap
 from onboard.values.kernel import compilable
 from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
+from onboard.values.reasons import JOIN, NO_REASON, Said
 
 # ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
@@ -63,16 +69,16 @@ class Progress:
 
 def track_progress(
     progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
-) -> tuple[Progress, str]:
+) -> tuple[Progress, Said]:
     """Return the progress, and the reason to stop or "". While an operator drives (`held`), the time does not
     count."""
     if comes_nearer(distance_m, progress.best_m):
-        return Progress(distance_m, now_ns), ""
+        return Progress(distance_m, now_ns), NO_REASON
     if held or now_ns < progress.since_ns:
-        return Progress(progress.best_m, now_ns), ""
+        return Progress(progress.best_m, now_ns), NO_REASON
     if is_over(progress.since_ns, now_ns, section.progress_timeout_s * NS_PER_S):
-        return progress, f"{NO_PROGRESS} for {section.progress_timeout_s:g} s"
-    return progress, ""
+        return progress, reasons.NO_PROGRESS.say(seconds=section.progress_timeout_s)
+    return progress, NO_REASON
 
 
 REST_MPS, REST_RADPS = 0.02, 0.05
@@ -93,11 +99,8 @@ def has_stopped(
     return stops >= rest_decisions and abs(v_mps) <= rest_mps and abs(w_radps) <= rest_radps
 
 
-NO_PROGRESS = "no progress towards the goal"
 OCCUPIED_S = 4.5
 """Decisions of so much time must show the goal occupied. An error of the pose makes a free goal seem so for less."""
-E_STOP = "e_stop"
-"""The stop reason after an e-stop."""
 
 
 class State(str, Enum):
@@ -114,6 +117,11 @@ REFUSAL_SHOWN_S = 2
 """How long the state shows the refusal of another goal."""
 
 DRIVING = (State.NAVIGATING, State.RECOVERING)
+
+
+def state_word(state: str) -> str:
+    """Return a published state without its reason and the faults beside it: "reached" of "reached; overload"."""
+    return state.partition(":")[0].partition(";")[0]
 
 
 def drives(state: str) -> bool:
@@ -135,10 +143,18 @@ class Mission:
     told_ns:     time since when the refusal of another goal is shown
     occupied_s:  time of the decisions whose scan shows the goal occupied, since a scan showed it free
     arrival:     the policy's stops at the goal
+    heading_rad: heading of the last goal in the start frame; None: any
+    turning_ns:  time since when the robot turns to it; None while it does not
+    then_xy_m:   goals after this one, in the start frame
+    passed:      goals of this sequence before this one
+    paused_ns:   time since when this drive is paused; None without a pause
+    asked_ns:    stamp of the newest request that set or repeated this goal, its sender's clock; 0 before
+    refused_ns:  stamp of the newest refused request; 0 before
+    refusal:     why
     """
 
     state: State = State.IDLE
-    reason: str = ""
+    reason: Said = NO_REASON
     goal_xy_m: tuple[float, float] | None = None
     episode: int = 0
     started_ns: int = 0
@@ -148,6 +164,24 @@ class Mission:
     told_ns: int | None = None
     occupied_s: float = 0.0
     arrival: Arrival = NO_ARRIVAL
+    heading_rad: float | None = None
+    turning_ns: int | None = None
+    then_xy_m: tuple[tuple[float, float], ...] = ()
+    passed: int = 0
+    paused_ns: int | None = None
+    asked_ns: int = 0
+    refused_ns: int = 0
+    refusal: Said = NO_REASON
+
+    @property
+    def paused(self) -> bool:
+        """True between a pause and a resume, with a goal or without."""
+        return self.paused_ns is not None
+
+    @property
+    def turning(self) -> bool:
+        """True while the robot turns to the final heading."""
+        return self.turning_ns is not None
 
     @property
     def driving(self) -> bool:
@@ -161,8 +195,9 @@ class Mission:
         return distance(pose, Pose(*self.goal_xy_m, 0.0))
 
     def text(self) -> str:
-        """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"."""
-        return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
+        """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"; behind it a pause."""
+        text = f"{self.state.value}: {self.reason}" if self.reason else self.state.value
+        return f"{text}{JOIN}{reasons.PAUSED.say()}" if self.paused else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +206,11 @@ class Situation:
 
     pose:     filtered, in the start frame
     measured: the wheels' twist
-    held:     an operator drives
+    held:     an operator drives, or the drive is paused
     lost_ns:  time since when a required input is lost; None while all are there
     lost:     which input that is, and its age (`lost_input.described`)
     failure:  reason of an engine failure, or ""
+    battery:  reason of an empty battery, or ""
     """
 
     now_ns: int
@@ -184,31 +220,70 @@ class Situation:
     held: bool = False
     lost_ns: int | None = None
     lost: str = ""
-    failure: str = ""
+    failure: Said = NO_REASON
+    battery: Said = NO_REASON
 
 
-def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
-    """Return the mission with a new goal, which replaces the old goal."""
+def accept(
+    mission: Mission,
+    goal_xy_m: tuple[float, float],
+    now_ns: int,
+    *,
+    heading_rad: float | None = None,
+    then_xy_m: tuple[tuple[float, float], ...] = (),
+    asked_ns: int = 0,
+) -> Mission:
+    """Return the mission with a new goal, which replaces the old goal. A pause stays."""
     progress = Progress(math.hypot(*goal_xy_m), now_ns)
-    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, progress)
+    return Mission(
+        State.NAVIGATING, NO_REASON, goal_xy_m, mission.episode + 1, now_ns, progress, heading_rad=heading_rad,
+        then_xy_m=then_xy_m, paused_ns=now_ns if mission.paused else None, asked_ns=asked_ns,
+        refused_ns=mission.refused_ns, refusal=mission.refusal,
+    )  # fmt: skip
 
 
-def refuse(mission: Mission, reason: str, now_ns: int) -> Mission:
-    """Return the mission after a goal was refused.
+def passes(mission: Mission, pose: Pose, section: GoalSection) -> bool:
+    """Return whether the robot passes a goal of a sequence, so that the next one begins. pose: in the start frame"""
+    away_m = mission.away_m(pose)
+    return mission.driving and bool(mission.then_xy_m) and away_m is not None and away_m <= section.tolerance_m
+
+
+def onward(mission: Mission, pose: Pose, now_ns: int) -> Mission:
+    """Return the mission with the next goal of its sequence, in the start frame that begins at `pose`."""
+    first, *rest = (apply(inverse(pose), xy_m) for xy_m in mission.then_xy_m)
+    heading_rad = None if mission.heading_rad is None else wrap(mission.heading_rad - pose.yaw_rad)
+    following = accept(
+        mission, first, now_ns, heading_rad=heading_rad, then_xy_m=tuple(rest), asked_ns=mission.asked_ns
+    )
+    return replace(following, passed=mission.passed + 1)
+
+
+def pause(mission: Mission, paused: bool | None, now_ns: int) -> Mission:
+    """Return the mission after a pause (True) or a resume (False); the time between does not count for the drive."""
+    if paused is None or paused == mission.paused:
+        return mission
+    if mission.paused_ns is None:
+        return replace(mission, paused_ns=now_ns)
+    return replace(mission, paused_ns=None, started_ns=mission.started_ns + now_ns - mission.paused_ns)
+
+
+def refuse(mission: Mission, reason: Said, now_ns: int, asked_ns: int = 0) -> Mission:
+    """Return the mission after a goal was refused. asked_ns: stamp of the request
 
     A drive goes on and shows the refusal for a while. Otherwise the mission is stopped with the refusal as its reason.
     """
+    mission = replace(mission, refused_ns=asked_ns, refusal=reason)
     if mission.driving:
-        return replace(mission, reason=f"goal refused: {reason}", told_ns=now_ns)
-    return replace(mission, state=State.STOPPED, reason=f"goal refused: {reason}")
+        return replace(mission, reason=reasons.refused_goal(reason), told_ns=now_ns)
+    return replace(mission, state=State.STOPPED, reason=reasons.refused_goal(reason))
 
 
 def cancel(mission: Mission) -> Mission:
     """Return the mission after `/onboard/cancel`."""
-    return replace(mission, state=State.IDLE, reason="cancelled") if mission.driving else mission
+    return replace(mission, state=State.IDLE, reason=reasons.CANCELLED.say()) if mission.driving else mission
 
 
-def stop(mission: Mission, reason: str) -> Mission:
+def stop(mission: Mission, reason: Said) -> Mission:
     """Return the mission stopped with a reason; unchanged without a reason, or if it does not drive."""
     return replace(mission, state=State.STOPPED, reason=reason) if mission.driving and reason else mission
 
@@ -249,14 +324,17 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
     if situation.failure:
         return stop(mission, situation.failure)
     if situation.e_stop:
-        return stop(mission, E_STOP)
+        return stop(mission, reasons.E_STOP.named)
+    if situation.battery:
+        return stop(mission, situation.battery)
     if lost_ns is not None and now_ns - lost_ns > LOST_INPUT_S * NS_PER_S:
-        return stop(mission, f"input lost for {LOST_INPUT_S:g} s" + (f": {situation.lost}" * bool(situation.lost)))
+        lost = f": {situation.lost}" if situation.lost else ""
+        return stop(mission, reasons.INPUT_LOST.say(seconds=LOST_INPUT_S, input=lost))
     if mission.told_ns is not None and now_ns - mission.told_ns > REFUSAL_SHOWN_S * NS_PER_S:
-        mission = replace(mission, reason="", told_ns=None)
-    mission = _judge_stop(mission, situation, section)
-    if mission.driving and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
-        return stop(mission, f"goal not reached within {section.timeout_s:g} s")
+        mission = replace(mission, reason=NO_REASON, told_ns=None)
+    mission = _judge_turn(mission, situation, section) if mission.turning else _judge_stop(mission, situation, section)
+    if mission.driving and not mission.paused and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
+        return stop(mission, reasons.OUT_OF_TIME.say(seconds=section.timeout_s))
     return _judge_progress(mission, situation, section)
 
 
@@ -279,7 +357,7 @@ def look_at_goal(
     if (np.hypot(off_m[:, 0], off_m[:, 1]) < radius_m).any():
         occupied_s = mission.occupied_s + (period_s if away_m > section.tolerance_m else 0.0)
         mission = replace(mission, occupied_s=occupied_s)
-        return stop(mission, "goal is occupied") if occupied_s >= OCCUPIED_S else mission
+        return stop(mission, reasons.GOAL_OCCUPIED.say()) if occupied_s >= OCCUPIED_S else mission
     towards = math.floor((math.degrees(math.atan2(goal_m[1], goal_m[0])) + 180.0) / 360.0 * BINS) % BINS
     in_sight = bool(scan.seen[towards]) and bool(scan.ranges_m[towards] > away_m)
     return replace(mission, occupied_s=0.0) if in_sight else mission
@@ -301,11 +379,39 @@ def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) ->
     if not has_stopped(mission.stops, v, w, REST_DECISIONS, REST_MPS, REST_RADPS):
         return replace(mission, stopped_since_ns=None)
     if away_m <= section.tolerance_m:
-        return replace(mission, state=State.REACHED, reason="")
+        if mission.then_xy_m:  # passed in the next tick
+            return mission
+        turned = mission.heading_rad is None or _faces(mission.heading_rad, situation.pose)
+        return _reached(mission) if turned else replace(mission, turning_ns=situation.now_ns)
     since_ns = situation.now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
     if situation.now_ns - since_ns > STOP_SHORT_S * NS_PER_S:
-        return stop(mission, f"the policy stopped {away_m:.2f} m from the goal")
+        return stop(mission, reasons.POLICY_STOPPED.say(away_m=away_m))
     return replace(mission, stopped_since_ns=since_ns)
+
+
+def _reached(mission: Mission) -> Mission:
+    return replace(mission, state=State.REACHED, reason=NO_REASON, turning_ns=None)
+
+
+def _faces(heading_rad: float, pose: Pose) -> bool:
+    return abs(wrap(heading_rad - pose.yaw_rad)) <= heading.TOLERANCE_RAD
+
+
+def _judge_turn(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after the check for the end of the turn to the final heading (`heading.py`)."""
+    away_m, since_ns = mission.away_m(situation.pose), mission.turning_ns
+    if mission.heading_rad is None or away_m is None or since_ns is None:
+        return replace(mission, turning_ns=None)
+    if away_m > section.tolerance_m + heading.LEFT_M:
+        return replace(mission, turning_ns=None, stops=0)
+    if situation.held or situation.lost_ns is not None:
+        return replace(mission, turning_ns=situation.now_ns)
+    if _faces(mission.heading_rad, situation.pose) and abs(situation.measured.w_radps) <= REST_RADPS:
+        return _reached(mission)
+    if situation.now_ns - since_ns > heading.LONGEST_S * NS_PER_S:
+        off_deg = abs(math.degrees(wrap(mission.heading_rad - situation.pose.yaw_rad)))
+        return stop(mission, reasons.HEADING_MISSED.say(deg=off_deg, seconds=heading.LONGEST_S))
+    return mission
 
 
 def _judge_progress(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
@@ -313,5 +419,6 @@ def _judge_progress(mission: Mission, situation: Situation, section: GoalSection
     away_m = mission.away_m(situation.pose)
     if not mission.driving or mission.progress is None or away_m is None:
         return mission
-    onward, reason = track_progress(mission.progress, away_m, situation.held, section, situation.now_ns)
-    return stop(replace(mission, progress=onward), reason)
+    held = situation.held or mission.turning
+    progress, reason = track_progress(mission.progress, away_m, held, section, situation.now_ns)
+    return stop(replace(mission, progress=progress), reason)

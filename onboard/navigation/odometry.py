@@ -52,9 +52,11 @@ from onboard.navigation.wheel_motion import (
     true_step,
     true_twist,
 )
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Sender, timed
-from onboard.values.geometry import IDENTITY, NO_ORIENTATION, between, compose, distance, interpolate, inverse
+from onboard.values.geometry import IDENTITY, between, compose, distance, interpolate, inverse
 from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 NS_PER_MS = 1_000_000
 
@@ -75,7 +77,6 @@ HISTORY_SAMPLES = 2048
 EXTRAPOLATION_NS = NS_PER_S // 5
 """How far past the newest message its twist extrapolates the pose."""
 
-NO_POSE = "no pose in the message, or it is all zero, the orientation too (odometry.source is pose)"
 MAX_POSITION_M = 1e7
 JUMP_SLACK_M = 0.1
 JUMP_SLACK_RAD = 0.2
@@ -134,13 +135,13 @@ class OdometryState:
     repeats: int = 0
     backward: int = 0
     refused: int = 0
-    refusal: str = ""
+    refusal: Said = NO_REASON
     refused_ns: int | None = None
     agreement: Agreement = agreement.NEW
     own_from_odom: Pose = IDENTITY
     jumps: int = 0
     reanchored: int = 0
-    jump: str = ""
+    jump: Said = NO_REASON
 
     @property
     def motion(self) -> Motion:
@@ -253,31 +254,30 @@ def at(state: OdometryState, stamp_ns: int) -> Sample | None:
     return Sample(stamp_ns, Motion(pose, after.motion.twist), moving_s)
 
 
-def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
+def _refusal(message: OdometryMessage, section: OdometrySection) -> Said:
     """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
         ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
         ("w", message.twist.w_radps, "rad/s", MAX_YAW_RATE_RADPS, "of every base"),
     ):
         if not math.isfinite(value):
-            return f"{name} is {value}"
+            return reasons.ODOMETRY_NOT_FINITE.say(name=name, value=value)
         if abs(value) > limit:
-            return f"{name} is {value:g} {unit}, limit {limit:g} ({key})"
+            return reasons.ODOMETRY_TOO_FAST.say(name=name, value=value, unit=unit, limit=limit, key=key)
     if message.pose is None:
-        return NO_POSE if section.source == "pose" else ""
+        return reasons.ODOMETRY_NO_POSE.say() if section.source == "pose" else NO_REASON
     for name, value in (("x", message.pose.x_m), ("y", message.pose.y_m), ("yaw", message.pose.yaw_rad)):
         if name == "yaw" and math.isnan(value):
-            return NO_ORIENTATION
+            return reasons.ODOMETRY_NO_ORIENTATION.say()
         if not math.isfinite(value):
-            return f"{name} is {value}"
+            return reasons.ODOMETRY_NOT_FINITE.say(name=name, value=value)
         if abs(value) > MAX_POSITION_M:
-            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
-    return ""
+            return reasons.ODOMETRY_TOO_FAR.say(name=name, value=value, limit=MAX_POSITION_M)
+    return NO_REASON
 
 
-def _rejected(state: OdometryState, reason: str, message: OdometryMessage) -> OdometryState:
-    refusal = f"odometry refused: {reason}"
-    return replace(state, refused=state.refused + 1, refusal=refusal, refused_ns=message.arrival_ns)
+def _rejected(state: OdometryState, reason: Said, message: OdometryMessage) -> OdometryState:
+    return replace(state, refused=state.refused + 1, refusal=reason, refused_ns=message.arrival_ns)
 
 
 def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> tuple[OdometryState, bool]:
@@ -409,22 +409,24 @@ def _anchored(state: OdometryState, pose_step: Pose, twist_step: Pose, elapsed_s
         own_from_odom=compose(state.base_pose, inverse(state.pose)),
         jumps=state.jumps + int(ends),
         reanchored=state.reanchored + 1,
-        jump=f"jumped: its pose moved {distance(IDENTITY, pose_step):.2f} m and turned "
-        f"{math.degrees(pose_step.yaw_rad):.0f} deg in {elapsed_s * 1e3:.0f} ms, its twist says "
-        f"{distance(IDENTITY, twist_step):.2f} m: did the base reset its odometry? Send a goal in its odom frame again",
+        jump=reasons.ODOMETRY_JUMPED.say(
+            moved_m=distance(IDENTITY, pose_step),
+            deg=math.degrees(pose_step.yaw_rad),
+            ms=elapsed_s * 1e3,
+            twist_m=distance(IDENTITY, twist_step),
+        ),
     )
 
 
-def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
+def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> Said:
     """Return the reason to reject an increment of the base's own pose, or "" if it is possible."""
     moved_m = distance(IDENTITY, step)
     if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
-        return f"pose jumped {moved_m:.2f} m in {elapsed_s * 1e3:.0f} ms, limit {section.max_speed_mps:g} m/s"
+        return reasons.ODOMETRY_POSE_JUMPED.say(moved_m=moved_m, ms=elapsed_s * 1e3, limit=section.max_speed_mps)
     if abs(step.yaw_rad) > MAX_YAW_RATE_RADPS * elapsed_s + JUMP_SLACK_RAD:
-        return (
-            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, limit {MAX_YAW_RATE_RADPS:g} rad/s"
-        )
-    return ""
+        turned_rad = abs(step.yaw_rad)
+        return reasons.ODOMETRY_POSE_TURNED.say(rad=turned_rad, ms=elapsed_s * 1e3, limit=MAX_YAW_RATE_RADPS)
+    return NO_REASON
 
 
 def _remembered(state: OdometryState, stamp_ns: int) -> tuple[Sample, ...]:

@@ -74,7 +74,7 @@ class ScanOdometry:
 
 
 def begin(state: ScanOdometry) -> ScanOdometry:
-    """Return the state of a new drive: the odometry goes on from the wheels."""
+    """Return the state of a new drive: the odometry continues from the wheels."""
     return replace(state, key=None, tried=None)
 
 

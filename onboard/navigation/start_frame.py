@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 from onboard.config.config import DdsSection, GoalSection
 from onboard.navigation.ekf import LocalizationState, deviations, localised
 from onboard.navigation.odometry import OdometryState
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.geometry import NO_ORIENTATION, apply, compose, distance, inverse
+from onboard.values.geometry import apply, compose, distance, inverse, wrap
 from onboard.values.messages import GoalRequest, Motion, Pose
+from onboard.values.reasons import Said
 
 LOCALIZATION_MAX_AGE_S = 8.0
 """An older fix of the localisation is not shown to the policy."""
+
+
+class GoalRefusedError(InputError):
+    """A goal that the runtime refuses. said: why"""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self.said = said
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class StartFrameMotion:
     """Motion of the robot in the start frame.
 
     raw:        by odometry alone
@@ -74,20 +84,22 @@ def locate(
     localization: LocalizationState,
     now_ns: int,
     corrected: Pose | None = None,
-) -> Located:
+) -> StartFrameMotion:
     """Return the robot's motion in the start frame. corrected: as in `anchor`"""
     raw = Motion(compose(start.start_from_odom, wheels.pose), wheels.twist)
     start_from_map, received = start.start_from_map, localization.received
     if start_from_map is None or localization.map_from_base is None:
-        return Located(raw, None, None, Motion(compose(start.start_from_odom, corrected or wheels.pose), wheels.twist))
+        return StartFrameMotion(
+            raw, None, None, Motion(compose(start.start_from_odom, corrected or wheels.pose), wheels.twist)
+        )
     filtered = Motion(compose(start_from_map, localization.map_from_base), wheels.twist)
     sd = deviations(localization)
     if received is None:
-        return Located(raw, None, None, filtered, sd)
+        return StartFrameMotion(raw, None, None, filtered, sd)
     age_ns = max(0, now_ns - received.taken_ns)
     if age_ns > LOCALIZATION_MAX_AGE_S * NS_PER_S:
-        return Located(raw, None, None, filtered, sd)
-    return Located(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered, sd)
+        return StartFrameMotion(raw, None, None, filtered, sd)
+    return StartFrameMotion(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered, sd)
 
 
 def goal_in_start(
@@ -98,33 +110,47 @@ def goal_in_start(
     goal: GoalSection,
     dds: DdsSection,
 ) -> tuple[float, float]:
-    """Return the goal's position in the start frame [m]. Raises InputError with the reason of a refusal.
+    """Return the position of the request's pose in the start frame [m]. Raises GoalRefusedError."""
+    at = pose_in_start(request.frame_id, request.pose, start, wheels, localization, goal, dds)
+    return at.x_m, at.y_m
+
+
+def pose_in_start(
+    frame_id: str,
+    pose: Pose,
+    start: Start,
+    wheels: OdometryState,
+    localization: LocalizationState,
+    goal: GoalSection,
+    dds: DdsSection,
+) -> Pose:
+    """Return a goal's pose in the start frame. Raises GoalRefusedError.
 
     A goal in the odom frame refers to that of the base's own pose (`OdometryState.own_from_odom`). A goal in the base
     frame refers to the robot's current pose, as the request's stamp may come from another clock.
     Whether a goal lies in or behind a wall is unknown here: it is accepted, and `mission.py` ends the drive.
     """
-    point = (request.pose.x_m, request.pose.y_m)
-    for name, value in zip(("x", "y"), point, strict=True):
+    for name, value in (("x", pose.x_m), ("y", pose.y_m)):
         if not math.isfinite(value):
-            raise InputError(f"{name} is {value}")
-    if not math.isfinite(request.pose.yaw_rad):
-        raise InputError(f"{NO_ORIENTATION} All zero means any heading")
+            raise GoalRefusedError(reasons.GOAL_NOT_FINITE.say(axis=name, value=value))
+    if not math.isfinite(pose.yaw_rad):
+        raise GoalRefusedError(reasons.GOAL_NO_ORIENTATION.say())
     start_from_base = compose(start.start_from_odom, wheels.pose)
-    frame = request.frame_id.strip("/")
+    frame = frame_id.strip("/")
     if frame == dds.odom_frame.strip("/"):
-        goal_xy_m = apply(compose(start.start_from_odom, inverse(wheels.own_from_odom)), point)
+        start_from_frame = compose(start.start_from_odom, inverse(wheels.own_from_odom))
     elif frame == dds.base_frame.strip("/"):
-        goal_xy_m = apply(start_from_base, point)
+        start_from_frame = start_from_base
     elif frame == dds.map_frame.strip("/"):
         if start.start_from_map is None or not localised(localization):
             why = localization.refusal or "there is no trusted localisation"
-            raise InputError(f"frame {frame!r} needs a localised robot, and {why}")
-        goal_xy_m = apply(start.start_from_map, point)
+            raise GoalRefusedError(reasons.GOAL_NOT_LOCALISED.say(frame=frame, why=why))
+        start_from_frame = start.start_from_map
     else:
         known = ", ".join((dds.odom_frame, dds.base_frame, dds.map_frame))
-        raise InputError(f"unknown frame {request.frame_id!r}, known are {known}")
-    away_m = distance(start_from_base, Pose(goal_xy_m[0], goal_xy_m[1], 0.0))
+        raise GoalRefusedError(reasons.GOAL_FRAME.say(frame=frame_id, known=known))
+    x_m, y_m = apply(start_from_frame, (pose.x_m, pose.y_m))
+    away_m = distance(start_from_base, Pose(x_m, y_m, 0.0))
     if not away_m <= goal.max_distance_m:  # also true for NaN, from an overflow
-        raise InputError(f"{away_m:.4g} m away, limit {goal.max_distance_m:g} m (goal.max_distance_m)")
-    return goal_xy_m
+        raise GoalRefusedError(reasons.GOAL_TOO_FAR.say(away_m=away_m, limit_m=goal.max_distance_m))
+    return Pose(x_m, y_m, wrap(start_from_frame.yaw_rad + pose.yaw_rad))

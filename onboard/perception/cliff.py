@@ -86,8 +86,8 @@ def _ring_m(views: Iterable[FloorView]) -> npt.NDArray[np.float32]:
     for view in views:
         np.minimum.at(nearest_m, view.bins[view.expected], view.away_m[view.expected])
     beside = bins_within(RING_SIDE_DEG)
-    around_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
-    return np.asarray(around_m + RING_M, np.float32)
+    surroundings_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
+    return np.asarray(surroundings_m + RING_M, np.float32)
 
 
 def _touching(view: FloorView, ring_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

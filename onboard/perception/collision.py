@@ -44,7 +44,7 @@ LEAD_RAD = math.radians(30.0)
 REAR = Twist(-1.0, 0.0)
 
 
-class Look(Enum):
+class SectorView(Enum):
     """Whether cameras see the sector into which a motion leads."""
 
     SEEN = "seen"
@@ -239,13 +239,13 @@ def _arc_entries(points: Points, radius_m: Points, footprint: Footprint, turn_m:
         return np.where(np.isnan(turns), math.inf, turns)
 
 
-def look(scan: Scan, twist: Twist, way_m: float) -> Look:
+def view_sector(scan: Scan, twist: Twist, way_m: float) -> SectorView:
     """Return whether cameras see where the arc leads within `way_m`; SEEN for a base that does not translate.
 
     `way_m` must not depend on the speed. Otherwise slowing a command would change the sector that judges it.
     """
     if abs(twist.v_mps) < REST_MPS:
-        return Look.SEEN
+        return SectorView.SEEN
     forward = twist.v_mps > 0.0
     lead = 0.5 * way_m * twist.w_radps / twist.v_mps
     lead = min(max(lead, -LEAD_RAD), LEAD_RAD)
@@ -253,8 +253,8 @@ def look(scan: Scan, twist: Twist, way_m: float) -> Look:
     off = np.abs(np.remainder(BIN_CENTERS_RAD - direction + math.pi, 2.0 * math.pi) - math.pi)
     blind = ~looked(scan)
     if (blind & (off <= AHEAD_RAD)).any():
-        return Look.AHEAD_BLIND
-    return Look.FLANK_BLIND if (blind & (off <= FLANK_RAD)).any() else Look.SEEN
+        return SectorView.AHEAD_BLIND
+    return SectorView.FLANK_BLIND if (blind & (off <= FLANK_RAD)).any() else SectorView.SEEN
 
 
 def free_behind_m(scan: Scan | None, out_of_view: Points, footprint: Footprint) -> float:
@@ -264,6 +264,6 @@ def free_behind_m(scan: Scan | None, out_of_view: Points, footprint: Footprint) 
     metre behind the origin on; its rear camera sees 43 deg to each side. Nearer obstacles at the corridor's edge are
     known only from memory: out_of_view (n, 2) [m] (`obstacle_memory.py`).
     """
-    if scan is None or look(scan, REAR, 0.0) is Look.AHEAD_BLIND:
+    if scan is None or view_sector(scan, REAR, 0.0) is SectorView.AHEAD_BLIND:
         return 0.0
     return travel_m(np.concatenate([obstacles(scan), out_of_view]), REAR, footprint)

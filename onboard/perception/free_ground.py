@@ -23,7 +23,7 @@ from onboard.config.footprint import Footprint
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of
-from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M, Around
+from onboard.perception.obstacle_memory import AHEAD, FLANK_BINS, REACH_M, Surroundings
 from onboard.values.geometry import wrap
 from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_RAD, BINS, Pose, Scan, Twist
@@ -92,7 +92,7 @@ def unknown(
     return left[~footprint.covers(left)]
 
 
-def way_m(
+def free_path_m(
     ground: FreeGround, scan: Scan, pose: Pose, now_ns: int, free_ns: int, footprint: Footprint, swept: Footprint
 ) -> float:
     """Return how far a robot at a pose may go straight ahead over ground that was seen free lately [m].
@@ -106,12 +106,12 @@ def way_m(
     return collision.travel_m(points[np.abs(points[:, 1]) <= known.reach_m], STRAIGHT, known)
 
 
-def told(scan: Scan, around: Around) -> Scan:
+def with_unknown_ground(scan: Scan, surroundings: Surroundings) -> Scan:
     """Return the policy's scan: in bins that no scan sees, the range to the nearest unknown ground.
 
     `seen` stays False there. Without a memory the scan stays as it is.
     """
-    points = around.unknown
+    points = surroundings.unknown
     if points is None:
         return scan
     nearest_m, bins = np.full(BINS, REACH_M, np.float32), bins_of(points[:, 0], points[:, 1])
@@ -121,7 +121,7 @@ def told(scan: Scan, around: Around) -> Scan:
     for beside in range(-int(wide.max(initial=0)), int(wide.max(initial=0)) + 1):
         within = np.abs(beside) <= wide
         np.minimum.at(nearest_m, (bins[within] + beside) % BINS, ranges_m[within])
-    blind = ~(collision.looked(scan) | collision.looked(around.scan))
+    blind = ~(collision.looked(scan) | collision.looked(surroundings.scan))
     return replace(scan, ranges_m=np.where(blind, nearest_m, scan.ranges_m))
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, distance
 from onboard.values.messages import DepthFrame, OdometryMessage, Pose, Scan
+from onboard.values.reasons import NO_REASON, Said
 
 log = structlog.get_logger()
 
@@ -63,7 +65,7 @@ class UnchangedWatch:
         if self._limit_m == 0.0:
             return dict(frames)
         for name, frame in frames.items():
-            self.look(name, frame.number, frame.depth[::ROW_STEP])
+            self.register(name, frame.number, frame.depth[::ROW_STEP])
         return {name: frame for name, frame in frames.items() if not self.reason(name)}
 
     def move(self, odometry: Sequence[OdometryMessage]) -> None:
@@ -71,7 +73,7 @@ class UnchangedWatch:
         for message in odometry:
             self._move(message)
 
-    def look(self, name: str, number: int, picture: npt.NDArray[np.generic]) -> None:
+    def register(self, name: str, number: int, picture: npt.NDArray[np.generic]) -> None:
         """Register the newest image of a source; an unchanged number means no new image."""
         before = self._pictures.get(name)
         if before is not None and before.number == number:
@@ -83,13 +85,13 @@ class UnchangedWatch:
         else:
             self._pictures[name] = _Picture(number, (*recent, checksum)[-RECENT:], self._way_m, self._way_m)
 
-    def reason(self, camera: str) -> str:
+    def reason(self, camera: str) -> Said:
         """Return why a camera counts as frozen, or "" while it is live."""
         picture = self._pictures.get(camera)
         way_m = picture.newest_m - picture.new_m if picture is not None else 0.0
         if self._limit_m == 0.0 or way_m <= self._limit_m:
-            return ""
-        return f"the same picture over a way of {way_m:.2f} m, limit {self._limit_m:g} m"
+            return NO_REASON
+        return reasons.UNCHANGED.say(way_m=way_m, limit_m=self._limit_m)
 
     def _move(self, message: OdometryMessage) -> None:
         before, self._odometry = self._odometry, message
@@ -120,7 +122,7 @@ class UnchangedScans:
         self._watch.move(odometry)
         for topic, scan in scans.items():
             if np.isfinite(scan.ranges_m).any():
-                self._watch.look(topic, scan.stamp_ns, scan.ranges_m)
+                self._watch.register(topic, scan.stamp_ns, scan.ranges_m)
             reason = self._watch.reason(topic)
             if not reason:
                 self._believed[topic] = scan

@@ -3,7 +3,7 @@
 `fuse_plain` in `kernels.py` is the definition; both give the same bits. Most pixels cannot change the scan: they are
 floor, ceiling or holes, or their bin holds something nearer. The kernel proves this for 64 pixels of a row at a time:
 
-    SEEDS   a grid of pixels is computed exactly, so that most bins are near their result before the first row
+    SEEDS   the definition's samples are computed first, so that most bins are near their result before the first row
     LIVE    a block is skipped if no pixel has a depth at which it can be in the height band, computed once for a mount
     REACH   or if all are so deep that all bins that they can be in hold something nearer, computed every `GROUP` rows
     FILTER  in float32, a pixel is dropped if its bin is known and holds something nearer. The bin is known if it is the
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from numba import types
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from onboard.perception.kernels import AHEAD, AXIS_M, EDGE_M, inside, walk
+from onboard.perception.kernels import AHEAD, AXIS_M, EDGE_M, LEAST_SAMPLES, farthest, inside, sample_steps, walk
 from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_DEG, BINS
 
@@ -38,8 +38,6 @@ BLOCK = 64
 _LINE = 64
 _WORD = 8
 """Bytes of a word of the mask."""
-SEED_ROWS, SEED_COLUMNS = 16, 8
-"""Grid of the seeds; along the vertical of the world the first number counts."""
 GROUP = 32
 """Rows for which a block's reach is computed together."""
 _FIRST_M = 0.25
@@ -72,6 +70,8 @@ class Projection:
     limits:        (height, blocks, 2) uint16, least and greatest depth at which a pixel of the block may be an obstacle
     bounds:        depth unit [m], near, far, lowest and highest height [m], largest coordinate [m]
     upright:       the image's rows are about level
+    steps:         of `sample_steps`
+    noise_per_m:   as for `fuse_plain`
     """
 
     rows: Array
@@ -82,6 +82,8 @@ class Projection:
     bounds: tuple[float, float, float, float, float, float]
     body_boxes_m: Array
     upright: bool
+    steps: tuple[int, int]
+    noise_per_m: float
     scratch: tuple[np.ndarray, ...]
 
 
@@ -98,6 +100,7 @@ def projection_of(
     z_min_m: float,
     z_max_m: float,
     body_boxes_m: Array,
+    noise_per_m: float = 0.0,
 ) -> Projection:
     """Return the projection of a camera with images of (height, width); other arguments as for `fuse_plain`."""
     height, width = shape
@@ -116,6 +119,8 @@ def projection_of(
     largest_m = (
         far_m * (np.abs(columns).sum(axis=1).max() + np.abs(rows).sum(axis=1).max()) + np.abs(position).sum() + 1.0
     )
+    steps = sample_steps(shape, base_from_camera)
+    samples = math.ceil(height / steps[0]) * math.ceil(width / steps[1])
     scratch = (
         _aligned((blocks, _TERMS, BLOCK), np.float32),
         np.zeros(blocks, np.uint8),
@@ -127,13 +132,17 @@ def projection_of(
         np.zeros(blocks, np.uint16),
         np.zeros(BINS),
         np.zeros(BINS, np.float32),
+        np.zeros(samples),
+        np.zeros(samples, np.int64),
+        np.zeros((BINS, 3)),
     )
     bounds = (depth_scale_m, near_m, far_m, z_min_m, z_max_m, float(largest_m))
     corners = _corners(rows, columns, blocks)
     upright = bool(abs(rotation[2, 0]) <= abs(rotation[2, 1]))
     return Projection(
-        rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, scratch
-    )
+        rows, columns, position.copy(), corners, limits, bounds, np.ascontiguousarray(body_boxes_m), upright, steps,
+        noise_per_m, scratch,
+    )  # fmt: skip
 
 
 def _corners(rows: Array, columns: Array, blocks: int) -> Array:
@@ -188,6 +197,8 @@ def lower_ranges(ranges_m: npt.NDArray[np.float32], depth: Depth, projection: Pr
         *projection.bounds,
         projection.body_boxes_m,
         projection.upright,
+        *projection.steps,
+        projection.noise_per_m,
         now_from_then,
         *projection.scratch,
     )
@@ -361,6 +372,9 @@ def _find_reach(
         *(types.float64,) * 6,
         _MATRIX,
         types.boolean,
+        types.int64,
+        types.int64,
+        types.float64,
         _MATRIX,
         _TABLE,
         _BYTES,
@@ -372,6 +386,9 @@ def _find_reach(
         _of(types.uint16, 1),
         _of(types.float64, 1),
         _of(types.float32, 1),
+        _of(types.float64, 1),
+        _of(types.int64, 1),
+        _of(types.float64, 2),
     ),
     error_model="numpy",
 )
@@ -391,6 +408,9 @@ def _lower(
     largest_m: float,
     body_boxes_m: Array,
     upright: bool,
+    every: int,
+    beside: int,
+    noise_per_m: float,
     now_from_then: Array,
     table: np.ndarray,
     live: np.ndarray,
@@ -402,9 +422,17 @@ def _lower(
     reach: np.ndarray,
     nearest_m2: Array,
     limit_m2: np.ndarray,
+    samples_m: Array,
+    sample_bins: np.ndarray,
+    means: Array,
 ) -> None:  # pragma: no cover - compiled
-    """Do what `lower_ranges` says. bins: last bin of each slot; slots, points: pixels of a row to compute exactly."""
+    """Do what `lower_ranges` says.
+
+    bins: last bin of each slot; slots, points: pixels of a row to compute exactly
+    means: limit, sum and count of the samples of each bin
+    """
     height, width = depth.shape
+    samples, overlap = 0, bins.size - width
     blocks, to, words = live.size, now_from_then, mask.view(np.uint64)
     slack_m = _SLACK * (largest_m + abs(to[0, 2]) + abs(to[1, 2]))
     for block in range(blocks):
@@ -422,15 +450,12 @@ def _lower(
     limit_m2[:] = np.inf
     bins[:] = AHEAD
     for seeding in (True, False):
-        every, beside = (SEED_ROWS, SEED_COLUMNS) if upright else (SEED_COLUMNS, SEED_ROWS)
-        if seeding and blocks == 0:
-            continue
         for v in range(every // 2 if seeding else 0, height, every if seeding else 1):
             ray_x, ray_y, ray_z = rows[v, 0], rows[v, 1], rows[v, 2]
             count = 0
             if seeding:
-                for slot in range(beside // 2, bins.size, beside):
-                    slots[count] = slot
+                for u in range(beside // 2, width, beside):
+                    slots[count] = u if u < (blocks - 1) * BLOCK else u + overlap
                     count += 1
             elif blocks == 0:
                 for slot in range(width):
@@ -512,9 +537,14 @@ def _lower(
                 slot, now_x, now_y, radius_m2 = slots[i], points[i, 3], points[i, 4], points[i, 5]
                 bin_ = walk(bins[slot], now_x, now_y) if radius_m2 > AXIS_M * AXIS_M else AHEAD
                 bins[slot] = bin_
-                if radius_m2 < nearest_m2[bin_] and not inside(body_boxes_m, points[i, 0], points[i, 1], points[i, 2]):
-                    nearest_m2[bin_] = radius_m2
-                    limit_m2[bin_] = radius_m2 + slack_m * (radius_m2 + 1.0 + slack_m)
+                nearer = radius_m2 < nearest_m2[bin_]
+                if (nearer or seeding) and not inside(body_boxes_m, points[i, 0], points[i, 1], points[i, 2]):
+                    if nearer:
+                        nearest_m2[bin_] = radius_m2
+                        limit_m2[bin_] = radius_m2 + slack_m * (radius_m2 + 1.0 + slack_m)
+                    if seeding:
+                        samples_m[samples], sample_bins[samples] = math.sqrt(radius_m2), bin_
+                        samples += 1
                 if upright and blocks > 0 and not seeding:
                     block = slot // BLOCK
                     _aim(table, block, slot - block * BLOCK, slot - block * BLOCK + 1, bin_, limit_m2)
@@ -522,8 +552,18 @@ def _lower(
                     for near in range(slot - beside // 2, min(slot - beside // 2 + beside, bins.size)):
                         bins[near] = bin_
         if seeding:
+            for j in range(overlap):
+                bins[(blocks - 1) * BLOCK + j] = bins[width - BLOCK + j]
             for block in range(blocks):
                 for j in range(BLOCK):
                     _aim(table, block, j, j + 1, bins[block * BLOCK + j], limit_m2)
     for i in range(BINS):
-        ranges_m[i] = min(ranges_m[i], np.float32(math.sqrt(nearest_m2[i])))
+        means[i, 0], means[i, 1], means[i, 2] = farthest(math.sqrt(nearest_m2[i]), noise_per_m), 0.0, 0.0
+    for i in range(samples if noise_per_m > 0.0 else 0):
+        bin_ = sample_bins[i]
+        if samples_m[i] <= means[bin_, 0]:
+            means[bin_, 1] += samples_m[i]
+            means[bin_, 2] += 1.0
+    for i in range(BINS):
+        range_m = means[i, 1] / means[i, 2] if means[i, 2] >= LEAST_SAMPLES else math.sqrt(nearest_m2[i])
+        ranges_m[i] = min(ranges_m[i], np.float32(range_m))

@@ -11,6 +11,10 @@ At such a short range a camera cannot see that a place is free, so only good evi
     a single pixel                    never
 
 Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
+While the robot must stand or turn in place, slow motion of the odometry may be creep or slip of the wheels. It
+must not carry an obstacle past the robot, so the memory then keeps each place twice: by the odometry, and as if the
+base had only turned. Either one stops the robot, and the place is forgotten when cameras have seen both.
+
 Near by a camera sees the floor below a table, but not its top, or it sees over a low box. There an empty bin does not
 clear a place with good evidence: the camera must see the heights at which the place was last seen. So a robot that
 stands still, or backs off, sees that somebody has left. The time is `limits.remember_s` in `onboard/config/config.py`.
@@ -67,6 +71,8 @@ SAME_M = 0.05
 JOLT_M = 0.03
 """The robot comes so much nearer to an obstacle between two scans while it drives slowly before it."""
 STILL_M, STILL_RAD = 0.005, 0.005
+CREEP_MPS = 0.1
+"""Faster motion of a base that is commanded to stand is real: somebody pushes it, or another driver drives."""
 SPOT_M, SPOT_NS = 0.1, NS_PER_S // 2
 """A return this near to an obstacle's first position, and this soon after its last return, is the same obstacle."""
 OFTEN = 3
@@ -83,7 +89,7 @@ NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
-class Nearby:
+class ObstacleMemory:
     """The remembered obstacles.
 
     places_m: (n, 2) in the odometry frame [m], oldest first
@@ -94,6 +100,7 @@ class Nearby:
     track:    poses of the base in the last second
     heights_m: (n, 2) lowest and highest point that cameras saw there at the last return: a scan that does not see
                them all does not show that the obstacle has gone
+    crept_m:   (n, 2) slow motion of the odometry while the robot was commanded to stand, since the last return [m]
 
     Old recordings have no spots and scans: all their places count as good evidence. Nor have they heights: any view
     shows that an obstacle has gone. Raises ValueError if the arrays
@@ -107,6 +114,7 @@ class Nearby:
     scan_ns: int = 0
     track: Track = ()
     heights_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
+    crept_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
 
     def __post_init__(self) -> None:
         count = len(self.places_m)
@@ -115,9 +123,11 @@ class Nearby:
             object.__setattr__(self, "scans", np.full((count, 2), OFTEN, np.int64))
         if count and not len(self.heights_m):
             object.__setattr__(self, "heights_m", np.tile([np.inf, -np.inf], (count, 1)))
-        rows = (self.places_m, self.spots_m, self.scans, self.heights_m)
+        if count and not len(self.crept_m):
+            object.__setattr__(self, "crept_m", np.zeros((count, 2)))
+        rows = (self.places_m, self.spots_m, self.scans, self.heights_m, self.crept_m)
         if self.seen_ns.shape != (count,) or any(row.shape != (count, 2) for row in rows):
-            raise ValueError(f"places, spots, scans and heights of shapes {[row.shape for row in rows]}")
+            raise ValueError(f"places, spots, scans, heights and creep of shapes {[row.shape for row in rows]}")
 
     @property
     def trusted(self) -> npt.NDArray[np.bool_]:
@@ -127,7 +137,7 @@ class Nearby:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Surroundings:
     """Input of limits and recovery: the newest scan, and points in the base frame [m].
 
     out_of_view: (n, 2) remembered places out of the scan's view
@@ -139,22 +149,29 @@ class Around:
     unknown: Points | None = None
 
 
-def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: int) -> Nearby:
+def advance(
+    nearby: ObstacleMemory, scan: Scan, pose: Pose, now_ns: int, remember_ns: int, standing: bool = False
+) -> ObstacleMemory:
     """Return the memory after a tick.
 
     scan:        the newest; each scan is entered once, at the base's pose at its stamp
     pose:        of the base now, in a frame without jumps (odometry)
     remember_ns: lifetime of a place; 0 turns the memory off
+    standing:    whether the last command was to stand or to turn in place
     """
     if remember_ns == 0:
         return nearby
+    if standing and nearby.track:
+        nearby = _crept(nearby, pose, now_ns)
     track = followed(nearby.track, now_ns, pose)
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        seen = _from(then, nearby.places_m)
-        past = _hidden(scan, seen, nearby.heights_m) & nearby.trusted & ~_still(nearby, track, then)
-        kept = _subset(nearby, ~_covered(scan, seen, nearby.trusted, past))
-        nearby = _merged(kept, _from_scan(nearby, _without_rest(scan, seen[past]), then))
+        covered, past = _judged(nearby, scan, track, then)
+        if nearby.crept_m.any():
+            covered_too, past_too = _judged(_only_turned(nearby), scan, track, then)
+            covered, past = covered & covered_too, np.concatenate([past, past_too])
+        kept = _subset(nearby, ~covered)
+        nearby = _merged(kept, _from_scan(nearby, _without_rest(scan, past), then))
     near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
     kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
     scans = kept.scans.copy()
@@ -162,15 +179,15 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
 
 
-def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
+def surroundings(nearby: ObstacleMemory, scan: Scan, pose: Pose) -> Surroundings:
     """Return the scan and the remembered places that it does not cover. pose: of the base now, by the odometry.
 
     Where a camera looks but cannot see so near, or not at these heights, only places with good evidence are returned.
     """
-    places_m = _from(pose, nearby.places_m)
-    looked = collision.looked(scan)[_bins(places_m)]
-    unseen = ~_observed(scan, places_m) | _hidden(scan, places_m, nearby.heights_m, JOLT_M)
-    return Around(scan, places_m[~looked | (nearby.trusted & unseen)])
+    out_of_view = _out_of_view(nearby, scan, pose)
+    if nearby.crept_m.any():
+        out_of_view = np.concatenate([out_of_view, _out_of_view(_only_turned(nearby), scan, pose)])
+    return Surroundings(scan, out_of_view)
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
@@ -189,7 +206,37 @@ def filled(scan: Scan, out_of_view: Points) -> Scan:
     return replace(scan, ranges_m=ranges_m, seen=seen)
 
 
-def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
+def _crept(nearby: ObstacleMemory, pose: Pose, now_ns: int) -> ObstacleMemory:
+    """Return the memory after the odometry of a robot that was commanded to stand has come to `pose`."""
+    before_ns, before = nearby.track[-1]
+    moved = np.array([pose.x_m - before.x_m, pose.y_m - before.y_m])
+    if np.hypot(*moved) > CREEP_MPS * (now_ns - before_ns) / NS_PER_S:
+        return nearby
+    return replace(nearby, crept_m=nearby.crept_m + moved)
+
+
+def _only_turned(nearby: ObstacleMemory) -> ObstacleMemory:
+    """Return the memory with each place where it is if the base has only turned while it was commanded to stand."""
+    return replace(nearby, places_m=nearby.places_m + nearby.crept_m)
+
+
+def _out_of_view(nearby: ObstacleMemory, scan: Scan, pose: Pose) -> Points:
+    """Return the remembered places in the base frame that `scan` does not cover."""
+    places_m = _from(pose, nearby.places_m)
+    looked = collision.looked(scan)[_bins(places_m)]
+    unseen = ~_observed(scan, places_m) | _hidden(scan, places_m, nearby.heights_m, JOLT_M)
+    out_of_view: Points = places_m[~looked | (nearby.trusted & unseen)]
+    return out_of_view
+
+
+def _judged(nearby: ObstacleMemory, scan: Scan, track: Track, pose: Pose) -> tuple[npt.NDArray[np.bool_], Points]:
+    """Return (n,) whether a scan taken at `pose` confirms or clears each place, and the points it only sees past."""
+    seen = _from(pose, nearby.places_m)
+    past = _hidden(scan, seen, nearby.heights_m) & nearby.trusted & ~_still(nearby, track, pose)
+    return _covered(scan, seen, nearby.trusted, past), seen[past]
+
+
+def _from_scan(nearby: ObstacleMemory, scan: Scan, pose: Pose) -> ObstacleMemory:
     """Return the obstacles of a scan within reach, with the history of those that were known before."""
     seen = collision.obstacles(scan)
     near = seen[_distances_m(seen) <= REACH_M]
@@ -207,7 +254,7 @@ def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
         spots_m[again] = of.spots_m[nearest[again]]
         scans = np.stack([(there * column).max(axis=1) for column in of.scans.T], axis=1)
     scans = scans + np.stack([np.ones(len(near), np.int64), _in_full_view(scan, near)], axis=1)
-    return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans, heights_m=heights_m)
+    return ObstacleMemory(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans, heights_m=heights_m)
 
 
 def _without_rest(scan: Scan, past: Points) -> Scan:
@@ -221,7 +268,7 @@ def _without_rest(scan: Scan, past: Points) -> Scan:
     return replace(scan, ranges_m=ranges_m)
 
 
-def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
+def _subset(nearby: ObstacleMemory, which: npt.NDArray[np.bool_]) -> ObstacleMemory:
     """Return a subset of the places. which: (n,) bool."""
     return replace(
         nearby,
@@ -230,10 +277,11 @@ def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
         spots_m=nearby.spots_m[which],
         scans=nearby.scans[which],
         heights_m=nearby.heights_m[which],
+        crept_m=nearby.crept_m[which],
     )
 
 
-def _merged(old: Nearby, new: Nearby) -> Nearby:
+def _merged(old: ObstacleMemory, new: ObstacleMemory) -> ObstacleMemory:
     """Return the old and the new places; the oldest beyond `CAPACITY` are dropped."""
     return replace(
         old,
@@ -242,6 +290,7 @@ def _merged(old: Nearby, new: Nearby) -> Nearby:
         spots_m=np.concatenate([old.spots_m, new.spots_m])[-CAPACITY:],
         scans=np.concatenate([old.scans, new.scans])[-CAPACITY:],
         heights_m=np.concatenate([old.heights_m, new.heights_m])[-CAPACITY:],
+        crept_m=np.concatenate([old.crept_m, new.crept_m])[-CAPACITY:],
     )
 
 
@@ -295,7 +344,7 @@ def _hidden(
     return past & ~within(heights_m, heights_at(scan.heights_m, points)[:, :2])
 
 
-def _still(nearby: Nearby, track: Track, pose: Pose) -> npt.NDArray[np.bool_]:
+def _still(nearby: ObstacleMemory, track: Track, pose: Pose) -> npt.NDArray[np.bool_]:
     """Return (n,) bool, places that were seen from where the base is now: nothing but they can have moved."""
     still = np.zeros(len(nearby.seen_ns), np.bool_)
     for stamp_ns in np.unique(nearby.seen_ns[nearby.seen_ns >= track[0][0]]).tolist():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,17 +13,20 @@ import numpy.typing as npt
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
+from onboard.perception.collision import UNIT
 from onboard.perception.fusion_kernel import Projection, lower_ranges, projection_of
 from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of, planar
 from onboard.perception.min_range import Heights, joined, seen_heights, sees_from
 from onboard.perception.obstacle_memory import Track, followed, pose_at
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, between
-from onboard.values.messages import BINS, DepthFrame, Inputs, Pose, Scan
+from onboard.values.messages import BIN_RAD, BINS, DepthFrame, Inputs, Pose, Scan
 
 Ranges = npt.NDArray[np.float32]
 
 
+MOST_APART = 5
+"""Bins between two returns of neighbouring bins that are filled, seen from another place, are fewer than this."""
 NO_SCAN = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
 """Stands for a ready-made scan before the first message: blind all around, and soon stale."""
 
@@ -102,11 +106,15 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class CameraMemory:
-    """The last contribution of one camera: its captures, oldest first, and their ranges in the base frame at `pose`."""
+    """The last contribution of one camera: its captures, oldest first, and their ranges in the base frame at `pose`.
+
+    looks: (180,) bool, the bins of `looked_at`
+    """
 
     captures: tuple[Capture, ...]
     pose: Pose
     ranges_m: Ranges
+    looks: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +193,49 @@ def fuse(
     cameras: dict[str, CameraMemory] = {}
     for name, frame in frames.items():
         view = fitting_view(rig, name, frame)
-        cameras[name] = _look(view, frame, track, memory.cameras.get(name), rig)
+        cameras[name] = _take_frame(view, frame, track, memory.cameras.get(name), rig)
         np.minimum(ranges_m, cameras[name].ranges_m, out=ranges_m)
         seen |= view.looks
     seen |= np.isfinite(ranges_m)
     stamp_ns = min((frame.stamp_ns for frame in frames.values()), default=memory.stamp_ns)
     scan = Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen))
     return scan, ScanMemory(stamp_ns, cameras, track)
+
+
+def moved_to_now(scan: Scan, memory: ScanMemory, track: Track) -> Scan:
+    """Return a fused scan as seen from where the base is now; each camera's image is of another time.
+
+    The bins that a camera sees turn with its image: an edge that it has not looked at yet is not seen.
+    track: odometry poses of the last ticks, the last of them now; a ready-made scan and an empty track change nothing
+    """
+    then = {name: camera.captures[-1].frame.stamp_ns for name, camera in memory.cameras.items()}
+    ways = {name: between(track[-1][1], pose_at(track, stamp_ns)) for name, stamp_ns in then.items() if track}
+    if all(way == IDENTITY for way in ways.values()):
+        return scan
+    ranges_m, seen = np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_)
+    for name, way in ways.items():
+        np.minimum(ranges_m, _moved(memory.cameras[name].ranges_m, way), out=ranges_m)
+        turned = way.yaw_rad / BIN_RAD
+        looks = memory.cameras[name].looks
+        seen |= np.roll(looks, math.floor(turned)) & np.roll(looks, math.ceil(turned))
+    return replace(scan, ranges_m=ranges_m, seen=seen | np.isfinite(ranges_m))
+
+
+def _moved(ranges_m: Ranges, now_from_then: Pose) -> Ranges:
+    """Return ranges from another place. Bins between returns that were neighbours have the smaller range of both."""
+    moved = np.full(BINS, np.inf, np.float32)
+    hit = np.flatnonzero(np.isfinite(ranges_m))
+    to = planar(now_from_then)
+    then_x, then_y = (UNIT[hit] * ranges_m[hit, np.newaxis]).T
+    x_m, y_m = (row[0] * then_x + row[1] * then_y + row[2] for row in to)
+    bins, away_m = bins_of(x_m, y_m), np.hypot(x_m, y_m).astype(np.float32)
+    np.minimum.at(moved, bins, away_m)
+    apart = (np.roll(bins, -1) - bins) % BINS
+    for step in range(1, MOST_APART):
+        gap = (np.roll(hit, -1) - hit) % BINS == 1
+        gap &= (apart > step) & (apart <= MOST_APART)
+        np.minimum.at(moved, (bins[gap] + step) % BINS, np.minimum(away_m, np.roll(away_m, -1))[gap])
+    return moved
 
 
 def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:
@@ -231,7 +275,9 @@ def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
     return looks
 
 
-def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemory | None, rig: Rig) -> CameraMemory:
+def _take_frame(
+    view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemory | None, rig: Rig
+) -> CameraMemory:
     """Return one camera's memory with its newest frame, and its ranges at the newest pose of the track."""
     history = rig.section.history
     captures = memory.captures if memory is not None else ()
@@ -247,11 +293,11 @@ def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemor
         lower_ranges(ranges_m, np.ascontiguousarray(capture.frame.depth), view.projection, planar(now_from_then))
         if view.floor is not None:
             lower_to_drops(ranges_m, capture.frame.depth, view.floor, now_from_then)
-    return CameraMemory(captures, pose, ranges_m)
+    return CameraMemory(captures, pose, ranges_m, view.looks)
 
 
 def _same(a: DepthFrame, b: DepthFrame) -> bool:
-    """Return whether two frames of one camera are the same. Stamps count too, as a restarted camera numbers anew."""
+    """Return whether two frames of one camera are the same. Stamps count too: a restarted camera counts from zero."""
     return a.number == b.number and a.stamp_ns == b.stamp_ns
 
 
@@ -260,4 +306,6 @@ def _projection(mount: Mount, section: ScanSection) -> Projection:
     lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
     bounds = NEAR_M, section.far_m, section.z_min_m, section.z_max_m
     boxes_m = np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6)
-    return projection_of((mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m)
+    return projection_of(
+        (mount.height, mount.width), *lens, mount.base_from_camera, *bounds, boxes_m, section.noise_per_m
+    )

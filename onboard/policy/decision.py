@@ -17,13 +17,15 @@ import numpy as np
 
 from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION, nearest_action, twist_of
-from onboard.policy.inference import Inference, Result
+from onboard.policy.inference import Inference, InferenceResult
+from onboard.values import reasons
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Decision, Memory, Observation, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 
 @dataclass(frozen=True, slots=True)
-class Sensed:
+class StartedDecision:
     """A decision that began in this tick. memory_reset: reason of a memory reset before it, or ""."""
 
     number: int
@@ -32,7 +34,7 @@ class Sensed:
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class FinishedDecision:
     """A decision at its due slot. `decision` is None after a deadline miss, or after an engine failure (see `fault`).
 
     elapsed_ns: compute time of the policy
@@ -107,7 +109,7 @@ def restart(state: DecisionState) -> DecisionState:
 
 
 def replaced(state: DecisionState, twist: Twist) -> DecisionState:
-    """Return the state with another velocity pair in force. The policy is told of it as its previous action."""
+    """Return the state with another current velocity pair. The policy gets it as its previous action."""
     return state if twist == state.set_point else replace(state, set_point=twist, previous_action=nearest_action(twist))
 
 
@@ -121,14 +123,14 @@ def resumed(state: DecisionState, slot: Slot, rates: RatesSection) -> DecisionSt
     return hold(state) if slot.missed >= rates.ticks_per_decision else state
 
 
-def failure(state: DecisionState, acted: Acted | None, rates: RatesSection, patience_s: float) -> str:
+def failure(state: DecisionState, acted: FinishedDecision | None, rates: RatesSection, patience_s: float) -> Said:
     """Return why the engine counts as failed (a fault, or no decision for `patience_s`), or ""."""
     if acted is None:
-        return ""
+        return NO_REASON
     if acted.fault:
-        return f"engine failed: {acted.fault}"
+        return reasons.ENGINE_FAILED.say(why=acted.fault)
     silent_s = state.misses_in_row * rates.ticks_per_decision / rates.control_hz
-    return f"engine failed: no decision for {patience_s:g} s" if silent_s >= patience_s else ""
+    return reasons.ENGINE_SILENT.say(seconds=patience_s) if silent_s >= patience_s else NO_REASON
 
 
 def is_lost(state: DecisionState) -> bool:
@@ -141,15 +143,15 @@ def is_due(state: DecisionState, slot: Slot, rates: RatesSection) -> bool:
     return state.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
 
 
-def reset_reason(state: DecisionState, slot: Slot, rates: RatesSection, reset_s: float | None) -> str:
+def reset_reason(state: DecisionState, slot: Slot, rates: RatesSection, reset_s: float | None) -> Said:
     """Return why the memory is reset before a decision in this slot, or "" (paper 1, section 5: every 10 s)."""
     if state.memory is None:
-        return "sequence_start"
+        return reasons.SEQUENCE_START.named
     if slot.number - state.memory_slot > GAP_DECISIONS * rates.ticks_per_decision:
-        return "decision_gap"
+        return reasons.DECISION_GAP.named
     if reset_s is not None and slot.number - state.reset_slot >= round(reset_s * rates.control_hz):
-        return "period"
-    return ""
+        return reasons.PERIOD.named
+    return NO_REASON
 
 
 def sense(
@@ -159,7 +161,7 @@ def sense(
     inference: Inference,
     rates: RatesSection,
     memory: Recurrence,
-) -> tuple[DecisionState, Sensed]:
+) -> tuple[DecisionState, StartedDecision]:
     """Submit an observation and the memory to the inference; return the state that waits for the result.
 
     While the previous inference runs, nothing is started, and the due slot counts a miss.
@@ -173,20 +175,20 @@ def sense(
     observation = replace(observation, previous_action=state.previous_action, set_point=state.set_point)
     inference.submit(number, observation, state.memory if state.memory is not None else memory.initial)
     pending = Pending(number, slot.number, slot.start_ns, slot.number + rates.delay_ticks)
-    return replace(state, decisions=number, pending=pending), Sensed(number, observation, reset)
+    return replace(state, decisions=number, pending=pending), StartedDecision(number, observation, reset)
 
 
-def act(state: DecisionState, slot: Slot, inference: Inference) -> tuple[DecisionState, Acted | None]:
+def act(state: DecisionState, slot: Slot, inference: Inference) -> tuple[DecisionState, FinishedDecision | None]:
     """Apply a decision at its due slot, or count a miss. Other slots change nothing."""
     pending = state.pending
     if pending is None or slot.number < pending.due_slot:
         return state, None
     result = _take(inference, pending.number)
     if result is None:
-        return _missed(state), Acted(pending.number, pending.sensed_ns, None, 0)
+        return _missed(state), FinishedDecision(pending.number, pending.sensed_ns, None, 0)
     fault = fault_of(result)
     if fault or result.decision is None:
-        acted = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
+        acted = FinishedDecision(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
         return hold(state), acted
     accepted = replace(
         state,
@@ -197,10 +199,12 @@ def act(state: DecisionState, slot: Slot, inference: Inference) -> tuple[Decisio
         misses_in_row=0,
         pending=None,
     )
-    return accepted, Acted(pending.number, pending.sensed_ns, result.decision, result.elapsed_ns, result.finished_ns)
+    return accepted, FinishedDecision(
+        pending.number, pending.sensed_ns, result.decision, result.elapsed_ns, result.finished_ns
+    )
 
 
-def fault_of(result: Result) -> str:
+def fault_of(result: InferenceResult) -> str:
     """Return the reason to reject a decision, or "" if it is valid."""
     decision, memory = result.decision, result.memory
     if decision is None or memory is None:
@@ -214,7 +218,7 @@ def fault_of(result: Result) -> str:
     return ""
 
 
-def _take(inference: Inference, number: int) -> Result | None:
+def _take(inference: Inference, number: int) -> InferenceResult | None:
     """Return the result of decision `number`, or None; late results of earlier decisions are dropped."""
     while (result := inference.poll()) is not None:
         if result.number == number:

@@ -46,7 +46,8 @@ def rgb_tensor(color: ColorFrame | None, scale: RgbScale) -> Array:
     image = color.image
     if image.shape != (RGB_HEIGHT, RGB_WIDTH, 3) or image.dtype != np.uint8:
         raise InputError(
-            f"colour image is {image.dtype}{list(image.shape)}, the contract wants uint8[{RGB_HEIGHT}, {RGB_WIDTH}, 3]"
+            f"colour image is {image.dtype}{list(image.shape)}, the contract requires uint8[{RGB_HEIGHT}, "
+            f"{RGB_WIDTH}, 3]"
         )
     # (image / 255 - mean) / std as one multiplication and one addition a pixel
     gain = 1.0 / (255.0 * np.asarray(scale.std))
@@ -171,20 +172,24 @@ class ScanFeed(Feed):
     def sectors_deg(self) -> tuple[tuple[float, float], ...]:
         """Return begin and end of each sector, ascending."""
         if self.bearings_deg is not None:
-            return tuple((one - self.width_deg / 2, one + self.width_deg / 2) for one in self.bearings_deg)
+            return tuple(
+                (bearing_deg - self.width_deg / 2, bearing_deg + self.width_deg / 2)
+                for bearing_deg in self.bearings_deg
+            )
         edges = np.linspace(*self.fov_deg, self.width + 1).tolist()
         return tuple((min(pair), max(pair)) for pair in pairwise(edges))
 
     def values(self, observation: Observation, actions: Sequence[Twist]) -> Array:
         """Return ranges, clipped to max_range_m. Raises InputError for a scan of another size.
 
-        Where no camera looks, a finite range is the end of ground that was seen free a moment ago (`free_ground.told`).
+        Where no camera looks, a finite range is the end of ground that was seen free a moment ago
+        (`free_ground.with_unknown_ground`).
         """
         top = 1.0 if self.unit == "fraction" else self.max_range_m
         inf, blind = (top if value is None else value for value in (self.inf_value, self.blind_value))
         ranges_m, seen, sectors = observation.scan.ranges_m, observation.scan.seen, self.sectors_deg
         if ranges_m.shape != (BINS,) or seen.shape != (BINS,):
-            raise InputError(f"scan has shape {ranges_m.shape}, the contract wants ({BINS},)")
+            raise InputError(f"scan has shape {ranges_m.shape}, the contract requires ({BINS},)")
         seen = seen | np.isfinite(ranges_m)
         if sectors != PAPER_SECTORS:
             looked = _bins_of(sectors) & seen
@@ -291,7 +296,7 @@ class GoalFeed(Feed):
 
 
 class ActionFeed(Feed):
-    """The last action. index: in the policy's table, its length without a last action; v, w: the command in force."""
+    """The last action. index: in the policy's table, its length without a last action; v, w: the current command."""
 
     feed: Literal["last_action"]
     fields: tuple[Literal["index", "v", "w"], ...] = ("v", "w")
@@ -311,7 +316,7 @@ class ActionFeed(Feed):
 
 
 def _index_of(observation: Observation, actions: Sequence[Twist]) -> int:
-    """Return the index of the last action. An own table knows it by the command in force, which a miss changes."""
+    """Return the index of the last action. An own table knows it by the current command, which a miss changes."""
     action = observation.previous_action
     if tuple(actions) == ACTIONS:
         if not 0 <= action <= NO_ACTION:

@@ -1,7 +1,7 @@
-"""A policy with another beside it: the fallback drives where the first gets nowhere, or senses less than usual.
+"""A policy with a fallback, which drives where the first makes no progress or has fewer inputs than usual.
 
-Both decide from every observation, and each keeps its own memory. Each is told the action in force as its previous
-action, whoever chose it. The fallback drives
+Both decide from every observation, and each keeps its own memory. Each gets the current action as its previous
+action, even if the other policy chose it. The fallback drives
 
 * while there is no fix of a localisation (`LOCALIZATION_MAX_AGE_S` of `onboard/navigation/start_frame.py`),
 * while more than `BLIND_DEG` of the front half are blind, as without one of the front cameras, and `BLIND_S`
@@ -22,6 +22,7 @@ import numpy.typing as npt
 import structlog
 
 from onboard.config.config import RatesSection
+from onboard.values import reasons
 from onboard.values.errors import EngineError
 from onboard.values.interfaces import Diagnostic, Policy
 from onboard.values.messages import BIN_DEG, BINS, Decision, Memory, Observation, Scan
@@ -123,7 +124,7 @@ class WithFallback:
         self.name = f"{first.name}+{fallback.name}"
         self.first, self._fallback = first, fallback
         self._size = self.initial_memory().size
-        self._told = ""  # the last reason in the log
+        self._reported = ""  # the last reason in the log
         self._period_s = rates.ticks_per_decision / rates.control_hz
 
     def initial_memory(self) -> Memory:
@@ -143,17 +144,17 @@ class WithFallback:
         decided, mine = self.first.decide(observation, mine)
         instead, theirs = self._fallback.decide(observation, theirs)
         why = reason(trail, observation, self._period_s)
-        if why != self._told and observation.stamp_ns > 0:  # 0: the observation that warms a policy
-            self._told = why
+        if why != self._reported and observation.stamp_ns > 0:  # 0: the observation that warms a policy
+            self._reported = why
             drives = self._fallback if why else self.first
             log.info("policy_changed", drives=drives.name, why=why or "as usual")
         return instead if why else decided, _joined(trail, mine, theirs)
 
     def diagnostic(self) -> Diagnostic:
         """Return the row of `/diagnostics`: who made the last decision; a warning if it was the fallback."""
-        why, values = self._told, {"policy": self.first.name, "fallback": self._fallback.name}
+        why, values = self._reported, {"policy": self.first.name, "fallback": self._fallback.name}
         if why:
-            return ("fallback", 1, f"{self._fallback.name} drives: {why}", values)
+            return ("fallback", 1, reasons.FALLBACK.say(fallback=self._fallback.name, why=why), values)
         return ("fallback", 0, f"{self.first.name} drives", values)
 
     def close(self) -> None:

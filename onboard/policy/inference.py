@@ -31,7 +31,7 @@ log = structlog.get_logger("inference")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class InferenceResult:
     """Result of one submitted observation.
 
     decision, memory: None when the policy failed
@@ -58,7 +58,7 @@ class Inference(Protocol):
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Begin a decision. Return False and do nothing while the previous decision is not finished."""
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the newest finished result once, or None. A newer result replaces an older one."""
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class InlineInference:
     def __init__(self, policy: Policy, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._policy = policy
         self._now_ns = now_ns
-        self._result: Result | None = None
+        self._result: InferenceResult | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Compute the decision now; always True."""
@@ -87,7 +87,7 @@ class InlineInference:
         self._result = _compute(self._policy, job, self._now_ns)
         return True
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the result of the last `submit` once."""
         result, self._result = self._result, None
         return result
@@ -108,7 +108,7 @@ class InferenceThread:
         self._idle = threading.Event()
         self._idle.set()
         self._closed = False
-        self._result: Result | None = None
+        self._result: InferenceResult | None = None
         self._ready = threading.Event()
         self._failure = ""
         self._policy: Policy | None = None
@@ -143,7 +143,7 @@ class InferenceThread:
         self._jobs.put(_Job(number, observation, memory, self._now_ns()))
         return True
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the newest finished result once, or None."""
         with self._lock:
             result, self._result = self._result, None
@@ -188,13 +188,13 @@ class InferenceThread:
         return policy
 
 
-def _compute(policy: Policy, job: _Job, now_ns: Callable[[], int]) -> Result:
+def _compute(policy: Policy, job: _Job, now_ns: Callable[[], int]) -> InferenceResult:
     """Return the result of one job; `error` holds a failure of the policy."""
     started_ns = now_ns()
     decided, error = _outcome(lambda: policy.decide(job.observation, job.memory))
     finished_ns = now_ns()
     decision, memory = decided if decided is not None else (None, None)
-    return Result(
+    return InferenceResult(
         job.number,
         decision,
         memory,

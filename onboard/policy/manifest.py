@@ -185,7 +185,7 @@ class Manifest(ModelManifest):
         for kind, entries, table in (("inputs", self.inputs, INPUTS), ("outputs", self.outputs, OUTPUTS)):
             names = [entry.name for entry in entries]
             if len(set(names)) != len(names):
-                raise ValueError(f"{kind}: a name stands twice in {names}")
+                raise ValueError(f"{kind}: a name is listed twice in {names}")
             for entry in entries:
                 self._check_entry(kind, entry, table)
         present = {entry.name for entry in (*self.inputs, *self.outputs)}
@@ -260,7 +260,7 @@ class OwnManifest(ModelManifest):
         for kind, names in (("inputs", given), ("outputs", taken)):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
-                raise ValueError(f"{kind}: the name {', '.join(twice)} stands twice")
+                raise ValueError(f"{kind}: the name {', '.join(twice)} is listed twice")
         if not self.actions and any(
             isinstance(part, ActionFeed) and "index" in part.fields for feed in self.feeds for part in parts_of(feed)
         ):
@@ -289,7 +289,7 @@ def sha256_of(path: Path) -> str:
 
 
 def load_manifest(model: Path) -> ModelManifest:
-    """Return the checked manifest beside `model`. Raises ConfigError with one line: file, field, reason.
+    """Return the checked manifest next to `model`. Raises ConfigError with one line: file, field, reason.
 
     Refused are a missing or malformed manifest, unknown keys, another contract version, tensors that differ from the
     contract, and a model file with another hash or other weights. The line of version 2 names all errors.
@@ -309,7 +309,7 @@ def read_manifest(path: Path) -> ModelManifest:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}: a model needs its manifest beside it") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}: a model needs its manifest next to it") from error
     try:
         kind = VERSIONS[_Version.model_validate_json(text).contract_version]
         return kind.model_validate_json(text)
@@ -385,7 +385,7 @@ def _check_weights(path: Path, manifest: Manifest, model: Path) -> None:
 
 
 def save_manifest(model: Path, manifest: ModelManifest) -> Path:
-    """Write the manifest beside the model and return its path."""
+    """Write the manifest next to the model and return its path."""
     path = manifest_path(model)
     path.write_text(manifest.model_dump_json(indent=2, by_alias=True) + "\n", encoding="utf-8")
     return path
@@ -415,7 +415,7 @@ def misfits(
     yield from manifest.misfits(outputs)
     for name in inputs:
         if name not in listed:
-            yield f"input {name}: the model wants it, its manifest does not list it"
+            yield f"input {name}: the model has this input, but its manifest does not list it"
 
 
 def delay_complaint(

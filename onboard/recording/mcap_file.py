@@ -16,6 +16,9 @@ from onboard.values.errors import InputError
 CHUNK_BYTES = 1024 * 1024
 """Size of a chunk. Compression of a chunk releases the GIL; a reader decompresses a whole chunk for one message."""
 
+FORMAT = "3"
+"""Version of the recorded format; a replay refuses or migrates other versions."""
+
 SESSION = "onboard_session"
 """Name of the MCAP metadata record at the start of every file, with robot, configuration and code."""
 

@@ -57,7 +57,7 @@ def machine() -> str:
 
 
 def processor() -> str:
-    """Return kind of core, C library and Python: beside the numeric libraries, these determine the last bits.
+    """Return kind of core, C library and Python: together with the numeric libraries, these determine the last bits.
 
     Two machines with the same text compute the same results.
     """

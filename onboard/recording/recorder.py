@@ -21,12 +21,14 @@ from typing import NamedTuple
 
 from onboard import __version__
 from onboard.config.config import RecordSection
-from onboard.recording.mcap_file import MessageType, RecordFile
+from onboard.recording.mcap_file import FORMAT, MessageType, RecordFile
 from onboard.recording.repair import Repair
 from onboard.recording.retention import Budget, Folder
 from onboard.system.threads import RECORDER_BELOW, step_down
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, OnboardError
+from onboard.values.reasons import NO_REASON, Said
 
 # ---- The bounded queue from the control path, which never waits, to the writing thread
 
@@ -107,7 +109,7 @@ class RecordQueue:
         self._queue.put(Signal.CLOSE)
 
     def next(self, due_s: float | None) -> Queued | Signal | None:
-        """Return the next item, or None if none arrives until `due_s` (monotonic). Without `due_s` wait for ever."""
+        """Return the next item, or None if there is none until `due_s` (monotonic). Without `due_s` wait for ever."""
         try:
             item = self._queue.get(timeout=None if due_s is None else max(0.0, due_s - time.monotonic()))
         except queue.Empty:
@@ -117,9 +119,6 @@ class RecordQueue:
             self._taken_bytes += item.held_bytes
         return item
 
-
-FORMAT = "3"
-"""Version of the recorded format; a replay refuses or migrates other versions."""
 
 BYTES_PER_MB = 1_000_000
 MAX_LOG_NS = 2**63 - 1
@@ -158,7 +157,7 @@ class RecorderStats:
     queued: int
     queued_bytes: int
     file: Path | None
-    stopped: str
+    stopped: Said
     last_problem: str
     repaired: tuple[Repair, ...]
 
@@ -183,7 +182,7 @@ class Recorder:
     ) -> None:
         """Repair unfinished files, open the first file, start the writing thread.
 
-        session: metadata of every file, beside format, session name and file number
+        session: metadata of every file, in addition to format, session name and file number
         wall_ns, now_ns: wall and monotonic time at the same moment, for file names and message times
         queue:   another than that of `QUEUE_MESSAGES` and `QUEUE_MB`
         Raises ConfigError if the folder is not writable. A full disk raises no error: see `stats`.
@@ -193,7 +192,7 @@ class Recorder:
         self._queue = queue or RecordQueue(QUEUE_MESSAGES, QUEUE_MB * BYTES_PER_MB)
         self._written = self._failed = self._finished_bytes = self._file_bytes = 0  # changed by the writing thread
         self._closed = False
-        self._stopped = self._last_problem = ""
+        self._stopped, self._last_problem = NO_REASON, ""
         self._latched: dict[str, tuple[Message, bytes, Queued]] = {}
         self._file: RecordFile | None = None
         try:
@@ -278,7 +277,7 @@ class Recorder:
             self._queue.close()
             self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            self._stopped = f"{self._folder.current}: the disk needs more than {CLOSE_TIMEOUT_S:g} s for the rest"
+            self._stopped = reasons.RECORDING_SLOW.say(file=self._folder.current, seconds=CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
@@ -363,12 +362,14 @@ class Recorder:
 
     def _stop(self, reason: str) -> None:
         """End the recording with a reason and repair the current file."""
-        self._stopped = f"{self._folder.current or self._section.directory}: recording stopped: {reason}"
+        file = self._folder.current or self._section.directory
+        self._stopped = reasons.RECORDING_STOPPED.say(file=file, why=reason)
         if self._file is None:
             return
         saved = self._file.abandon()
         if saved is None:
-            self._stopped += "; the file is unfinished, the next start or `onboard repair` completes it"
+            unfinished = f"{reason}; the file is unfinished, the next start or `onboard repair` completes it"
+            self._stopped = reasons.RECORDING_STOPPED.say(file=file, why=unfinished)
         lost = self._file.messages - (self._file.flushed if saved is None else saved)
         self._written -= lost
         self._failed += lost

@@ -127,7 +127,7 @@ def _readable(file: BinaryIO, path: Path, size: int) -> Contents:
     """Return the complete records of the file; check the last chunk and rebuild its index."""
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
-        raise InputError(f"{path}: is no MCAP file")
+        raise InputError(f"{path}: not an MCAP file")
     contents = _scan(file, path, size)
     if contents.end == len(MAGIC):
         raise InputError(f"{path}: ends before its first record")

@@ -40,7 +40,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredRecording:
     """A recording on the disk. fixed: in use or just finished, so not deleted now."""
 
     path: Path
@@ -62,7 +62,7 @@ class Verdict:
     full: bool
 
 
-def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verdict:
+def judge(recordings: Sequence[StoredRecording], budget: Budget, free_bytes: float) -> Verdict:
     """Return the files to delete before the next file. recordings: in the order of deletion."""
     total = sum(held.size_bytes for held in recordings) + budget.file_bytes
     delete = []
@@ -93,7 +93,7 @@ def mark(recording: Path, *, keep: bool) -> None:
     """Mark a recording, or remove the mark. Safe to call twice. Raises InputError."""
     try:
         if recording.suffix != ".mcap" or not recording.is_file():
-            raise InputError(f"{recording}: is no recording (.mcap)")
+            raise InputError(f"{recording}: not a recording (.mcap)")
         if keep:
             _mark(recording).touch()
         else:
@@ -137,7 +137,9 @@ class Folder:
     def __init__(self, directory: Path, name: str, wall_ns: int, budget: Budget) -> None:
         """Create the folder and choose the session's name. Raises OSError, or ConfigError for the robot's name."""
         if not NAME.fullmatch(name):
-            raise ConfigError(f"robot.name {name!r}: names recordings, so only letters, digits and _ . - are taken")
+            raise ConfigError(
+                f"robot.name {name!r}: is part of the recordings' names: use only letters, digits and _ . -"
+            )
         directory.mkdir(parents=True, exist_ok=True)
         self.current: Path | None = None
         self.files = 0
@@ -178,8 +180,8 @@ class Folder:
         self.files += 1
         return self.current
 
-    def _held(self, path: Path) -> Held:
-        return Held(path, _size(path), is_marked(path), path == self.current or _in_use(path))
+    def _held(self, path: Path) -> StoredRecording:
+        return StoredRecording(path, _size(path), is_marked(path), path == self.current or _in_use(path))
 
     def _unused(self, name: str, wall_s: int) -> str:
         """Return the prefix of this session's file names, from the first free second."""

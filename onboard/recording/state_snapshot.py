@@ -18,6 +18,7 @@ from cattrs import Converter
 from cattrs.errors import BaseValidationError
 
 from onboard.perception.scan_fusion import ScanMemory
+from onboard.recording.earlier_reasons import today
 from onboard.state import RobotState
 from onboard.values.errors import InputError
 
@@ -51,14 +52,21 @@ GONE_OF_AGREEMENT = ("began", "from_twist")
 
 
 def _renewed(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state with the clock of odometry as `Sender`; older versions had its quickest message only."""
+    """Return the state with the clock of odometry as `Sender`; older versions had its quickest message only. Reasons
+    are as of today.
+    """
     wheels = state["wheels"]
     if "quickest" in wheels and wheels["stamp_ns"] is not None:
         kept = {key: wheels[key] for key in ("quickest", "stamp_ns", "arrival_ns")}
         wheels = {**wheels, "sender": None if wheels["quickest"] is None else {**kept, "intervals_ns": []}}
     agreement = {key: value for key, value in wheels.get("agreement", {}).items() if key not in GONE_OF_AGREEMENT}
     wheels = {key: value for key, value in wheels.items() if key not in GONE} | {"agreement": agreement}
-    return {**state, "wheels": wheels}
+    reasons = {
+        part: {**state[part], key: today(state[part][key])}
+        for part, key in (("mission", "reason"), ("localization", "refusal"))
+        if key in state.get(part, {})
+    }
+    return {**state, **reasons, "wheels": wheels}
 
 
 def _without_images(memory: ScanMemory) -> ScanMemory:
@@ -78,7 +86,7 @@ def _unpacked(table: Any, kind: Any) -> Array:
     try:
         data = base64.b64decode(table["data"], validate=True)
     except binascii.Error as error:
-        raise ValueError(f"an array that is no base64: {error}") from error
+        raise ValueError(f"an array that is not base64: {error}") from error
     values: Array = np.frombuffer(data, wanted).reshape(table["shape"]).copy()
     return values
 

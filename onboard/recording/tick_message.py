@@ -16,7 +16,9 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.drivers.dds.tick_types import FixInput, GoalInput, TickMessage, WheelInput
 from onboard.policy.contract import ACTIONS
-from onboard.policy.decision import Acted, Sensed
+from onboard.policy.decision import FinishedDecision, StartedDecision
+from onboard.recording.added_inputs import NOTHING, AddedInputs, completed
+from onboard.recording.earlier_reasons import today
 from onboard.recording.state_snapshot import without_images
 from onboard.state import TickRecord
 from onboard.values.clock import Slot
@@ -68,11 +70,11 @@ def tick_message(tick: TickRecord) -> TickMessage:
             for one in inputs.odometry
         ],
         fix_inputs=[
-            FixInput(one.stamp_ns, one.arrival_ns, _pose_values(one.pose), _covariance_values(one.covariance))
-            for one in inputs.fixes
+            FixInput(fix.stamp_ns, fix.arrival_ns, _pose_values(fix.pose), _covariance_values(fix.covariance))
+            for fix in inputs.fixes
         ],
         goal_inputs=[
-            GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose_values(one.pose)) for one in inputs.goals
+            GoalInput(goal.stamp_ns, goal.arrival_ns, goal.frame_id, _pose_values(goal.pose)) for goal in inputs.goals
         ],
         cancel=inputs.cancel,
         e_stop=_flag_value(inputs.e_stop),
@@ -157,6 +159,7 @@ def tick_record(
     ready_made: Mapping[str, Scan],
     keyframe: str = "",
     own: Twist | None = None,
+    added: AddedInputs = NOTHING,
 ) -> TickRecord:
     """Return the tick of a message.
 
@@ -164,11 +167,12 @@ def tick_record(
     scans:      the policy's and the limits' scan; the same object if both are the same
     ready_made: newest ready-made scan of each topic
     own:        `Decision.own` of the decision that the tick applies
+    added:      inputs that the message has no field for
     Raises InputError for an invalid message.
     """
     if not NO_ACTION <= message.action < len(ACTIONS):
         raise InputError(f"action {message.action}, must be {NO_ACTION} to {len(ACTIONS) - 1}")
-    inputs = _inputs(message, images, ready_made)
+    inputs = _inputs(message, images, ready_made, added)
     return TickRecord(
         slot=Slot(message.slot, message.deadline_ns, message.start_ns, message.missed),
         inputs=inputs,
@@ -177,7 +181,7 @@ def tick_record(
         filtered=_motion_of(message.filtered) if message.filtered else None,
         scan=scans[0],
         limits_scan=scans[1],
-        state=message.state,
+        state=today(message.state),
         episode=message.episode,
         goal_distance_m=message.goal_distance_m[0] if message.goal_distance_m else None,
         sensed=_sensed(message, inputs.color, scans[0]) if message.sensed else None,
@@ -188,12 +192,14 @@ def tick_record(
         reason=message.reason,
         sent_ns=message.sent_ns,
         stage_ns=dict(zip(message.stages, message.stage_ns, strict=True)),
-        events=tuple(message.events),
+        events=tuple(map(today, message.events)),
         keyframe=keyframe,
     )
 
 
-def _inputs(message: TickMessage, images: Mapping[str, ros.Image], ready_made: Mapping[str, Scan]) -> Inputs:
+def _inputs(
+    message: TickMessage, images: Mapping[str, ros.Image], ready_made: Mapping[str, Scan], added: AddedInputs
+) -> Inputs:
     depth: dict[str, DepthFrame] = {}
     color: ColorFrame | None = None
     frames = zip(message.cameras, message.camera_frames, message.camera_stamps_ns, strict=True)
@@ -207,19 +213,21 @@ def _inputs(message: TickMessage, images: Mapping[str, ros.Image], ready_made: M
         now_ns=message.start_ns,
         depth=depth,
         color=color,
-        odometry=tuple(_wheels(one) for one in message.wheel_inputs),
-        fixes=tuple(_fix(one) for one in message.fix_inputs),
-        goals=tuple(_goal(one) for one in message.goal_inputs),
+        odometry=tuple(_wheels(wheel_input) for wheel_input in message.wheel_inputs),
+        fixes=tuple(_fix(fix_input) for fix_input in message.fix_inputs),
+        goals=completed(tuple(_goal(goal_input) for goal_input in message.goal_inputs), added),
         cancel=message.cancel,
         obstacle=_flag_of(message.obstacle),
         e_stop=_flag_of(message.e_stop),
         teleop=Teleop(message.teleop_arrival_ns, _twist_of(message.teleop)) if message.teleop else None,
         scans=ready_made,
         speed_limit_mps=message.speed_limit_mps[0] if message.speed_limit_mps else None,
+        pause=added.pause,
+        battery=added.battery,
     )
 
 
-def _sensed(message: TickMessage, color: ColorFrame | None, scan: Scan) -> Sensed:
+def _sensed(message: TickMessage, color: ColorFrame | None, scan: Scan) -> StartedDecision:
     localization = _motion_of(message.localization) if message.localization else None
     x_m, y_m = _checked_length("a goal", message.goal, 2)
     observation = Observation(
@@ -233,13 +241,13 @@ def _sensed(message: TickMessage, color: ColorFrame | None, scan: Scan) -> Sense
         goal_xy_m=(x_m, y_m),
         previous_action=message.previous_action,
     )
-    return Sensed(message.sensed, observation, message.memory_reset)
+    return StartedDecision(message.sensed, observation, message.memory_reset)
 
 
-def _acted(message: TickMessage, own: Twist | None) -> Acted:
+def _acted(message: TickMessage, own: Twist | None) -> FinishedDecision:
     logits = np.array(message.logits, np.float32)
     decision = None if message.action == NO_ACTION else Decision(message.action, logits, own)
-    return Acted(message.acted, 0, decision, message.decision_elapsed_ns, fault=message.fault)
+    return FinishedDecision(message.acted, 0, decision, message.decision_elapsed_ns, fault=message.fault)
 
 
 def scan_of(message: ros.LaserScan, stamp_ns: int) -> Scan:

@@ -22,7 +22,9 @@ from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import BY_ROS_NAME, to_cdr
 from onboard.drivers.dds.tick_types import TickMessage
-from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
+from onboard.drivers.dds.topics import raw_topic, ros_topic, scan_source, type_of
+from onboard.recording.added_inputs import ADDED_TOPIC, NOTHING, added_to
+from onboard.recording.added_inputs import encode as encode_added
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
@@ -98,6 +100,8 @@ class _Messages:
         yield from self._outputs(tick)
         if tick.acted is not None and tick.acted.decision is not None and tick.acted.decision.own is not None:
             yield self._message(DECISION_TOPIC, ros.Twist, partial(convert.ros_twist, tick.acted.decision.own))
+        if (added := added_to(tick.inputs)) != NOTHING:
+            yield self._message(ADDED_TOPIC, ros.String, lambda: ros.String(encode_added(added)))
         yield self._message(TICK_TOPIC, TickMessage, partial(tick_message, tick))
         yield from self._keyframe(tick)
 
@@ -123,6 +127,8 @@ class _Messages:
             yield self._topic("amcl_pose", partial(fix_message, fix, self._section.map_frame))
         for goal in inputs.goals:
             yield self._topic("goal_pose", partial(convert.ros_goal, goal.stamp_ns, goal.frame_id, goal.pose))
+        if inputs.pause is not None:
+            yield self._topic("pause", partial(ros.Bool, inputs.pause))
         yield from self._changed_states(inputs)
         if inputs.cancel:
             yield self._topic("cancel", ros.Empty)
@@ -151,12 +157,12 @@ class _Messages:
         for name, frame in tick.inputs.depth.items():
             frame_id = convert.optical_frame(name, self._section.frame_prefix)
             make = partial(convert.ros_image, wall_ns(frame.stamp_ns), frame_id, "16UC1", frame.depth)
-            yield self._topic(f"{name}/depth/image", make)
+            yield self._message(raw_topic(self._section, f"{name}/depth/image"), ros.Image, make)
         color = tick.inputs.color
         if color is not None:
             frame_id = convert.optical_frame("color", self._section.frame_prefix)
             make = partial(convert.ros_image, wall_ns(color.stamp_ns), frame_id, "rgb8", color.image)
-            yield self._topic("color/image", make)
+            yield self._message(raw_topic(self._section, "color/image"), ros.Image, make)
 
     def _outputs(self, tick: TickRecord) -> Iterator[Message]:
         now_ns = tick.slot.start_ns

@@ -30,7 +30,7 @@ from onboard.navigation.ekf import LocalizationState, localised, tracked
 from onboard.perception import collision
 from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of, planar
-from onboard.perception.obstacle_memory import NOWHERE, Around
+from onboard.perception.obstacle_memory import NOWHERE, Surroundings
 from onboard.safety.map_image import (
     MAX_CELLS,
     MAX_COORDINATE_M,
@@ -147,11 +147,13 @@ def fenced(scan: Scan, zone: Zone) -> Scan:
     return replace(scan, ranges_m=ranges_m)
 
 
-def free_behind_m(around: Around, zone: Zone, footprint: Footprint) -> float:
+def free_behind_m(surroundings: Surroundings, zone: Zone, footprint: Footprint) -> float:
     """Return `collision.free_behind_m` with forbidden ground as obstacles, for recovery [m]."""
     if zone.held:
         return 0.0
-    return collision.free_behind_m(around.scan, np.concatenate([around.out_of_view, zone.edge_m]), footprint)
+    return collision.free_behind_m(
+        surroundings.scan, np.concatenate([surroundings.out_of_view, zone.edge_m]), footprint
+    )
 
 
 def encode(masks: MapZones) -> str:

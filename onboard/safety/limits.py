@@ -46,6 +46,8 @@
     R27  overload: with OVERLOADED of the last WINDOW ticks missed or more, the speed is at most the wanted one times
          the share that ran, so that the robot drives no farther between two ticks. From the first missed tick on, the
          longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
+    R28  pause: zero between a pause and a resume (`/onboard/pause`), whatever policy or recovery want. An operator may
+         drive (R3)
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -69,8 +71,10 @@ from onboard.perception import collision
 from onboard.perception.free_ground import EDGE_M
 from onboard.perception.obstacle_memory import NOWHERE
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Scan, Teleop, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 # ---- The limits' parameters of one robot
 
@@ -186,6 +190,7 @@ class Reason(str, Enum):
 
     NONE = "none"
     IDLE = "idle"
+    PAUSED = "paused"
     ENGINE_LOST = "engine_lost"
     E_STOP = "e_stop"
     TELEOP = "teleop"
@@ -224,13 +229,14 @@ class Situation:
     scan:                the scan for the limits, None before the first
     policy_scan:         the policy's scan; None if it is the same
     speed_limit_mps:     newest external limit, 0 for no limit; None before the first
-    out_of_view:         (n, 2) in the base frame [m], remembered obstacles out of view (`obstacle_memory.Around`)
+    out_of_view:         (n, 2) in the base frame [m], remembered obstacles out of view (`obstacle_memory.Surroundings`)
     unknown:             (k, 2) in the base frame [m], ground in blind sectors that was not seen free lately
                          (`free_ground.unknown`); None: all of it
     zone:                zones of the map at this place
     engine_lost:         no command is wanted during a drive, as the engine does not answer
     obstacle:            newest value of `/obstacle`, None before the first
     slot, missed:        number of this tick on the grid, and the ticks missed just before it
+    paused:              the drive is paused
     """
 
     now_ns: int
@@ -248,6 +254,7 @@ class Situation:
     obstacle: bool | None = None
     slot: int = 0
     missed: int = 0
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +291,7 @@ class LimitsState:
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class LimitedCommand:
     """A safe command. wanted: the operator's command if `teleop`, else the command of policy or recovery."""
 
     twist: Twist
@@ -295,17 +302,17 @@ class Limited:
 
 def limit(
     state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
-) -> tuple[LimitsState, Limited]:
+) -> tuple[LimitsState, LimitedCommand]:
     """Return the new state and the command to send. `wanted` is None without a goal or an engine."""
     pressed = situation.e_stop is True
     released = situation.goal_accepted and not state.pressed
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
-    wanted = wanted if operator is None else operator.twist
+    wanted = operator.twist if operator is not None else None if situation.paused else wanted
     state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
     state, bounds = _overloaded(state, situation, bounds)
     twist, reason = _apply_limits(state, wanted, operator is not None, situation, bounds)
-    limited = Limited(twist, reason, wanted, operator is not None)
+    limited = LimitedCommand(twist, reason, wanted, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
 
@@ -329,14 +336,11 @@ def _overloaded(state: LimitsState, situation: Situation, bounds: Bounds) -> tup
     return replace(state, pauses=tuple(pauses)), replace(bounds, reaction_s=bounds.reaction_s + longest_s)
 
 
-def overload(missed: int) -> str:
+def overload(missed: int) -> Said:
     """Return what the operator reads about so many missed ticks of the last WINDOW; "" for few."""
     if missed < OVERLOADED:
-        return ""
-    return (
-        f"{missed} of the last {WINDOW} ticks were missed, so the robot drives at {100 - 100 * missed // WINDOW} % of "
-        "its speed: this machine is overloaded; end other programs on it (`top` shows them)"
-    )
+        return NO_REASON
+    return reasons.TICKS_MISSED.say(missed=missed, window=WINDOW, percent=100 - 100 * missed // WINDOW)
 
 
 def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsState:
@@ -405,7 +409,8 @@ def _stop_reason(
     if state.e_stopped:
         return Reason.E_STOP
     if wanted is None:
-        return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
+        still = Reason.PAUSED if situation.paused else Reason.IDLE
+        return Reason.ENGINE_LOST if situation.engine_lost else still
     if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
         return Reason.STALE_ODOMETRY
     if situation.scan is None or not _fresh(situation.scan.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
@@ -474,17 +479,17 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
-    blind = collision.look(scan, twist, bounds.swept.reach_m)
+    blind = collision.view_sector(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
-    if blind is collision.Look.AHEAD_BLIND:
+    if blind is collision.SectorView.AHEAD_BLIND:
         known_mps = _known_mps(situation.unknown, twist, bounds)
         caps.append((max(known_mps, bounds.creep_mps) if operator else known_mps, Reason.BLIND_AHEAD))
-    elif blind is collision.Look.FLANK_BLIND:
+    elif blind is collision.SectorView.FLANK_BLIND:
         caps.append((bounds.slow_mps, Reason.BLIND_FLANK))
     return caps
 

@@ -74,7 +74,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookTurn:
     """A look: its start, the heading to return to, the angle to turn by, left positive, and whether it turns back."""
 
     began_ns: int
@@ -92,7 +92,7 @@ class LookingState:
     """
 
     now_ns: int | None = None
-    look: Look | None = None
+    look: LookTurn | None = None
     stood: Pose | None = None
     stood_ns: int = 0
     ended_ns: int | None = None
@@ -112,7 +112,7 @@ def advance(
     turn_rad = _wanted_turn(state, situation, bounds, now_ns)
     if turn_rad is None:
         return state, None
-    return _turned(state, Look(now_ns, situation.pose.yaw_rad, turn_rad), situation, bounds, now_ns)
+    return _turned(state, LookTurn(now_ns, situation.pose.yaw_rad, turn_rad), situation, bounds, now_ns)
 
 
 def _standing(state: LookingState, pose: Pose, now_ns: int) -> LookingState:
@@ -158,7 +158,7 @@ def _blind_then_view(side: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _turned(
-    state: LookingState, look: Look, situation: Situation, bounds: Bounds, now_ns: int
+    state: LookingState, look: LookTurn, situation: Situation, bounds: Bounds, now_ns: int
 ) -> tuple[LookingState, Twist | None]:
     """Continue a look, or end it (K2 to K5)."""
     yaw_rad = situation.pose.yaw_rad
@@ -178,11 +178,11 @@ def _turned(
 
 def _blind_ahead(situation: Situation, bounds: Bounds) -> bool:
     """Return whether no camera sees ahead of where the robot faces now, as in R12 of the limits."""
-    return collision.look(situation.scan, STRAIGHT, bounds.swept.reach_m) is collision.Look.AHEAD_BLIND
+    return collision.view_sector(situation.scan, STRAIGHT, bounds.swept.reach_m) is collision.SectorView.AHEAD_BLIND
 
 
 def _known_m(situation: Situation, yaw_rad: float, bounds: Bounds, now_ns: int) -> float:
     """Return how far the ground straight ahead of a heading is known to be free [m]."""
     pose = Pose(situation.pose.x_m, situation.pose.y_m, yaw_rad)
     free_ns, footprint = bounds.seen_free_ns, bounds.footprint
-    return free_ground.way_m(situation.ground, situation.scan, pose, now_ns, free_ns, footprint, bounds.swept)
+    return free_ground.free_path_m(situation.ground, situation.scan, pose, now_ns, free_ns, footprint, bounds.swept)

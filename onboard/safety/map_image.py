@@ -42,6 +42,8 @@ SIXTEEN = 257
 KEY_SCALES = {"L;2": 85, "L;4": 17}
 """Pillow leaves the transparent grey of a PNG in the file's 2 or 4 bits."""
 FIVE_BITS = ("BGR;15", "BGR;16")
+FORMATS = ("PNG", "PPM", "BMP", "JPEG", "GIF", "TIFF")
+"""Pillow's names; PPM includes PGM."""
 BLOCK_CELLS = 1_000_000
 FREE, OCCUPIED, UNKNOWN = 0, 100, -1
 """Values of an occupancy grid (nav_msgs/OccupancyGrid); values between free and occupied are percentages."""
@@ -228,11 +230,13 @@ def _read_pixels(path: Path) -> _Pixels:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 check_size(path, image.height, image.width)
                 return _pixels(image)
     except UnidentifiedImageError as error:
-        raise InputError(f"{path}: not an image that can be read") from error
+        raise InputError(
+            f"{path}: not an image in a format that is read (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)"
+        ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         size = str(error).split(" exceeds", maxsplit=1)[0]
         raise InputError(f"{path}: {size}, the limit is {MAX_CELLS} cells") from error
@@ -273,6 +277,8 @@ def _slack(image: ImageFile.ImageFile, layout: str, further: list[Any]) -> float
     if maxval := _maxval(image, further):
         exact = maxval == WHITE or (maxval == WHITE_16 and image.mode in SIXTEEN_BIT_MODES)
         return WHITE if maxval < 128 else 0.0 if exact else 1.0
+    if image.format == "JPEG":
+        return 2.0
     if image.format == "BMP":
         return WHITE if layout == "BGRX" else 8.0 if layout in FIVE_BITS else 0.0
     return 1.0 if ";16" in layout and image.mode not in SIXTEEN_BIT_MODES else 0.0

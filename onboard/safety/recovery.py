@@ -14,7 +14,7 @@ R9   blocked again after `tries` tries within WINDOW_S: the recovery gives up wi
 R10  e-stop, operator, no goal, engine lost: suspended. A running try ends at once, and the blocked time restarts
 R11  the end of a try resets the policy's memory
 R12  time that goes backward ends a try, and restarts the blocked time and the cool-down
-R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
+R13  the override is exactly (-backward_mps, 0) during a try, or as in R19, zero after giving up, and None otherwise
 R14  a new goal ends a try, and a recovery that gave up begins anew, its blocked time too. Otherwise tries, blocked time
      and cool-down stay, so that a sequence of goals causes no endless backing
 R15  a notice that comes on during a try ends it at once: the robot has backed into something. The same holds for a
@@ -26,6 +26,8 @@ R17  turning on the spot: a robot that stays within PLACE_M of its place for HEL
      blocked as in R2. A robot that rests and wants nothing restarts this time, as do the events of R18
 R18  the place and its time restart where the robot has left the place, when a notice comes or goes, at R10, R12 and a
      try, refused or not
+R19  with back_off off the robot never backs off: a try is a turn in place at TURN_RADPS for TURN_S, to the left and to
+     the right in turns, and R3 to R6 do not apply to it
 
 The lower-case names are keys of `recovery` in `onboard/config/config.py`, the upper-case names are constants here.
 """
@@ -37,9 +39,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from onboard.config.config import RecoverySection
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import compilable
 from onboard.values.messages import STOP, Twist
+from onboard.values.reasons import NO_REASON, Said
 
 DISTANCE_SLACK = 1.5
 REAR_NOISE_M = 0.05
@@ -48,6 +52,8 @@ ROLLS_ON_S = 0.5
 """A notice within this time after a try, refused or not, means an obstacle behind (R15)."""
 PLACE_M = 0.3
 """A robot this far from its place has left it: more than a fix moves the estimate, or wheels drift in a turn (R16)."""
+TURN_RADPS, TURN_S = 0.8, 2.0
+"""A turn in place of backing off (R19), by a quarter of a circle."""
 HELD_S = 20.0
 """The longest time at one place without coming nearer to the goal (R17)."""
 
@@ -175,10 +181,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A running try: its start in time and in the wheels' path length."""
+    """A running try: its start in time and in the wheels' path length, and its yaw rate, 0 while it backs off."""
 
     began_ns: int
     began_m: float
+    turn_radps: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +207,7 @@ class RecoveryState:
     backing: Backing | None = None
     tries_ns: tuple[int, ...] = ()
     ended_ns: int | None = None
-    gave_up: str = ""
+    gave_up: Said = NO_REASON
     noticed: bool = False
     backed_into: bool = False
     place_m: Place | None = None
@@ -237,7 +244,7 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
 def renewed(state: RecoveryState) -> RecoveryState:
     """Return the state for a new goal (R14)."""
     ended_ns = state.ended_ns if state.backing is None else state.now_ns
-    return replace(state, backing=None, gave_up="", ended_ns=ended_ns)
+    return replace(state, backing=None, gave_up=NO_REASON, ended_ns=ended_ns)
 
 
 def blocked(situation: Situation, section: RecoverySection) -> bool:
@@ -255,7 +262,7 @@ def _is_due(state: RecoveryState, situation: Situation, section: RecoverySection
     return is_due(now_ns, blocked_ns, place_ns, nearer_ns, ended_ns, situation.obstacle is True, *longest_ns)
 
 
-def way_m(section: RecoverySection) -> float:
+def path_m(section: RecoverySection) -> float:
     """Return the distance of a whole try [m]."""
     return section.backward_mps * section.backward_s
 
@@ -299,11 +306,16 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
     """Begin a try, count a try that cannot begin, or give up."""
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if counts(began_ns, now_ns, WINDOW_S * NS_PER_S))
     if len(tries_ns) >= section.tries:
-        reason = f"blocked: {len(tries_ns)} recoveries in {WINDOW_S:g} s failed"
+        reason = reasons.BLOCKED.say(tries=len(tries_ns), window_s=WINDOW_S)
         return replace(state, gave_up=reason, blocked_ns=None, place_m=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None, place_m=None)
-    if state.backed_into or not may_begin(situation.rear_free_m, way_m(section), section.rear_clearance_m):
+    free = not section.back_off or may_begin(situation.rear_free_m, path_m(section), section.rear_clearance_m)
+    if state.backed_into or not free:
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
+    if not section.back_off:
+        turn_radps = math.copysign(TURN_RADPS, len(state.tries_ns) % 2 - 0.5)
+        state = replace(state, backing=Backing(now_ns, situation.travelled_m, turn_radps))
+        return state, Twist(0.0, turn_radps), Event.BEGAN
     state = replace(state, backing=Backing(now_ns, situation.travelled_m))
     return state, Twist(-section.backward_mps, 0.0), Event.BEGAN
 
@@ -311,7 +323,10 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
 def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Continue a try, or end it."""
     spent_ns, backed_m = now_ns - backing.began_ns, situation.travelled_m - backing.began_m
-    room = way_m(section), situation.rear_free_m, section.rear_clearance_m
+    if backing.turn_radps and not state.backed_into:
+        over = spent_ns >= TURN_S * NS_PER_S
+        return _ended(state, Event.ENDED, now_ns) if over else (state, Twist(0.0, backing.turn_radps), None)
+    room = path_m(section), situation.rear_free_m, section.rear_clearance_m
     end = backing_ends(spent_ns, section.backward_s * NS_PER_S, backed_m, *room)
     if state.backed_into or end == CUT:
         return _ended(state, Event.CUT_SHORT, now_ns)

@@ -28,7 +28,7 @@ AFTER_INBOX = STAGES[1:-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ImageTiming:
     """Images of a tick, and the timing of its command.
 
     published_ns: wall time of the robot's machine at this message [ns]
@@ -59,7 +59,7 @@ class Used:
 
 
 class UsedImages:
-    """A listener of the runtime that publishes a `Used` message after every tick."""
+    """A listener of the runtime that publishes a `ImageTiming` message after every tick."""
 
     def __init__(
         self, wire: Wire, robot: str, clock: Clock, cameras: Mapping[str, DdsDepthCamera | DdsColorCamera]
@@ -92,12 +92,14 @@ class UsedImages:
         self._writer.write(ros_diagnostics(wall_ns(), self._robot, [("used", 0, record.reason, values)]))
 
 
-def used_from_ros(sample: DiagnosticArray) -> Used:
+def used_from_ros(sample: DiagnosticArray) -> ImageTiming:
     """Return the content of a message of `UsedImages`. Raises InputError for another message."""
     try:
         (status,) = sample.status
         values: dict[str, Any] = {pair.key: int(pair.value) for pair in status.values}
         images = {name.removeprefix(IMAGE): values.pop(name) for name in list(values) if name.startswith(IMAGE)}
-        return Used(published_ns=ns_from_time(sample.header.stamp), reason=status.message, images=images, **values)
+        return ImageTiming(
+            published_ns=ns_from_time(sample.header.stamp), reason=status.message, images=images, **values
+        )
     except (ValueError, TypeError) as error:
         raise InputError(f"no message about used images: {error}") from error

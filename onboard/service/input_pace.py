@@ -23,8 +23,10 @@ from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.state import TickRecord
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Sender, timed
 from onboard.values.interfaces import InputFault
+from onboard.values.reasons import NO_REASON, Said, of_topic, row_of
 
 NS_PER_MS = 1_000_000
 WINDOW_NS = 8 * NS_PER_S
@@ -68,7 +70,7 @@ class WatchedInput:
     sender: Sender | None = None
     stale_ns: int | None = None
     held_ns: int | None = None
-    found: tuple[str, str] = ("", "")
+    found: Said = NO_REASON
     found_ns: int = 0
     worded_ns: int = 0
 
@@ -91,39 +93,39 @@ class WatchedInput:
             self.held_ns = now_ns if self.holds(record) else self.held_ns
 
     def judge(self, now_ns: int) -> None:
-        """Find the cause anew."""
-        kind, words = self._cause(now_ns)
-        if kind:
-            if kind != self.found[0] or now_ns - self.worded_ns > HELD_NS:
-                self.found, self.worded_ns = (kind, words), now_ns
+        """Find the cause again."""
+        cause = self._cause(now_ns)
+        if cause:
+            if row_of(cause) is not row_of(self.found) or now_ns - self.worded_ns > HELD_NS:
+                self.found, self.worded_ns = cause, now_ns
             self.found_ns = now_ns
         elif now_ns - self.found_ns > RECENT_NS:
-            self.found = ("", "")
+            self.found = NO_REASON
 
     def fault(self, now_ns: int) -> InputFault | None:
         """Return the fault, if there is one."""
-        words = self.found[1]
-        return InputFault(self.row, f"{self.reader.topic}: {words}", _recent(self.held_ns, now_ns)) if words else None
+        if not self.found:
+            return None
+        return InputFault(self.row, of_topic(self.reader.topic, self.found, ":"), _recent(self.held_ns, now_ns))
 
-    def _cause(self, now_ns: int) -> tuple[str, str]:
+    def _cause(self, now_ns: int) -> Said:
         messages, limit_ns, key = list(self.messages), self.limit_ns, self.key
         if len(messages) < LEAST_MESSAGES or messages[-1][1] - messages[0][1] < LEAST_NS:
-            return "", ""
+            return NO_REASON
         if now_ns - messages[-1][1] > SILENT_NS:
-            return "", ""
+            return NO_REASON
         stale = _recent(self.stale_ns, now_ns)
-        if stale and (words := still_cause(messages, limit_ns, key) or backward_cause(messages, key)):
-            return words.partition(" ")[0], words
-        if words := rate_cause(messages, limit_ns, key):
-            return "rate", words
+        if stale and (cause := still_cause(messages, limit_ns, key) or backward_cause(messages, key)):
+            return cause
+        if cause := rate_cause(messages, limit_ns, key):
+            return cause
         if not (stale and self.judge_key):
-            return "", ""
-        if words := pace_cause(messages, self.judge_key):
-            return "pace", words
+            return NO_REASON
+        if cause := pace_cause(messages, self.judge_key):
+            return cause
         late_ns = min((late_ns for late_ns, _ in self.late), default=0)
-        behind = f"{late_ns / NS_PER_MS:.0f} ms later than the quickest one"
-        late = f"its messages are {behind} ({key}): they queue on their way"
-        return ("late", late) if late_ns > limit_ns else ("", "")
+        late = reasons.MESSAGES_LATE.say(late_ms=late_ns / NS_PER_MS, key=key)
+        return late if late_ns > limit_ns else NO_REASON
 
 
 class InputPaces:
@@ -136,14 +138,14 @@ class InputPaces:
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Take the messages of a tick; judge them every EVERY_NS."""
         now_ns = record.inputs.now_ns
-        for one in self._inputs:
-            one.take(record)
+        for input_ in self._inputs:
+            input_.take(record)
         if now_ns - self._judged_ns < EVERY_NS:
             return
         self._judged_ns = now_ns
-        for one in self._inputs:
-            one.judge(now_ns)
-        faults = [one.fault(now_ns) for one in self._inputs]
+        for input_ in self._inputs:
+            input_.judge(now_ns)
+        faults = [input_.fault(now_ns) for input_ in self._inputs]
         self._faults = [fault for fault in faults if fault is not None]
 
     def faults(self) -> list[InputFault]:
@@ -170,7 +172,7 @@ def watched(config: Config, readers: Sequence[SoleReader]) -> list[WatchedInput]
             limit = config.limits.scan_stale_ms, "limits.scan_stale_ms"
             row = (
                 "scan"
-                if config.scan.topic and reader.topic == ros_topic(config.dds, scan_source(config.scan.topic))
+                if reader.topic in [ros_topic(config.dds, scan_source(name)) for name in config.scan.sources]
                 else "limits_scan"
             )
             found.append(_watched(reader, row, *limit, judge, _scan_age_ns(row), lambda record: True))
@@ -222,57 +224,54 @@ def _recent(then_ns: int | None, now_ns: int) -> bool:
 # ---- The causes. messages: stamp and arrival of each [ns]
 
 
-def still_cause(messages: Sequence[tuple[int, int]], limit_ns: int, key: str) -> str:
+def still_cause(messages: Sequence[tuple[int, int]], limit_ns: int, key: str) -> Said:
     """Return why the stamps do not advance within `limit_ns`, and what to do, or ""."""
-    remedy = f"set the time in header.stamp in its driver ({key} needs it)"
     stamps = {stamp_ns for stamp_ns, _ in messages}
     if len(stamps) == 1:
         same = "0" if stamps == {0} else f"the same, {messages[0][0] / NS_PER_S:.3f} s"
-        return f"the stamps of all messages are {same}: {remedy}"
+        return reasons.STAMPS_SAME.say(stamp=same, key=key)
     newer = [messages[0], *(now for before, now in pairwise(messages) if now[0] > before[0])]
     steps = [(now[0] - before[0], now[1] - before[1]) for before, now in pairwise(newer)]
     if not steps or len(newer) > len(messages) / 2 or 2 * sum(lasts > limit_ns for _, lasts in steps) < len(steps):
-        return ""
+        return NO_REASON
     step_s = sorted(step for step, _ in steps)[len(steps) // 2] / NS_PER_S
-    return f"its stamps change only every {step_s:.2f} s: {remedy}"
+    return reasons.STAMPS_RARE.say(step_s=step_s, key=key)
 
 
-def backward_cause(messages: Sequence[tuple[int, int]], key: str) -> str:
+def backward_cause(messages: Sequence[tuple[int, int]], key: str) -> Said:
     """Return that stamps go back again and again, or ""."""
     older = sum(now[0] < before[0] for before, now in pairwise(messages))
-    words = f"its stamps go back in time again and again: take header.stamp from one clock in its driver ({key})"
-    return words if older >= BACKWARD * len(messages) else ""
+    return reasons.STAMPS_BACKWARD.say(key=key) if older >= BACKWARD * len(messages) else NO_REASON
 
 
-def rate_cause(messages: Sequence[tuple[int, int]], limit_ns: int, key: str) -> str:
+def rate_cause(messages: Sequence[tuple[int, int]], limit_ns: int, key: str) -> Said:
     """Return that there are too few messages, or ""."""
     hz = (len(messages) - 1) * NS_PER_S / (messages[-1][1] - messages[0][1])
     needed_hz = NEEDED * NS_PER_S / limit_ns
     if hz >= ENOUGH * needed_hz:
-        return ""
-    return f"{hz:.1f} messages a second, {needed_hz:.3g} needed ({key}): publish it faster"
+        return NO_REASON
+    return reasons.MESSAGES_FEW.say(hz=hz, needed_hz=needed_hz, key=key)
 
 
-def pace_cause(messages: Sequence[tuple[int, int]], judge_key: str) -> str:
+def pace_cause(messages: Sequence[tuple[int, int]], judge_key: str) -> Said:
     """Return that the stamps fall behind real time evenly, and what to do, or "".
 
     The quickest message of each quarter counts: a busy machine delays many messages, and never all.
     """
     began_ns, lasted_ns = messages[0][1], messages[-1][1] - messages[0][1]
     if lasted_ns < PACE_NS or any(after < before for (before, _), (after, _) in pairwise(messages)):
-        return ""  # a clock that was set is another cause
+        return NO_REASON  # a clock that was set is another cause
     took: list[list[tuple[int, int]]] = [[] for _ in range(QUARTERS)]
     for stamp_ns, arrival_ns in messages:
         took[min(QUARTERS - 1, (arrival_ns - began_ns) * QUARTERS // lasted_ns)].append(
             (arrival_ns - stamp_ns, arrival_ns)
         )
     if not all(took):
-        return ""
+        return NO_REASON
     quickest = [min(one) for one in took]
     lost_ns = quickest[-1][0] - quickest[0][0]
     even = all(2 * (QUARTERS - 1) * (after - before) > lost_ns for (before, _), (after, _) in pairwise(quickest))
     if lost_ns < LOST_NS or not even:
-        return ""
+        return NO_REASON
     pace = 1.0 - lost_ns / (quickest[-1][1] - quickest[0][1])
-    remedy = f"for a simulated clock set {judge_key} = false; otherwise messages queue on their way"
-    return f"its stamps advance at {pace:.2f} of real time: {remedy}"
+    return reasons.CLOCK_SLOW.say(pace=pace, judge_key=judge_key)

@@ -13,16 +13,18 @@ import structlog
 
 from onboard.config.config import Config, ScanSource
 from onboard.counters import Counters
-from onboard.drivers.dds.sole_writer import REFUSED
 from onboard.drivers.dds.topics import Topic, ros_topic, scan_source, topic, type_of
-from onboard.navigation.mission import NO_PROGRESS, State
+from onboard.navigation.mission import State, state_word
+from onboard.navigation.odometry import OdometryState
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
 from onboard.system.waiting import FIRST_S, Waiting
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, CameraHealth, Scan
+from onboard.values.reasons import NO_REASON, Said, refused_goal, row_of
 
 log = structlog.get_logger()
 
@@ -31,8 +33,6 @@ NS_PER_MS = 1_000_000
 WAITING = "waiting"
 """Name of the row about all inputs; its message is NOTHING or what is missing."""
 NOTHING = "for nothing"
-PREFIX = "waiting for "
-"""In front of what is missing, in the published state."""
 SCANS_IN_TIME = 2.0
 """Scans that must be received within `limits.scan_stale_ms`, so that one may be late."""
 ENOUGH = 0.9
@@ -74,16 +74,18 @@ class InputWatch:
         cameras: Callable[[], Sequence[CameraHealth]],
         published: Callable[[Topic | str], bool],
         dropped: Callable[[], Mapping[str, int]],
-        ready_made: Callable[[], Diagnostic],
+        ready_made: Callable[[], tuple[int, Said]],
+        withheld: Callable[[], Sequence[InputFault]] = tuple,
     ) -> None:
         """Judge no input yet.
 
         published:  whether another process publishes a topic
         dropped:    counts of dropped messages by reason
-        ready_made: returns the row about bins of ready-made scans that are blind
+        ready_made: returns the level of blind bins of ready-made scans, and why they are blind
+        withheld:   returns why received messages are not used, by the row of their input
         """
         self._config, self._cameras, self._published, self._dropped = config, cameras, published, dropped
-        self._ready_made = ready_made
+        self._ready_made, self._withheld = ready_made, withheld
         self._tables: dict[str, ScanSource] = {"scan": config.scan}
         if config.limits_scan is not None:
             self._tables["limits_scan"] = config.limits_scan
@@ -92,7 +94,7 @@ class InputWatch:
         self._faults: tuple[InputFault, ...] = ()
         self._held_ns: int | None = None
         self._blind_ns = 0
-        self._blind = ""
+        self._blind, self._refused = NO_REASON, NO_REASON
         self._waiting = Waiting(lambda line: log.warning("waiting", note=line), self._now_s)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
@@ -121,19 +123,20 @@ class InputWatch:
         now_ns = record.inputs.now_ns
         if record.reason in BLIND:
             self._blind_ns, self._held_ns = now_ns, self._held_ns or now_ns
-        if self._blind and NO_PROGRESS in record.state:
+        if self._blind and row_of(record.state) is reasons.NO_PROGRESS:
             self._held_ns = None
             return
-        driving = record.state.partition(":")[0] in (State.NAVIGATING.value, State.RECOVERING.value)
+        driving = state_word(record.state) in (State.NAVIGATING.value, State.RECOVERING.value)
         if record.command.v_mps > 0.0 or not driving:
             self._held_ns = None
         turns = self._held_ns is not None and now_ns - self._held_ns > TURNING_NS
         if not turns or now_ns - self._blind_ns > SINCE_NS:
-            self._blind = ""
+            self._blind = NO_REASON
         elif not self._blind:
             blind, section = int((~record.limits_scan.seen).sum()), self._config.limits_scan or self._config.scan
-            why = f"{blind} of {BINS} bins are blind: no camera looks there (onboard check-config shows the sectors)"
-            self._blind = self._ready_made()[2] if section.topic else why
+            why = "no camera looks there (onboard check-config shows the sectors)"
+            of_cameras = reasons.BINS_BLIND.say(blind=blind, bins=BINS, why=why)
+            self._blind = self._ready_made()[1] if section.topic else of_cameras
 
     def _scan_row(self, name: str) -> Diagnostic:
         record, section = self._record, self._tables[name]
@@ -145,37 +148,39 @@ class InputWatch:
         blind = int((~scan.seen).sum())
         values = {"rate_hz": None if hz is None else round(hz, 1), "blind_bins": blind}
         if trouble:
-            return (name, WARNING if hz and trouble.startswith(_slow(hz)) else ERROR, trouble, values)
-        _, level, why, _ = self._ready_made() if section.topic else (name, OK, f"{blind} bins blind", {})
+            return (name, WARNING if row_of(trouble) is reasons.SCAN_SLOW else ERROR, trouble, values)
+        level, why = self._ready_made() if section.topic else (OK, f"{blind} bins blind")
         return (name, level, f"{hz or 0.0:.1f} scans/s, {why}", values)
 
-    def _trouble(self, section: ScanSource, scan: Scan, hz: float | None) -> str:
+    def _trouble(self, section: ScanSource, scan: Scan, hz: float | None) -> Said:
         """Return why there is no scan, or why there are too few; "" if all is well."""
         record, limit_ms = self._record, self._config.limits.scan_stale_ms
         assert record is not None
         needed_hz = SCANS_IN_TIME * 1e3 / limit_ms
         age_ms = (record.inputs.now_ns - scan.stamp_ns) / NS_PER_MS
         if scan.stamp_ns == NO_SCAN.stamp_ns:
-            return f"no scan yet: {self._sources(section)}"
+            return reasons.SCAN_NONE.say(sources=self._sources(section))
         if age_ms > limit_ms:
-            return f"scan is {age_ms:.0f} ms old, limit {limit_ms:g} ms: {self._sources(section)}"
+            return reasons.SCAN_STALE.say(age_ms=age_ms, limit_ms=limit_ms, sources=self._sources(section))
         if hz is not None and hz < ENOUGH * needed_hz:
-            return f"{_slow(hz)}, {needed_hz:g} needed: {self._sources(section)}"
-        return ""
+            return reasons.SCAN_SLOW.say(hz=hz, needed_hz=needed_hz, sources=self._sources(section))
+        return NO_REASON
 
     def _sources(self, section: ScanSource) -> str:
         """Return the sources of a scan, and what is wrong with each."""
         if section.topic:
-            row = scan_source(section.topic)
-            refused = self._dropped().get(f"refused {ros_topic(self._config.dds, row)}", 0)
-            more = f", {refused} scans were refused (the log says why: scan_refused)" if refused else ""
-            return f"{self._where(row)}{more}"
-        health = {one.camera: one for one in self._cameras()}
+            return "; ".join(self._lidar(scan_source(name, cloud)) for name, cloud in section.sources.items())
+        health = {camera.camera: camera for camera in self._cameras()}
         used = [name for name in section.cameras or health if name in health and name != "color"]
         bad = [f"{self._camera(name)}, {health[name].reason}" for name in used if not health[name].working]
         if not used:
             return "the configuration has no depth camera and no scan.topic"
         return "; ".join(bad) or f"images of {', '.join(self._camera(name) for name in used)} are slow"
+
+    def _lidar(self, row: Topic) -> str:
+        refused = self._dropped().get(f"refused {ros_topic(self._config.dds, row)}", 0)
+        more = f", {refused} scans were refused (the log says why: scan_refused)" if refused else ""
+        return f"{self._where(row)}{more}"
 
     def _camera(self, name: str) -> str:
         if self._config.cameras.source_of(name) != "dds":
@@ -184,16 +189,16 @@ class InputWatch:
         return self._where(row) if not self._published(row) else ros_topic(self._config.dds, row)
 
     def _where(self, row: Topic) -> str:
-        """Return topic and type, and that nobody publishes it."""
+        """Return topic and type, and whether it has no publisher."""
         dds = self._config.dds
-        nobody = "" if self._published(row) else ": nobody publishes it"
+        nobody = "" if self._published(row) else ": no publisher"
         return f"{ros_topic(dds, row)} ({type_of(dds, row)}){nobody}"
 
     def _waiting_row(self) -> Diagnostic:
         missing = "; ".join(self._missing())
         waited_s = self._waiting.note(missing, "inputs" if missing else "")
         level = ERROR if missing and waited_s >= FIRST_S else OK
-        self._faults = (InputFault(WAITING, f"{PREFIX}{missing}"),) if level else ()
+        self._faults = (InputFault(WAITING, reasons.WAITING.say(missing=missing)),) if level else ()
         return (WAITING, level, missing or NOTHING, {"waited_s": round(waited_s, 1)})
 
     def _missing(self) -> Iterator[str]:
@@ -207,14 +212,33 @@ class InputWatch:
             stale_ms = config.odometry.stale_ms
             age_ms = None if fresh_ns is None else (record.inputs.now_ns - fresh_ns) / NS_PER_MS
             if age_ms is None or age_ms > stale_ms:
-                yield f"odometry ({'none yet' if age_ms is None else 'stale'}): {self._where(topic('odom'))}"
+                why = self._unused("odometry") or self._refusal(wheels)
+                yield f"odometry ({why or ('none yet' if age_ms is None else 'stale')}): {self._where(topic('odom'))}"
         if config.dds.e_stop_required and record.inputs.e_stop and not self._published("e_stop"):
             yield f"e-stop (dds.e_stop_required): {self._where(topic('e_stop'))}"
         for name, section in self._tables.items():
             scan = record.scan if name == "scan" else record.limits_scan
             if self._trouble(section, scan, None):
                 old = "none yet" if scan.stamp_ns == NO_SCAN.stamp_ns else "stale"
-                yield f"{name} ({old}): {self._sources(section)}"
+                names = (ros_topic(config.dds, scan_source(source)) for source in section.sources)
+                why = next(filter(None, (self._unused("scan", one) for one in names)), "")
+                # Beside a second publisher of any input the inbox withholds all scans and images.
+                if any(row_of(fault.reason) is reasons.SECOND_PUBLISHER for fault in self._withheld()):
+                    old = "withheld until the second publisher is gone"
+                yield f"{name} ({why or old}): {self._sources(section)}"
+
+    def _unused(self, part: str, name: str = "") -> str:
+        """Return why received messages of an input are not used, "" if all are. name: its topic"""
+        said = (fault.reason for fault in self._withheld() if fault.row == part and name in fault.reason)
+        return next(said, "").removeprefix(refused_goal(NO_REASON))
+
+    def _refusal(self, wheels: OdometryState) -> str:
+        """Return why the newest odometry was refused, in the words of the first of its kind; "" if it was not."""
+        if wheels.refused_ns is None or wheels.refused_ns < (wheels.arrival_ns or 0):
+            self._refused = NO_REASON
+        elif row_of(wheels.refusal) is not row_of(self._refused):
+            self._refused = wheels.refusal
+        return self._refused
 
     def _now_s(self) -> float:
         return 0.0 if self._record is None else self._record.inputs.now_ns / NS_PER_S
@@ -227,16 +251,12 @@ def causes(faults: Sequence[InputFault]) -> list[InputFault]:
     known = any(
         fault.holds or (fault.standing and not fault.row.startswith((WAITING, "command", "topic "))) for fault in faults
     )
-    told = {fault.reason for fault in faults}
+    reported = {fault.reason for fault in faults}
     return [
-        fault for fault in faults if not (known and fault.row == WAITING) and f"{REFUSED}{fault.reason}" not in told
+        fault for fault in faults if not (known and fault.row == WAITING) and refused_goal(fault.reason) not in reported
     ]
 
 
 def missing_in(message: str) -> str:
     """Return what the message of the row WAITING names as missing, "" for nothing."""
-    return "" if message == NOTHING else message.removeprefix(PREFIX)
-
-
-def _slow(hz: float) -> str:
-    return f"{hz:.1f} scans a second"
+    return "" if message == NOTHING else message.removeprefix(reasons.WAITING.say(missing=""))

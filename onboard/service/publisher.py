@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
-from onboard.navigation.mission import drives
+from onboard.navigation.mission import Mission, drives
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
@@ -16,32 +16,31 @@ from onboard.recording.recorder import RecorderStats
 from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
+from onboard.values import reasons
 from onboard.values.clock import wall_ns
+from onboard.values.geometry import compose
 from onboard.values.interfaces import Diagnostic, InputFault, Outputs
 from onboard.values.messages import CameraHealth
+from onboard.values.reasons import JOIN, rows_in
 
 OK, WARNING, ERROR = 0, 1, 2
 LATE_MS = 100
 """Half of the default `odometry.stale_ms`."""
 SCANS = 20
-"""Scans without a match are told beyond this number, if they are more than those with a match."""
-UNMATCHED = "most scans do not match: few walls in view, or mounts or wheels are not as configured"
-
+"""Scans without a match are reported beyond this number, if they are more than those with a match."""
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
-
-FAULTS = "; "
-"""Between the state and the faults of the inputs."""
 
 #   topic           period in ticks (30 Hz)
 EVERY_SCAN = 3
 EVERY_STATE = 30
 EVERY_DIAGNOSTICS = 30
 EVERY_CAMERAS = 30
+EVERY_DRIVE = 10
 
 
 class Publisher:
-    """Publishes ticks over `Outputs`: transforms every tick, the state at changes, other topics at the rates above.
+    """Publishes ticks over `Outputs`: transforms every tick, state and drive at changes, others at the rates above.
 
     An unchanged scan is not published, so that readers detect a dead source by the silence.
     """
@@ -52,6 +51,7 @@ class Publisher:
         self._scan_ns = self._limits_scan_ns = NO_SCAN.stamp_ns
         self._slowest: dict[str, int] = {}
         self._overload = ""
+        self._mission = Mission()
 
     def publish(
         self,
@@ -73,14 +73,18 @@ class Publisher:
             self._publish_scans(record, stamp_ns)
         if number % EVERY_STATE == 0:
             self._overload = overload(record)
-        state = FAULTS.join(filter(None, (with_faults(record.state, faults), self._overload)))
+        state = JOIN.join(filter(None, (with_faults(record.state, faults), self._overload)))
         if state != self._state or number % EVERY_STATE == 0:
             self._state = state
             self._outputs.state(state)
+        mission = Mission() if record.after is None else record.after.mission
+        if drive_changed(mission, self._mission) or number % EVERY_DRIVE == 0:
+            self._outputs.drive(drive_row(record, mission, counters.recoveries), stamp_ns)
+            self._mission = mission
         self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
             own = [*rows(record, counters, cameras(), recorder, self._slowest), *others()]
-            self._outputs.diagnostics(faulty_rows(own, faults), stamp_ns)
+            self._outputs.diagnostics(with_codes(faulty_rows(own, faults)), stamp_ns)
             self._slowest = {}
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
@@ -101,9 +105,46 @@ class Publisher:
         self._scan_ns, self._limits_scan_ns = fused.stamp_ns, guarded.stamp_ns
 
 
+def drive_changed(mission: Mission, before: Mission) -> bool:
+    """Return whether `/onboard/drive` must report a mission at once."""
+    return any(
+        getattr(mission, name) != getattr(before, name)
+        for name in ("state", "reason", "asked_ns", "refused_ns", "passed", "paused")
+    )
+
+
+def drive_row(record: TickRecord, mission: Mission, recoveries: int) -> Diagnostic:
+    """Return the row of `/onboard/drive`. A sender finds its goal by the stamp of its message.
+
+    goal, refused:  stamp of the request that is driven or was driven last, and of the newest refused one [ns]
+    state, reason:  of that goal; refusal: of the refused one
+    goals_left:     in a sequence this goal and those after it, 0 without a drive
+    frame, x_m, y_m, yaw_rad: the robot's pose in the map, or in the odometry frame while it is not localised
+    """
+    pose, localised = record.odometry.pose, record.map_from_odom is not None
+    pose = pose if record.map_from_odom is None else compose(record.map_from_odom, pose)
+    values: dict[str, object] = {
+        "goal": mission.asked_ns,
+        "state": mission.state.value,
+        "reason": mission.reason,
+        CODE: ", ".join(row.code for row in rows_in(mission.reason)),
+        "refused": mission.refused_ns,
+        "refusal": mission.refusal,
+        "paused": mission.paused,
+        "goals_left": len(mission.then_xy_m) + 1 if mission.driving else 0,
+        "distance_m": "" if record.goal_distance_m is None else round(record.goal_distance_m, 3),
+        "recoveries": recoveries,
+        "frame": "map" if localised else "odom",
+        "x_m": round(pose.x_m, 3),
+        "y_m": round(pose.y_m, 3),
+        "yaw_rad": round(pose.yaw_rad, 3),
+    }
+    return ("drive", OK, record.state, values)
+
+
 def with_faults(state: str, faults: Sequence[InputFault]) -> str:
     """Return the state as it is published: with the faults for which the robot stands."""
-    return FAULTS.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
+    return JOIN.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
 
 
 def overload(record: TickRecord) -> str:
@@ -123,8 +164,24 @@ def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> li
         level = ERROR if any(one.standing and not one.warning for one in of) else WARNING
         _, own_level, own, values = rows.get(name, (name, OK, "", {}))
         said = [own] if own_level > level else []
-        rows[name] = (name, max(level, own_level), FAULTS.join([*said, *(one.reason for one in of)]), values)
+        rows[name] = (name, max(level, own_level), JOIN.join([*said, *(one.reason for one in of)]), values)
     return list(rows.values())
+
+
+CODE, CLEARS = "code", "clears"
+ALWAYS = ("runtime", "command")
+"""Rows whose message is a reason even where all is well."""
+
+
+def with_codes(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the rows with two more values: the codes of their reasons, and what clears them."""
+    coded: list[Diagnostic] = []
+    for name, level, message, values in found:
+        said = rows_in(message) if level != OK or name in ALWAYS else ()
+        clears = dict.fromkeys(row.clears for row in said if row.clears)
+        more = {CODE: ", ".join(row.code for row in said), CLEARS: " ".join(clears)}
+        coded.append((name, level, message, {**values, **{key: text for key, text in more.items() if text}}))
+    return coded
 
 
 def rows(
@@ -161,7 +218,7 @@ def _runtime(record: TickRecord, counters: Counters, slowest: Mapping[str, int])
         **{f"fault_{name}": count for name, count in counters.faults.items()},
     }
     if slow := overload(record):
-        return ("runtime", WARNING, FAULTS.join((record.state, slow)), values)
+        return ("runtime", WARNING, JOIN.join((record.state, slow)), values)
     return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
 
 
@@ -175,7 +232,7 @@ def _policy(counters: Counters) -> Diagnostic:
         "decision_p99_ms": counters.decision.summary_ms()["p99"],
     }
     late = counters.deadline_misses + counters.over_budget > 0
-    return ("policy", WARNING if late else OK, "late decisions" if late else "in time", values)
+    return ("policy", WARNING if late else OK, reasons.DECISIONS_LATE.say() if late else "in time", values)
 
 
 def _command(record: TickRecord, counters: Counters) -> Diagnostic:
@@ -187,6 +244,7 @@ def _command(record: TickRecord, counters: Counters) -> Diagnostic:
         "recovery": record.recovery,
         "e_stop": record.inputs.e_stop,
         "obstacle": record.inputs.obstacle,
+        **({} if record.inputs.battery is None else {"battery": round(record.inputs.battery, 3)}),
         "speed_limit_mps": record.inputs.speed_limit_mps,
         **{f"{REASON}{name}": count for name, count in counters.reasons.items()},
     }
@@ -216,9 +274,9 @@ def _odometry(state: OdometryState) -> Diagnostic:
     if state.agreement.doubt:
         return ("odometry", WARNING, state.agreement.doubt, values)
     if state.messages == 0:
-        return ("odometry", WARNING, "nothing heard yet", values)
+        return ("odometry", WARNING, reasons.ODOMETRY_NONE.say(), values)
     if late_ms >= LATE_MS:
-        return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
+        return ("odometry", WARNING, reasons.ODOMETRY_LATE.say(ms=late_ms), values)
     return ("odometry", OK, "in time", values)
 
 
@@ -240,7 +298,7 @@ def _pose(record: TickRecord) -> Diagnostic:
     if record.after is not None and record.after.localization.refusal:
         return ("pose", WARNING, record.after.localization.refusal, values)
     if unused > max(SCANS, matching.matched):
-        return ("pose", WARNING, UNMATCHED, values)
+        return ("pose", WARNING, reasons.SCANS_UNMATCHED.say(), values)
     return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)
 
 
@@ -257,8 +315,11 @@ def _recorder(stats: RecorderStats) -> Diagnostic:
         "queued": stats.queued,
         "file": str(stats.file),
     }
-    message = stats.stopped or (f"dropped: {stats.last_problem or 'queue full'}" if stats.dropped else "recording")
-    return ("recorder", ERROR if stats.stopped else WARNING if stats.dropped else OK, message, values)
+    if stats.stopped:
+        return ("recorder", ERROR, stats.stopped, values)
+    if stats.dropped:
+        return ("recorder", WARNING, reasons.RECORDING_DROPPED.say(why=stats.last_problem or "queue full"), values)
+    return ("recorder", OK, "recording", values)
 
 
 # ---- The live status line of a terminal
@@ -268,7 +329,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class StatusLine:
-    """Keeps the newest tick. A task beside the runtime writes its status over the last line of a terminal."""
+    """Keeps the newest tick. A task next to the runtime writes its status over the last line of a terminal."""
 
     def __init__(self) -> None:
         self._newest: tuple[TickRecord, Counters] | None = None

@@ -45,7 +45,7 @@ def base_to_come(section: OdometrySection) -> list[str]:
     port = section.serial_port
     if section.input != "serial" or os.access(port, os.F_OK):
         return []
-    return [f"odometry.serial_port: {port} is not there; is the base plugged in?"]
+    return [f"odometry.serial_port: {port} does not exist; is the base plugged in?"]
 
 
 def await_machine(

@@ -50,7 +50,7 @@ NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionEr
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class BaseLink:
     """The link to the base. control_hz: command rate, for the writer's deadline."""
 
     dds: DdsSection
@@ -58,7 +58,7 @@ class Driven:
     control_hz: float
 
 
-def halt(driven: Driven) -> int:
+def halt(driven: BaseLink) -> int:
     """Send zero; return the number of readers. Raises OnboardError if zero could not be sent.
 
     Over DDS any reader of the commands counts; this process cannot know whether it is the base.
@@ -136,7 +136,7 @@ def _opened(port: str) -> KobukiBase:
         time.sleep(0.01)
 
 
-def noted(environment: Mapping[str, str] = os.environ) -> Driven | None:
+def noted(environment: Mapping[str, str] = os.environ) -> BaseLink | None:
     """Return the link from the ended runtime's note; None without a valid note."""
     directory = environment.get(RUNTIME_DIRECTORY, "")
     if not directory:
@@ -146,7 +146,7 @@ def noted(environment: Mapping[str, str] = os.environ) -> Driven | None:
         dds, odometry = SimpleNamespace(**note["dds"]), SimpleNamespace(**note["odometry"])
         if dds.security is not None:
             dds.security = Path(dds.security)
-        return Driven(cast("DdsSection", dds), cast("OdometrySection", odometry), float(note["control_hz"]))
+        return BaseLink(cast("DdsSection", dds), cast("OdometrySection", odometry), float(note["control_hz"]))
     except NO_NOTE:
         return None
 
@@ -157,12 +157,12 @@ def was_driven(environment: Mapping[str, str] = os.environ) -> bool:
     return not directory or (Path(directory) / DRIVEN_FILE).exists()
 
 
-def configured(config: Path) -> Driven:
+def configured(config: Path) -> BaseLink:
     """Return the link from a configuration file. Raises ConfigError."""
     from onboard.config.config import load_config
 
     loaded = load_config(config)
-    return Driven(loaded.dds, loaded.odometry, loaded.rates.control_hz)
+    return BaseLink(loaded.dds, loaded.odometry, loaded.rates.control_hz)
 
 
 def stop(config: Path, environment: Mapping[str, str] = os.environ) -> int:
@@ -219,7 +219,7 @@ def _log_result(readers: int, failure: str, driven: bool) -> None:
     if failure and driven:
         log.error("zero_not_sent", error=failure)
     elif failure:
-        log.warning("zero_not_sent", error=failure, note="the service ended before it drove anything")
+        log.warning("zero_not_sent", error=failure, note="the service ended before it sent any command")
     elif readers:
         log.info("zero_sent", readers=readers)
     else:

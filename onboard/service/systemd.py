@@ -19,6 +19,7 @@ from onboard.config.config import Config
 from onboard.counters import Counters
 from onboard.service.stop_base import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.state import TickRecord
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Inbox
 from onboard.values.messages import CameraHealth, Inputs
@@ -173,7 +174,8 @@ class StandingInbox:
         if self._service.ready:
             return inputs
         for goal in inputs.goals:
-            log.warning("goal_left_out", x_m=goal.pose.x_m, y_m=goal.pose.y_m, reason="the service is not ready yet")
+            early = reasons.GOAL_TOO_EARLY.say()
+            log.warning("goal_left_out", x_m=goal.pose.x_m, y_m=goal.pose.y_m, reason=early)
         return replace(inputs, goals=(), teleop=None)
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """Structured logging: events with fields, on standard error. Per-tick data goes to the recording instead.
 
+An event about a reason has its code (`onboard/values/reasons.py`).
+
 A thread writes the lines, so that a tick that logs never waits. A service's events go to the journal as entries with
 fields (`journald.py`): `journalctl -u onboard ONBOARD_EVENT=recovery`.
 """
@@ -19,6 +21,7 @@ from typing import Any, BinaryIO, TextIO, cast
 import structlog
 
 from onboard.system import journald
+from onboard.values.reasons import NONE, rows_in
 
 # ---- Simulation and replay suppress the runtime's log
 
@@ -105,9 +108,22 @@ def configure(*, json_lines: bool = False, level: int = logging.INFO) -> Backgro
     return stream
 
 
+WORDED = ("reason", "detail", "state", "cause", "doubt")
+"""Fields of an event that may hold a reason."""
+
+
+def with_code(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Return an event with the field `code`: the codes of the reasons in its fields, else of its name."""
+    texts = [str(event[name]) for name in WORDED if name in event]
+    for text in (*texts, f"{event['event']}_{event.get('what', '')}", str(event["event"])):
+        if codes := ", ".join(row.code for row in rows_in(text) if row is not NONE):
+            return {**event, "code": codes}
+    return event
+
+
 def _configure(level: int, processors: Sequence[structlog.typing.Processor], factory: Callable[..., Any]) -> None:
     structlog.configure(
-        processors=[structlog.processors.add_log_level, *processors],
+        processors=[structlog.processors.add_log_level, with_code, *processors],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=factory,
         cache_logger_on_first_use=False,

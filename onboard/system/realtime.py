@@ -64,7 +64,10 @@ def check_core(core: int | None) -> None:
     """Raise ConfigError if this process may not use a core, or has no other core."""
     allowed = sorted(os.sched_getaffinity(0))
     if core is not None and (core not in allowed or len(allowed) < 2):
-        raise ConfigError(f"rates.core: {core}: this process may use {', '.join(map(str, allowed))}, and needs two")
+        raise ConfigError(
+            f"rates.core: {core}: this process may use the cores {', '.join(map(str, allowed))}; state one of "
+            "them, and leave at least one other"
+        )
 
 
 def leave_core(core: int | None) -> None:

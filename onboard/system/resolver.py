@@ -52,7 +52,7 @@ def is_host(peer: str) -> bool:
 
 def unknown_host(peer: str) -> str:
     """Return the message for a peer with an unknown host."""
-    return f"dds.peers: {peer!r} is no host that this machine knows"
+    return f"dds.peers: {peer!r}: this machine cannot resolve the host name"
 
 
 def _is_address(host: str) -> bool:

@@ -78,7 +78,7 @@ class Signals:
 
 
 async def run_beside(main: Coroutine[Any, Any, None], helper: Coroutine[Any, Any, None]) -> None:
-    """Run `main`, and `helper` beside it; return when `main` returns.
+    """Run `main` and `helper` concurrently; return when `main` returns.
 
     An error in one ends the other too. The first error is raised after both have ended.
     """

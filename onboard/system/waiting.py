@@ -19,7 +19,7 @@ class Waiting:
     def note(self, missing: str, what: str = "") -> float:
         """Return how long something was missing without a break [s]; 0 if `missing` is "".
 
-        what: tells two texts apart; without it, `missing` itself. A rate in the text is no reason to say it again
+        what: distinguishes two texts; without it, `missing` itself. A changed rate in the text does not repeat the line
         """
         now_s, what = self._now_s(), what or missing
         if not missing:

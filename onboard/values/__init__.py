@@ -1,1 +1,1 @@
-"""Values that every room speaks: messages, poses, images, protocols, the clock and the errors."""
+"""Values that every room speaks: messages, poses, images, protocols, reasons, the clock and the errors."""

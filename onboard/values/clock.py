@@ -20,7 +20,7 @@ DRIFT = 2e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Quickest:
+class FastestMessage:
     """The message with the lowest latency so far, as the reference.
 
     took_ns: arrival minus stamp, each by its own clock [ns]; then_ns: arrival, monotonic [ns]
@@ -30,7 +30,7 @@ class Quickest:
     then_ns: int
 
 
-def lateness(quickest: Quickest | None, stamp_ns: int, now_ns: int) -> tuple[int, Quickest]:
+def lateness(quickest: FastestMessage | None, stamp_ns: int, now_ns: int) -> tuple[int, FastestMessage]:
     """Return a message's latency relative to the fastest message [ns], at least 0, and the new fastest message.
 
     quickest: fastest message of this sender's clock so far, None before the first
@@ -38,10 +38,10 @@ def lateness(quickest: Quickest | None, stamp_ns: int, now_ns: int) -> tuple[int
     """
     took_ns = now_ns - stamp_ns
     if quickest is None:
-        return 0, Quickest(took_ns, now_ns)
+        return 0, FastestMessage(took_ns, now_ns)
     least_ns = quickest.took_ns + round(DRIFT * max(0, now_ns - quickest.then_ns))
     if took_ns <= least_ns:
-        return 0, Quickest(took_ns, now_ns)
+        return 0, FastestMessage(took_ns, now_ns)
     return took_ns - least_ns, quickest
 
 
@@ -61,7 +61,7 @@ class Sender:
     intervals_ns: newest intervals of its stamps, without those in which its clock was set
     """
 
-    quickest: Quickest
+    quickest: FastestMessage
     stamp_ns: int
     arrival_ns: int
     intervals_ns: tuple[int, ...] = ()
@@ -87,11 +87,11 @@ def timed(sender: Sender | None, stamp_ns: int, now_ns: int) -> tuple[Timing, Se
     sender: before it, None at first; now_ns: arrival, monotonic
     """
     if sender is None:
-        return Timing(), Sender(Quickest(now_ns - stamp_ns, now_ns), stamp_ns, now_ns)
+        return Timing(), Sender(FastestMessage(now_ns - stamp_ns, now_ns), stamp_ns, now_ns)
     quickest, back_ns = sender.quickest, _set_back_ns(sender, stamp_ns, now_ns)
     was_set = back_ns > 0 or now_ns - stamp_ns < quickest.took_ns - AHEAD_NS
     if back_ns:
-        quickest = Quickest(quickest.took_ns + back_ns, quickest.then_ns)
+        quickest = FastestMessage(quickest.took_ns + back_ns, quickest.then_ns)
     late_ns, quickest = lateness(quickest, stamp_ns, now_ns)
     intervals_ns = sender.intervals_ns
     if not was_set:
@@ -220,7 +220,7 @@ class Slot:
     """One tick of the grid.
 
     number:      slot on the grid, ascending, with gaps where slots were missed
-    deadline_ns: planned start; before its place on the grid where `grid` was told to start earlier
+    deadline_ns: planned start; before its place on the grid where `grid` starts earlier
     start_ns:    actual start
     missed:      slots skipped just before this slot
     """

@@ -126,11 +126,6 @@ def quaternion_from_yaw(yaw_rad: float) -> tuple[float, float, float, float]:
 NORM_TOLERANCE = 0.1
 LEAST_UPRIGHT = 0.5
 """Cosine of the largest tilt of a base, 60 deg: beyond it the parts are in another order, such as w first."""
-NO_ORIENTATION = (
-    "its orientation is no unit quaternion of an upright base (the norm of x, y, z, w must be 0.9 to 1.1): "
-    "does its driver leave it empty, or w out?"
-)
-"""What a heading of NaN means."""
 
 
 def yaw_from_quaternion(xyzw: tuple[float, float, float, float]) -> float:

@@ -21,6 +21,7 @@ from onboard.values.messages import (
     Scan,
     Twist,
 )
+from onboard.values.reasons import Said
 
 
 class DepthCamera(Protocol):
@@ -86,7 +87,7 @@ class InputFault:
     """
 
     row: str
-    reason: str
+    reason: Said
     standing: bool = True
     warning: bool = False
     holds: bool = False
@@ -106,6 +107,9 @@ class Outputs(Protocol):
 
     def diagnostics(self, entries: Sequence[Diagnostic], stamp_ns: int) -> None:
         """Publish the health of all parts."""
+
+    def drive(self, row: Diagnostic, stamp_ns: int) -> None:
+        """Publish the state of the drive and its goal, for programs (`service/publisher.py`)."""
 
     def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
         """Publish the robot's pose; the transform from the map only while the robot is localised."""

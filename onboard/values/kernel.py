@@ -171,8 +171,8 @@ class Compilations(event.Listener):
         if not (self._logged or self.importing):
             self._logged = True
             log.info(
-                "kernels are compiled: the first use of this version on this machine takes a minute or two longer; "
-                "`onboard compile` does it beforehand"
+                "compiling kernels: the first run of this version on this machine takes a minute or two longer; "
+                "`onboard compile` does this in advance"
             )
         self.count += 1
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.values.images import without_false_depth
+from onboard.values.reasons import Said
 
 BINS = 180
 """Bins of a scan; bin i covers azimuth [-180 + 2i, -180 + 2i + 2) degrees in the base frame."""
@@ -137,15 +138,19 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class GoalRequest:
-    """A requested goal (`/goal_pose`), not yet checked. The runtime uses only its position.
+    """A requested goal (`/goal_pose`, `/onboard/goals`), not yet checked.
 
     arrival_ns: start of the tick that took the goal, minus its latency, monotonic [ns]
+    heading:    whether the robot must turn to the yaw of `pose` at its end; otherwise any heading will do
+    through:    poses to pass before, each with its frame, in their order; their yaw is not used
     """
 
     stamp_ns: int
     arrival_ns: int
     frame_id: str
     pose: Pose
+    heading: bool = False
+    through: tuple[tuple[str, Pose], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,8 @@ class Inputs:
     color:     newest colour frame, or None
     odometry:  messages since the last tick, oldest first; likewise fixes and goals
     cancel:    a cancel arrived since the last tick
+    pause:     whether any sender's last word since the last tick is a pause (True) or not (False); None: no word
+    battery:   lowest charge of the newest `/battery_state`, 0 to 1; None while none is stated
     obstacle:  last state of `/obstacle` (bumper or notice), None before the first message
     e_stop:    last state of `/e_stop`, None before the first message
     teleop:    newest operator command so far, or None
@@ -187,6 +194,8 @@ class Inputs:
     teleop: Teleop | None = None
     scans: Mapping[str, Scan] = field(default_factory=dict)
     speed_limit_mps: float | None = None
+    pause: bool | None = None
+    battery: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +246,7 @@ class CameraHealth:
 
     camera: str
     working: bool
-    reason: str
+    reason: Said
     frames: int
     restarts: int
     detail: Mapping[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ from tests.rigs.fusion.plain_fusion import by_angle, pixel_by_pixel
 HEIGHT, WIDTH = 480, 848
 LENS = (424.0, 424.0, (WIDTH - 1) / 2, (HEIGHT - 1) / 2, 0.001)
 SECTION = ScanSection()
-LIMITS = (NEAR_M, SECTION.far_m, SECTION.z_min_m, SECTION.z_max_m, np.empty((0, 6)))
+LIMITS = (NEAR_M, SECTION.far_m, SECTION.z_min_m, SECTION.z_max_m, np.empty((0, 6)), SECTION.noise_per_m)
+NEAREST = (*LIMITS[:-1], 0.0)
+"""Limits of the paper's scan: the nearest pixel."""
 CPP = Path(__file__).parents[1] / "rigs" / "fusion" / "peers.cpp"
 ROUNDS = 40
 Images = list[np.ndarray]
@@ -86,9 +89,11 @@ def fuse_all(fusion: Fusion, images: Images, mounts: list[np.ndarray]) -> np.nda
     return ranges_m
 
 
-def prepared(images: Images, mounts: list[np.ndarray], lens: tuple[float, ...] = LENS) -> Callable[[], np.ndarray]:
+def prepared(
+    images: Images, mounts: list[np.ndarray], lens: tuple[float, ...] = LENS, limits: tuple[Any, ...] = LIMITS
+) -> Callable[[], np.ndarray]:
     """Return the kernel as the runtime calls it, with projections made beforehand."""
-    projections = [projection_of(images[0].shape, *lens, mount, *LIMITS) for mount in mounts]
+    projections = [projection_of(images[0].shape, *lens, mount, *limits) for mount in mounts]
 
     def fuse() -> np.ndarray:
         ranges_m = np.full(BINS, np.inf, dtype=np.float32)
@@ -132,6 +137,17 @@ def test_kernel_against_plain_loops(name: str, ratios: Ratios) -> None:
         ratios.check(f"fusion, {name}: {peer}", measure, least if name == "real images" else 1.0)
 
 
+def test_mean_against_the_nearest_pixel(ratios: Ratios) -> None:
+    images, mounts = scenes()["real images"]
+    mean, nearest = prepared(images, mounts), prepared(images, mounts, limits=NEAREST)
+
+    def measure() -> float:
+        mean_ms, nearest_ms = best_ms(mean, nearest)
+        return nearest_ms / mean_ms
+
+    ratios.check("fusion, real images: the paper's nearest pixel", measure, 1.0 / 1.15)
+
+
 def test_growth_with_pixels(ratios: Ratios) -> None:
     images, mounts = scenes()["real images"]
     twice = [np.repeat(image, 2, axis=0) for image in images]
@@ -169,7 +185,7 @@ def test_kernel_against_pointcloud_to_laserscan(tmp_path: Path, ratios: Ratios) 
             peer.to_scan(at, len(cloud), *bounds, BINS, ranges_m.ctypes.data_as(ctypes.c_void_p))
         return ranges_m
 
-    kernel = prepared(images, mounts)
+    kernel = prepared(images, mounts, limits=NEAREST)
     assert_alike(whole(), kernel())
 
     def loop_alone() -> float:
@@ -186,7 +202,7 @@ def test_kernel_against_realsense_pointcloud(tmp_path: Path, ratios: Ratios) -> 
     command = [sys.executable, "-m", "tests.rigs.fusion.realsense_cloud", str(tmp_path / "images.npz")]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     peer = json.loads(run.stdout.splitlines()[-1])
-    kernel = prepared(images, mounts)
+    kernel = prepared(images, mounts, limits=NEAREST)
     assert_alike(np.array(peer["ranges_m"]), kernel())
     ratios.check("fusion, real images: librealsense's pointcloud, numpy", lambda: peer["ms"] / best_ms(kernel)[0])
 

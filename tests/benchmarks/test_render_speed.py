@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hil.maps.load import load_map, map_names
-from hil.maps.materials import MATERIALS, draw_look
+from hil.maps.materials import MATERIALS, draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.contact import Bodies
 from hil.scene.furniture import furnish
@@ -28,7 +28,7 @@ from tests.rigs.rooms import body_row
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 DEPTH = [rays_of(mount) for mount in MOUNTS.depth.values()]
 COLOR = rays_of(MOUNTS.color["color"])
-LOOK = draw_look(3)
+LOOK = draw_appearance(3)
 PLACES = 30
 ROOM_CELLS = 8
 """Cells to the nearest thing at the places that are rendered."""
@@ -167,9 +167,9 @@ def test_growth_with_map_and_bodies(capsys):
         world = furnish(load_map(name), 1)
         poses = places(world)
         for count in BODY_COUNTS:
-            around = [people(pose, count) for pose in poses]
+            surroundings = [people(pose, count) for pose in poses]
             scan, depth, color = (
-                median_ms(work, [world] * PLACES, poses, around) for work in (direct_scan, depth_set, color_image)
+                median_ms(work, [world] * PLACES, poses, surroundings) for work in (direct_scan, depth_set, color_image)
             )
             set_ms[name, count] = depth + color
             lines.append(

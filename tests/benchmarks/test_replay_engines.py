@@ -1,6 +1,6 @@
 """A drive of the full network replayed by other engines, and how fast: what the tolerances of a replay are set by.
 
-`ONBOARD_REPLAY_MODEL=model.onnx` takes a trained network, with its manifest beside it; else one of the same size with
+`ONBOARD_REPLAY_MODEL=model.onnx` takes a trained network, with its manifest next to it; else one of the same size with
 random weights decides. Prints how far each field differs for each engine, and where the time of a replay goes.
 """
 
@@ -22,7 +22,7 @@ import pytest
 from engines.export.export import export, untrained_network
 from engines.export.fp16 import halve
 from engines.network.network import PAPER
-from hil.replay.compare import Compared
+from hil.replay.compare import Comparison
 from hil.replay.replay import replay
 from hil.replay.tolerances import SAME_ACTIONS, TOLERANCES, tolerant
 from onboard.drivers.engines import onnx_engine
@@ -103,7 +103,7 @@ def test_other_engines_stay_within_the_tolerances(
         print(f"worst of {field}: {by:.3g}, tolerated {TOLERANCES.get(field, 0.0):g}")
 
 
-def _shown(found: Compared) -> Iterator[str]:
+def _shown(found: Comparison) -> Iterator[str]:
     for field, count in found.fields.items():
         yield f"{field}: {count.values} values differ, by {count.worst:.3g} at most"
 

@@ -22,14 +22,11 @@ from hil.drive.setting import Setting
 from hil.evaluate.baselines.registry import make_policy
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
-from hil.reliability.faults.run.simulated import in_simulation
-from hil.reliability.faults.verdict import Status
 from hil.replay.replay import replay
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, PolicySection
 from onboard.config.pretrained import pretrained
 from onboard.values.messages import Pose
-from tests.hil.reliability.faults.faults_rig import BY_NAME, site
 from tests.rigs.recordings.replay_rig import recorded
 from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT
@@ -106,15 +103,3 @@ def test_a_replay_finds_another_own_decision(models: dict[str, Path], tmp_path: 
     found = replay(file, policy=Other())
     assert found.first is not None
     assert (found.first.difference.stage, found.first.difference.field) == ("policy", "acted.decision.own")
-
-
-FAULTS = ("engine_fails", "engine_nan", "engine_slow", "engine_hangs", "depth_near", "scan_nan", "odometry_nan")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", ["corridor", "stranger"])
-def test_a_fault_comes_to_what_it_must_with_an_own_policy_too(models: dict[str, Path], name: str, fault: str) -> None:
-    make = policy_maker(Config(policy=PolicySection(model=str(models[name]))), PLANT)
-    verdict = in_simulation(BY_NAME[fault], replace(site(), make_policy=lambda config: make()))
-    assert verdict.problems == ()
-    assert verdict.status is Status.PASSED

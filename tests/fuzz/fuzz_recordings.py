@@ -17,7 +17,7 @@ from hil.commands.look.report import timelines_of
 from hil.recordings.bags.bag import open_bag
 from hil.recordings.locate import takes_of
 from hil.recordings.recording import open_recording
-from hil.replay.replay import Replayer, ReplayOptions, Unread
+from hil.replay.replay import Replayer, ReplayOptions, UnreadableFile
 from hil.report.page import write_page
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, ZonesSection
@@ -103,7 +103,7 @@ def replayed(path: Path) -> None:
     """Replay a file. Raises InputError where it is refused; fails unless the answer is JSON that names the file."""
     (answer,) = [one for take in takes_of([str(path)]) for one in replayer()(take).answers]
     json.dumps(as_json([answer]), allow_nan=False)
-    if isinstance(answer, Unread):
+    if isinstance(answer, UnreadableFile):
         assert answer.reason.startswith(f"{path}: "), answer.reason
         raise InputError(answer.reason)
 

@@ -108,7 +108,7 @@ def keep(parser: Parser, content: bytes) -> None:
 def table(rows: Mapping[str, Fuzzed]) -> list[str]:
     """Return the lines of a table."""
     head = f"{'parser':28} {'seconds':>8} {'examples':>10} {'found':>6}"
-    return [head, *(f"{name:28} {one.seconds:8.0f} {one.examples:10d} {one.kept:6d}" for name, one in rows.items())]
+    return [head, *(f"{name:28} {row.seconds:8.0f} {row.examples:10d} {row.kept:6d}" for name, row in rows.items())]
 
 
 def say(*lines: str) -> None:

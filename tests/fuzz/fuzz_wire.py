@@ -18,30 +18,32 @@ import numpy as np
 from hypothesis import strategies as st
 from PIL import Image
 
-from hil.recordings.bags.compressed import CompressedImage, plain
-from hil.recordings.bags.transforms import Frames
+from hil.recordings.bags.bag import plain
 from onboard.commands.doctor import wire_probe
 from onboard.commands.doctor.camera_probe import measure_by_diagnostics
 from onboard.commands.doctor.cameras import camera
 from onboard.commands.doctor.report import Report, console_for, show
-from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, load_config
+from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, ScanSection, load_config
 from onboard.config.mounts import Mount, Mounts, load_mounts
 from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.camera_input import color_from_ros, depth_from_ros
+from onboard.drivers.dds.camera_input import color_from_ros, depth_from_ros, uncompressed
 from onboard.drivers.dds.participant import UNDECODABLE
 from onboard.drivers.dds.topics import domain_id
 from onboard.drivers.kobuki_protocol import encode_velocity, packet, parse
 from onboard.perception.laser_scan import scan_of_rays
+from onboard.perception.point_cloud import scan_of_points
 from onboard.service import stop_base
 from onboard.service.stop_base import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.service.systemd import NOTIFY_SOCKET, Notifier
 from onboard.system import journald
 from onboard.values.errors import OnboardError
+from onboard.values.frames import Frames
 from onboard.values.messages import Inputs, Pose, Teleop, Twist
 from tests.fuzz.fuzz_bytes import damaged, fixed
 from tests.fuzz.fuzz_parsers import Parser
 from tests.onboard.drivers.dds.test_ros_types import SAMPLES
+from tests.rigs.recordings.bag_rig import rvl
 from tests.rigs.runtime_bench import Bench, Puppet
 
 KINDS = ros.MESSAGES
@@ -84,6 +86,8 @@ def judge(sample: Any) -> None:
             convert.goal_from_ros(sample, 1)
         case ros.LaserScan():
             scan_of_rays(convert.rays_from_ros(sample), 1)
+        case ros.PointCloud2():
+            scan_of_points(convert.points_from_ros(sample), 1, np.eye(4), ScanSection())
         case ros.Twist():
             convert.twist_from_ros(sample)
         case ros.SpeedLimit():
@@ -92,9 +96,10 @@ def judge(sample: Any) -> None:
             frames = Frames()
             frames.hear(sample.transforms)
             frames.between("odom", "base_link")
-        case ros.Image():
+        case ros.Image() | ros.CompressedImage():
             with contextlib.suppress(OnboardError):
-                depth_from_ros(sample, replace(small_camera(), width=sample.width, height=sample.height))
+                raw = uncompressed(sample) if isinstance(sample, ros.CompressedImage) else sample
+                depth_from_ros(raw, replace(small_camera(), width=raw.width, height=raw.height))
             color_from_ros(sample)
         case ros.DiagnosticArray():
             statuses = wire_probe.statuses_of(ROBOT, [sample, sample])
@@ -171,7 +176,7 @@ def heard_while_driving() -> tuple[bytes, ...]:
 
 
 def _framed(messages: list[bytes]) -> bytes:
-    return b"".join(LENGTH.pack(one[0], len(one) - 1) + one[1:] for one in messages if one)
+    return b"".join(LENGTH.pack(message[0], len(message) - 1) + message[1:] for message in messages if message)
 
 
 def _messages(content: bytes) -> Iterator[Any]:
@@ -222,7 +227,10 @@ def drive_among(content: bytes, _folder: Path) -> None:
 # ---- others
 
 
-FORMATS = ("rgb8; jpeg compressed bgr8", "16UC1; compressedDepth png", "jpeg", "png")
+FORMATS = (
+    "rgb8; jpeg compressed bgr8", "16UC1; compressedDepth png", "jpeg", "png", "16UC1; compressedDepth rvl",
+    "32FC1; compressedDepth rvl",
+)  # fmt: skip
 
 
 @cache
@@ -237,6 +245,8 @@ def pictures() -> tuple[bytes, ...]:
         stream.seek(0, io.SEEK_END)
         Image.fromarray(pixels).save(stream, name)
         found.append(bytes([number]) + stream.getvalue())
+    packed = np.array([2, 2], "<i4").tobytes() + rvl(np.array([1000, 0, 1003, 999]))
+    found += [bytes([4]) + bytes(12) + packed, bytes([5, 0, 0, 0, 0]) + np.array([1e4, -1e3], "<f4").tobytes() + packed]
     return tuple(found)
 
 
@@ -244,9 +254,10 @@ def read_picture(content: bytes, _folder: Path) -> None:
     """Take a compressed image as colour, or as depth."""
     if not content:
         return
-    sample = plain(CompressedImage(ros.Header(), FORMATS[content[0] % len(FORMATS)], content[1:]))
+    sample = ros.CompressedImage(ros.Header(), FORMATS[content[0] % len(FORMATS)], content[1:])
     with contextlib.suppress(OnboardError):
         color_from_ros(sample)
+    plain(sample)
     depth_from_ros(sample, small_camera())
 
 

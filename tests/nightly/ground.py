@@ -35,7 +35,7 @@ def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body)
     for name in maps:
         place = choose_place(name, seed, body)
         start = place.episodes[0].start
-        clear = [(start.x_m, start.y_m), *(one.goal_xy_m for one in place.episodes)]
+        clear = [(start.x_m, start.y_m), *(episode.goal_xy_m for episode in place.episodes)]
         crowd = make_crowd(walking_space(place.world), seed, pedestrians, keep_clear=clear, near=clear)
         buildings.append(Building(name, place, crowd))
     return buildings
@@ -58,8 +58,8 @@ class Ground:
         sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.own_scan}
         given = {topic: seen_by_cameras(section) for topic, section in sections.items() if section is not None}
         self._scans = [
-            {topic: direct_scan(one.place.world, mounts, section, "fused") for topic, section in given.items()}
-            for one in buildings
+            {topic: direct_scan(building.place.world, mounts, section, "fused") for topic, section in given.items()}
+            for building in buildings
         ]
         self.moves = 0
         self._before_m, self._before_contacts = 0.0, 0

@@ -140,7 +140,7 @@ def _killed(hall: _Hall, config: Path, after_s: float) -> Kill:
         finally:
             runtime.end()
         return judge(hall.until_rest(), killed_ns)
-    raise OnboardError(f"the robot did not set off in {TRIES} tries of {SETS_OFF_S:g} s each")
+    raise OnboardError(f"the robot did not start to move in {TRIES} tries of {SETS_OFF_S:g} s each")
 
 
 def _config(trial: Trial) -> Config:
@@ -186,8 +186,8 @@ class _Hall:
     def set_off(self, runtime: Child) -> None:
         """Send a goal repeatedly until the robot moves. Raises TooLateError on timeout."""
         self._states.take()
-        self._wait(lambda: bool(self._states.take()), START_S, "the runtime was not heard", runtime)
-        self._wait(lambda: bool(self._rows), START_S, "the base was not heard", runtime)
+        self._wait(lambda: bool(self._states.take()), START_S, "no message from the runtime was received", runtime)
+        self._wait(lambda: bool(self._rows), START_S, "no message from the base was received", runtime)
         if distance(self._rows[-1].pose, self._end) < NEAR_GOAL_M:
             self._end = self._ends[self._ends.index(self._end) - 1]
         self._rows = self._rows[-1:]
@@ -201,7 +201,7 @@ class _Hall:
             twist = self._rows[-1].twist
             return abs(twist.v_mps) > SETS_OFF_MPS or abs(twist.w_radps) > SETS_OFF_RADPS
 
-        self._wait(moves, SETS_OFF_S, "the robot did not set off", runtime)
+        self._wait(moves, SETS_OFF_S, "the robot did not start to move", runtime)
 
     def watch_then_kill(self, runtime: Child, after_s: float) -> int:
         """Let the robot drive for `after_s`, kill the runtime, and return the wall time just before the kill [ns]."""

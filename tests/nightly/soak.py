@@ -19,7 +19,7 @@ import numpy as np
 from hil.drive.sensing import without_cameras
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.fault_proxies import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
-from hil.reliability.faults.inject.schedule import Injection, Planned, Scene, Schedule
+from hil.reliability.faults.inject.schedule import Injection, PlannedInjection, Scene, Schedule
 from hil.reliability.faults.invariants import Monitor
 from hil.reliability.faults.run.simulated import changed
 from hil.reliability.faults.table import FAULTS
@@ -124,7 +124,7 @@ class Soak:
         self._config, self._seed, self._clock, self._schedule = config, seed, SimulatedClock(), Schedule()
         self._policy = policy or policy_maker(config, PLANT)()
         self._began_ns = self._clock.now_ns()
-        self._fault: tuple[Fault, Planned] | None = None
+        self._fault: tuple[Fault, PlannedInjection] | None = None
         self.ground = Ground(buildings, config, MOUNTS, PLANT, seed)
         self.draw = Draw(config, seed)
         self.records = Records(config, MOUNTS, folder)
@@ -214,7 +214,7 @@ class Soak:
         self.faults[fault.name] += 1
         if fault.process == DISK:
             self.records.fill_disk()
-            made = [Planned(Injection(), onset_ns, onset_ns + round(fault.lasts_s * NS_PER_S))]
+            made = [PlannedInjection(Injection(), onset_ns, onset_ns + round(fault.lasts_s * NS_PER_S))]
         else:
             made = fault.planned(Scene(self._config, MOUNTS, self._seed + sum(self.faults.values())), onset_ns)
         for planned in made:

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from hil.evaluate.campaign import Driven, Job
+from hil.evaluate.campaign import DriveResult, Job
 from hil.evaluate.result import Row
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
@@ -40,14 +40,14 @@ def row(index: int = 0, **changes: Any) -> Row:
     return Row(**{**plain, **changes})
 
 
-def made_up(job: Job) -> Driven:
+def made_up(job: Job) -> DriveResult:
     """Return a row that follows from the job alone, and a way of three points."""
     number = job.seed % 97
     actions = tuple(number + step for step in range(len(ACTIONS)))
     driven = row(
         job.index, map=job.map, seed=job.seed, path_m=10.0 + number / 7.0, time_s=20.0 + number / 3.0, actions=actions
     )
-    return Driven(driven, ((0.0, 0.0, 0.0), (float(job.index), 1.0, 0.5), (number / 8.0, 2.0, 1.0)))
+    return DriveResult(driven, ((0.0, 0.0, 0.0), (float(job.index), 1.0, 0.5), (number / 8.0, 2.0, 1.0)))
 
 
 class Killed:
@@ -56,7 +56,7 @@ class Killed:
     def __init__(self, folder: Path, indices: tuple[int, ...], times: int = 1) -> None:
         self._folder, self._indices, self._times = folder, indices, times
 
-    def __call__(self, job: Job) -> Driven:
+    def __call__(self, job: Job) -> DriveResult:
         """Leave a mark for every attempt, then drive or be killed."""
         tried = len(list(self._folder.glob(f"{job.map}-{job.index}-*")))
         (self._folder / f"{job.map}-{job.index}-{tried}").touch()
@@ -65,7 +65,7 @@ class Killed:
         return made_up(job)
 
 
-def refused(job: Job) -> Driven:
+def refused(job: Job) -> DriveResult:
     """Refuse the third episode."""
     if job.index == 2:
         raise InputError("the body does not fit at (1.00, 2.00)")
@@ -78,7 +78,7 @@ class Stranded:
     def __init__(self, folder: Path, node: str) -> None:
         self._folder, self._node = folder, node
 
-    def __call__(self, job: Job) -> Driven:
+    def __call__(self, job: Job) -> DriveResult:
         """Drive, or be stranded for good."""
         import ray
 

@@ -19,7 +19,7 @@ from onboard.config.plant_model import load_plant
 from onboard.counters import Counters
 from onboard.navigation.odometry import integrate
 from onboard.policy.contract import ACTIONS
-from onboard.policy.inference import Inference, InlineInference, Result
+from onboard.policy.inference import Inference, InferenceResult, InlineInference
 from onboard.recording.recorder import Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
@@ -111,8 +111,8 @@ class SlowInference:
         self, policy: Policy, clock: SimulatedClock, takes_ms: Mapping[int, float], broken: Mapping[int, Any]
     ) -> None:
         self._policy, self._clock, self._takes_ms, self._broken = policy, clock, takes_ms, broken
-        self._running: tuple[int, Result] | None = None
-        self._done: Result | None = None
+        self._running: tuple[int, InferenceResult] | None = None
+        self._done: InferenceResult | None = None
         self.refused: list[int] = []
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
@@ -123,11 +123,11 @@ class SlowInference:
         decision, after = self._policy.decide(observation, memory)
         now_ns = self._clock.now_ns()
         ready_ns = now_ns + round(self._takes_ms.get(number, 0) * MS)
-        result = Result(number, decision, after, ready_ns - now_ns, finished_ns=ready_ns)
+        result = InferenceResult(number, decision, after, ready_ns - now_ns, finished_ns=ready_ns)
         self._running = ready_ns, replace(result, **self._broken.get(number, {}))
         return True
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         self._finish()
         result, self._done = self._done, None
         return result
@@ -296,8 +296,8 @@ class Tape:
         **record: Any,
     ) -> None:
         section, queue = RecordSection(directory=folder, **record), queue or RecordQueue(100_000, 256e6)
-        told = session_of(config) if session is None else session
-        self.recorder = Recorder(section, name, dict(told), wall_ns=wall_ns, now_ns=NS_PER_S, queue=queue)
+        reported = session_of(config) if session is None else session
+        self.recorder = Recorder(section, name, dict(reported), wall_ns=wall_ns, now_ns=NS_PER_S, queue=queue)
         mounts = mounts_of(config.robot.mounts)
         self._writer = TickRecorder(self.recorder, config.dds, mounts, config.scan.far_m)
         self._lose = lose

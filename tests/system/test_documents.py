@@ -96,7 +96,7 @@ def problem(words: list[str]) -> str:
     if row is None:
         return f"{words[0]} has no command {words[1]}"
     options = {"--help"} | {
-        name for one in command_of(row, words[1]).params for name in (*one.opts, *one.secondary_opts)
+        name for param in command_of(row, words[1]).params for name in (*param.opts, *param.secondary_opts)
     }
     unknown = [word for word in words[2:] if word.startswith("--") and word.partition("=")[0] not in options]
     return f"{words[0]} {words[1]} has no {', '.join(unknown)}" if unknown else ""
@@ -116,6 +116,6 @@ def test_the_defaults_in_the_table_of_keys_are_those_of_the_configuration() -> N
         for key, stated in zip(re.findall(r"`(.*?)`", keys), values.replace("`", "").split(", "), strict=True):
             section, name = key.split(".")
             default = getattr(getattr(Config(), section), name)
-            first = (*default, "empty")[0] if isinstance(default, list) else default
+            first = (*default, "empty")[0] if isinstance(default, list | dict) else default
             shown = str(first).lower() if first is None or isinstance(first, bool) else str(first) or "empty"
             assert stated == shown, key

@@ -17,6 +17,8 @@ SAME = [
     "tests/onboard/safety/test_limits.py",
     "tests/onboard/safety/test_limits_driving.py",
     "tests/onboard/safety/test_limits_laws.py",
+]
+DRIVES = [
     "tests/onboard/policy/dwa/test_policy.py",
     "tests/hil/drive/fast/test_modes_agree.py::test_a_committed_episode_is_driven_alike",
 ]
@@ -24,9 +26,10 @@ SAME = [
 
 
 @pytest.mark.timeout(900)
-def test_they_hold_with_360_bins(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tests", [SAME, pytest.param(DRIVES, marks=pytest.mark.long)], ids=["rules", "drives"])
+def test_they_hold_with_360_bins(tmp_path: Path, tests: list[str]) -> None:
     """Its kernels are compiled into a cache of their own."""
     plugin = [sys.executable, "-m", "pytest", "-q", "-p", "tests.rigs.machine.finer_scan", "-p", "no:cacheprovider"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*plugin, *SAME], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([*plugin, *tests], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

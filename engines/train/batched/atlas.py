@@ -49,7 +49,7 @@ UNIT_M = 0.002
 UNREACHABLE = 65535
 """Value of a distance field without a path."""
 STEP = 2
-"""A value of a distance field is the mean of so many cells in both directions."""
+"""A value of a distance field is the mean of this many cells in both directions."""
 PRICED_M, PRICED_CELL_M, PRICED_MARGIN_M = 0.005, COARSE * CELL_M, 1.0
 """Unit of the teacher's cost to go, its cells, and their margin around the distance field [m]."""
 RINGS = 2
@@ -262,7 +262,7 @@ def _priced(goal: GoalChunk, building: Building) -> GoalChunk:
 
 
 def _spread(cost: npt.NDArray[np.float32], step_m: float) -> npt.NDArray[np.float32]:
-    """Return a cost to go that goes on `RINGS` cells into closed ones, at `step_m` a cell: a robot may stand there."""
+    """Return a cost to go that extends `RINGS` cells into closed ones, at `step_m` a cell: a robot may stand there."""
     for _ in range(RINGS):
         wide = np.pad(cost, 1, constant_values=UNREACHED_M)
         beside = np.minimum.reduce([wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, :-2], wide[1:-1, 2:]])
@@ -470,7 +470,7 @@ def _receive(worker: _Worker) -> object:
         code, name = worker.process.exitcode, worker.process.name
         if code is None or code < 0:
             raise OnboardError(f"{name} was killed: most likely the machine ran out of memory") from error
-        raise OnboardError(f"{name} ended with exit code {code}, told above") from error
+        raise OnboardError(f"{name} ended with exit code {code}, see above") from error
     if isinstance(message, str):
         raise OnboardError(f"{worker.process.name} failed: {message}")
     return message

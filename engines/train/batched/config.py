@@ -26,7 +26,7 @@ class BatchedRewardSection(Section):
 
 
 class TeacherSection(Section):
-    """The teacher, which knows the map, beside the reward (`lane_teacher.py`).
+    """The teacher, which knows the map, in addition to the reward (`lane_teacher.py`).
 
     weight:   of its loss at the beginning, linear to 0 at `until`; 0 for no teacher
     until:    share of the training's time
@@ -39,7 +39,7 @@ class TeacherSection(Section):
 
 
 class BatchedSection(Section):
-    """Recurrent PPO in the batched world, in place of encoder, imitation and reinforcement; the network is fixed.
+    """Recurrent PPO in the batched world, instead of encoder, imitation and reinforcement; the network is fixed.
 
     Of `[driving]` it takes max_s and stuck_s. The limits always have the last word. There are no people, late fixes or
     missing cameras, and the pose is as without `odometry.scan_matching`.
@@ -50,7 +50,7 @@ class BatchedSection(Section):
     first_goals: goals that are drawn before the training begins
     most_goals:  goals in all; further goals are drawn while the lanes drive
     processes:   that draw goals; 0 draws only the first goals, in the trainer's process
-    within_s:    duration of the training, with its preparation; the schedules follow it [s]. A resumed training goes on
+    within_s:    duration of the training, with its preparation; the schedules follow it [s]. A resumed one continues
                  where it was, and may have another duration
     saved_s:     time between two checkpoints [s]
     horizon:     decisions of a lane in an iteration
@@ -59,7 +59,7 @@ class BatchedSection(Section):
     rate:        learning rate, with a linear decay to a tenth
     entropy:     weight of the policy's entropy, with a linear decay to a tenth
     sharpen:     factor on the logits of the policy that `--init` gives: above 1 the robot explores less at first
-    critic_first: iterations in which only the critic learns: for a model of `--init` without its checkpoint beside it
+    critic_first: iterations in which only the critic learns: for a model of `--init` without its checkpoint next to it
     bf16:        matrix products in bfloat16, on a GPU those of the encoder alone; faster, and a little less exact
     mirrored:    whether half of the lanes are shown as in a mirror (`mirror.py`)
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps

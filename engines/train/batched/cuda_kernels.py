@@ -24,11 +24,11 @@ def start(count: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any)
         kernels.start(lane, goals, lanes, rules, site, views)
 
 
-def give(count: Any, actions: Any, lanes: Any) -> None:
+def set_actions(count: Any, actions: Any, lanes: Any) -> None:
     """Give each lane its action."""
     lane = cuda.grid(1)
     if lane < count:
-        kernels.give(lane, actions[lane], lanes)
+        kernels.set_action(lane, actions[lane], lanes)
 
 
 def live(count: Any, looked: Any, lanes: Any, rules: Any, site: Any) -> None:
@@ -57,7 +57,7 @@ def finish(count: Any, goals: Any, lanes: Any, rules: Any, site: Any, views: Any
         kernels.finish(lane, goals, lanes, rules, site, views)
 
 
-def look(scan: Any, lanes: Any, rules: Any, site: Any) -> None:
+def cast_scans(scan: Any, lanes: Any, rules: Any, site: Any) -> None:
     """Write the policy's scan of each lane; a thread for each bin."""
     index = cuda.grid(1)
     if index < scan.shape[0] * scan.shape[1]:
@@ -80,6 +80,6 @@ class CudaKernels:
     def __init__(self) -> None:
         # few lanes are in the empty room in which they are compiled; the text begins with a colour
         warnings.filterwarnings("ignore", ".*Grid size .* will likely result in GPU under-utilization")
-        self.start, self.give, self.live = (cuda.jit(one) for one in (start, give, live))
-        self.near, self.finish, self.look = (cuda.jit(one) for one in (near, finish, look))
+        self.start, self.set_actions, self.live = (cuda.jit(one) for one in (start, set_actions, live))
+        self.near, self.finish, self.cast_scans = (cuda.jit(one) for one in (near, finish, cast_scans))
         self.label = cuda.jit(label)

@@ -210,7 +210,7 @@ def act(s: Any, k: Any, m: Any, covariance: Floats, rules: Rules) -> None:
 
 
 @kernel
-def judged(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> float:
+def drive_end(s: Any, k: Any, m: Any, rules: Rules, site: Site) -> float:
     """Return how the drive ended in this tick, 0 while it goes on."""
     if s.refused != 0.0:
         return SPEED
@@ -273,7 +273,7 @@ def ask_limits(s: Any, m: Any, rules: Rules, site: Site) -> None:
 
 
 @kernel
-def heed(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
+def apply_nearby(s: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> None:
     """Take up what the look at the obstacles near by found."""
     asks = int(m.asks)
     m.asks = 0.0
@@ -298,13 +298,13 @@ def live(lane: int, looked: bool, lanes: Lanes, rules: Rules, site: Site) -> Non
     if m.end != 0.0:
         return
     if looked:
-        heed(s, m, lane, lanes, rules, site)
+        apply_nearby(s, m, lane, lanes, rules, site)
     tick(s, k, m, lane, lanes, rules, site)
     if s.tick == m.due:
         act(s, k, m, lanes.covariance[lane], rules)
     k.wanted_v, k.wanted_w = site.twists[int(m.action), 0], site.twists[int(m.action), 1]
     note_progress(s, k)
-    m.end = judged(s, k, m, rules, site)
+    m.end = drive_end(s, k, m, rules, site)
     if m.end == 0.0 and not judge_block(s, k, m, lanes.tries[lane], rules):
         m.end = GAVE_UP
     if m.end != 0.0:
@@ -427,7 +427,7 @@ def show(s: Any, k: Any, m: Any, lane: int, lanes: Lanes, rules: Rules, site: Si
 
 
 @kernel
-def give(lane: int, action: int, lanes: Lanes) -> None:
+def set_action(lane: int, action: int, lanes: Lanes) -> None:
     """Give a lane its action. It has no effect while the robot backs off, nor in the tick in which that ends."""
     s, m = lanes.states[lane], lanes.more[lane]
     m.sensed, m.end = s.tick, 0.0

@@ -38,7 +38,7 @@ LEAD_S, TURN_LEAD_S = 0.35, 0.15
 SPEED_MPS, TURN_S_PER_RAD, COMFORT_M, COMFORT_S = 0.85, 0.4, 0.30, 0.3
 """The time left: the path at a speed, the turn towards it, and nearness to obstacles, within the third."""
 NEAR_M, TURN_FROM_M, CALM_M, OVERSHOOT_S_PER_M, STEER_S = 0.5, 0.4, 1.0, 6.0, 0.03
-"""Within the first of the believed goal the way there is straight. Within the second the turn costs less and less,
+"""Within the first of the believed goal the path is straight. Within the second the turn costs less and less,
 within the third nearness. The others: what it costs to overshoot the goal, and to turn by 1 rad/s on the way."""
 ARRIVE_M, SETTLE_M, LEAVE_M, NEARER_M, REST_MPS = 0.09, 0.14, 0.17, 0.03, 0.05
 """The teacher stops by the same rule as `dynamic_window.py`, with numbers of its own."""
@@ -74,7 +74,7 @@ def overlaps(x: float, y: float, radius_m: float, rules: Rules, site: Site) -> b
 
 @kernel
 def clear_m(x: float, y: float, rules: Rules, site: Site) -> float:
-    """Return about how far nothing is in the way, by the chessboard distance of cells [m]."""
+    """Return about how far the path is free, by the chessboard distance of cells [m]."""
     row, column = floored(y / rules.cell_m), floored(x / rules.cell_m)
     inside = 0 <= row < site.blocked_gap.shape[0] and 0 <= column < site.blocked_gap.shape[1]
     return max(0.0, site.blocked_gap[row, column] - 0.5) * rules.cell_m if inside else 0.0
@@ -88,7 +88,7 @@ def closeness(x: float, y: float, rules: Rules, site: Site) -> float:
 
 @kernel
 def braking_m(v: float, rules: Rules) -> float:
-    """Return the way of braking from a speed [m]."""
+    """Return the braking distance from a speed [m]."""
     return abs(v) * rules.reaction_s + v * v / (2.0 * rules.braking_mps2)
 
 
@@ -98,7 +98,7 @@ def time_left(
 ) -> float:
     """Return the time to the goal from a place in the atlas frame [s], inf outside the cost to go.
 
-    rest_m: way that the robot needs from here to stop; goal_x, goal_y: where it believes the goal to be
+    rest_m: distance that the robot needs from here to stop; goal_x, goal_y: its belief of the goal
     """
     ahead_x, ahead_y = goal_x - x, goal_y - y
     goal_m = math.hypot(ahead_x, ahead_y)

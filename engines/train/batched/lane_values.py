@@ -148,7 +148,8 @@ class Site(NamedTuple):
     starts:  (goals, n, 3) x, y, path length [m]
     costs:   costs to go, one after the other [`atlas.PRICED_M`]; cost_windows: (goals, 5) x, y of the corner [m], cells
              along x and y, first value in `costs`; empty without a teacher
-    twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.Ways`, zeros where nothing can bind
+    twists:  (29, 2) the actions, and backing off; ways: (2, 29, 9) `limits_kernel.CommandSpace`, zeros where nothing
+             can bind
     ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
     seen:    (180,) bins in view
     linear, angular: (7,) the configured plant

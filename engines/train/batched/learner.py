@@ -462,7 +462,7 @@ class Learner:
         numbers: dict[str, float] = dict(zip(names, torch.cat([means, more]).tolist(), strict=True))
         wrong = [name for name, number in numbers.items() if not math.isfinite(number)]
         if wrong:
-            raise OnboardError(f"iteration {self.iteration}: {', '.join(wrong)} not finite; go on from a checkpoint")
+            raise OnboardError(f"iteration {self.iteration}: {', '.join(wrong)} not finite; resume from a checkpoint")
         return {**numbers, "epochs": float(len(terms))}
 
     # ---- Checkpoints
@@ -478,7 +478,7 @@ class Learner:
         }
 
     def take(self, file: Path, content: Mapping[str, Any]) -> None:
-        """Go on from the content of a checkpoint; the drives in the world go on as they are.
+        """Continue from the content of a checkpoint; the drives in the world continue as they are.
 
         Raises InputError for a damaged one.
         """

@@ -201,7 +201,7 @@ def policy_of(model: Path) -> SmallPolicy:
 
 
 def _gru_weights(inputs: Tensor, recurrent: Tensor, biases: Tensor) -> dict[str, Tensor]:
-    """Return PyTorch's weights of a GRU from those of an ONNX node, whose gates are z, r, h in place of r, z, n."""
+    """Return PyTorch's weights of a GRU from those of an ONNX node, whose gates are z, r, h instead of r, z, n."""
 
     def ordered(gates: Tensor) -> Tensor:
         z, r, h = gates.chunk(3)
@@ -312,7 +312,11 @@ def manifest_of(sha256: str, name: str, extra: Mapping[str, Any]) -> OwnManifest
             {"name": "state", "shape": [1, STATE], "feed": "parts", "parts": parts},
         ],
         "memory": [{"input": "memory_in", "output": "memory_out", "shape": [1, 1, MEMORY]}],
-        "action": {"kind": "table", "output": "logits", "twists": [[one.v_mps, one.w_radps] for one in ACTIONS]},
+        "action": {
+            "kind": "table",
+            "output": "logits",
+            "twists": [[action.v_mps, action.w_radps] for action in ACTIONS],
+        },
         **{field: stated.pop(field) for field in MANIFEST_FIELDS},
         "extra": stated,
     }

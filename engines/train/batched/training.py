@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from engines.cli_options import is_out_of_memory
 from engines.network.policy_checkpoint import load_training, save_training
@@ -18,13 +19,16 @@ from engines.runs.resume import MEND, taken_count
 from engines.runs.torch_file import read_torch
 from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
 from engines.train.batched.config import BatchedSection
-from engines.train.batched.learner import Learner, Settings
-from engines.train.batched.mirror import Mirrored, check_mirror
-from engines.train.batched.policy import SmallPolicy, policy_in, policy_of
+from engines.train.batched.learner import Learner, Observed, Settings, Stepped, World
+from engines.train.batched.policy import STATE, SmallPolicy, policy_in, policy_of
 from engines.train.batched.world import BatchedWorld, Room, empty_room
 from engines.train.rollout.collector import Rules
+from hil.drive.setting import Setting
+from hil.sensors.direct_scan import looked_at
+from onboard.policy.contract import ACTIONS
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import DriverError, InputError, MissingExtraError
+from onboard.values.messages import Twist
 
 STAGE = "batched"
 NO_NETWORK = "none"
@@ -56,14 +60,14 @@ class Task(NamedTuple):
         return NO_NETWORK if self.init is None else sha256_of(self.init)
 
 
-class Spent(NamedTuple):
+class TrainingTime(NamedTuple):
     """Time of all calls so far [s]: in all, and in iterations alone."""
 
     all_s: float = 0.0
     learning_s: float = 0.0
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """The policy on the CPU, the decisions that it learned from, the time [s], and the device that made the last."""
 
     policy: SmallPolicy
@@ -72,27 +76,27 @@ class Trained(NamedTuple):
     device: str
 
 
-def train(task: Task, folder: Path, device: torch.device, report: Report) -> Trained:
+def train(task: Task, folder: Path, device: torch.device, report: Report) -> TrainingResult:
     """Train until the time is over, on from the checkpoint in `folder` if there is one; return the result.
 
-    Raises OnboardError. The last checkpoint stays, and both devices go on from it.
+    Raises OnboardError. The last checkpoint stays, and both devices continue from it.
     """
     checkpoint = folder / f"{STAGE}.ckpt"
     kept = load_training(checkpoint, task.digest, task.network)
-    spent = Spent() if kept is None else _spent_in(checkpoint, kept)
+    spent = TrainingTime() if kept is None else _spent_in(checkpoint, kept)
     if kept is None or spent.all_s < task.section.within_s:
         if device.type == "cuda" and importlib.util.find_spec("numba_cuda") is None:
             raise MissingExtraError("numba-cuda", "gpu")
         with _gpu_failure_in_one_line(device, checkpoint):
             _Run(task, checkpoint, device, report, spent).run(kept)
     made = load_training(checkpoint, task.digest, task.network) or {}
-    return Trained(policy_in(checkpoint), int(made["decisions"]), float(made["spent_s"]), str(made["device"]))
+    return TrainingResult(policy_in(checkpoint), int(made["decisions"]), float(made["spent_s"]), str(made["device"]))
 
 
 class _Run:
     """One call of a training."""
 
-    def __init__(self, task: Task, checkpoint: Path, device: torch.device, report: Report, spent: Spent) -> None:
+    def __init__(self, task: Task, checkpoint: Path, device: torch.device, report: Report, spent: TrainingTime) -> None:
         self._task, self._checkpoint, self._device, self._report = task, checkpoint, device, report
         self._before, self._began = spent, time.monotonic()
 
@@ -180,7 +184,7 @@ def room_for(section: BatchedSection, goals: list[GoalChunk]) -> Room:
     return Room(more, *(math.ceil(more * size / len(goals)) for size in sizes))
 
 
-def _spent_in(file: Path, content: Mapping[str, Any]) -> Spent:
+def _spent_in(file: Path, content: Mapping[str, Any]) -> TrainingTime:
     """Return the times in a checkpoint. Raises InputError."""
     times: list[float] = []
     for name in ("spent_s", "learning_s"):
@@ -188,13 +192,13 @@ def _spent_in(file: Path, content: Mapping[str, Any]) -> Spent:
         if not isinstance(found, float) or not 0.0 <= found < math.inf:
             raise InputError(f"{file}: {name}: expected a number of seconds, found {found!r}; {MEND}")
         times.append(found)
-    return Spent(*times)
+    return TrainingTime(*times)
 
 
 # ---- A GPU that fails
 
 GPU_WORDS = ("CUDA", "Cuda", "cuDNN", "CUBLAS", "CUDNN", "AcceleratorError")
-"""Words in the name or text of the errors by which PyTorch and numba-cuda tell that a GPU failed."""
+"""Words in the name or text of the errors by which PyTorch and numba-cuda report that a GPU failed."""
 NUMBA_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
@@ -216,4 +220,53 @@ def _way_on(checkpoint: Path) -> str:
     """Return what the operator can do after a failed GPU."""
     if not checkpoint.exists():
         return "there is no checkpoint yet"
-    return f"the last checkpoint is {checkpoint}: the same command goes on from it, also with --device cpu"
+    return f"the last checkpoint is {checkpoint}: the same command resumes from it, also with --device cpu"
+
+
+# ---- Mirrored lanes: half of the lanes show the world as in a mirror, so the policy learns in twice as many buildings
+
+TURNED_STATES = (2, 4, 6, 8, 12)
+"""Of the state: the sine of the goal's bearing, y, the sine of the yaw, w, and w of the set point."""
+OTHER_SIDE = [ACTIONS.index(Twist(action.v_mps, -action.w_radps + 0.0)) for action in ACTIONS]
+"""The mirror image of each action."""
+
+
+def check_mirror(robot: Setting) -> None:
+    """Raise InputError for cameras that do not look to both sides alike."""
+    seen = looked_at(robot.mounts, robot.config.scan)
+    if (seen != seen[::-1]).any():
+        raise InputError("batched.mirrored: the cameras must be mirror images of each other; omit it")
+
+
+class Mirrored:
+    """A world whose second half of lanes is mirrored at the robot's x axis.
+
+    The turn of a held arrival (A5) goes to the left; a mirrored lane sees it go to the right.
+    """
+
+    def __init__(self, world: World, device: torch.device) -> None:
+        self.world, self.lanes, self._half = world, world.lanes, world.lanes // 2
+        self._other = torch.tensor(OTHER_SIDE, device=device)
+        self._signs = torch.ones(STATE, device=device)
+        self._signs[list(TURNED_STATES)] = -1.0
+
+    def observe(self) -> Observed:
+        """Return what the policy is given now."""
+        seen, half = self.world.observe(), self._half
+        scan = torch.cat([seen.scan[:half], seen.scan[half:].flip(1)])
+        state = torch.cat([seen.state[:half], seen.state[half:] * self._signs])
+        return seen._replace(scan=scan, state=state)
+
+    def step(self, actions: Tensor) -> Stepped:
+        """Make one decision in each lane. actions: (N,) int64, as the policy sees the world."""
+        half = self._half
+        return self.world.step(torch.cat([actions[:half], self._other[actions[half:]]]))
+
+    def labels(self) -> Tensor:
+        """Return (N, 28) the teacher's times, as the policy sees the world."""
+        times_s, half = self.world.labels(), self._half
+        return torch.cat([times_s[:half], times_s[half:][:, self._other]])
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the last call."""
+        return self.world.stats()

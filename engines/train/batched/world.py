@@ -37,7 +37,7 @@ from onboard.navigation.arrival import WAIT_S
 from onboard.navigation.mission import REST_DECISIONS, REST_MPS, REST_RADPS
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import bounds_of
-from onboard.safety.recovery import COOL_DOWN_S, HELD_S, WINDOW_S, way_m
+from onboard.safety.recovery import COOL_DOWN_S, HELD_S, WINDOW_S, path_m
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Twist
@@ -83,7 +83,7 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
         window_ticks=_ticks(WINDOW_S),
         cool_ticks=_ticks(COOL_DOWN_S),
         clearance_m=recovery.rear_clearance_m,
-        way_m=way_m(recovery),
+        way_m=path_m(recovery),
         sd_x=FIX_SD[0],
         sd_yaw=FIX_SD[2],
         success=section.reward.success,
@@ -114,7 +114,7 @@ def looks_of(rules: TrainRules) -> frozenset[int]:
     ticks = range(1, rates.ticks_per_decision + 1)
     whole = rates.ticks_per_decision % senses.depth_every == 0
     return frozenset(
-        one for one in ticks if not whole or (one - FIRST_TICK) % senses.depth_every == 0 or low <= one <= high
+        tick for tick in ticks if not whole or (tick - FIRST_TICK) % senses.depth_every == 0 or low <= tick <= high
     )
 
 
@@ -185,7 +185,7 @@ class BatchedWorld:
         self._count, self._filled, self._priced = 0, 0, 0
         self._site = self._made_site(rules, atlas, goals, room)
         self.add_goals(goals)
-        self._lanes = Lanes(*(self._backend.put(one) for one in self._lane_arrays(rules, atlas, seed)))
+        self._lanes = Lanes(*(self._backend.put(lane_array) for lane_array in self._lane_arrays(rules, atlas, seed)))
         self._tensors = {name: torch.zeros(lanes, device=device) for name in Views._fields}
         self._tensors["state"] = torch.zeros((lanes, STATE), device=device)
         self._tensors["critic"] = torch.zeros((lanes, CRITIC_VALUES), device=device)
@@ -196,7 +196,7 @@ class BatchedWorld:
         self._totals = torch.zeros(len(ENDS), device=device, dtype=torch.float64)
         self._paths = torch.zeros(3, device=device, dtype=torch.float64)
         self._backend.start(lanes, self._count, self._lanes, self._rules, self._site, self._views)
-        self._look()
+        self._cast_scans()
 
     def _made_site(self, rules: TrainRules, atlas: Atlas, goals: Sequence[GoalChunk], room: Room) -> Site:
         setting, put, empty = rules.robot, self._backend.put, self._backend.empty
@@ -220,7 +220,7 @@ class BatchedWorld:
             starts=empty((most, len(goals[0].starts), 3), np.float64),
             costs=empty((max(1, self._room.costs),), np.uint16),
             cost_windows=empty((most, 5), np.float64),
-            twists=put(np.array([(one.v_mps, one.w_radps) for one in twists])),
+            twists=put(np.array([(twist.v_mps, twist.w_radps) for twist in twists])),
             ways=put(ways),
             ring_m=put(ring_m),
             ring_mps=put(ring_mps),
@@ -271,7 +271,7 @@ class BatchedWorld:
     def step(self, actions: torch.Tensor) -> Stepped:
         """Give each lane its action, (n,) int64, and advance it to its next decision."""
         backend, parts = self._backend, (self._lanes, self._rules, self._site)
-        backend.give(self.lanes, backend.view(actions), self._lanes)
+        backend.set_actions(self.lanes, backend.view(actions), self._lanes)
         looked = False
         for tick in range(1, self._rules.every + 1):
             backend.live(self.lanes, looked, *parts)
@@ -279,7 +279,7 @@ class BatchedWorld:
             if looked:
                 backend.near(self.lanes, *parts)
         backend.finish(self.lanes, self._count, *parts, self._views)
-        self._look()
+        self._cast_scans()
         tensors = self._tensors
         ended = tensors["ended"]
         done = ended > 0.0
@@ -307,8 +307,8 @@ class BatchedWorld:
         numbers = {"drives": drives, **{name: value / max(drives, 1.0) for name, value in ends.items()}}
         return {**numbers, "spl": paths[0] / max(drives, 1.0), "mps": paths[1] / max(paths[2], 1.0)}
 
-    def _look(self) -> None:
-        self._backend.look(self._scan, self._lanes, self._rules, self._site)
+    def _cast_scans(self) -> None:
+        self._backend.cast_scans(self._scan, self._lanes, self._rules, self._site)
 
 
 # ---- Backends: the same kernels on cores and on a GPU
@@ -323,7 +323,7 @@ def _start_all(count: int, goals: int, lanes: Lanes, rules: Rules, site: Site, v
 @kernel(parallel=True)
 def _give_all(count: int, actions: npt.NDArray[np.int64], lanes: Lanes) -> None:
     for lane in numba.prange(count):
-        kernels.give(lane, actions[lane], lanes)
+        kernels.set_action(lane, actions[lane], lanes)
 
 
 @kernel(parallel=True)
@@ -390,7 +390,7 @@ class _Cores:
     def start(self, *arguments: Any) -> None:
         _start_all(*arguments)
 
-    def give(self, *arguments: Any) -> None:
+    def set_actions(self, *arguments: Any) -> None:
         _give_all(*arguments)
 
     def live(self, *arguments: Any) -> None:
@@ -405,7 +405,7 @@ class _Cores:
     def label(self, *arguments: Any) -> None:
         _label_all(*arguments)
 
-    def look(self, scan: torch.Tensor, *arguments: Any) -> None:
+    def cast_scans(self, scan: torch.Tensor, *arguments: Any) -> None:
         _look_all(scan.numpy(), *arguments)
 
 
@@ -436,8 +436,8 @@ class _Gpu:
     def start(self, count: int, *arguments: Any) -> None:
         self._kernels.start[self._blocks(count)](count, *arguments)
 
-    def give(self, count: int, *arguments: Any) -> None:
-        self._kernels.give[self._blocks(count)](count, *arguments)
+    def set_actions(self, count: int, *arguments: Any) -> None:
+        self._kernels.set_actions[self._blocks(count)](count, *arguments)
 
     def live(self, count: int, *arguments: Any) -> None:
         self._kernels.live[self._blocks(count)](count, *arguments)
@@ -451,9 +451,9 @@ class _Gpu:
     def label(self, count: int, *arguments: Any) -> None:
         self._kernels.label[self._blocks(count)](count, *arguments)
 
-    def look(self, scan: torch.Tensor, *arguments: Any) -> None:
+    def cast_scans(self, scan: torch.Tensor, *arguments: Any) -> None:
         size = scan.numel()
-        self._kernels.look[-(-size // 128), 128](self.view(scan), *arguments)
+        self._kernels.cast_scans[-(-size // 128), 128](self.view(scan), *arguments)
 
     def _blocks(self, count: int) -> tuple[int, int]:
         return -(-count // self.THREADS), self.THREADS

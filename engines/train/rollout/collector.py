@@ -19,7 +19,7 @@ from engines.train.rollout.optimizer_step import Weights, put_weights
 from engines.train.rollout.places import Building, PlacesSection, make_building
 from engines.train.rollout.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
 from engines.train.rollout.student import Student
-from engines.train.rollout.vector_env import DecisionRequest, Ended, Lane, LaneRules
+from engines.train.rollout.vector_env import DecisionRequest, FinishedDrive, Lane, LaneRules
 from hil.drive.episode_sets import RESERVED_SEEDS
 from hil.drive.setting import Setting
 from onboard.config.toml_file import Fraction, Positive, Section
@@ -83,7 +83,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class CollectedRound:
     """Result of a round: runs to learn from, and counts of drives by their end."""
 
     runs: list[Run]
@@ -111,15 +111,15 @@ class Collector:
         self._greedy = self._rng.random(driving.lanes) < driving.greedy
         self._spell = np.zeros(driving.lanes, np.int64)
 
-    def collect(self, weights: Weights) -> Round:
+    def collect(self, weights: Weights) -> CollectedRound:
         """Drive a round with weights by name; weights without a name stay."""
         put_weights(self._network, weights)
-        ended: list[Ended] = []
+        ended: list[FinishedDrive] = []
         for _ in range(self._driving.decisions):
             requests = [lane.wait() for lane in self._lanes]
             ended += [request.ended for request in requests if request.ended is not None]
             self._decide(requests)
-        return Round(
+        return CollectedRound(
             runs=[run for recorder in self._recorders for run in recorder.take()],
             decisions=self._driving.decisions * len(self._lanes),
             drives=len(ended),
@@ -169,7 +169,7 @@ def drawn(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> tuple[in
     if not math.isfinite(largest):
         raise OnboardError(
             f"no action can be drawn: the largest logit of the policy that drives is {largest}: its weights are too "
-            "large or damaged, or reinforce.temperature is too small; begin with other ones, or raise it"
+            "large or damaged, or reinforce.temperature is too small; start from other weights, or raise it"
         )
     odds = np.exp(logits.astype(np.float64) - largest)
     probabilities = odds / odds.sum()

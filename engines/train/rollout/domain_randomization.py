@@ -17,7 +17,7 @@ from hil.drive.conditions import without_cameras
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.evaluate.episode import Others
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.physics.free_space import Episode
 from hil.physics.odometry_noise import FIX_PERIOD_S, TRAINING_FIX_PERIOD_S
 from hil.scene.walkers import Crowd
@@ -110,7 +110,7 @@ def draw_sample(section: DomainSection, building: Building, episode: Episode, rn
         _draw_cameras(section, base, rng),
         true_plant=plant,
         senses=_draw_senses(section, base.senses, rng),
-        look=draw_look(int(rng.integers(MOST_SEED))),
+        look=draw_appearance(int(rng.integers(MOST_SEED))),
     )
     # With a camera missing, the limits hardly let the robot drive; without limits the policy learns to cope.
     limits = bool(rng.random() < section.limits) and setting.mounts is base.mounts

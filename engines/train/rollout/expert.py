@@ -5,7 +5,7 @@ The expert knows the true pose, plant and delay, and a scan without faults. Its 
 `map`:  the whole map, as the planner of `hil/evaluate/baselines`. It drives best, but the student cannot see the reason
         for its choice of a side, and learns to stand before an obstacle;
 `seen`: the scans since the last reset of the student's memory, as `onboard.policy.dwa.policy`. Unseen space counts as
-        free. The student can know as much, so it can learn the way out of a dead end.
+        free. The student can know as much, so it can learn to leave a dead end.
 
 Between two fixes the student may believe wrongly that it is at the goal. So at the goal the expert turns on the spot
 until a fix is newer than `news_s`, and the student learns to wait for a fix before it stops. Without localisation the

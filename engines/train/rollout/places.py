@@ -79,8 +79,8 @@ class PlacesSection(Section):
         most_m = goal.max_distance_m - START_M
         if self.most_m > most_m:
             raise ConfigError(
-                f"places.most_m: expected {most_m:g} or less, found {self.most_m:g}: the robot takes no goal that it "
-                f"thinks beyond {goal.max_distance_m:g} m (goal.max_distance_m), and errs by up to {START_M:g} m"
+                f"places.most_m: expected {most_m:g} or less, found {self.most_m:g}: the robot refuses a goal that it "
+                f"estimates beyond {goal.max_distance_m:g} m (goal.max_distance_m), and may be off by {START_M:g} m"
             )
 
 
@@ -134,7 +134,7 @@ def draw_drives(section: PlacesSection, building: Building, rng: np.random.Gener
     found = drawn_goal(space, lengths, rng, GOALS) or any_goal(space, lengths, rng)
     if found is None:
         raise InputError(
-            f"map {space.world.name}: no goal indoors has a start from which the way is {section.least_m:g} to "
+            f"map {space.world.name}: no goal indoors has a start with a path of {section.least_m:g} to "
             f"{section.most_m:g} m (places.least_m, places.most_m)"
         )
     starts = _starts_of(building, found, rng)

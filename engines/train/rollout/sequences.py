@@ -109,7 +109,7 @@ def batch_of(runs: Sequence[Run], memory_shape: tuple[int, int], device: torch.d
 def unroll(network: PolicyNetwork, batch: Batch, by_torch: bool | None = None) -> Tensor:
     """Return the top layer's memory after each decision, (all decisions, width) in packed order.
 
-    by_torch: use PyTorch's GRU in place of `packed_gru`; None: if the network is not on a CPU
+    by_torch: use PyTorch's GRU instead of `packed_gru`; None: if the network is not on a CPU
     """
     encoded = network.encode(batch.rows)
     by_torch = encoded.device.type != "cpu" if by_torch is None else by_torch

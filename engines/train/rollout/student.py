@@ -25,7 +25,7 @@ class Student:
         self._memory = torch.zeros(layers, lanes, width, device=device)
 
     def rows(self, requests: Sequence[DecisionRequest]) -> list[Tensors]:
-        """Return the inputs of each lane by name, (1, ...), with encoder features in place of the colour image."""
+        """Return the inputs of each lane by name, (1, ...), with encoder features instead of the colour image."""
         names = [name for name in self._network.inputs if name not in ("rgb", "memory_in")]
         rows = [{name: request.tensors[name] for name in names} for request in requests]
         if self._network.variant.rgb:
@@ -55,7 +55,7 @@ class Student:
         if lost:
             raise OnboardError(
                 f"the policy that drives gives logits that are not finite in {lost} of {len(logits)} lanes: its "
-                "weights are too large or damaged; begin with others (--init, --encoder), or with a lower learning rate"
+                "weights are too large or damaged; start from others (--init, --encoder), or use a lower learning rate"
             )
         return logits, step.value[:, 0].cpu().numpy()
 

@@ -11,7 +11,7 @@ import torch
 from engines.network.network import PolicyNetwork
 from engines.train.rollout.collector import Rules, make_buildings
 from engines.train.rollout.student import Student
-from engines.train.rollout.vector_env import Ended, Lane
+from engines.train.rollout.vector_env import FinishedDrive, Lane
 
 LANES = 24
 FURNITURE, DRIVES = 8, 9
@@ -28,7 +28,7 @@ def validated(rules: Rules, network: PolicyNetwork, drives: int, seed: int) -> d
     count = min(LANES, drives)
     lanes = [Lane(lane_rules, buildings, np.random.default_rng([seed, DRIVES, lane])) for lane in range(count)]
     student, each = Student(network, count, device), -(-drives // count)
-    ended: list[list[Ended]] = [[] for _ in lanes]
+    ended: list[list[FinishedDrive]] = [[] for _ in lanes]
     with torch.no_grad():
         while min(len(one) for one in ended) < each:
             requests = [lane.wait() for lane in lanes]
@@ -42,7 +42,7 @@ def validated(rules: Rules, network: PolicyNetwork, drives: int, seed: int) -> d
     return _figures(first)
 
 
-def _figures(ended: list[Ended]) -> dict[str, float]:
+def _figures(ended: list[FinishedDrive]) -> dict[str, float]:
     reached = np.array([one.outcome.reached for one in ended], float)
     best_m, path_m = (np.array(row) for row in zip(*[(one.best_m, one.outcome.path_m) for one in ended], strict=True))
     return {

@@ -22,7 +22,7 @@ from hil.drive.setting import Outcome, Setting
 from onboard.config.config import RatesSection
 from onboard.policy.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor
 from onboard.policy.encode import tensors
-from onboard.policy.inference import Result
+from onboard.policy.inference import InferenceResult
 from onboard.policy.manifest import Manifest, TensorEntry
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import Decision, Memory, Observation, Scan, Twist
@@ -32,7 +32,7 @@ Tensors = dict[str, Array]
 
 FRESH: Memory = np.zeros((1, 1), np.float32)
 CARRIED: Memory = np.ones((1, 1), np.float32)
-"""Marks in place of the recurrent state, which the trainer keeps: just reset, or carried on."""
+"""Marks instead of the recurrent state, which the trainer keeps: just reset, or carried on."""
 
 
 class ExternalPolicy:
@@ -84,7 +84,7 @@ class DeferredInference:
 
     def __init__(self) -> None:
         self.pending: tuple[int, Observation, Memory] | None = None
-        self._result: Result | None = None
+        self._result: InferenceResult | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Keep the observation."""
@@ -96,9 +96,9 @@ class DeferredInference:
         if self.pending is None:
             raise OnboardError("nothing was asked")
         decision = Decision(action, _NO_LOGITS)
-        self._result, self.pending = Result(self.pending[0], decision, CARRIED, 0), None
+        self._result, self.pending = InferenceResult(self.pending[0], decision, CARRIED, 0), None
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the answer once."""
         result, self._result = self._result, None
         return result
@@ -110,7 +110,7 @@ class DeferredInference:
 _NO_LOGITS = np.zeros(1, np.float32)
 
 
-class Ended(NamedTuple):
+class FinishedDrive(NamedTuple):
     """A finished drive. left_m: length of the path left at its end; best_m: of the whole path."""
 
     outcome: Outcome
@@ -138,7 +138,7 @@ class DecisionRequest:
     compass: npt.NDArray[np.float32]
     geodesic_m: float
     contacts: int
-    ended: Ended | None
+    ended: FinishedDrive | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Lane:
 
         Raises InputError for a drive that ends before its first decision.
         """
-        ended: Ended | None = None
+        ended: FinishedDrive | None = None
         while self._inference.pending is None:
             if self._drive.ended():
                 ended = self._end()
@@ -189,14 +189,14 @@ class Lane:
         self._inference.answer(action)
         self._decided = True
 
-    def _end(self) -> Ended:
+    def _end(self) -> FinishedDrive:
         """Return the end of the drive. Raises InputError if it ended before its first decision."""
         if not self._decided:
             where, how = self._building.setting.world.name, self._drive.ended()
             raise InputError(
                 f"map {where}: a drive of {self._episode.geodesic_m:.1f} m ended before its first decision: {how}"
             )
-        return Ended(self._drive.outcome(), self._episode.geodesic_m, self._left_m())
+        return FinishedDrive(self._drive.outcome(), self._episode.geodesic_m, self._left_m())
 
     def _begin(self) -> None:
         rules, rng = self._rules, self._rng
@@ -218,7 +218,7 @@ class Lane:
         goal = setting.config.goal.model_copy(update={"progress_timeout_s": self._rules.stuck_s})
         return replace(setting, config=setting.config.model_copy(update={"goal": goal}))
 
-    def _request(self, observation: Observation, memory: Memory, ended: Ended | None) -> DecisionRequest:
+    def _request(self, observation: Observation, memory: Memory, ended: FinishedDrive | None) -> DecisionRequest:
         truth, fresh, expert = self._truth(observation), memory is FRESH, self._expert
         color = observation.color if self._coloured else None
         return DecisionRequest(

@@ -26,7 +26,7 @@ from onboard.values.errors import OnboardError
 
 CLOSE_S = 10.0
 LOWER = "out of memory: lower driving.lanes or imitation.collectors, reinforce.collectors"
-ENDED = "a collector's process ended without a word: most likely the machine ran out of memory"
+ENDED = "a collector's process ended without an error message: most likely the machine ran out of memory"
 Brought = TypeVar("Brought")
 Brings = TypeVar("Brings", covariant=True)
 
@@ -75,7 +75,7 @@ class LocalCollector(Generic[Brought]):
     def request(self, weights: Weights) -> None:
         """Drive a round at once."""
         if self._collector is None:
-            raise OnboardError("the collectors has not been opened")
+            raise OnboardError("the collectors have not been opened")
         self._round = [self._collector.collect(weights)]
 
     def result(self) -> list[Brought]:
@@ -160,7 +160,7 @@ def _end_of(process: BaseProcess) -> str:
     """
     process.join(CLOSE_S)
     code = process.exitcode
-    return ENDED if code is None or code < 0 else f"a collector's process ended with exit code {code}, told above"
+    return ENDED if code is None or code < 0 else f"a collector's process ended with exit code {code}, see above"
 
 
 def make_collectors(

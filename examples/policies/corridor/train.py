@@ -117,7 +117,7 @@ def train(
     """Return the weights of the best mean. Every candidate of a generation drives from the same starts."""
     rng = np.random.default_rng(seed)
     known = places(maps)
-    size = sum(one.numel() for one in Actor().parameters())
+    size = sum(parameter.numel() for parameter in Actor().parameters())
     mean, spread = np.zeros(size, np.float32), np.full(size, SPREAD, np.float32)
     for generation in range(generations):
         starts = []

@@ -34,7 +34,7 @@ def measure_depth_noise(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both."""
+    """Measure noise and holes in real depth frames, fit the simulated camera to them, and compare both."""
     check_json_target(json_file)
     result = compare(frames, picture, write)
     if json_file is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hil.replay.compare import Compared
+from hil.replay.compare import Comparison
 from hil.replay.reference import accept
 from hil.replay.summary import first_line
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
@@ -16,10 +16,10 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 
 def update_reference(
     references: Annotated[list[Path], typer.Argument(metavar="REFERENCE...", help="Reference recordings.")],
-    reason: Annotated[str, typer.Option("--reason", help="Reason of the change: the line for the changelog.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason for the change: the line for the changelog.")],
     json_file: JsonOption = None,
 ) -> None:
-    """Move references to what the runtime of today makes of their inputs; those that are identical stay as they are."""
+    """Update replay references to the output of today's runtime; identical ones stay unchanged."""
     check_json_target(json_file)
     stream = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
     moved = {}
@@ -30,18 +30,18 @@ def update_reference(
     if json_file is not None:
         write_json(json_file, {"moved": moved, "reason": reason})
     if any(moved.values()):
-        stream.write(f"Commit with the change that moved it, and with this line in CHANGELOG.md:\n- {reason}\n")
+        stream.write(f"Commit it with the change that caused it, and with this line in CHANGELOG.md:\n- {reason}\n")
 
 
-def _lines(file: Path, found: Compared) -> list[str]:
+def _lines(file: Path, found: Comparison) -> list[str]:
     if found.first is None:
-        return [f"{file}: identical, left as it is"]
+        return [f"{file}: identical, not changed"]
     what = f"{found.ticks:,} ticks, {found.same:,} of {found.decisions:,} actions the same"
     return [
         f"{file}: moved, {what}, {first_line(found.first)}",
         *(
-            f"  {name}: {one.values:,} values differ, the farthest by {one.worst:.6g}, "
-            f"{one.outside:,} by more than tolerated"
-            for name, one in found.fields.items()
+            f"  {name}: {field.values:,} values differ, the largest difference is {field.worst:.6g}, "
+            f"{field.outside:,} by more than tolerated"
+            for name, field in found.fields.items()
         ),
     ]

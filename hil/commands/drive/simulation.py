@@ -20,14 +20,14 @@ from hil.live.demo_result import summary
 from hil.live.goal_tour import MOST_GOALS
 from hil.live.simulator import run_sim
 from hil.maps.load import map_names
-from hil.maps.materials import PLAIN, draw_look
+from hil.maps.materials import PLAIN, draw_appearance
 from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, requested_crowd
 from hil.sensors.image_size import reduced, sizes_text
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
-from onboard.assembly.robot import lasers_of, used_mounts
+from onboard.assembly.robot import lasers_of, lidar_rows, lidars_of, used_mounts
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
@@ -41,7 +41,7 @@ from onboard.commands.cli import (
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
+from onboard.drivers.dds.topics import domain_id, ros_topic
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -59,7 +59,7 @@ EpisodeOption = Annotated[
 ]
 LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
 DriftOption = Annotated[
-    float, typer.Option("--drift", min=0.0, help="Factor on the paper's odometry drift.", callback=finite)
+    float, typer.Option("--drift", min=0.0, help="Multiplier for the paper's odometry drift.", callback=finite)
 ]
 
 PedestriansOption = Annotated[
@@ -81,7 +81,7 @@ NoiseOption = Annotated[
 
 
 FullSizeOption = Annotated[
-    bool, typer.Option("--full-size", help="Render every pixel of large images, in place of fewer with the same view.")
+    bool, typer.Option("--full-size", help="Render every pixel of large images, instead of fewer with the same view.")
 ]
 
 
@@ -100,19 +100,18 @@ def sim(
     depth_noise: NoiseOption = True,
     kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
-        bool, typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the commander is gone.")
+        bool,
+        typer.Option("--stop-on-liveliness-lost", help="Stop when DDS reports that the sender of commands is gone."),
     ] = False,
     unplug: Annotated[
         list[str] | None,
-        typer.Option(
-            "--unplug", metavar="CAMERA@SECONDS", help="Let a camera fall silent after this time; repeatable."
-        ),
+        typer.Option("--unplug", metavar="CAMERA@SECONDS", help="Stop a camera after this time; repeatable."),
     ] = None,
     full_size: FullSizeOption = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
+    """Run only the simulated robot: it follows /cmd_vel and publishes the topics of a robot's sensors."""
     check_json_target(json_file)
     loaded = load_config(config)
     mounts, lasers = used_mounts(loaded, load_mounts(loaded.robot.mounts)), lasers_of(loaded)
@@ -129,14 +128,14 @@ def sim(
         others = requested_crowd(
             CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
         )
-        look = PLAIN if look_seed is None else draw_look(look_seed)
+        look = PLAIN if look_seed is None else draw_appearance(look_seed)
         plant = load_plant(loaded.robot.plant)
         robot = SimulatedRobot(world, plant, body, rendered, pose, senses, others, look, active, lasers)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
             f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
-            f"domain {domain}; {sensors_text(loaded, mounts, rendered)}; end with Ctrl-C\n"
+            f"domain {domain}; {sensors_text(loaded, mounts, rendered)}; Ctrl-C ends\n"
         )
         for name, time_s in unplugged.items():
             sys.stderr.write(f"camera {name} falls silent after {time_s:g} s\n")
@@ -144,7 +143,8 @@ def sim(
     def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, say)
+    clouds = lidars_of(loaded).clouds
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, clouds, say)
     if json_file is not None:
         write_json(json_file, truth)
 
@@ -162,11 +162,13 @@ def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, floa
             raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, as front@10")
         if name not in cameras:
             there = (
-                f"the cameras are {', '.join(cameras)}" if cameras else "this robot has none; a lidar stays plugged in"
+                f"the cameras are {', '.join(cameras)}"
+                if cameras
+                else "this robot has none, and a lidar cannot be unplugged"
             )
             raise InputError(f"--unplug {option}: there is no camera {name}; {there}")
         if name in found:
-            raise InputError(f"--unplug {option}: each camera once")
+            raise InputError(f"--unplug {option}: each camera only once")
         found[name] = time_s
     return found
 
@@ -177,7 +179,7 @@ def demo(
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured."),
+        typer.Option(help="reactive, or a model; append +reactive for a fallback.  Without it: as configured."),
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
@@ -233,7 +235,7 @@ def sensors_text(config: Config, mounts: Mounts, rendered: Mounts) -> str:
     """Return what the simulated robot publishes: cameras, with the sizes that are rendered, and lidars."""
     sizes = sizes_text(mounts, rendered)
     cameras = f"cameras {', '.join(mounts.depth)}{f' (rendered {sizes})' if sizes else ''}" if mounts.depth else ""
-    lidars = [f"lidar on {ros_topic(config.dds, scan_source(name))}" for name in lasers_of(config)]
+    lidars = [f"lidar on {ros_topic(config.dds, row)}" for row in lidar_rows(config).values()]
     return ", ".join(filter(None, [cameras, *lidars])) or "no camera and no lidar"
 
 

@@ -67,10 +67,10 @@ def site_of(config: Config, options: SiteOptions) -> Site:
 
 
 def saying(who: str) -> Callable[[object], None]:
-    """Return a function that tells the operator on standard error that a process is ready. who: name of the process."""
+    """Return a function that reports on standard error that a process is ready. who: name of the process."""
 
     def say(what: object) -> None:
-        sys.stderr.write(f"{who}: {what}; end with Ctrl-C\n")
+        sys.stderr.write(f"{who}: {what}; Ctrl-C ends\n")
         sys.stderr.flush()
 
     return say
@@ -84,7 +84,7 @@ def twin(
     crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints.")] = None,
     areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get objects at a reset.")] = None,
     mounts_file: Annotated[
-        Path | None, typer.Option("--mounts", help="mounts.toml of other virtual cameras than the robot's.")
+        Path | None, typer.Option("--mounts", help="mounts.toml of virtual cameras that replace the robot's.")
     ] = None,
     image_every: Annotated[int, typer.Option(min=1, help="Number of poses per image.")] = 1,
     localization: Annotated[bool, typer.Option("--localization/--no-localization", help="Publish amcl_pose.")] = True,
@@ -93,7 +93,7 @@ def twin(
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Simulate the twin of a real robot: follow its odometry through a building, and publish what is sensed there."""
+    """Simulate the twin of a real robot: follow its odometry through a building and publish the twin's sensors."""
     check_json_target(json_file)
     loaded = robot_config(config)
     mounts = load_mounts(mounts_file or loaded.robot.mounts)
@@ -114,7 +114,7 @@ def guard(
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Guard the real robot of a twin: safety stop before real obstacles, turn to free room, resume."""
+    """Guard the real robot of a twin: stop before real obstacles, turn to free space, resume."""
     check_json_target(json_file)
     loaded = robot_config(config)
     rules = rules_of(loaded, load_plant(loaded.robot.plant), free_m=free_m, margin_m=margin_m)
@@ -127,7 +127,9 @@ def twin_robot(
     room: Annotated[
         Path, typer.Option(help="Map of the real room. Without it: an empty one of 5 m x 3 m.", show_default=False)
     ] = ROOM,
-    drift: Annotated[float, typer.Option(min=0.0, help="Factor on the paper's odometry drift.", callback=finite)] = 0.0,
+    drift: Annotated[
+        float, typer.Option(min=0.0, help="Multiplier for the paper's odometry drift.", callback=finite)
+    ] = 0.0,
     seed: SeedOption = 1,
     config: ConfigOption = None,
     seconds: SecondsOption = None,
@@ -149,7 +151,8 @@ def twin_demo(
     episode: EpisodeOption = 3,
     pedestrians: PeopleOption = 4,
     policy: Annotated[
-        str | None, typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured.")
+        str | None,
+        typer.Option(help="reactive, or a model; append +reactive for a fallback.  Without it: as configured."),
     ] = None,
     limit: Annotated[float, typer.Option(min=1.0, help="Timeout of the drive, in s.", callback=finite)] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
@@ -157,7 +160,7 @@ def twin_demo(
     full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact."""
+    """Drive a robot in an empty room so that its twin reaches a goal in a building. Exit 0: reached without contact."""
     check_json_target(json_file)
     crowd = CrowdOptions(pedestrians=pedestrians)
     options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out, full_size)
@@ -178,7 +181,7 @@ def twin_latency(
     out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
     json_file: JsonOption = None,
 ) -> None:
-    """Measure from a robot's pose to the last message of its twin, over DDS between two processes."""
+    """Measure the latency from a robot's pose to the last message of its twin, over DDS between two processes."""
     check_json_target(json_file)
     mounts = PAPER_MOUNTS if paper else None
     options = LatencyOptions(count, mounts=mounts, depth=not paper)

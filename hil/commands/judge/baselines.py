@@ -48,9 +48,9 @@ def baselines_command(
     markdown_table: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive all baselines through the committed episodes and print their table.
+    """Evaluate all baselines on the committed episodes and print their table.
 
-    Ctrl-C ends it (exit 130) with what was driven kept; the same command goes on where it stopped.
+    Ctrl-C ends it (exit 130) and keeps finished drives; the same command continues where it stopped.
     """
     check_json_target(json_file)
     check_workers(jobs, ray)
@@ -65,7 +65,7 @@ def baselines_command(
         row = plan.of(run)
         done[name] = evaluate(row, partial_path(row, None), title=name)
         if done[name].exit_code:
-            sys.stderr.write("interrupted; the same command goes on where it stopped\n")
+            sys.stderr.write("interrupted; run the same command again to continue\n")
             raise typer.Exit(done[name].exit_code)
     if json_file is not None:
         write_json(json_file, {"baselines": {name: one.as_json() for name, one in done.items()}})

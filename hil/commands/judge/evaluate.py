@@ -37,7 +37,7 @@ def evaluate_each(
     """Drive the remaining episodes of each plan and return the results by name; after a signal the results so far.
 
     partial:   partial file; with several plans, each plan's name is added to the file name
-    json_file: the partial file lies beside this file if `partial` is None
+    json_file: the partial file is next to this file if `partial` is None
     drive:     another function that drives a job, for tests
     Raises OnboardError. The partial files then keep the finished episodes.
     """
@@ -92,11 +92,13 @@ SeedOption = Annotated[
 ]
 DrawOption = Annotated[
     str | None,
-    typer.Option("--draw", metavar="NAME", help="Draw episodes in maps that bring none as these sets: habitat, hard."),
+    typer.Option("--draw", metavar="NAME", help="In maps without episodes: draw them like the set habitat or hard."),
 ]
 NoiseSeedsOption = Annotated[
     int | None,
-    typer.Option("--noise-seeds", help="Drive each episode with so many seeds. 3 by habitat and hard, else 1."),
+    typer.Option(
+        "--noise-seeds", help="Number of noise seeds for each episode. Default: 3 for habitat and hard, else 1."
+    ),
 ]
 JobsOption = Annotated[int, typer.Option("--jobs", help="Number of processes; it does not change the results.")]
 RayOption = Annotated[
@@ -110,7 +112,8 @@ def evaluate_command(
         str | None,
         typer.Option(
             "--policy",
-            help="planner, reactive, forgetful, blind, or a model, also with +reactive behind it; else as configured.",
+            help="planner, reactive, forgetful, blind, or a model; append +reactive for a fallback; else as "
+            "configured.",
         ),
     ] = None,
     maps: MapsOption = None,
@@ -121,7 +124,7 @@ def evaluate_command(
     seed: SeedOption = 1,
     noise_seeds: NoiseSeedsOption = None,
     release: Annotated[
-        bool, typer.Option("--release", help="Drive a sealed set: once, for a release; docs/evaluation.md says when.")
+        bool, typer.Option("--release", help="Drive a sealed set: once, for a release; see docs/evaluation.md.")
     ] = False,
     jobs: JobsOption = 1,
     ray: RayOption = None,
@@ -143,7 +146,13 @@ def evaluate_command(
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option("--limit", min=1.0, max=3600.0, callback=finite, help="In maps without episodes: most s a drive."),
+        typer.Option(
+            "--limit",
+            min=1.0,
+            max=3600.0,
+            callback=finite,
+            help="In maps without episodes: time limit of a drive, in s.",
+        ),
     ] = None,
     plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
     kernels: Annotated[
@@ -153,21 +162,21 @@ def evaluate_command(
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
-        typer.Option("--partial", help="File for unfinished results. Without it: beside --json FILE."),
+        typer.Option("--partial", help="File for unfinished results. Without it: next to --json FILE."),
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart beside the file."),
+        typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart next to the file."),
     ] = None,
     pictures: Annotated[
         Path | None,
         typer.Option("--pictures", metavar="DIR", help="Draw the first 20 drives of each map into this folder."),
     ] = None,
 ) -> None:
-    """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
+    """Evaluate a policy on sets of episodes: success rate, path length and contacts.
 
-    Ctrl-C leaves a valid partial result (exit 130); the same command goes on where it stopped.
+    Ctrl-C leaves a valid partial result (exit 130); the same command continues where it stopped.
     """
     check_json_target(json_file)
     for target in (report, partial):
@@ -180,11 +189,11 @@ def evaluate_command(
     if report is not None:
         check_report(report)
         if len(conditions) > 1:
-            raise InputError(f"--report {report}: is about one condition, not {len(conditions)}")
+            raise InputError(f"--report {report}: covers one condition, not {len(conditions)}")
     if pictures is not None:
         check_pictures(pictures)
         if len(conditions) > 1:
-            raise InputError(f"--pictures {pictures}: are of one condition, not {len(conditions)}")
+            raise InputError(f"--pictures {pictures}: cover one condition, not {len(conditions)}")
     check_run(run)
     robot = replace(load_robot(config, plant), kernels=load_robot_kernels(kernels))
     runs = {name: replace(run, condition=name) for name in conditions}
@@ -240,7 +249,7 @@ def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
         sys.stderr.write(f"{word}kernels set {sum(under)} poses in {len(under)} drives\n")
     if last.exit_code:
         count = f"{len(last.driven)} of {last.plan.drives} drives"
-        sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")
+        sys.stderr.write(f"interrupted after {count}; run the same command again to continue from {last.partial}\n")
 
 
 def _loop(runtime: bool, rendered: bool) -> Loop:
@@ -255,7 +264,7 @@ def _scan(text: str | None, config: Config) -> ScanKind:
     if text is None:
         return "lidar" if topic else "fused"
     if text == "fused" and topic:
-        raise InputError(f"--scan fused: the policy's scan is the lidar's on {topic} (scan.topic): leave --scan out")
+        raise InputError(f"--scan fused: the policy's scan is the lidar's on {topic} (scan.topic): omit --scan")
     if text == "fused":
         return "fused"
     if text == "lidar":

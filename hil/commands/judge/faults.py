@@ -80,10 +80,10 @@ def faults_command(
     listed: Annotated[bool, typer.Option("--list", help="Print the table of faults and exit.")] = False,
     processes: Annotated[
         Processes,
-        typer.Option(help="With --sim: which faults run with the runtime as a process."),
+        typer.Option(help="With --sim: which faults run against the real process."),
     ] = Processes.NEEDED,
     from_s: Annotated[
-        float, typer.Option("--from", min=0.0, help="Begin at this second or later.", callback=finite)
+        float, typer.Option("--from", min=0.0, help="Begin at this time or later, in s.", callback=finite)
     ] = 0.0,
     model: ModelOption = None,
     force: Annotated[bool, typer.Option("--force", help="Continue with another model than the recorded one.")] = False,
@@ -128,11 +128,11 @@ def faults_command(
         write_json(json_file, as_json(source, judged_by, verdicts))
     if markdown_file is not None:
         write_text(markdown_file, markdown(verdicts))
-    came = {one.status for one in verdicts}
+    came = {verdict.status for verdict in verdicts}
     if Status.FAILED in came:
         raise typer.Exit(FAILED)
     if Status.NOT_SHOWN in came and Status.PASSED not in came:
-        raise InputError(f"{source}: nothing was shown; choose a part in which the robot drives")
+        raise InputError(f"{source}: no fault could be judged; choose a part in which the robot drives")
 
 
 def _chosen(only: Sequence[str] | None) -> list[Fault]:

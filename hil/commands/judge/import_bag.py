@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from hil.recordings.bags.drive import Imported, import_bag
+from hil.recordings.bags.drive import ImportResult, import_bag
 from hil.recordings.bags.plan import ImportOptions
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
-from onboard.drivers.dds.camera_input import NOTHING_YET
 from onboard.values.errors import InputError
+from onboard.values.reasons import IMAGE_NONE, row_of
 
 BLIND = 1
 
@@ -43,7 +43,7 @@ def import_command(
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.
+    """Run a bag of another robot through the runtime, open loop, and record it like a drive of ours.
 
     `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each. Exit 1: no valid scan.
     """
@@ -58,9 +58,9 @@ def import_command(
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(imported))
     if imported.scans == 0:
-        cameras = [f"{name}: {reason}" for name, reason in imported.blind.items() if reason != NOTHING_YET]
+        cameras = [f"{name}: {reason}" for name, reason in imported.blind.items() if row_of(reason) is not IMAGE_NONE]
         why = "; ".join([*cameras, *(line for line in imported.missing if line.startswith(("/", "depth")))])
-        sys.stderr.write(f"error: {imported.file}: no tick has a valid scan, so the robot stands still: {why}\n")
+        sys.stderr.write(f"error: {imported.file}: no tick has a valid scan, so the robot does not move: {why}\n")
         raise typer.Exit(BLIND)
 
 
@@ -75,7 +75,7 @@ def place(text: str) -> tuple[float, float]:
     return x_m, y_m
 
 
-def summary(imported: Imported) -> str:
+def summary(imported: ImportResult) -> str:
     """Return the result of an import as lines for the operator."""
     lines = [f"{ours:<22} {topic}" for topic, ours in imported.topics.items()]
     lines += [f"missing: {line}" for line in imported.missing]

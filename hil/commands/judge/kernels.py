@@ -22,8 +22,8 @@ GENERATE, SUFFIX = "generate", ".npz"
 def kernels_command(
     action: Annotated[str, typer.Argument(metavar=GENERATE, help="Generate kernels of two logs.")],
     sim_runs: Annotated[str, typer.Argument(metavar="SIM_RUNS", help="A file, a folder or a quoted pattern.")],
-    real_runs: Annotated[str, typer.Argument(metavar="REAL_RUNS", help="The same, of the real robot.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.npz", help="Where the kernels go.")],
+    real_runs: Annotated[str, typer.Argument(metavar="REAL_RUNS", help="The same, for the real robot.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.npz", help="Output file of the kernels.")],
     table: Annotated[
         Path,
         typer.Option(

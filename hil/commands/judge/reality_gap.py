@@ -53,7 +53,7 @@ def reality_gap(
     json_file: JsonOption = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE.md", help="Put the tables into this page, and a chart beside it."),
+        typer.Option("--report", metavar="FILE.md", help="Write the tables into this page, and a chart next to it."),
     ] = None,
 ) -> None:
     """Drive the five runs of paper 2: Design, Deploy, Kernels, Redesign under kernels, Redeploy.

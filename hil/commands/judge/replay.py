@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from hil.jobs.executor import check_workers, executor
-from hil.recordings.locate import Take, completed, found_in, local, takes_of
-from hil.replay.compare import Compared, joined
-from hil.replay.other_policy import Opinion
-from hil.replay.replay import Answer, Replayed, Replayer, ReplayOptions, Unread
+from hil.recordings.locate import RecordingGroup, completed, found_in, local, takes_of
+from hil.replay.compare import Comparison, joined
+from hil.replay.other_policy import PolicyComparison
+from hil.replay.replay import Answer, Replayer, ReplayOptions, ReplayResult, UnreadableFile
 from hil.replay.summary import compared_line, opinion_lines
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
@@ -58,7 +58,7 @@ def replay_command(
     json_file: JsonOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML page; for one session only.")] = None,
 ) -> None:
-    """Play recordings through the same runtime and say where it first differs.
+    """Replay recordings through the same runtime and report the first difference.
 
     Where processor, engine and libraries are like those that recorded, every bit must be the same; elsewhere
     tolerances apply.
@@ -71,13 +71,15 @@ def replay_command(
     check_json_target(json_file)
     span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)
     if model is not None and policy is not None:
-        raise InputError(f"--model {model}: is the one that drove, and --policy asks another")
+        raise InputError(
+            f"--model {model}: is the recorded policy, but --policy asks for another one; use only one of them"
+        )
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
     check_workers(jobs, ray)
     takes = takes_of(found_in(recordings))
     if report is not None and len(takes) > 1:
-        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
+        raise InputError(f"--report {report}: a page covers one session, not {len(takes)}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
@@ -87,7 +89,7 @@ def replay_command(
             for one in _in_order(takes, coming):
                 answers += one.answers
                 for answer in one.answers:
-                    if isinstance(answer, Unread):
+                    if isinstance(answer, UnreadableFile):
                         errors.print(f"error: {answer.reason}", markup=False)
                     else:
                         console.print("\n".join(_lines(answer)), markup=False)
@@ -95,23 +97,25 @@ def replay_command(
         write_json(json_file, as_json(answers))
     if report is not None:
         _write_report(report, answers)
-    if any(isinstance(one, Unread) for one in answers):
+    if any(isinstance(one, UnreadableFile) for one in answers):
         raise typer.Exit(UNREADABLE)
-    if any(isinstance(one, Compared) and (one.too_little or not one.within_tolerance) for one in answers):
+    if any(isinstance(one, Comparison) and (one.too_little or not one.within_tolerance) for one in answers):
         raise typer.Exit(DIFFERS)
 
 
 def as_json(answers: Sequence[Answer]) -> dict[str, object]:
     """Return the answers as plain values: replayed recordings under "recordings", failures under "unreadable"."""
     return {
-        "recordings": [one.as_json() for one in answers if not isinstance(one, Unread)],
-        "unreadable": [{"file": one.source, "error": one.reason} for one in answers if isinstance(one, Unread)],
+        "recordings": [answer.as_json() for answer in answers if not isinstance(answer, UnreadableFile)],
+        "unreadable": [
+            {"file": answer.source, "error": answer.reason} for answer in answers if isinstance(answer, UnreadableFile)
+        ],
     }
 
 
-def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Replayed]:
+def _in_order(takes: Sequence[RecordingGroup], coming: Iterable[ReplayResult]) -> Iterator[ReplayResult]:
     """Yield the results in the order of the takes, each as soon as all earlier results are there."""
-    early: dict[Take, Replayed] = {}
+    early: dict[RecordingGroup, ReplayResult] = {}
     waiting = iter(takes)
     take = next(waiting, None)
     for one in coming:
@@ -128,16 +132,16 @@ def _write_report(report: Path, answers: Sequence[Answer]) -> None:
     """
     from hil.report.page import write_report
 
-    opinions = [one for one in answers if isinstance(one, Opinion)]
-    compared = [one for one in answers if isinstance(one, Compared)]
+    opinions = [answer for answer in answers if isinstance(answer, PolicyComparison)]
+    compared = [answer for answer in answers if isinstance(answer, Comparison)]
     if len(opinions) + len(compared) < len(answers):
         return
     if len(opinions) > 1:
-        raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
+        raise InputError(f"--report {report} with --policy: a page then covers one file, not {len(opinions)}")
     with contextlib.ExitStack() as held:
-        paths = [held.enter_context(completed(held.enter_context(local(one.source)))) for one in answers]
+        paths = [held.enter_context(completed(held.enter_context(local(answer.source)))) for answer in answers]
         write_report(report, paths, opinions[0] if opinions else joined(compared))
 
 
-def _lines(found: Compared | Opinion) -> list[str]:
-    return list(opinion_lines(found)) if isinstance(found, Opinion) else [compared_line(found)]
+def _lines(found: Comparison | PolicyComparison) -> list[str]:
+    return list(opinion_lines(found)) if isinstance(found, PolicyComparison) else [compared_line(found)]

@@ -38,13 +38,13 @@ def target(
     ] = None,
     target_interface: Annotated[str | None, typer.Option(help="Network interface of the target.")] = None,
     write_config: Annotated[
-        Path, typer.Option(help="File of the target's configuration; its files go beside it.")
+        Path, typer.Option(help="File for the target's configuration; its other files go next to it.")
     ] = Path("out/target/target.toml"),
     map_name: Annotated[str, typer.Option("--map", help="Map, by name or file.")] = "gdc1",
     seed: Annotated[int, typer.Option(min=0, help="Seed of furniture, goals and noise.")] = 1,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, or a model, also with +reactive behind it. Without it: as configured."),
+        typer.Option(help="reactive, or a model; append +reactive for a fallback.  Without it: as configured."),
     ] = None,
     config: ConfigOption = None,
     json_file: JsonOption = None,

@@ -55,7 +55,7 @@ def upper_bound(
     sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body, set_name)
     result = _result_of(sources, draws, seed)  # takes the digest of the code before the first drive
     ends = _ends(robot, sources, draws, seed)
-    ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
+    ceilings = {name: ceiling_of(list(end.values())) for name, end in ends.items()}
     if json_file is not None:
         write_json(json_file, result | _as_json(ceilings, ends, sources))
     console = Console(stderr=json_file == STANDARD_OUTPUT)
@@ -94,8 +94,8 @@ def _result_of(sources: Sequence[Source], draws: int, seed: int) -> dict[str, An
 
 def _as_json(ceilings: Mapping[str, Ceiling], ends: Mapping[str, Ends], sources: Sequence[Source]) -> dict[str, Any]:
     return {
-        "conditions": {name: asdict(one) for name, one in ceilings.items()},
-        "ends": {name: ends_as_json(one, sources) for name, one in ends.items()},
+        "conditions": {name: asdict(ceiling) for name, ceiling in ceilings.items()},
+        "ends": {name: ends_as_json(end, sources) for name, end in ends.items()},
     }
 
 
@@ -108,9 +108,13 @@ def _table(ceilings: Mapping[str, Ceiling], episodes: int, draws: int) -> Table:
     table.add_column("condition", no_wrap=True)
     for heading in ("ideal %", "cm", "next fix %", "own filter %", "cm"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, one in ceilings.items():
-        figures = [_percent(one.ideal, one.ideal_ci95), _cm(one.ideal_median_m), _percent(one.waited, one.waited_ci95)]
-        figures += [_percent(one.own, one.own_ci95), _cm(one.own_median_m)]
+    for name, ceiling in ceilings.items():
+        figures = [
+            _percent(ceiling.ideal, ceiling.ideal_ci95),
+            _cm(ceiling.ideal_median_m),
+            _percent(ceiling.waited, ceiling.waited_ci95),
+        ]
+        figures += [_percent(ceiling.own, ceiling.own_ci95), _cm(ceiling.own_median_m)]
         table.add_row(name, *figures)
     return table
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.recordings.locate import Take, completed, found_in, local, takes_of
+from hil.recordings.locate import RecordingGroup, completed, found_in, local, takes_of
 from hil.recordings.recording import session_name
 from hil.report.load import read_timelines
 from hil.report.page import write_page
@@ -22,7 +22,7 @@ PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
 NAME_AT_MOST = 80
 """Largest number of characters of a session's name in the file name of its page."""
-CUT_OFF = ", of what is left of a recording that was cut off"
+CUT_OFF = ", from the rest of a recording that was cut off"
 
 
 def report_command(
@@ -65,7 +65,7 @@ def report_command(
         raise failed[-1]
 
 
-def timelines_of(take: Take) -> tuple[list[Timeline], bool]:
+def timelines_of(take: RecordingGroup) -> tuple[list[Timeline], bool]:
     """Return the sessions of a take, and whether a file was cut off. The sessions then hold the readable part.
 
     Raises InputError that names the file as the operator named it.
@@ -98,7 +98,7 @@ class Pages:
         if self._out.suffix == PAGE_SUFFIX:
             _check_one(self._out, len(timelines))
             return [self._out]
-        return [self._out / self._named(one, alone=len(one.sessions) == 1) for one in timelines]
+        return [self._out / self._named(timeline, alone=len(timeline.sessions) == 1) for timeline in timelines]
 
     def _named(self, timeline: Timeline, *, alone: bool) -> str:
         stem = timeline.files[0].stem
@@ -118,7 +118,7 @@ def _plain(name: str) -> str:
 
 def _check_one(out: Path, sessions: int) -> None:
     if sessions > 1:
-        raise InputError(f"--out {out}: a page is about one session, not {sessions}: name a folder instead")
+        raise InputError(f"--out {out}: a page covers one session, not {sessions}: name a folder instead")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hil.view.queue import Shown
+from hil.view.queue import ViewCounts
 from hil.view.viewer import ViewOptions, run_view
 from onboard.commands.cli import ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.values.errors import InputError
@@ -35,9 +35,9 @@ def view(
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Look at a drive, live or recorded: building, robot, scan, cameras, way, commands. It never slows the runtime."""
+    """View a live or recorded drive: building, robot, scan, cameras, path, commands. It never slows the runtime."""
     if bare and episode is not None:
-        raise InputError("--bare draws no furniture, and --episode is of a furnished building: give one of them")
+        raise InputError("--bare draws no furniture, and --episode is in a furnished building: use one of them")
     check_json_target(json_file)
     check_json_target(None if save is None else str(save))
     options = ViewOptions(recording, map_name, seed, episode, bare, config, save, serve, images, seconds, NICENESS)
@@ -47,7 +47,7 @@ def view(
     sys.stderr.write(summary(shown))
 
 
-def summary(shown: Shown) -> str:
+def summary(shown: ViewCounts) -> str:
     """Return lines for the operator: the numbers of messages shown, dropped, waiting, and not displayable."""
     lost = ", ".join(f"{count} of {topic}" for topic, count in sorted(shown.dropped.items()))
     lines = [f"{shown.shown} messages shown, {sum(shown.dropped.values())} dropped{f': {lost}' if lost else ''}"]

@@ -32,7 +32,7 @@ class Course:
     linear, angular:  (7,) the axes of the plant
     motion:           the motion model of the plant
     scan:             the policy's scan; limits_scan: the scan of the limits
-    limits:           compiled limits; None if the limits are not in force
+    limits:           compiled limits; None if the limits are not active
     solid:            (rows, columns) bool; cells that the scan of the limits can see
     solid_gap:        (rows, columns) lower bound of the chessboard distance to the nearest solid cell [cells]
     ramped:           whether the limits ramp, so that each tick's command depends on the command before
@@ -91,7 +91,7 @@ def varied(course: Course, setting: Setting) -> Course:
         course.scan.z_min_m,
         course.scan.z_max_m,
     ):
-        raise InputError("scan: another robot in the same building must have one scan, of the same heights")
+        raise InputError("scan: all robots in the same building must have one scan with the same heights")
     bounds = bounds_of(config.limits, plant, config.robot.footprint, config.odometry.stale_ms)
     seen = looked_at(setting.mounts, config.scan)
     scan = replace(course.scan, far_m=config.scan.far_m, seen=seen, blind=~seen)
@@ -134,15 +134,15 @@ def _same_course(one: Setting, other: Setting) -> bool:
 def _check_zones(setting: Setting) -> None:
     zones = setting.config.zones
     if zones.keep_out is not None or zones.speed is not None:
-        raise InputError("[zones]: a drive without the runtime knows no zones of the map: drive with the runtime")
+        raise InputError("[zones]: a drive without the runtime ignores zones of the map: add --runtime")
 
 
 def _check_rates(setting: Setting) -> None:
     rates, limits, senses = setting.config.rates, setting.config.limits, setting.senses
     if rates.control_hz != TICK_HZ:
-        raise InputError(f"rates.control_hz is {rates.control_hz:g}, the simulated robot lives at {TICK_HZ}")
+        raise InputError(f"rates.control_hz is {rates.control_hz:g}, the simulated robot runs at {TICK_HZ}")
     if senses.depth_every / TICK_HZ * 1e3 > limits.scan_stale_ms:
         raise InputError(
             f"a scan comes every {senses.depth_every} ticks of 1/{TICK_HZ} s, "
-            f"the limits take none older than {limits.scan_stale_ms:g} ms (limits.scan_stale_ms)"
+            f"but the limits accept none older than {limits.scan_stale_ms:g} ms (limits.scan_stale_ms)"
         )

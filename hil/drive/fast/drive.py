@@ -33,9 +33,10 @@ from hil.physics.free_space import Episode
 from hil.physics.simulated_base import NS, STEP_NS
 from onboard.navigation import mission, start_frame
 from onboard.navigation.mission import REST_DECISIONS, Mission, Progress, State
+from onboard.navigation.start_frame import GoalRefusedError
 from onboard.perception import collision, free_ground, obstacle_memory
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.obstacle_memory import Around, Nearby
+from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
@@ -44,8 +45,8 @@ from onboard.safety import limits, looking, recovery
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
+from onboard.values import reasons
 from onboard.values.clock import Slot
-from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
 
@@ -118,9 +119,9 @@ class FastDrive:
         self._start = start_frame.Start(Pose(0.0, 0.0, 0.0), None)
         self._mission, self._deciding = Mission(), DecisionState()
         self._recovery, self._limits = RecoveryState(), LimitsState()
-        self._nearby = Nearby()
+        self._nearby = ObstacleMemory()
         self._ground, self._looking = FreeGround(), LookingState()
-        self._recall: tuple[int, Nearby] = (0, Nearby())
+        self._recall: tuple[int, ObstacleMemory] = (0, ObstacleMemory())
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
@@ -143,7 +144,7 @@ class FastDrive:
         color_tick = last_image(self._began, self._setting.senses.color_every)
         for tick in (color_tick, self._began):
             robot.run_to(tick, STOP)
-            if self._eyes.look():
+            if self._eyes.take_images():
                 self._remember()
         self._take_goal()
         if self._turns_to_look():
@@ -161,8 +162,8 @@ class FastDrive:
         request = goal_request(self._setting, self._episode, time_ns(self._began))
         try:
             goal_xy_m = start_frame.goal_in_start(request, self._start, wheels, filtered, config.goal, config.dds)
-        except InputError as error:
-            self._mission = mission.refuse(self._mission, str(error), time_ns(self._began))
+        except GoalRefusedError as error:
+            self._mission = mission.refuse(self._mission, error.said, time_ns(self._began))
             goal_xy_m = (0.0, 0.0)
         else:
             self._mission = mission.accept(self._mission, goal_xy_m, time_ns(self._began))
@@ -198,20 +199,20 @@ class FastDrive:
         return max(tick + 1, min(due))
 
     def _contact_reported(self) -> bool:
-        """Return whether the base reports an obstacle to limits in force: the limits must then run in every tick."""
+        """Return whether the base reports an obstacle to active limits: the limits must then run in every tick."""
         return self._course.limits is not None and bool(self._robot.state.touching)
 
     def _ways(self) -> npt.NDArray[np.float64]:
-        """Return `FastLimits.ways` of the command in force: the space that must stay free. Empty without limits."""
+        """Return `FastLimits.ways` of the current command: the space that must stay free. Empty without limits."""
         in_force = self._course.limits
         return NONE if in_force is None else in_force.ways(self._command)
 
     def _free(self) -> bool:
-        """Return whether the compiled ticks showed that the limits pass the command in force by the newest scan."""
+        """Return whether the compiled ticks showed that the limits pass the current command by the newest scan."""
         return len(self._ways()) > 0 and self._setting.crowd is None and not self._robot.state.halt
 
     def _watched(self) -> bool:
-        """Return whether every scan must be taken: the limits changed the command in force, or may change it.
+        """Return whether every scan must be taken: the limits changed the current command, or may change it.
 
         False for an unchanged command without a crowd: the compiled ticks halt when the limits may change the command.
         """
@@ -227,8 +228,10 @@ class FastDrive:
         if robot.state.refused:
             self._mission = mission.stop(self._mission, robot.refusal())
             return
-        if self._eyes.look():
+        seen = self._eyes.take_images()
+        if seen or self._remembers():
             self._remember()
+        if seen:
             self._limited = {self._command: self._command} if self._free() else {}
         self._act(slot)
         self._judge_mission()
@@ -247,12 +250,12 @@ class FastDrive:
         robot.want(self._deciding.set_point)
 
     def _act(self, slot: Slot) -> None:
-        """Put a due decision in force; a failed engine ends the drive."""
+        """Apply a due decision; a failed engine ends the drive."""
         self._deciding, acted = decision.act(self._deciding, slot, self._inference)
         if acted is None:
             return
         if acted.fault:
-            self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
+            self._mission = mission.stop(self._mission, reasons.ENGINE_FAILED.say(why=acted.fault))
         elif acted.decision is not None:
             filtered, goal, now_ns = self._robot.localization(), self._config.goal, time_ns(self._robot.tick)
             self._mission, twist = mission.take_effect(
@@ -326,14 +329,14 @@ class FastDrive:
         if self._recovery.backing is None and not self._remembers():
             self._nearby = self._recalled()
         progress, _ = mission.track_progress(self._progress(), away_m, False, self._config.goal, now_ns)
-        around = self._around()
+        surroundings = self._surroundings()
         situation = recovery.Situation(
             suspended=False,
             obstacle=bool(s.touching),
             wanted=self._deciding.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
-            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept),
+            rear_free_m=collision.free_behind_m(surroundings.scan, surroundings.out_of_view, self._course.bounds.swept),
             place_m=(pose.x_m, pose.y_m),
             nearer_ns=progress.since_ns,
         )
@@ -346,7 +349,7 @@ class FastDrive:
         )
         self._recovery, override, event = recovery.advance(before, situation, section, now_ns)
         if self._recovery.backing is None and not self._remembers():
-            self._nearby = Nearby()
+            self._nearby = ObstacleMemory()
         robot.judge_blocked(self._recovery)
         if event in recovery.MEMORY_RESETS:
             self._deciding = decision.restart(self._deciding)
@@ -376,7 +379,7 @@ class FastDrive:
     def _apply_limits(self, wanted: Twist) -> Twist:
         """Return the command after `onboard.safety.limits.limit`."""
         now_ns = time_ns(self._robot.tick)
-        around = self._around()
+        surroundings = self._surroundings()
         contact = bool(self._robot.state.touching)
         situation = limits.Situation(
             now_ns,
@@ -384,9 +387,9 @@ class FastDrive:
             False,
             None,
             now_ns,
-            around.scan,
-            out_of_view=around.out_of_view,
-            unknown=around.unknown,
+            surroundings.scan,
+            out_of_view=surroundings.out_of_view,
+            unknown=surroundings.unknown,
             obstacle=contact,
         )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
@@ -402,7 +405,9 @@ class FastDrive:
         eyes = self._eyes
         if self._remembers() or self._recovery.backing is not None:
             scan, remember_ns, pose = eyes.limits_scan(), self._course.bounds.remember_ns, self._odometry()
-            self._nearby = obstacle_memory.advance(self._nearby, scan, pose, scan.stamp_ns, remember_ns)
+            standing = self._remembers() and self._command.v_mps == 0.0
+            now_ns = time_ns(self._robot.tick)
+            self._nearby = obstacle_memory.advance(self._nearby, scan, pose, now_ns, remember_ns, standing)
         if self._turns_to_look():
             pose = self._odometry()
             self._ground = free_ground.advance(self._ground, eyes.limits_scan(), pose, pose)
@@ -432,20 +437,20 @@ class FastDrive:
         self._looking, turn = looking.advance(self._looking, situation, self._course.bounds, now_ns)
         return turn
 
-    def _recalled(self) -> Nearby:
+    def _recalled(self) -> ObstacleMemory:
         """Return the obstacle memory of the scans so far, for a robot that may back off into what it saw before.
 
         Obstacles farther away were forgotten. Bodies are left out: they have moved.
         """
         every, remember_ns = self._setting.senses.depth_every, self._course.bounds.remember_ns
         if remember_ns == 0:
-            return Nearby()
+            return ObstacleMemory()
         eyes, now = self._eyes, self._robot.tick
         poses = self._robot.trace(now - self._began)[:, 1:4]
         far = np.hypot(*(poses[:, :2] - poses[-1, :2]).T) > 2.0 * obstacle_memory.REACH_M
         first = max(int(np.flatnonzero(far)[-1]) + 1 if far.any() else 0, len(poses) - remember_ns // STEP_NS)
         done, nearby = self._recall
-        first, nearby = (done, nearby) if done > first else (first, Nearby())
+        first, nearby = (done, nearby) if done > first else (first, ObstacleMemory())
         for row in range(first, len(poses)):
             tick = self._began + row
             if (tick - FIRST_TICK) % every == 0:
@@ -459,17 +464,19 @@ class FastDrive:
         """Return the policy's scan with remembered obstacles and known ground out of view."""
         if not len(self._nearby.places_m) and not self._turns_to_look():
             return scan
-        around = self._around()
-        return free_ground.told(obstacle_memory.filled(scan, around.out_of_view), around)
+        surroundings = self._surroundings()
+        return free_ground.with_unknown_ground(obstacle_memory.filled(scan, surroundings.out_of_view), surroundings)
 
-    def _around(self) -> Around:
+    def _surroundings(self) -> Surroundings:
         """Return the scan, remembered obstacles and unknown ground for limits and recovery."""
         pose, bounds, now_ns = self._odometry(), self._course.bounds, time_ns(self._robot.tick)
-        around = obstacle_memory.around(self._nearby, self._eyes.limits_scan(), pose)
+        surroundings = obstacle_memory.surroundings(self._nearby, self._eyes.limits_scan(), pose)
         if not self._turns_to_look():
-            return around
-        unknown = free_ground.unknown(self._ground, around.scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
-        return replace(around, unknown=unknown)
+            return surroundings
+        unknown = free_ground.unknown(
+            self._ground, surroundings.scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint
+        )
+        return replace(surroundings, unknown=unknown)
 
     def ended(self) -> str:
         """Return the end of the drive as in `Outcome.ended`, "" while the drive continues."""

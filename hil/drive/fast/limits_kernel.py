@@ -17,7 +17,15 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import floored
 from onboard.perception import collision
-from onboard.perception.collision import REST_MPS, UNIT, Look, contact_mps, point_travel_m, ring_mps, stoppable_mps
+from onboard.perception.collision import (
+    REST_MPS,
+    UNIT,
+    SectorView,
+    contact_mps,
+    point_travel_m,
+    ring_mps,
+    stoppable_mps,
+)
 from onboard.perception.obstacle_memory import AHEAD
 from onboard.safety.limits import Bounds
 from onboard.values.kernel import kernel
@@ -30,7 +38,7 @@ HALF_SECTOR = 2.0 * math.sin(0.5 * math.pi / BINS)
 CELL_MARGIN_M = 1e-5
 
 
-class Ways(NamedTuple):
+class CommandSpace(NamedTuple):
     """A command that moves the base, and the space that must be free so that no zone binds the command.
 
     v, w:        the command [m/s, rad/s]
@@ -110,10 +118,14 @@ def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways
 def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, off_m: float) -> float:
     """Return a lower bound of the way until a circle of `radius_m` - `off_m` meets a point [m].
 
-    The point is at most `off_m` away from (ahead, aside). So the bound is the way of the circle of `radius_m`, and 0
-    where that overlaps a position less than `off_m` behind: the point may be ahead.
+    The point is at most `off_m` away from (ahead, aside). So the bound is the way of the circle of `radius_m`. It is 0
+    where that circle overlaps a position less than `off_m` behind (the point may be ahead), and where the arc is so
+    tight that the circle overlaps the position all the way round: the point's bearing alone decides then.
     """
     if math.copysign(1.0, v) * ahead > -off_m and math.hypot(ahead, aside) < radius_m:
+        return 0.0
+    turn_m = v / w if w != 0.0 else math.inf
+    if math.hypot(ahead, aside - turn_m) + abs(turn_m) <= radius_m:
         return 0.0
     return point_travel_m(ahead, aside, v, w, radius_m)
 
@@ -199,8 +211,8 @@ class FastLimits:
         if self.remembers:
             return None
         slows = speed_mps > bounds.slow_mps
-        look = collision.look(_empty_scan(self.seen), wanted, bounds.swept.radius_m)
-        if look is Look.AHEAD_BLIND or (look is Look.FLANK_BLIND and slows):
+        look = collision.view_sector(_empty_scan(self.seen), wanted, bounds.swept.radius_m)
+        if look is SectorView.AHEAD_BLIND or (look is SectorView.FLANK_BLIND and slows):
             return None
         brake_m = collision.braking_m(speed_mps, bounds.braking_mps2, bounds.reaction_s)
         paced_m = speed_mps * bounds.time_to_contact_s
@@ -208,7 +220,7 @@ class FastLimits:
         contact_m = bounds.footprint.radius_m if paced_m > 0.0 else 0.0
         reach_m = max(max(bounds.swept.radius_m, slow_m) + brake_m, contact_m + paced_m) + MARGIN_M
         zone_ways = (bounds.swept.radius_m, brake_m, slow_m, brake_m, contact_m, paced_m)
-        return np.array(Ways(wanted.v_mps, wanted.w_radps, reach_m, *zone_ways))
+        return np.array(CommandSpace(wanted.v_mps, wanted.w_radps, reach_m, *zone_ways))
 
 
 def _empty_scan(seen: npt.NDArray[np.bool_]) -> Scan:

@@ -27,15 +27,16 @@ from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_E
 from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
 from onboard.navigation import ekf, odometry, scan_odometry
-from onboard.navigation.ekf import LocalizationState, Received
+from onboard.navigation.ekf import LocalizationState, ReceivedFix
 from onboard.navigation.kalman import STATES
 from onboard.navigation.odometry import MAX_GAP_S, MAX_YAW_RATE_RADPS, OdometryState, Sample
 from onboard.navigation.scan_odometry import ScanOdometry
-from onboard.navigation.start_frame import Located, Start, locate
+from onboard.navigation.start_frame import Start, StartFrameMotion, locate
 from onboard.safety.recovery import COMMANDED_MPS, COMMANDED_RADPS, MOVING_MPS, MOVING_RADPS, RecoveryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import compose, inverse
 from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Scan, Twist
+from onboard.values.reasons import Said
 
 # ---- Initial values of a fast robot
 
@@ -255,7 +256,7 @@ class FastRobot:
             moving_s=s.moving_s,
         )
 
-    def located(self, start: Start) -> Located:
+    def located(self, start: Start) -> StartFrameMotion:
         """Return the estimated location of the robot in the start frame."""
         s = self.state
         wheels = OdometryState(
@@ -278,7 +279,7 @@ class FastRobot:
             frame = compose(start.start_from_odom, compose(self._matching.pose, inverse(key.wheels)))
             table["start_x_m"], table["start_y_m"], table["start_yaw"] = frame.x_m, frame.y_m, frame.yaw_rad
 
-    def refusal(self) -> str:
+    def refusal(self) -> Said:
         """Return the reason why odometry rejected the newest wheel message."""
         s, now_ns = self.state, time_ns(self.tick)
         message = OdometryMessage(now_ns, now_ns, None, Twist(s.wheel_v, s.wheel_w))
@@ -364,7 +365,7 @@ class FastRobot:
         if not take_fix(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_noise):
             return False
         s, now_ns = self.state, time_ns(self.tick)
-        received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
+        received = ReceivedFix(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
         self._filter = replace(self._filter, received=received, fixes=self._filter.fixes + 1)
         self._look_up()
         return True

@@ -52,7 +52,7 @@ class FastEyes:
             due = min(due, last_image(until, senses.color_every))
         return due
 
-    def look(self) -> bool:
+    def take_images(self) -> bool:
         """Take the images due in this tick. Return whether there is a new scan since the last call."""
         robot, senses = self._robot, self._setting.senses
         if self._color_rays is not None and robot.tick == last_image(robot.tick, senses.color_every):
@@ -103,7 +103,7 @@ class FastEyes:
         return Scan(time_ns(tick), noisy, self._course.limits_scan.seen)
 
     def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
-        """Return whether the limits may bind the command of `limits_kernel.Ways` by the newest scan. Casts no scan."""
+        """Return whether the limits may bind a `limits_kernel.CommandSpace` by the newest scan. Casts no scan."""
         course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)
         return (
             self._noisy

@@ -108,7 +108,7 @@ class TickTable(NamedTuple):
     max_v, max_w: the wheels are not believed above these speeds
     moving_*, commanded_*: thresholds of `config.RecoverySection`
     depth_every: ticks between two scans
-    wanted_*:   the policy's set point in force
+    wanted_*:   the policy's current set point
     goal_*:     goal in the start frame
     start_*:    `Start.start_from_map` if anchored, otherwise `Start.start_from_odom`
     driving:    tick of the goal, `NEVER` before; clearance, progress and blocks count from this tick on

@@ -184,7 +184,7 @@ def floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices
 
 
 def _edge(occupied: Flags) -> Flags:
-    """Return the occupied cells beside a free cell. Only these can be the nearest obstacle of another cell."""
+    """Return the occupied cells next to a free cell. Only these can be the nearest obstacle of another cell."""
     padded = np.pad(occupied, 1, constant_values=True)
     inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
     return np.asarray(occupied & ~inner)

@@ -8,7 +8,7 @@ The ideal estimator gets the robot's inputs: wheel reports and fixes. It is idea
 that also predicts the wheels from the commands could be better. Its error is measured at the end of the drive. A second
 measurement follows at the next fix, for a robot that turns on the spot and waits.
 
-The runtime's filter (`onboard/navigation/ekf.py`) runs beside it. It does not know mean and scale of the drift, but
+The runtime's filter (`onboard/navigation/ekf.py`) runs in parallel. It does not know mean and scale of the drift, but
 learns them. It has wheels and fixes alone too: with scan matching (`odometry.scan_matching`) a robot can be better than
 this bound. Both estimators follow the same known drives: the planner's drives with perfect senses.
 """
@@ -83,7 +83,7 @@ class EndErrors:
 
 
 class Replay(FastRobot):
-    """Senses and filter of a robot on a known drive, with the ideal estimator beside the filter.
+    """Senses and filter of a robot on a known drive, with the ideal estimator and the filter.
 
     The noise is the same as in a drive of `FastRobot` with this seed.
     mean, spread: mean and covariance of the ideal estimator, see `kernels.IDEAL_STATES`
@@ -253,7 +253,7 @@ def ends_as_json(ends: Ends, sources: Sequence[Source]) -> dict[str, Any]:
     """Return for each set, in the order of its episodes, the three errors of each draw [m]."""
     return {
         source.name: [
-            [[round(error, DIGITS) for error in astuple(one)] for one in ends[source.name, index]]
+            [[round(error, DIGITS) for error in astuple(end)] for end in ends[source.name, index]]
             for index in source.indices
         ]
         for source in sources

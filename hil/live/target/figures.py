@@ -101,16 +101,17 @@ def _words(result: Mapping[str, Any]) -> list[str]:
     return [
         "" if result["ended"] == "complete" else f"NOT COMPLETE: {result['ended']}",
         *(f"{name}: {meaning}" for name, meaning in ROWS.values()),
-        "target: mean time that the target had the images; wire: the rest, both ways and the wait for its next tick",
+        "target: mean time that the target had the images; wire: the rest, both directions and the wait for its next "
+        "tick",
         *_decided(result["depth_to_decision"]),
-        f"images: {images['sets']} sets sent, {images['superseded']} superseded before all had come, "
+        f"images: {images['sets']} sets sent, {images['superseded']} superseded before all were received, "
         f"{images['unanswered']} unanswered",
-        f"commands: {commands['received']} came, {commands['lost']} lost, longest silence "
+        f"commands: {commands['received']} received, {commands['lost']} lost, longest silence "
         f"{commands['longest_silence_ms']:.0f} ms; by reason: {reasons}",
         f"base: {'at rest' if base['at_rest'] else 'NOT AT REST'}, {base['contacts']} contacts, "
         f"{base['path_m']:.1f} m, {base['goals']} goals sent, {base['reached']} reached",
         f"load: ticks missed here {load['missed_here']} of {load['ticks_here']}, on the target {load['missed_target']} "
-        f"beside {load['ticks_target']}; load average here {load['load_average']:.1f} on {load['cores']} cores",
+        f"and {load['ticks_target']} ticks; load average here {load['load_average']:.1f} on {load['cores']} cores",
     ]
 
 
@@ -120,5 +121,5 @@ def _decided(found: Mapping[str, Any] | None) -> list[str]:
     return [
         f"of a decision's mean, {found['fixed_delay_ms']:.0f} ms ({100 * found['fixed_share_of_mean']:.0f} %) are the "
         "robot's constant delay from sensing to acting;",
-        f"beside that delay {_percent(found['share_below_100_ms_beside_fixed'])} of decisions are below 100 ms",
+        f"without that delay {_percent(found['share_below_100_ms_beside_fixed'])} of decisions are below 100 ms",
     ]

@@ -10,22 +10,22 @@ from threading import Event, Thread
 import numpy as np
 import numpy.typing as npt
 
-from hil.drive.robot import Glance, Sensed, SimulatedRobot
+from hil.drive.robot import Glance, SensorSignals, SimulatedRobot
 from hil.live.simulator import Link
-from hil.live.target.round_trips import Command, Sent
+from hil.live.target.round_trips import Command, ImageSet
 from onboard.config.mounts import Mounts
-from onboard.drivers.dds.camera_input import COLOR
-from onboard.drivers.dds.participant import Reader, Received, Wire
+from onboard.drivers.dds.camera_input import COLOR, as_sent
+from onboard.drivers.dds.participant import Reader, ReceivedMessage, Wire
 from onboard.drivers.dds.ros_convert import optical_frame, ros_image
 from onboard.drivers.dds.topics import LOG, Topic, topic
-from onboard.service.image_acks import Used, used_from_ros
+from onboard.service.image_acks import ImageTiming, used_from_ros
 from onboard.values.clock import wall_ns
 from onboard.values.errors import InputError
 
 LISTEN_S = 0.1
 """Timeout of each wait of a listening thread. Closing takes at most this time."""
 
-Happening = Sent | Command | tuple[Used, int]
+Happening = ImageSet | Command | tuple[ImageTiming, int]
 """An event on DDS: images just before sending, a received command, or a tick report with its arrival time [ns]."""
 
 
@@ -39,7 +39,7 @@ class TargetLink(Link):
         self._posed_ns: dict[int, int] = {}
         self._stamp_ns = 0
 
-    def publish_pose(self, sensed: Sensed, number: int, tick: int) -> None:
+    def publish_pose(self, sensed: SensorSignals, number: int, tick: int) -> None:
         """Publish the sensed values of `tick`, and record the time. number: number of the slot."""
         self._posed_ns = {tick: time.monotonic_ns(), **dict(list(self._posed_ns.items())[:SHOWN_AT_ONCE])}
         self.publish(sensed, number)
@@ -59,9 +59,10 @@ class TargetLink(Link):
         self._stamp_ns = stamp_ns = max(wall_ns(), self._stamp_ns + 1)
         messages = {name: ros_image(stamp_ns, optical_frame(name), *image) for name, image in images.items()}
         began_ns = time.monotonic_ns()
-        self._events.put(Sent(stamp_ns, tuple(images), began_ns, self._posed_ns.get(glance.tick, began_ns)))
+        self._events.put(ImageSet(stamp_ns, tuple(images), began_ns, self._posed_ns.get(glance.tick, began_ns)))
         for name, message in messages.items():
-            writers[name].write(message)
+            ours = "color/image" if name == COLOR else f"{name}/depth/image"
+            writers[name].write(as_sent(message, self._section, ours))
 
 
 SHOWN_AT_ONCE = 30
@@ -76,11 +77,11 @@ class EventReaders:
         self._events, self._over = events, Event()
         command = topic("cmd_vel")
         every_one = Topic(command.name, command.wire, command.kind, LOG, command.stamped_kind)
-        readers: dict[Callable[[Received, int], None], Reader] = {
+        readers: dict[Callable[[ReceivedMessage, int], None], Reader] = {
             self._command: wire.reader(every_one),
             self._used: wire.reader("used"),
         }
-        self._threads = [Thread(target=self._listen, args=one, daemon=True) for one in readers.items()]
+        self._threads = [Thread(target=self._listen, args=item, daemon=True) for item in readers.items()]
         for thread in self._threads:
             thread.start()
 
@@ -90,17 +91,17 @@ class EventReaders:
         for thread in self._threads:
             thread.join()
 
-    def _listen(self, note: Callable[[Received, int], None], reader: Reader) -> None:
+    def _listen(self, note: Callable[[ReceivedMessage, int], None], reader: Reader) -> None:
         while not self._over.is_set():
             if reader.wait(LISTEN_S):
                 now_ns = time.monotonic_ns()
                 for message in reader.take():
                     note(message, now_ns)
 
-    def _command(self, message: Received, now_ns: int) -> None:
+    def _command(self, message: ReceivedMessage, now_ns: int) -> None:
         self._events.put(Command(message.written_ns, now_ns))
 
-    def _used(self, message: Received, now_ns: int) -> None:
+    def _used(self, message: ReceivedMessage, now_ns: int) -> None:
         try:
             self._events.put((used_from_ros(message.sample), now_ns))
         except InputError:  # another sender's message on this topic; the target's messages are valid

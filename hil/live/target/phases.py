@@ -23,7 +23,7 @@ REST_S = 1.0
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 SILENT = f"the target was silent for {SILENT_S:g} s"
 STARVED = f"for {STARVED_S:g} s no command knew new images"
-NEVER = f"the target was not heard within {START_S:g} s"
+NEVER = f"no message from the target within {START_S:g} s"
 
 
 class Stage(str, Enum):

@@ -2,7 +2,8 @@
 
 Pure: all times are arguments, and every interval uses the times of a single clock.
 
-* Each image has a stamp. In every tick the target reports which stamps it had (`onboard.service.image_acks.Used`).
+* Each image has a stamp. In every tick the target reports which stamps it had
+  (`onboard.service.image_acks.ImageTiming`).
 * Each command has the time at which the target's DDS wrote it. A command belongs to the tick during which it was
   written. Both times are on the target's clock.
 * The round trip, from sending an image to receiving its command, is an interval of this machine's clock. The target's
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onboard.drivers.dds.camera_input import COLOR
-from onboard.service.image_acks import Used
+from onboard.service.image_acks import ImageTiming
 
 NS_PER_MS = 1e6
 PATIENCE_NS = 1_000_000_000
@@ -28,7 +29,7 @@ REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ImageSet:
     """A set of images of the same pose, published together.
 
     stamp_ns: stamp of the images; it increases from set to set
@@ -93,12 +94,12 @@ class Matcher:
 
     def __init__(self, depth: Sequence[str]) -> None:
         self._depth = tuple(depth)
-        self._sets: dict[int, Sent] = {}
-        self._guarded: deque[Sent] = deque()
-        self._awaited: deque[Sent] = deque()
+        self._sets: dict[int, ImageSet] = {}
+        self._guarded: deque[ImageSet] = deque()
+        self._awaited: deque[ImageSet] = deque()
         self._commands: deque[Command] = deque()
-        self._used: deque[tuple[Used, int]] = deque()
-        self._sensed: dict[int, Used] = {}
+        self._used: deque[tuple[ImageTiming, int]] = deque()
+        self._sensed: dict[int, ImageTiming] = {}
         self.trips = Trips()
 
     def begin(self) -> None:
@@ -114,7 +115,7 @@ class Matcher:
         self.begin()
         return measured
 
-    def send(self, sent: Sent) -> None:
+    def send(self, sent: ImageSet) -> None:
         """Record a set of images just before it is sent."""
         self._sets[sent.stamp_ns] = sent
         while len(self._sets) > REMEMBERED:
@@ -128,7 +129,7 @@ class Matcher:
         self._commands.append(command)
         self._join(command.received_ns)
 
-    def hear(self, used: Used, received_ns: int) -> None:
+    def hear(self, used: ImageTiming, received_ns: int) -> None:
         """Record the target's report of a tick and its arrival time [ns]. The reports must come in order."""
         self._used.append((used, received_ns))
         self._join(received_ns)
@@ -145,7 +146,7 @@ class Matcher:
             command = None if later or not self._commands else self._commands.popleft()
             self._settle(used, received_ns, command)
 
-    def _settle(self, used: Used, received_ns: int, command: Command | None) -> None:
+    def _settle(self, used: ImageTiming, received_ns: int, command: Command | None) -> None:
         trips = self.trips
         while self._awaited and _has(used, self._awaited[0].cameras, self._awaited[0].stamp_ns):
             sent = self._awaited.popleft()
@@ -175,7 +176,7 @@ class Matcher:
         return [] if sent is None else [_trip(command.received_ns - sent.began_ns, had_ns)]
 
 
-def _has(used: Used, cameras: Sequence[str], stamp_ns: int) -> bool:
+def _has(used: ImageTiming, cameras: Sequence[str], stamp_ns: int) -> bool:
     """Return whether a tick had, from every camera, an image with this stamp or a newer stamp."""
     return all(name in used.images and used.images[name] >= stamp_ns for name in cameras)
 

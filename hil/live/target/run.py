@@ -17,7 +17,7 @@ from hil.live.target.figures import PAPER, figures
 from hil.live.target.goals import GoalSequence, Place
 from hil.live.target.link import EventReaders, Happening, TargetLink
 from hil.live.target.phases import NEVER, SILENT, Session, Stage
-from hil.live.target.round_trips import Command, Matcher, Sent, Trips
+from hil.live.target.round_trips import Command, ImageSet, Matcher, Trips
 from onboard.config.config import RatesSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.camera_input import COLOR
@@ -74,7 +74,7 @@ class Desktop:
                     self._robot.step(images=False)
                 sensed = self._robot.step(images=False)
                 self._link.publish_pose(sensed, slot.number, self._robot.glance().tick)
-                rendering.look()
+                rendering.start_due()
                 self._count(ticks_here=1, missed_here=slot.missed)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Desktop:
                 self._note(self._happened.get_nowait())
 
     def _note(self, happened: Happening) -> None:
-        if isinstance(happened, Sent):
+        if isinstance(happened, ImageSet):
             self._matcher.send(happened)
             self._count(sets=happened.cameras != (COLOR,))
         elif isinstance(happened, Command):
@@ -187,11 +187,12 @@ def run_target(
     with Signals() as signals:
         if wire.foreign_writer("odom", CLAIM_WAIT_S):
             raise DriverError(
-                f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(wire.section, 'odom')}"
+                f"another base is on domain {wire.domain} already: another process publishes "
+                f"{ros_topic(wire.section, 'odom')}"
             )
         with contextlib.closing(Desktop(wire, robot, mounts, place, count)) as desktop:
             signals.stop_with(desktop.session.interrupt)
             asyncio.run(desktop.run(report))
             if desktop.session.ended == NEVER:
-                raise OnboardError(f"{NEVER}: does it run, and do both say the same domain, interface and peers?")
+                raise OnboardError(f"{NEVER}: is it running, and do both use the same domain, interface and peers?")
             return desktop.result(rates)

@@ -18,7 +18,7 @@ from onboard.policy.manifest import manifest_path
 from onboard.values.errors import InputError, OnboardError
 
 ANY_PORT = 9
-HEAD = "# Written by `onboard-hil target`, for `onboard run --config` on the target. What it names is beside it.\n"
+HEAD = "# Written by `onboard-hil target`, for `onboard run --config` on the target. Its other files are next to it.\n"
 LOCAL = "127.0.0.1"
 
 
@@ -43,7 +43,7 @@ def desktop_section(dds: DdsSection, network: Network) -> DdsSection:
     """
     interface = network.interface or dds.interface
     if network.address is not None and interface == LOOPBACK:
-        raise InputError("--target: over which interface? Say --interface, or dds.interface in the configuration")
+        raise InputError("--target: over which interface? Set --interface, or dds.interface in the configuration")
     peers = dds.peers if network.address is None else [network.address]
     # Loopback reaches only this machine. The peers in the file belong to another network, so they are not used.
     peers = [LOCAL] if interface == LOOPBACK else peers
@@ -72,12 +72,12 @@ def address_towards(other: str) -> str:
         try:
             probe.connect((other, ANY_PORT))
         except OSError as error:
-            raise InputError(f"--target {other}: there is no way to it: {error.strerror}") from error
+            raise InputError(f"--target {other}: cannot be reached: {error.strerror}") from error
         return str(probe.getsockname()[0])
 
 
 def write_target(config: Config, file: Path) -> Path:
-    """Write the target's configuration to `file`, and copy the files that it needs beside it. Return `file`.
+    """Write the target's configuration to `file`, and copy the files that it needs next to it. Return `file`.
 
     It copies custom mounts, a custom plant, and a model given as a file. It does not copy files of the package.
     Raises OnboardError if a file cannot be written.

@@ -33,7 +33,7 @@ from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.topics import ros_topic
-from onboard.navigation.mission import State
+from onboard.navigation.mission import State, state_word
 from onboard.system.signals import Signals
 from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
@@ -126,7 +126,7 @@ def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, An
     away_m = math.hypot(twin["pose"][0] - goal[0], twin["pose"][1] - goal[1])
     resting = abs(robot["twist"][0]) <= REST_MPS and abs(robot["twist"][1]) <= REST_RADPS
     return {
-        "reached": state == State.REACHED.value and resting and away_m <= REACHED_M and twin["lives"] == 1,
+        "reached": state_word(state) == State.REACHED.value and resting and away_m <= REACHED_M and twin["lives"] == 1,
         "state": state,
         "distance_to_goal_m": round(away_m, 3),
         "time_s": round(time_s, 2),

@@ -128,7 +128,7 @@ class RoundTrips:
             received = received + 1 if np.isfinite(self.one()) else 0
             child.check()
             if waiting.note("messages of the twin: its process starts, and compiles the first time") > START_S:
-                raise OnboardError(f"the twin was not heard within {START_S:g} s")
+                raise OnboardError(f"no message from the twin within {START_S:g} s")
 
     def one(self) -> float:
         """Send a pose and return the latency of its round trip [ms], or inf if a message has not come in time."""
@@ -167,7 +167,7 @@ def figures(took_ms: npt.NDArray[np.float64]) -> dict[str, Any]:
     """
     came = took_ms[np.isfinite(took_ms)]
     if len(came) == 0:
-        raise OnboardError("nothing of any round trip has come")
+        raise OnboardError("no message of any round trip was received")
     return {
         "count": len(took_ms),
         "lost": int(len(took_ms) - len(came)),

@@ -11,6 +11,7 @@ from hil.live.twin.twin import Twin
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.camera import MAX_RANGE_M
 from onboard.config.mounts import Mounts
+from onboard.drivers.dds.camera_input import as_sent
 from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import (
@@ -85,10 +86,12 @@ class TwinLink:
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, views.scan(life, twin), MAX_RANGE_M))
         for name, writer in self._color.items():
             if images and writer.readers():
-                writer.write(ros_image(stamp_ns, optical_frame(name), "rgb8", views.color(name, life, twin)))
+                sample = ros_image(stamp_ns, optical_frame(name), "rgb8", views.color(name, life, twin))
+                writer.write(as_sent(sample, self._section, "color/image"))
         for name, writer in self._depth.items():
             if images and writer.readers():
-                writer.write(ros_image(stamp_ns, optical_frame(name), "16UC1", views.depth(name, life, twin)))
+                sample = ros_image(stamp_ns, optical_frame(name), "16UC1", views.depth(name, life, twin))
+                writer.write(as_sent(sample, self._section, f"{name}/depth/image"))
         self._collision.write(Bool(twin.contact))
 
     def publish_state(self, twin: Twin) -> None:

@@ -134,7 +134,7 @@ class TwinProcess:
         if not touched:
             self.twin = pause(self.twin, messages.rivals) if messages.rivals else watch(self.twin, began_ns)
             if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
-                self._reset("the robot was heard", first=True)
+                self._reset("the robot was received", first=True)
             self._ask(messages)
         if newest is not None and self.twin.robot is not None:
             self._publish_odometry(newest)

@@ -144,7 +144,7 @@ def watch(twin: Twin, now_ns: int) -> Twin:
 
 def _robot_pose(twin: Twin, word: str) -> Pose:
     if twin.robot is None or twin.robot.pose is None:
-        raise InputError(f"{word}: there has been no odometry of the robot")
+        raise InputError(f"{word}: no odometry of the robot was received")
     if twin.fault:
         raise InputError(f"{word}: {twin.fault}")
     return twin.robot.pose

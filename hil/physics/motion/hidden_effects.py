@@ -41,7 +41,7 @@ class Caster(Section):
     """Drag while the caster turns over.
 
     drag_per_s: drag by speed at the reversal [1/s]
-    way_m:      way until it is over [m]
+    way_m:      distance until it is over [m]
     """
 
     drag_per_s: NonNegative
@@ -91,7 +91,7 @@ class HiddenEffects(Section):
 
 
 MEMORY = 3
-"""Age [s], way that the caster still turns over [m], direction of the last travel; then commands in transit."""
+"""Age [s], distance over which the caster still turns [m], direction of the last travel; then commands in transit."""
 
 
 def load_hidden_effects(path: Path = HIDDEN_EFFECTS_FILE) -> HiddenEffects:

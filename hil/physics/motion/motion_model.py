@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hil.physics.motion.hidden_effects import HIDDEN_EFFECTS_FILE, PHYSICS_HZ, advance_hidden, load_hidden_effects
+from hil.physics.motion.hidden_effects import HIDDEN_EFFECTS_FILE, advance_hidden, load_hidden_effects
 from hil.physics.motion.learned import MODELS, TRANSFORMS, advance_learned, read_learned
 from onboard.config.plant_model import HIDDEN_EFFECTS, Plant
 from onboard.values.errors import InputError
@@ -18,7 +18,7 @@ from onboard.values.kernel import kernel
 Floats = npt.NDArray[np.float64]
 
 SECOND_ORDER, HIDDEN = -2, -1
-"""Kinds beside the places in `MODELS`."""
+"""Kinds in addition to those in `MODELS`."""
 TICK_S = 1.0 / 30.0
 WHOLE = 1e-6
 
@@ -81,8 +81,3 @@ def advance_motion(
     return advance_learned(
         model.kind, model.numbers, model.weights, model.sizes, memory, state, v_command, w_command, dt_s
     )
-
-
-def own_period_s(model: MotionModel) -> float:
-    """Return the duration of the model's own step [s]."""
-    return 1.0 / PHYSICS_HZ if model.kind == HIDDEN else float(model.numbers[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels
 from hil.physics.state_kernels.state_table import Array, StateTable
-from hil.physics.state_kernels.transitions import TURN, Counted, Ints, Log, Merged, check_log, merge
+from hil.physics.state_kernels.transitions import TURN, Counted, Ints, Log, MergedLogs, check_log, merge
 from onboard.values.errors import InputError
 
 LEAST_SINGULAR = 1e-3
@@ -17,7 +17,7 @@ LEAST_SINGULAR = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GenerationResult:
     """Kernels and the figures of their generation.
 
     transitions: of the simulated and of the physical log
@@ -45,7 +45,7 @@ class Generated:
         }
 
 
-def generate(simulated: Log, physical: Log, table: StateTable) -> Generated:
+def generate(simulated: Log, physical: Log, table: StateTable) -> GenerationResult:
     """Return the kernels of two logs. Raises InputError for bad logs, and if no roll-out yields a kernel."""
     check_log(simulated, table, "the simulated runs")
     check_log(physical, table, "the real runs")
@@ -78,12 +78,12 @@ def generate(simulated: Log, physical: Log, table: StateTable) -> Generated:
         maps=np.stack([maps for *_, maps in kept]),
     )
     lengths = (len(simulated), len(physical))
-    return Generated(
+    return GenerationResult(
         KernelSet(table, arrays), lengths, len(merged.states), len(common), divergences, len(found) - len(kept)
     )
 
 
-def roll_out(merged: Merged, state: int, table: StateTable, rng: np.random.Generator) -> tuple[int, float] | None:
+def roll_out(merged: MergedLogs, state: int, table: StateTable, rng: np.random.Generator) -> tuple[int, float] | None:
     """Return the first divergence of a roll-out in both logs: the merged state before it, and p_p. None without one.
 
     Each step draws an item of both logs. The branches diverge if their states differ, and if the probability of the
@@ -105,7 +105,7 @@ def roll_out(merged: Merged, state: int, table: StateTable, rng: np.random.Gener
     return None
 
 
-def fit(merged: Merged, state: int, table: StateTable) -> tuple[np.ndarray, Array]:
+def fit(merged: MergedLogs, state: int, table: StateTable) -> tuple[np.ndarray, Array]:
     """Return the transfer function of a kernel: (actions,) whether an action has a map, (actions, d, d + 1) the maps.
 
     Least squares over the physical transitions from the state and the next ones of the same run, `run` in all.

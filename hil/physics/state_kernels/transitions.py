@@ -147,7 +147,7 @@ def _counted(log: Log, before: Ints, after: Ints, count: int) -> Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedLogs:
     """Both logs over the same merged states. states: (m, d) each merged state, by its first sample."""
 
     states: Array
@@ -160,7 +160,7 @@ class Merged:
         return np.intersect1d(self.simulated.before, self.physical.before)
 
 
-def merge(simulated: Log, physical: Log, table: StateTable) -> Merged:
+def merge(simulated: Log, physical: Log, table: StateTable) -> MergedLogs:
     """Return both logs over the same states: a state belongs to the nearest leader within eps_c.
 
     A leader is a state that no earlier leader is that near to.
@@ -173,7 +173,7 @@ def merge(simulated: Log, physical: Log, table: StateTable) -> Merged:
     numbers, leaders, count = _merged(every, table.weights, table.circular, table.eps_c)
     ends = np.cumsum([len(part) for part in parts])
     sim, sim_next, real, real_next, _ = np.split(numbers, ends)
-    merged = Merged(
+    merged = MergedLogs(
         every[leaders[:count]], _counted(simulated, sim, sim_next, count), _counted(physical, real, real_next, count)
     )
     if len(merged.common) == 0:

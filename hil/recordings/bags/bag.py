@@ -16,13 +16,12 @@ import numpy as np
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.types import array, sequence
 
-from hil.recordings.bags.compressed import CompressedImage, plain
 from hil.recordings.recording import TopicMessage
-from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, Header, TFMessage, Vector3
+from onboard.drivers.dds.camera_input import uncompressed as plain_image
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, CompressedImage, Header, Image, TFMessage, Vector3
+from onboard.drivers.dds.topics import COMPRESSED_TOPICS
 from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.errors import InputError, MissingExtraError
-
-SUFFIXES = ("/compressedDepth", "/compressed")
 
 
 @dataclass
@@ -36,8 +35,18 @@ class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
 
 def uncompressed(topic: str) -> str:
     """Return the topic without a suffix for compressed images."""
-    suffix = next((one for one in SUFFIXES if topic.endswith(one)), "")
+    suffix = next((one for one in COMPRESSED_TOPICS if topic.endswith(one)), "")
     return topic.removesuffix(suffix)
+
+
+def plain(sample: Any) -> Any:
+    """Return a message; of a compressed image the raw one. One that is not read has its format as encoding."""
+    if not isinstance(sample, CompressedImage):
+        return sample
+    try:
+        return plain_image(sample)
+    except InputError:
+        return Image(sample.header, encoding=sample.format)
 
 
 # ---- Conversion of the library's messages to `ros_types`, field by field
@@ -77,7 +86,7 @@ def _taker(hint: Any) -> Callable[[Any], Any]:
 
 
 def _all(kind: type[IdlStruct], messages: Iterable[Any]) -> list[Any]:
-    return [ours(kind, one) for one in messages]
+    return [ours(kind, message) for message in messages]
 
 
 def _plain(value: Any) -> Any:
@@ -95,13 +104,13 @@ DAMAGE: tuple[type[Exception], ...] = (
     ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
     EOFError, RuntimeError, MemoryError, struct.error, sqlite3.Error,
 )  # fmt: skip
-"""Errors for a damaged file beside the library's own; the library generates Python from message definitions."""
+"""Errors for a damaged file, besides the library's own; the library generates Python from message definitions."""
 
 
 IMU = "sensor_msgs/msg/Imu"
 TRANSFORMS, TRANSFORMS_OF_OLD = "tf2_msgs/msg/TFMessage", "tf/msg/tfMessage"
 KINDS: dict[str, type[IdlStruct]] = {
-    **BY_ROS_NAME, COMPRESSED: CompressedImage, IMU: Imu, TRANSFORMS_OF_OLD: TFMessage,
+    **BY_ROS_NAME, IMU: Imu, TRANSFORMS_OF_OLD: TFMessage,
 }  # fmt: skip
 """Message types that are read."""
 ALIKE = {COMPRESSED: IMAGE, TRANSFORMS_OF_OLD: TRANSFORMS}
@@ -128,7 +137,7 @@ class Bag:
         self.topics = tuple(
             BagTopic(name, kinds.pop() if len(kinds) == 1 else "", info.msgcount)
             for name, info in sorted(reader.topics.items())
-            if (kinds := {ALIKE.get(one.msgtype, one.msgtype) for one in info.connections})
+            if (kinds := {ALIKE.get(connection.msgtype, connection.msgtype) for connection in info.connections})
         )
 
     def read(self, topics: Collection[str]) -> Iterator[TopicMessage]:
@@ -143,9 +152,7 @@ class Bag:
             for connection, time_ns, data in self._reader.messages(connections=wanted):
                 message = self._reader.deserialize(data, connection.msgtype)
                 sample = ours(KINDS[connection.msgtype], message)
-                yield TopicMessage(
-                    connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample
-                )
+                yield TopicMessage(connection.topic, time_ns, plain(sample))
 
     def first(self, topic: str) -> Any | None:
         """Return the first message of a topic or None. Raises InputError."""

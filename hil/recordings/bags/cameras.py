@@ -9,13 +9,12 @@ import numpy as np
 
 from hil.recordings.bags.bag import IMAGE, Bag, uncompressed
 from hil.recordings.bags.topics import camera_name, info_topic
-from hil.recordings.bags.transforms import Frames, Transform
-from onboard.config.mounts import Mount, Mounts
+from onboard.config.mounts import Mount, Mounts, camera_table
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.camera_input import RGB_ENCODINGS, UINT16_ENCODINGS
+from onboard.drivers.images.raw import CHANNELS, DEPTH_ENCODINGS
+from onboard.values.frames import Frames
 
-DEPTH_ENCODINGS = (*UINT16_ENCODINGS, "32FC1")
-READ = (*DEPTH_ENCODINGS, *RGB_ENCODINGS)
+READ = (*DEPTH_ENCODINGS, *CHANNELS)
 MILLIMETRE_M = 0.001
 
 
@@ -61,7 +60,7 @@ def cameras_of(
             else:
                 depth[name] = topic
     if color is None:
-        color = next((name for name, one in samples.items() if one is not None and one.encoding in RGB_ENCODINGS), "")
+        color = next((name for name, one in samples.items() if one is not None and one.encoding in CHANNELS), "")
     tables = []
     for name, topic in list(depth.items()):
         sample, problem = samples[topic], ""
@@ -100,29 +99,5 @@ def _table(bag: Bag, name: str, topic: str, sample: ros.Image, frames: Frames, b
     k = [float(value) for value in info.k]
     if not (np.isfinite(k).all() and k[0] > 0.0 and k[4] > 0.0):
         return "", f"invalid intrinsics on {info_topic(topic)}: focal lengths {k[0]}, {k[4]}"
-    return _toml(name, sample.width, sample.height, k, base_from_camera), ""
-
-
-def _toml(name: str, width: int, height: int, k: list[float], base_from_camera: Transform) -> str:
-    rotation = [float(value) for value in quaternion_of(base_from_camera[:3, :3])]
-    translation = [float(value) for value in base_from_camera[:3, 3]]
-    return (
-        f"[cameras.{name}]\nwidth = {width}\nheight = {height}\n"
-        f"fx = {k[0]!r}\nfy = {k[4]!r}\ncx = {k[2]!r}\ncy = {k[5]!r}\ndepth_scale_m = {MILLIMETRE_M}\n"
-        f"translation_m = {translation}\nrotation_xyzw = {rotation}\n"
-    )
-
-
-def quaternion_of(rotation: Transform) -> Transform:
-    """Return (x, y, z, w) of a (3, 3) rotation: the main eigenvector of the matrix K of Bar-Itzhack (2000)."""
-    r = rotation
-    k = np.array(
-        [
-            [r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[2, 0] + r[0, 2], r[2, 1] - r[1, 2]],
-            [r[1, 0] + r[0, 1], r[1, 1] - r[0, 0] - r[2, 2], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
-            [r[2, 0] + r[0, 2], r[2, 1] + r[1, 2], r[2, 2] - r[0, 0] - r[1, 1], r[1, 0] - r[0, 1]],
-            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], r[0, 0] + r[1, 1] + r[2, 2]],
-        ]
-    )
-    main: Transform = np.linalg.eigh(k)[1][:, -1]
-    return main if main[3] >= 0.0 else -main
+    lens = k[0], k[4], k[2], k[5]
+    return camera_table(name, (sample.width, sample.height), lens, MILLIMETRE_M, base_from_camera), ""

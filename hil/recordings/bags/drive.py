@@ -17,14 +17,13 @@ from hil.recordings.bags.plan import ImportOptions, Plan, planned
 from hil.recordings.bags.transforms import seen_from_base
 from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
 from hil.recordings.recording import IMPORTED_COMMANDS, TopicMessage
-from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.inbox import DeviceInbox, dds_inputs_of
 from onboard.assembly.policies import policy_maker
-from onboard.assembly.robot import build_rigs, lasers_of, no_return_of, robot_of, session_of, zones_of
+from onboard.assembly.robot import build_rigs, robot_of, session_of, zones_of
 from onboard.config.config import RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Twist as RosTwist
 from onboard.drivers.dds.ros_types import TwistStamped, to_cdr
@@ -49,7 +48,7 @@ FRESH_NS = 500_000_000
 
 @dataclass(slots=True)
 class Agreement:
-    """Decisions compared with the recorded command in force.
+    """Decisions compared with the recorded command.
 
     decisions: compared decisions; same: those with the action nearest to the command
     v_mps, w_radps: sums of the absolute differences
@@ -102,7 +101,7 @@ def _twist(sample: RosTwist | TwistStamped) -> Twist:
 
 
 COMMANDS_TOPIC = f"/{IMPORTED_COMMANDS}"
-"""Topic of the bag's commands in the result, beside the runtime's commands."""
+"""Topic of the bag's commands in the result, next to the runtime's commands."""
 
 MOST_WAITING = 100
 """With more ticks waiting for the disk, the import pauses, because it runs faster than real time."""
@@ -111,7 +110,7 @@ ONE_FILE_MB = 1e9
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """Result of an import.
 
     topics:    name in the runtime by topic of the bag
@@ -134,7 +133,7 @@ class Imported:
     blind: dict[str, str] = field(default_factory=dict)
 
 
-def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, force: bool = False) -> Imported:
+def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, force: bool = False) -> ImportResult:
     """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError.
 
     force: replace a file that is there, once the new one is whole
@@ -147,7 +146,7 @@ def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, forc
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():
         plan = planned(bag, options, folder)
-        imported = Imported(out, dict(plan.topics), plan.missing)
+        imported = ImportResult(out, dict(plan.topics), plan.missing)
         session = {**session_of(plan.config), "imported_from": bag.name}
         section = RecordSection(directory=folder, max_file_mb=ONE_FILE_MB)
         queue = RecordQueue(2 * MOST_WAITING, ONE_FILE_MB * BYTES_PER_MB)
@@ -163,7 +162,7 @@ def import_bag(paths: Sequence[Path], out: Path, options: ImportOptions, *, forc
 
 @contextlib.contextmanager
 def _working_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder beside the result for the unfinished file. Raises InputError."""
+    """Yield a folder next to the result for the unfinished file. Raises InputError."""
     try:
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
             yield Path(folder)
@@ -171,7 +170,7 @@ def _working_folder(out: Path) -> Iterator[Path]:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None:
+def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: ImportResult) -> None:
     """Run the runtime over the bag on the simulated clock."""
     config = plan.config
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
@@ -180,13 +179,13 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     wire = BagWire(config.dds, _arrived(plan, bag))
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
     color = DdsColorCamera(wire, config.cameras)
-    inputs = DdsInputs(wire, lasers_of(config), config.limits, no_return_of(config))
+    inputs = dds_inputs_of(config, wire)
     inbox = BagInbox(wire, DeviceInbox(inputs, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))
         listener = _TickListener(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
-        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (listener,))
+        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _NoDrive(), (listener,))
         listener.runtime = runtime
         asyncio.run(runtime.run())
         imported.blind = dict(inbox.blind())
@@ -206,7 +205,7 @@ def _arrived(plan: Plan, bag: Bag) -> Iterator[TopicMessage]:
         yield TopicMessage(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
 
 
-class _Nowhere:
+class _NoDrive:
     """A drive that sends nothing: the bag's robot has driven already."""
 
     def send(self, command: Twist) -> None:
@@ -222,7 +221,7 @@ class _TickListener:
     runtime: Runtime
 
     def __init__(
-        self, recorder: Recorder, ticks: TickRecorder, commands: Commands, wire: BagWire, imported: Imported
+        self, recorder: Recorder, ticks: TickRecorder, commands: Commands, wire: BagWire, imported: ImportResult
     ) -> None:
         self._recorder, self._ticks, self._commands = recorder, ticks, commands
         self._wire, self._imported = wire, imported

@@ -11,7 +11,6 @@ from typing import Any
 from hil.recordings.bags.bag import TRANSFORMS, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
 from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color
-from hil.recordings.bags.transforms import Frames, Transform
 from hil.recordings.recording import TopicMessage
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
@@ -21,6 +20,7 @@ from onboard.drivers.dds.topics import scan_source
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
+from onboard.values.frames import Frames, Transform
 
 LASER = "imported/scan"
 """Scan topic of the laser if the configuration has none."""

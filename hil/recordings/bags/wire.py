@@ -1,4 +1,4 @@
-"""A bag in place of the DDS wire: the runtime's inputs and cameras read its messages at their time."""
+"""A bag instead of the DDS network: the runtime's inputs and cameras read its messages at their time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hil.recordings.recording import TopicMessage
 from onboard.assembly.inbox import DeviceInbox
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.participant import Received
+from onboard.drivers.dds.participant import ReceivedMessage
 from onboard.drivers.dds.topics import Topic, topic
 from onboard.values.messages import Inputs
 
@@ -23,18 +23,18 @@ class BagReader:
 
     undecodable: int = 0
     full: bool = False
-    _waiting: list[Received] = field(default_factory=list)
+    _waiting: list[ReceivedMessage] = field(default_factory=list)
 
     def put(self, sample: Any) -> None:
         """Add a message."""
-        self._waiting.append(Received(sample, WRITER))
+        self._waiting.append(ReceivedMessage(sample, WRITER))
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[ReceivedMessage]:
         """Return the messages since the last call, oldest first."""
         taken, self._waiting = self._waiting, []
         return taken
 
-    def overflowed(self, _messages: list[Received]) -> frozenset[int]:
+    def overflowed(self, _messages: list[ReceivedMessage]) -> frozenset[int]:
         """Return no writer: the queue is never full."""
         return frozenset()
 

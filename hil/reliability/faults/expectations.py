@@ -10,13 +10,15 @@ from enum import Enum
 from typing import Protocol
 
 from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
-from hil.reliability.faults.observed_tick import driving, stands
+from hil.reliability.faults.observed_tick import driving, is_stop
 from onboard.config.config import Config
 from onboard.safety.limits import SLOW_FRACTION
 from onboard.state import TickRecord
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
 from onboard.values.messages import STOP
+from onboard.values.reasons import row_of
 
 AGAIN_S = 2.0
 """A robot that may drive on must do so within this time after the end of a fault."""
@@ -34,7 +36,7 @@ class Problem:
     what: str
 
 
-class During(Enum):
+class Reaction(Enum):
     """Required behaviour of the robot during the fault."""
 
     STANDS = "stands"
@@ -44,10 +46,10 @@ class During(Enum):
     HOLDS = "keeps its limits"
 
 
-class Then(Enum):
+class Aftermath(Enum):
     """Required behaviour of the robot after the fault."""
 
-    GOES_ON = "goes on by itself"
+    GOES_ON = "continues by itself"
     STAYS = "stays until there is a new goal"
     LEAVES = "the run has ended, with a stop"
     HOLDS = ""
@@ -100,7 +102,7 @@ class Check(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Must:
+class Expectation:
     """The required reaction to a fault.
 
     timeouts:  keys of the configuration [ms or s]; the reaction may take their sum, and `ticks` more
@@ -111,8 +113,8 @@ class Must:
     ahead:     the injection makes the policy want straight ahead; a policy that turns away would not test the limits
     """
 
-    during: During
-    then: Then = Then.GOES_ON
+    during: Reaction
+    then: Aftermath = Aftermath.GOES_ON
     timeouts: tuple[str, ...] = ()
     decisions: int = 0
     ticks: int = GRACE_TICKS
@@ -135,7 +137,7 @@ class Must:
     def text(self, within: int | None = None) -> str:
         """Return the reaction in words. within: deadline as a tick; None leaves it out."""
         by = "" if within is None else f" by tick {within}"
-        parts = [self.during.value + by + (", told to go straight ahead" if self.ahead else "")]
+        parts = [self.during.value + by + (", commanded straight ahead" if self.ahead else "")]
         if self.state:
             parts.append(f'ends the drive: "{self.state}"')
         return "; ".join([*parts, *filter(None, [self.then.value])])
@@ -153,18 +155,18 @@ def seconds_of(config: Config, key: str) -> float:
     return value / 1e3 if key.endswith("_ms") else value
 
 
-def holds(must: Must, tick: TickRecord, config: Config) -> bool:
+def holds(must: Expectation, tick: TickRecord, config: Config) -> bool:
     """Return whether the command of a tick agrees with the required behaviour during the fault."""
-    if must.during is During.STANDS:
-        return stands(tick)
-    if must.during is During.NOT_FORWARD:
+    if must.during is Reaction.STANDS:
+        return is_stop(tick)
+    if must.during is Reaction.NOT_FORWARD:
         return tick.command.v_mps <= 0.0
-    if must.during is During.SLOWS:
+    if must.during is Reaction.SLOWS:
         return tick.command.v_mps <= SLOW_FRACTION * config.limits.v_max_mps
     return True
 
 
-def settled(must: Must, run: Run, config: Config) -> int | None:
+def settled(must: Expectation, run: Run, config: Config) -> int | None:
     """Return the first tick after the onset, from 0, from which `holds` stays true to the end; else None."""
     first: int | None = None
     for number, tick in enumerate(run.during):
@@ -178,24 +180,24 @@ def settled(must: Must, run: Run, config: Config) -> int | None:
 def stood(run: Run) -> str:
     """Return a reason if the robot stood at the onset, as such a run shows nothing; else ""."""
     began = [tick for tick in run.ticks if tick.slot.start_ns < run.onset_ns][-GRACE_TICKS:]
-    return "" if any(not stands(tick) for tick in began) else "the robot stood when the fault began"
+    return "" if any(not is_stop(tick) for tick in began) else "the robot stood when the fault began"
 
 
-def problems(must: Must, run: Run, config: Config) -> list[Problem]:
+def problems(must: Expectation, run: Run, config: Config) -> list[Problem]:
     """Return all differences of a run from the required reaction."""
     found = [*_during(must, run, config), *_then(must, run, config)]
     checked = [Problem(check.__name__, wrong) for check in must.checks if (wrong := check(run, config))]
     return found + checked
 
 
-def _during(must: Must, run: Run, config: Config) -> list[Problem]:
+def _during(must: Expectation, run: Run, config: Config) -> list[Problem]:
     during, within = run.during, must.within_ticks(config)
-    if must.during is During.DRIVES:
+    if must.during is Reaction.DRIVES:
         return _drives(during)
-    if must.then is Then.LEAVES or must.during is During.HOLDS:
+    if must.then is Aftermath.LEAVES or must.during is Reaction.HOLDS:
         return []
     if len(during) <= within:
-        return [Problem(SHORT, f"only {len(during)} ticks of the fault were lived, it may take {within}")]
+        return [Problem(SHORT, f"only {len(during)} ticks of the fault were run, it may take {within}")]
     first = settled(must, run, config)
     if first is None:
         return [Problem(HELD, f"never so: {must.during.value}")]
@@ -213,33 +215,33 @@ def _drives(during: Sequence[TickRecord]) -> list[Problem]:
     if stopped is not None:
         return [Problem(DRIVES_ON, f'it does not drive on: "{stopped.state}"')]
     half = during[len(during) // 2 :]
-    if half and not half[-1].state.startswith("reached") and all(stands(tick) for tick in half):
+    if half and not half[-1].state.startswith("reached") and all(is_stop(tick) for tick in half):
         return [Problem(DRIVES_ON, f"it does not drive on: it stands ({half[-1].reason})")]
     return []
 
 
-def _then(must: Must, run: Run, config: Config) -> list[Problem]:
-    if must.then is Then.LEAVES:
+def _then(must: Expectation, run: Run, config: Config) -> list[Problem]:
+    if must.then is Aftermath.LEAVES:
         return _left(run)
     if run.ended:
         return [Problem(ENDS, f"the run ended: {run.ended}")]
     after = run.after
-    if must.then is Then.STAYS:
-        moved = next((tick for tick in after if not stands(tick)), None)
+    if must.then is Aftermath.STAYS:
+        moved = next((tick for tick in after if not is_stop(tick)), None)
         last = (after or run.during)[-1]
-        again = [] if moved is None else [f"it moves again in slot {moved.slot.number}, nobody asked for it"]
+        again = [] if moved is None else [f"it moves again in slot {moved.slot.number} without a new goal"]
         wrong = must.state and not last.state.startswith(must.state)
         return [Problem(ENDS, what) for what in ([*again, f'its state is "{last.state}"'] if wrong else again)]
     soon = after[: round(AGAIN_S * config.rates.control_hz)]
-    idle = [tick for tick in soon if stands(tick) and not tick.state.startswith("reached")]
-    if must.then is Then.GOES_ON and soon and len(idle) == len(soon):
-        return [Problem(GOES_ON, f'it does not go on: it stands ({soon[-1].reason}, "{soon[-1].state}")')]
+    idle = [tick for tick in soon if is_stop(tick) and not tick.state.startswith("reached")]
+    if must.then is Aftermath.GOES_ON and soon and len(idle) == len(soon):
+        return [Problem(GOES_ON, f'it does not continue: it stands ({soon[-1].reason}, "{soon[-1].state}")')]
     return []
 
 
 def _left(run: Run) -> list[Problem]:
     if not run.ended:
-        return [Problem(ENDS, "the run goes on")]
+        return [Problem(ENDS, "the run continues")]
     return [] if run.stopped_last else [Problem(ENDS, "the run ended without a stop")]
 
 
@@ -260,7 +262,7 @@ def place_stays(run: Run, config: Config) -> str:
             continue
         leapt_m = distance(before.filtered.pose, now.filtered.pose)
         if leapt_m > STEP_SLACK_M + most_mps * (now.slot.start_ns - before.slot.start_ns) / NS_PER_S:
-            return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot.number}"
+            return f"its pose estimate jumps by {leapt_m:.2f} m in slot {now.slot.number}"
     return ""
 
 
@@ -272,7 +274,7 @@ def misses_counted(run: Run, config: Config) -> str:
     if missed < wanted:
         return f"{missed} slots were counted as missed, must be {wanted} at least"
     slots = [tick.slot.number for tick in during]
-    return "" if len(set(slots)) == len(slots) else "a slot was lived twice"
+    return "" if len(set(slots)) == len(slots) else "a slot was run twice"
 
 
 def no_contact(run: Run, config: Config) -> str:
@@ -283,7 +285,7 @@ def no_contact(run: Run, config: Config) -> str:
 def mostly_stands(run: Run, config: Config) -> str:
     """Check that the robot stands in at least half of the ticks, from half a second after the onset."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
-    standing = sum(stands(tick) for tick in during)
+    standing = sum(is_stop(tick) for tick in during)
     return "" if 2 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in half"
 
 
@@ -302,7 +304,7 @@ def slows_after_a_miss(run: Run, config: Config) -> str:
 def stands_in_between(run: Run, config: Config) -> str:
     """Check that a stale scan stops the robot in at least a fifth of the ticks, from half a second after the onset."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
-    standing = sum(stands(tick) and tick.reason == "stale_scan" for tick in during)
+    standing = sum(is_stop(tick) and tick.reason == "stale_scan" for tick in during)
     return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
 
 
@@ -324,6 +326,5 @@ def late_operator_holds(run: Run, config: Config) -> str:
 
 def goal_refused(run: Run, config: Config) -> str:
     """Check that the runtime refused a goal for its latency."""
-    return (
-        "" if any("goal refused: it came" in tick.state for tick in run.during) else "no goal was refused for its age"
-    )
+    refused = any(row_of(tick.state) is reasons.GOAL_LATE for tick in run.during)
+    return "" if refused else "no goal was refused for its age"

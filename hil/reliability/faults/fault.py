@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from hil.reliability.faults.expectations import Must
-from hil.reliability.faults.inject.engine import Ahead
-from hil.reliability.faults.inject.schedule import Injection, Planned, Scene
+from hil.reliability.faults.expectations import Expectation
+from hil.reliability.faults.inject.engine import FullSpeedAhead
+from hil.reliability.faults.inject.schedule import Injection, PlannedInjection, Scene
 from onboard.values.clock import NS_PER_S
 
 LASTS_S = 2.0
@@ -18,13 +18,13 @@ LASTS_S = 2.0
 class Need(Enum):
     """Requirements of a fault that some runs lack; the value is the reason why a recording lacks it."""
 
-    IMAGES = "its scan came ready-made: there are no images to spoil"
-    ALL_IMAGES = "between decisions no image is in it, so whether one stays the same cannot be seen"
-    SCANS = "its scan is made of images: no ready-made one comes in it"
-    FIXES = "no localisation came in it"
-    COLOR = "no colour image is in it"
-    BASE = "what the base did is in the recording, and cannot be otherwise"
-    CLOCK = "when its ticks were is in the recording, and cannot be otherwise"
+    IMAGES = "its scan was ready-made: there are no images to change"
+    ALL_IMAGES = "it has no image between decisions, so a repeated image cannot be seen"
+    SCANS = "its scan is fused from images: it has no ready-made scan"
+    FIXES = "it has no localisation"
+    COLOR = "it has no colour image"
+    BASE = "the recording fixes what the base did"
+    CLOCK = "the recording fixes the times of its ticks"
 
 
 CLOSED = frozenset({Need.BASE, Need.CLOCK, Need.ALL_IMAGES})
@@ -47,7 +47,7 @@ class Fault:
 
     name: str
     what: str
-    must: Must
+    must: Expectation
     why: str
     make: Callable[[Scene], Injection] | None = None
     needs: tuple[Need, ...] = ()
@@ -60,10 +60,10 @@ class Fault:
         """Whether this fault can be injected into a recording."""
         return self.make is not None and CLOSED.isdisjoint(self.needs)
 
-    def planned(self, scene: Scene, onset_ns: int) -> list[Planned]:
+    def planned(self, scene: Scene, onset_ns: int) -> list[PlannedInjection]:
         """Return the injections with their times. Raises ValueError if only a real process can have this fault."""
         if self.make is None:
-            raise ValueError(f"{self.name}: only a real process can have it")
+            raise ValueError(f"{self.name}: it can be injected only into a real process")
         end_ns = onset_ns + round(self.lasts_s * NS_PER_S)
-        done = [self.make(scene), *([Ahead()] if self.must.ahead else [])]
-        return [Planned(injection, onset_ns, end_ns) for injection in done]
+        done = [self.make(scene), *([FullSpeedAhead()] if self.must.ahead else [])]
+        return [PlannedInjection(injection, onset_ns, end_ns) for injection in done]

@@ -11,13 +11,13 @@ from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config, DdsSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.participant import Received
+from onboard.drivers.dds.participant import ReceivedMessage
 from onboard.drivers.dds.ros_convert import optical_frame, ros_image, ros_scan
 from onboard.drivers.dds.ros_types import Image, LaserScan
 from onboard.drivers.dds.scan_input import DdsScans
 from onboard.drivers.dds.topics import Topic, scan_source, topic
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
-from onboard.policy.inference import Inference, Result
+from onboard.policy.inference import Inference, InferenceResult
 from onboard.values.clock import NS_PER_S, Clock, SimulatedClock
 from onboard.values.interfaces import Drive, Inbox
 from onboard.values.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation, Scan, Twist
@@ -34,13 +34,13 @@ class Feed:
     undecodable = 0
 
     def __init__(self) -> None:
-        self._waiting: list[Received] = []
+        self._waiting: list[ReceivedMessage] = []
 
     def put(self, sample: Image | LaserScan) -> None:
         """Add a message, as if it had arrived."""
-        self._waiting.append(Received(sample, 0))
+        self._waiting.append(ReceivedMessage(sample, 0))
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[ReceivedMessage]:
         """Return the messages since the last call."""
         waiting, self._waiting = self._waiting, []
         return waiting
@@ -145,8 +145,8 @@ class FaultyInference:
 
     def __init__(self, inner: Inference, clock: Clock, schedule: Schedule) -> None:
         self._inner, self._clock, self._schedule = inner, clock, schedule
-        self._running: tuple[int, Result] | None = None
-        self._done: Result | None = None
+        self._running: tuple[int, InferenceResult] | None = None
+        self._done: InferenceResult | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Begin a decision. Return False and do nothing while the previous decision is not finished."""
@@ -166,7 +166,7 @@ class FaultyInference:
         self._running = ready_ns, result
         return True
 
-    def poll(self) -> Result | None:
+    def poll(self) -> InferenceResult | None:
         """Return the newest finished result once, or None."""
         self._finish()
         result, self._done = self._done, None

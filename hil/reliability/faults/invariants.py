@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hil.reliability.faults.observed_tick import UNKNOWN, driving, stamps_ns, stands
+from hil.reliability.faults.observed_tick import UNKNOWN, driving, is_stop, stamps_ns
 from onboard.config.config import Config, RecoverySection, ScanSection
 from onboard.config.plant_model import Plant
 from onboard.navigation.odometry import MAX_YAW_RATE_RADPS
@@ -116,7 +116,7 @@ class Monitor:
         if accepted and (pressed or self._pressed):
             yield "e-stop", "a goal is accepted while it is pressed"
         self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
-        if (tick.reason == "e_stop") != self._latched or (self._latched and not stands(tick)):
+        if (tick.reason == "e_stop") != self._latched or (self._latched and not is_stop(tick)):
             held = "holds" if self._latched else "does not hold"
             yield "e-stop", f"it {held}, reason {tick.reason}, {tick.command.v_mps:.3f} m/s"
         limit_mps = tick.inputs.speed_limit_mps
@@ -129,7 +129,7 @@ class Monitor:
         causes = self._causes(tick, goal_given)
         self._overdue = {cause: self._overdue.get(cause, -1) + 1 for cause, there in causes.items() if there}
         for cause, ticks in self._overdue.items():
-            if ticks >= GRACE_TICKS and not stands(tick):
+            if ticks >= GRACE_TICKS and not is_stop(tick):
                 shown = f"({tick.command.v_mps:.3f} m/s, {tick.command.w_radps:.3f} rad/s)"
                 yield cause, f"{shown} in tick {ticks} after what must stop it"
 
@@ -139,9 +139,9 @@ class Monitor:
         operator = operated(tick.inputs.teleop, tick.slot.start_ns, self._config)
         allowed_mps = self._config.limits.creep_mps if operator else 0.0
         if touched and v > allowed_mps + ROUNDING:
-            yield "obstacle", f"forward at {v:.3f} m/s while one is told"
+            yield "obstacle", f"forward at {v:.3f} m/s while an obstacle is reported"
         if touched and not operator and abs(tick.command.w_radps) > TURN_RADPS + ROUNDING:
-            yield "turn at an obstacle", f"it turns at {tick.command.w_radps:.2f} rad/s while one is told"
+            yield "turn at an obstacle", f"it turns at {tick.command.w_radps:.2f} rad/s while an obstacle is reported"
         begins = touched and not self._touched
         self._backed_into = touched and (self._backed_into or (begins and self._rolls_back(tick)))
         if self._backed_into and tick.recovery and v < 0.0:
@@ -173,7 +173,7 @@ class Monitor:
             return
         stood_s = (now_ns - self._moved[0]) / NS_PER_S
         if stood_s > self._config.goal.progress_timeout_s + STANDING_SLACK_S:
-            yield "wedged", f"it drives, and has stood for {stood_s:.0f} s"
+            yield "wedged", f"it should drive, but has stood for {stood_s:.0f} s"
             self._moved = now_ns, path_m
 
     def _causes(self, tick: TickRecord, goal_given: bool) -> Mapping[str, bool]:
@@ -191,7 +191,7 @@ class Monitor:
         return {
             "stale odometry": self._wheels_ns is None or now_ns - self._wheels_ns > wheels_ns,
             "stale scan": guard_late or (seen_late and not operator),
-            "odometry that cannot be": self._wheels_mad and not operator,
+            "impossible odometry": self._wheels_mad and not operator,
             "lost engine": (self._engine_lost or missed) and not operator,
             "no goal": not driving(tick) and not operator,
         }

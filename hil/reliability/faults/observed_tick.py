@@ -15,7 +15,7 @@ UNKNOWN = ""
 """Reason of a command received over DDS: its cause and the inputs of its tick are unknown."""
 
 
-def stands(tick: TickRecord) -> bool:
+def is_stop(tick: TickRecord) -> bool:
     """Return whether the command is a stop."""
     return tick.command == STOP
 

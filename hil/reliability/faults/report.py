@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hil.reliability.faults.expectations import During
+from hil.reliability.faults.expectations import Reaction
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.verdict import Mode, Status, Verdict
 from onboard.commands.cli import markdown_table
@@ -20,7 +20,7 @@ from onboard.config.config import Config
 # ---- Markdown table of verdicts for `docs/reliability.md`
 
 HEADINGS = (
-    "fault", "what is done", "what must happen", "what stopped it", "zero from tick", "at the latest", "from m/s",
+    "fault", "injected fault", "required reaction", "what stopped it", "zero from tick", "at the latest", "from m/s",
     "stood at tick", "rolled m",
 )  # fmt: skip
 
@@ -32,7 +32,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
 
 def _row(one: Verdict) -> list[str]:
     must, way = one.fault.must, one.rolled
-    timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    timed = must.during in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS)
     cells = [f"`{one.fault.name}`", one.fault.what, must.text(), *_stopped(one)]
     cells.append("" if one.within is None or not timed else f"{one.within}")
     return cells + (["", "", ""] if way is None else [f"{way.from_mps:.2f}", f"{way.ticks}", f"{way.way_m:.2f}"])
@@ -52,7 +52,7 @@ STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "
 
 def fault_table(faults: Sequence[Fault], config: Config, short: bool) -> Table:
     """Return the table of faults. short: without deadlines, reasons and where they run, for a terminal."""
-    headings = ["fault", "what is done", "what must happen"]
+    headings = ["fault", "injected fault", "required reaction"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in headings if short else [*headings, "at the latest", "why", "runs in"]:
         table.add_column(name, no_wrap=name == "fault", overflow="fold")
@@ -64,19 +64,19 @@ def fault_table(faults: Sequence[Fault], config: Config, short: bool) -> Table:
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:
     """Print the verdict on each fault, and the count of each status. A column names the modes if there are several."""
-    modes = {one.mode for one in verdicts if one.status is not Status.NOT_RUN}
+    modes = {verdict.mode for verdict in verdicts if verdict.status is not Status.NOT_RUN}
     apart = len(modes) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None if apart else _title(modes), title_justify="left")
     for name in ("fault", *(["ran on"] if apart else []), "must", "what happened", ""):
         table.add_column(name, no_wrap=name in ("fault", ""), overflow="fold")
-    for one in verdicts:
-        must = Text(one.fault.must.text(one.within))
-        where = "" if one.status is Status.NOT_RUN else one.mode.value
-        text = Text("\n".join([one.happened, *one.problems]))
-        status = Text(one.status.value, STYLES[one.status])
-        table.add_row(one.fault.name, *([where] if apart else []), must, text, status)
+    for verdict in verdicts:
+        must = Text(verdict.fault.must.text(verdict.within))
+        where = "" if verdict.status is Status.NOT_RUN else verdict.mode.value
+        text = Text("\n".join([verdict.happened, *verdict.problems]))
+        status = Text(verdict.status.value, STYLES[verdict.status])
+        table.add_row(verdict.fault.name, *([where] if apart else []), must, text, status)
     console.print(table)
-    counts = Counter(one.status for one in verdicts)
+    counts = Counter(verdict.status for verdict in verdicts)
     console.print(", ".join(f"{counts[status]} {status.value}" for status in Status), markup=False)
 
 
@@ -86,7 +86,7 @@ def _title(modes: Collection[Mode]) -> str | None:
 
 def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts as plain values, with the timeouts of the configuration [ms]."""
-    counts = Counter(one.status for one in verdicts)
+    counts = Counter(verdict.status for verdict in verdicts)
     return {
         "source": source,
         "control_hz": config.rates.control_hz,
@@ -99,14 +99,14 @@ def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[st
         "failed": counts[Status.FAILED],
         "nothing_shown": counts[Status.NOT_SHOWN],
         "not_run": counts[Status.NOT_RUN],
-        "faults": [one.as_json() for one in verdicts],
+        "faults": [verdict.as_json() for verdict in verdicts],
     }
 
 
 def _within(fault: Fault, config: Config) -> str:
     """Return the deadline of the reaction as a tick, with the parts of its sum; "" without a deadline."""
     must = fault.must
-    if must.during not in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
+    if must.during not in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS):
         return ""
     waits = [*must.timeouts, *(["decisions"] if must.decisions else [])]
     why = f": {', '.join(waits)} + {must.ticks} ticks" if waits else ""

@@ -18,18 +18,18 @@ from hil.reliability.faults.expectations import (
     DRIVES_ON,
     GOES_ON,
     SHORT,
-    During,
-    Must,
+    Aftermath,
+    Expectation,
     Problem,
+    Reaction,
     Run,
-    Then,
     problems,
     settled,
     stood,
 )
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import Monitor, Violation
-from hil.reliability.faults.observed_tick import UNKNOWN, stands
+from hil.reliability.faults.observed_tick import UNKNOWN, is_stop
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.state import TickRecord
@@ -44,7 +44,7 @@ REST_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class StoppingDistance:
     """Stopping distance of the base after the onset.
 
     from_mps: true speed along x at the inputs of the fault's first tick [m/s]
@@ -57,7 +57,7 @@ class Rolled:
     ticks: int
 
 
-def rolled(run: Run) -> Rolled | None:
+def rolled(run: Run) -> StoppingDistance | None:
     """Return the stopping distance; None if the base did not stop during the fault, or if its path is unknown.
 
     For a run that ended early, the motion after its end counts too.
@@ -71,7 +71,7 @@ def rolled(run: Run) -> Rolled | None:
     stood = next((number for number, left_m in ways if left_m <= STANDS_M), None)
     if stood is None or (last.now_ns - there[stood].now_ns) / NS_PER_S < REST_S:
         return None
-    return Rolled(first.v_mps, there[stood].path_m - first.path_m, stood)
+    return StoppingDistance(first.v_mps, there[stood].path_m - first.path_m, stood)
 
 
 MOST_SHOWN = 3
@@ -118,7 +118,7 @@ class Verdict:
     ticks: int = 0
     contacts: int | None = None
     reason: str = ""
-    rolled: Rolled | None = None
+    rolled: StoppingDistance | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as plain values."""
@@ -157,7 +157,7 @@ def judge(
     wrong = (*(problem.what for problem in found), *_lines(broken))
     if nothing and not wrong:
         return Verdict(fault, mode, Status.NOT_SHOWN, nothing, ticks=len(run.during), contacts=run.contacts)
-    timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    timed = must.during in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS)
     first = settled(must, run, config) if timed else None
     return Verdict(
         fault=fault,
@@ -181,7 +181,7 @@ def _with_path(run: Run) -> Iterator[tuple[TickRecord, float | None]]:
 
 
 def _weighed(
-    must: Must, run: Run, config: Config, without: Callable[[], Run | None] | None
+    must: Expectation, run: Run, config: Config, without: Callable[[], Run | None] | None
 ) -> tuple[list[Problem], str]:
     """Return the problems that the fault caused, and the reason why the run shows nothing, or ""."""
     if why := stood(run):
@@ -193,14 +193,14 @@ def _weighed(
         return found, ""
     plain = without()
     if plain is None:
-        return [], "without the fault it does not drive either"
+        return [], "the robot does not drive without the fault either"
     plain = replace(plain, onset_ns=run.onset_ns, end_ns=run.end_ns)
     if any(tick.state.startswith("reached") for tick in plain.during):
-        return [], "without the fault it reaches its goal meanwhile"
+        return [], "without the fault, the robot reaches its goal meanwhile"
     same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
     left = [problem for problem in found if problem.kind not in same]
     weighed = [same[problem.kind] for problem in found if problem.kind in same]
-    return left, f"without the fault it is the same: {weighed[0]}" if weighed else ""
+    return left, f"same result without the fault: {weighed[0]}" if weighed else ""
 
 
 def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
@@ -220,7 +220,7 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
         return f"the run ended, {'with' if run.stopped_last else 'without'} a stop: {run.ended}"
     parts = []
     first = settled(must, run, config)
-    if must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
+    if must.during in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS):
         reasons = [tick.reason for tick in during[first:]] if first is not None else []
         why = f" ({_mostly(reasons)})" if reasons else ""
         parts.append(f"from tick {first} on{why}" if first is not None else "never")
@@ -228,8 +228,8 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
         speeds = [abs(tick.command.v_mps) for tick in during]
         most = _mostly([tick.reason for tick in during])
         parts.append(f"{min(speeds):.2f} to {max(speeds):.2f} m/s, mostly {most}")
-    again = next((number for number, tick in enumerate(after) if not stands(tick)), None)
-    if must.then is Then.GOES_ON and must.during is not During.DRIVES and again is not None:
+    again = next((number for number, tick in enumerate(after) if not is_stop(tick)), None)
+    if must.then is Aftermath.GOES_ON and must.during is not Reaction.DRIVES and again is not None:
         parts.append(f"drives {again} ticks after the end")
     if (way := rolled(run)) is not None:
         parts.append(f"stood {way.ticks} ticks after the onset, {way.way_m:.2f} m on, from {way.from_mps:.2f} m/s")
@@ -242,4 +242,4 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
 def _mostly(reasons: Sequence[str]) -> str:
     """Return the most frequent reason of the commands, in words."""
     most = Counter(reasons).most_common(1)[0][0]
-    return {"none": "as the policy wants", UNKNOWN: "not told"}.get(most, most)
+    return {"none": "as the policy wants", UNKNOWN: "unknown"}.get(most, most)

@@ -179,4 +179,4 @@ def _correlation(image: Row) -> Row:
 def _percentiles(values: Row, group: npt.NDArray[np.int64], groups: int, percent: float) -> Row:
     """Return (groups,) a percentile of the values in each group; nan for groups of fewer than `LEAST` values."""
     members = [values[group == k] for k in range(groups)]
-    return np.array([float(np.percentile(one, percent)) if len(one) >= LEAST else np.nan for one in members])
+    return np.array([float(np.percentile(member, percent)) if len(member) >= LEAST else np.nan for member in members])

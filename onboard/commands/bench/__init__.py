@@ -1,1 +1,1 @@
-"""`onboard bench`: speeds of this machine beside their peers and budgets, and what limits them."""
+"""`onboard bench`: speeds of this machine compared with their peers and budgets, and what limits them."""

@@ -54,8 +54,8 @@ def _fusion(section: ScanSection, mounts: list[Mount]) -> tuple[Callable[[], Non
     lens = (FOCAL_PX, FOCAL_PX, (WIDTH - 1) / 2, (HEIGHT - 1) / 2, 0.001)
     images = [room(rng) for _ in range(4)]
     transforms = [mounts[i % len(mounts)].base_from_camera for i in range(4)]
-    none = np.empty((0, 6))
-    projections = [projection_of((HEIGHT, WIDTH), *lens, transform, *limits, none) for transform in transforms]
+    rest = np.empty((0, 6)), section.noise_per_m
+    projections = [projection_of((HEIGHT, WIDTH), *lens, transform, *limits, *rest) for transform in transforms]
 
     def kernel() -> None:
         """Fuse the images by the compiled kernel."""
@@ -67,7 +67,7 @@ def _fusion(section: ScanSection, mounts: list[Mount]) -> tuple[Callable[[], Non
         """Fuse the images by the plain numpy definition."""
         ranges_m = np.full(BINS, np.inf, np.float32)
         for image, transform in zip(images, transforms, strict=True):
-            fuse_plain(ranges_m, image, *lens, transform, planar(IDENTITY), *limits, none)
+            fuse_plain(ranges_m, image, *lens, transform, planar(IDENTITY), *limits, *rest)
 
     return kernel, definition
 
@@ -96,7 +96,7 @@ def resizing() -> Iterator[Row]:
 
 
 def engine(config: Config) -> Iterator[Row]:
-    """Yield the time of the engine alone, beside ONNX Runtime as it comes; none for a policy without an engine.
+    """Yield the time of the engine alone, compared with default ONNX Runtime; none for a policy without an engine.
 
     Raises OnboardError if the engine cannot be made.
     """

@@ -1,4 +1,4 @@
-"""How late ticks begin, beside a loop of asyncio.sleep and beside the kernel alone (`cyclictest`), in the same run."""
+"""Lateness of ticks, of a loop of asyncio.sleep, and of the kernel alone (`cyclictest`), in the same run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from onboard.values.clock import NS_PER_S, Clock, Histogram, MonotonicClock
 TURN_S = 2.0
 """Part of the lateness that is measured at once, in turns with the peers [s]."""
 CYCLICTEST = "cyclictest"
-MISSING = f"{CYCLICTEST} is not installed (package rt-tests) or may not run: no figure of the kernel alone"
+MISSING = f"{CYCLICTEST} is not installed (package rt-tests) or lacks permission: the kernel alone was not measured"
 KERNEL = ", kernel"
-"""End of the names of rows beside cyclictest."""
+"""End of the names of rows that compare with cyclictest."""
 FIFO_PRIORITY = 40
 """That of the unit (`systemd/onboard.service`)."""
 LONGEST_US = 20_000
 """Length of cyclictest's histogram; what is later counts as so late."""
 MANY = 1000
-"""Ticks from which one in a thousand can be told."""
+"""Number of ticks needed for a 99.9th percentile."""
 PATIENCE_S = 30.0
 _BUCKET = re.compile(r"^(\d+)\s+(\d+)\s*$", re.MULTILINE)
 _LATER = re.compile(r"^# Histogram Overflows:\s*(\d+)", re.MULTILINE)
@@ -50,7 +50,7 @@ async def count(clock: Clock, period_ns: int, ticks: int, counted: Histogram) ->
 
 
 def lateness(control_hz: float, seconds: float) -> Iterator[Row]:
-    """Yield the lateness of the runtime's clock beside its peers, in turns, for `seconds` each [ms].
+    """Yield the lateness of the runtime's clock and of its peers, in turns, for `seconds` each [ms].
 
     All have the scheduler that this user may have: FIFO, as the service, or the normal one.
     """
@@ -88,7 +88,7 @@ def _first() -> Iterator[bool]:
 
 
 def cyclictest(period_ns: int, ticks: int, fifo: bool, counted: Histogram) -> None:
-    """Add the lateness of so many periods of `cyclictest` to a histogram; nothing where it is missing or refuses."""
+    """Add the lateness of this many periods of `cyclictest` to a histogram; nothing where it is missing or refuses."""
     program = shutil.which(CYCLICTEST)
     if program is None:
         return

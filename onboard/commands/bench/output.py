@@ -1,4 +1,4 @@
-"""What leaves a tick: a command on its way to another process, and images on their way to the disk.
+"""The outputs of a tick: a command to another process, and images to the disk.
 
 Commands go over the loopback interface on a DDS domain of their own, so no base can hear them.
 """
@@ -36,22 +36,22 @@ from onboard.values.images import POLICY_HEIGHT, POLICY_WIDTH
 from onboard.values.messages import STOP, Twist
 
 DOMAIN = 101
-"""DDS domain of the benchmark; the highest whose ports the kernel gives to nobody else."""
+"""DDS domain of the benchmark; the highest whose ports the kernel gives to no other program."""
 COMMANDS, PERIOD_S = 300, 0.01
 DATAGRAM = 64
 """Bytes of the peer's datagram, about those of a command on the wire."""
 SILENCE_S, PATIENCE_S = 0.5, 60.0
-"""The reader ends after so long a silence; and how long both wait for its start and for the first command [s]."""
+"""The reader ends after this silence; and how long both wait for its start and for the first command [s]."""
 RECORDED_S = 3
 
 
 def own_domain() -> DdsSection:
-    """Return the loopback interface and a domain on which nobody drives."""
+    """Return the loopback interface and a domain without a robot."""
     return DdsSection(domain=DOMAIN)
 
 
 def commands() -> Iterator[Row]:
-    """Yield how long a command takes to a reader in another process, beside a datagram to the same process [ms].
+    """Yield the latency of a command to a reader in another process, and of a datagram to the same process [ms].
 
     Raises DriverError if no command arrives.
     """
@@ -74,8 +74,8 @@ def commands() -> Iterator[Row]:
         reader.join()
     took_ms, peer_ms = _latencies_ms(sent, arrived), _latencies_ms(peer, peer_arrived)
     if not took_ms or not peer_ms:
-        raise DriverError(f"no command or no datagram arrived over the loopback interface, domain {DOMAIN}")
-    note = f"{len(took_ms)} of {COMMANDS} arrived; peer: a datagram of {DATAGRAM} bytes"
+        raise DriverError(f"no command or no datagram was received over the loopback interface, domain {DOMAIN}")
+    note = f"{len(took_ms)} of {COMMANDS} received; peer: a datagram of {DATAGRAM} bytes"
     yield from quantiles("command", took_ms, peer_ms, note)
 
 
@@ -88,7 +88,7 @@ def _until_received(drive: DdsDrive, reader: Connection) -> None:
     until_s = time.monotonic() + PATIENCE_S
     while not reader.poll(PERIOD_S):
         if time.monotonic() > until_s:
-            raise DriverError(f"no command arrived on DDS domain {DOMAIN} of the loopback interface")
+            raise DriverError(f"no command was received on DDS domain {DOMAIN} of the loopback interface")
         drive.send(STOP)
     reader.recv()
 
@@ -105,7 +105,7 @@ def _send_datagrams(port: int) -> dict[int, int]:
 
 
 def _read(parent: Connection) -> None:
-    """In the other process: tell when a first command came, where datagrams go, and when each of both arrived [ns]."""
+    """In the other process: report the first command, the port of datagrams, and the times of receipt of both [ns]."""
     commands_ns: dict[int, int] = {}
     datagrams_ns: dict[int, int] = {}
     with contextlib.closing(Wire(own_domain())) as wire:
@@ -127,7 +127,7 @@ def _read(parent: Connection) -> None:
 
 
 def recording(config: Config) -> Iterator[Row]:
-    """Yield how long the recorder needs for a second of the robot's images, beside writing their bytes [ms].
+    """Yield how long the recorder needs for a second of the robot's images, and how long their bytes alone take [ms].
 
     Raises ConfigError if the folder cannot be used, DriverError if the recorder does not write all.
     """

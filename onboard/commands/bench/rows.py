@@ -1,4 +1,4 @@
-"""A row of `onboard bench`: one figure beside a peer of the same run and a budget of the table."""
+"""A row of `onboard bench`: one figure, a peer of the same run, and a budget of the table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def row(
 def quantiles(
     name: str, times_ms: Sequence[float], peer_ms: Sequence[float] | None, note: str, budget_ms: float | None = None
 ) -> Iterator[Row]:
-    """Yield p50 and p99 of durations beside a peer's [ms]. budget_ms: as in `row`."""
+    """Yield p50 and p99 of durations and of a peer's [ms]. budget_ms: as in `row`."""
     for shown, percent in (("p50", 50), ("p99", 99)):
         peer = None if peer_ms is None else float(np.percentile(peer_ms, percent))
         yield row(f"{name} {shown}", float(np.percentile(times_ms, percent)), "ms", peer, note, budget_ms)

@@ -19,7 +19,7 @@ from onboard.config.toml_text import as_toml
 from onboard.values.errors import DriverError
 
 MANAGER = ("NOTIFY_SOCKET", "RUNTIME_DIRECTORY")
-"""What a service manager tells a service; the child is none."""
+"""Variables that a service manager sets; the child is not a service."""
 DRIVES_S = 0.1
 MB = 1024
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Sequence
 
+from onboard.assembly.assembly import open_cameras
 from onboard.commands.doctor.cameras import CameraMeasurement, device_of_row, floor_seen, lens, wanted_hz
 from onboard.commands.doctor.wire_probe import CAMERA, RuntimeStatus, count, rate_hz
 from onboard.config.config import Config
 from onboard.config.mounts import Mount, Mounts
-from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Wire, wait_until
-from onboard.drivers.realsense.cameras import open_cameras
 from onboard.drivers.realsense.device import Device
 from onboard.drivers.realsense.supervisor import START_LIMIT_S
 from onboard.health.floor import floor
@@ -22,7 +22,7 @@ from onboard.values.messages import DepthFrame
 
 FIRST_IMAGE_S = 5.0
 """Timeout for images of another process; for a device of this computer it is START_LIMIT_S."""
-DDS, REALSENSE = "dds", "realsense"
+DDS = "dds"
 OK = 0
 MOST_FLOORS = 15
 """Images of each camera in which the floor is searched."""
@@ -35,18 +35,18 @@ def measure_by_opening(config: Config, mounts: Mounts, seconds: float) -> list[C
     Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
     """
     with contextlib.ExitStack() as held:
-        received = _over_dds(config, mounts, held)
-        depth, color = open_cameras(mounts, config.cameras)
-        cameras: list[tuple[Camera, str]] = [(one, REALSENSE) for one in depth]
+        section = config.cameras
+        wire = functools.cache(lambda: held.enter_context(contextlib.closing(Wire(config.dds))))
+        depth, color = open_cameras(config, mounts, wire)
+        cameras: list[tuple[Camera, str]] = [(one, section.source_of(one.name)) for one in depth]
         if color is not None:
-            cameras.append((color, REALSENSE))
+            cameras.append((color, section.color))
         for one, _ in cameras:
             held.callback(one.close)
-        cameras += [(one, DDS) for one in received]
         _wait_for_all(cameras)
-        watched = [_Watched(one, kind, mounts.depth.get(one.health().camera)) for one, kind in cameras]
+        watched = [_CameraWatch(one, kind, mounts.depth.get(one.health().camera)) for one, kind in cameras]
         began_s = time.monotonic()
-        wait_until(lambda: any(one.look() for one in watched), seconds)
+        wait_until(lambda: any(one.poll() for one in watched), seconds)
         took_s = time.monotonic() - began_s
         return [_measured(config, mounts, one, took_s) for one in watched]
 
@@ -76,24 +76,9 @@ def measure_by_diagnostics(
     return found
 
 
-def _over_dds(config: Config, mounts: Mounts, held: contextlib.ExitStack) -> list[Camera]:
-    """Return the cameras over DDS; joins the domain only if there are any."""
-    section = config.cameras
-    sent = [mount for name, mount in mounts.depth.items() if section.source_of(name) == DDS]
-    if not sent and section.color != DDS:
-        return []
-    wire = held.enter_context(contextlib.closing(Wire(config.dds)))
-    found: list[Camera] = [DdsDepthCamera(wire, mount, section) for mount in sent]
-    if section.color == DDS:
-        found.append(DdsColorCamera(wire, section))
-    for one in found:
-        held.callback(one.close)
-    return found
-
-
 def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
     """Wait until every camera gave an image, or for the timeout."""
-    limit_s = START_LIMIT_S if any(kind == REALSENSE for _, kind in cameras) else FIRST_IMAGE_S
+    limit_s = START_LIMIT_S if any(kind != DDS for _, kind in cameras) else FIRST_IMAGE_S
 
     def there() -> bool:
         for one, _ in cameras:
@@ -103,7 +88,7 @@ def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
     wait_until(there, limit_s)
 
 
-class _Watched:
+class _CameraWatch:
     """One camera during its measurement; `reason` is the last reason for being blind, `floors` what `floor` finds."""
 
     def __init__(self, camera: Camera, kind: str, mount: Mount | None) -> None:
@@ -119,8 +104,8 @@ class _Watched:
         """Share of polls without a usable image; 1 before the first poll."""
         return self._blind / self._looks if self._looks else 1.0
 
-    def look(self) -> bool:
-        """Poll the camera once; return False, so that the measurement goes on."""
+    def poll(self) -> bool:
+        """Poll the camera once; return False, so that the measurement continues."""
         self._looks += 1
         frame = self.camera.latest(time.monotonic_ns())
         if frame is None:
@@ -132,7 +117,7 @@ class _Watched:
         return False
 
 
-def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> CameraMeasurement:
+def _measured(config: Config, mounts: Mounts, one: _CameraWatch, took_s: float) -> CameraMeasurement:
     health = one.camera.health()
     device = health.detail.get("device")
     mount = mounts.depth.get(health.camera)

@@ -15,14 +15,15 @@ import numpy as np
 from onboard.assembly.robot import lasers_of
 from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined
 from onboard.commands.doctor.wire_probe import RuntimeStatus
-from onboard.config.config import CamerasSection, Config
+from onboard.config.config import LIDARS, CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
-from onboard.drivers.dds.ros_convert import rays_from_ros
-from onboard.drivers.dds.ros_types import LaserScan
+from onboard.drivers.dds.ros_convert import points_from_ros, rays_from_ros
+from onboard.drivers.dds.ros_types import LaserScan, PointCloud2
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.drivers.realsense.device import Device, Source
 from onboard.health.verdict import LIMITS
 from onboard.perception.laser_scan import scan_of_rays
+from onboard.perception.point_cloud import scan_of_points
 from onboard.service.input_watch import SCANS_IN_TIME
 from onboard.values.errors import InputError
 
@@ -30,7 +31,7 @@ OLD_DAYS = 180
 """Half a year of driving loosens screws."""
 LENS_TOLERANCE = 0.01
 """Relative to the focal length, and to the image's width for the principal point: about a pixel at the edge."""
-MEASURE = "measure the mounts again and write `calibrated = YYYY-MM-DD` into their tables"
+MEASURE = "calibrate the mounts again and set `calibrated = YYYY-MM-DD` in their tables"
 
 
 def age(mounts: Path, today: date) -> Finding:
@@ -41,16 +42,18 @@ def age(mounts: Path, today: date) -> Finding:
     problems = []
     undated = sorted(set(dates) - set(dated))
     if undated:
-        text = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
+        text = f"no calibration date for {', '.join(undated)} (the file was last changed on {changed})"
         problems.append(Problem(Level.AMBER, text, MEASURE))
     for name, day in sorted(dated.items()):
         days = (today - day).days
         if days < 0:
-            problems.append(Problem(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date"))
+            problems.append(
+                Problem(Level.AMBER, f"{name} is dated {day}, in the future", "correct the system clock or the date")
+            )
         elif days > OLD_DAYS:
             problems.append(Problem(Level.AMBER, f"{name} is {days} days old", MEASURE))
     oldest = min(dated.values(), default=None)
-    summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
+    summary = "" if oldest is None else f"oldest: {oldest}, {(today - oldest).days} days ago"
     days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
     return combined("calibration", summary, problems, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
 
@@ -58,30 +61,44 @@ def age(mounts: Path, today: date) -> Finding:
 def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
     """Return a finding about cameras without a known least distance.
 
-    A RealSense has a default; a camera over DDS may be of any kind and must state its own.
+    A RealSense has a default; another camera may be of any kind and must state its own.
     """
-    silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
+    unstated = [name for name, mount in mounts.depth.items() if mount.least_m is None]
+    silent = [name for name in unstated if section.source_of(name) != "realsense"]
     if not silent:
         return []
-    text = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
-    return [amber("least distance", text, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
+    text = (
+        f"mounts.toml has no least_m for {', '.join(silent)}: obstacles closer than their minimum range are forgotten"
+    )
+    return [amber("least distance", text, "measure it and set `least_m = METRES` in their tables", cameras=silent)]
 
 
-def lidar(config: Config, name: str, hz: float, newest: LaserScan | None, publishers: Sequence[str]) -> Finding:
+def lidar(
+    config: Config, name: str, hz: float, newest: LaserScan | PointCloud2 | None, publishers: Sequence[str]
+) -> Finding:
     """Return the finding about the lidar of a topic. hz: its scans a second; newest: the last of them."""
     needed_hz, base = SCANS_IN_TIME * 1e3 / config.limits.scan_stale_ms, config.dds.base_frame
     where, problems, summary = ros_topic(config.dds, scan_source(name)), [], ""
     if not publishers:
-        problems.append(Problem(Level.RED, "nobody publishes it", "start the lidar's driver, or correct scan.topic"))
+        problems.append(Problem(Level.RED, "no publisher", "start the lidar's driver, or correct scan.topic"))
     elif newest is None:
-        problems.append(Problem(Level.RED, "it is announced and no scan is received", "restart the lidar's driver"))
+        problems.append(Problem(Level.RED, "it has a publisher, but no scan is received", "restart the lidar's driver"))
     else:
         frame, pose = newest.header.frame_id.lstrip("/"), lasers_of(config)[name]
         if pose is None and frame != base:
-            text = f"its frame is {frame}, not {base}, and no pose of it is stated"
-            problems.append(Problem(Level.RED, text, "write scan.laser = [x, y, yaw] (docs/robot.md)"))
+            several = config.scan.topic == LIDARS
+            key, form = (
+                ("scan.lasers", "{ topic = [x, y, z, roll, pitch, yaw] }") if several else ("scan.laser", "[x, y, yaw]")
+            )
+            text = f"its frame is {frame}, not {base}, and {key} is not set"
+            problems.append(Problem(Level.RED, text, f"set {key} = {form} (docs/robot.md)"))
         try:
-            scan = scan_of_rays(rays_from_ros(newest), 0, None if frame == base else pose)
+            pose = None if frame == base else pose
+            if isinstance(newest, LaserScan):
+                scan = scan_of_rays(rays_from_ros(newest), 0, pose)
+            else:
+                matrix = np.eye(4) if pose is None else pose
+                scan = scan_of_points(points_from_ros(newest), 0, matrix, config.scan)
             summary = (
                 f"{hz:.1f} scans/s from {', '.join(publishers)}, frame {frame}, {int((~scan.seen).sum())} bins blind"
             )
@@ -110,13 +127,17 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
     if not off:
         return []
     return [
-        Problem(Level.RED, f"its lens has {', '.join(off)}", f"put the camera's own lens into {mount.name}'s table")
+        Problem(
+            Level.RED,
+            f"its lens reports {', '.join(off)}",
+            f"copy the camera's own intrinsics into the table of {mount.name}",
+        )
     ]
 
 
 LEAST_FLOORS = 3
 FLOOR_REMEDY = (
-    "heights in mounts.toml count from the floor under the robot: add the height of the base frame, or run "
+    "heights in mounts.toml are measured from the floor under the robot: add the height of the base frame, or run "
     "`onboard-calib floor`"
 )
 
@@ -131,7 +152,7 @@ def floor_seen(floors: Sequence[tuple[float, float, float]]) -> list[Problem]:
     if level is Level.GREEN:
         return []
     where = f"{abs(lift_m):.2f} m {'lower' if lift_m > 0 else 'higher'} than mounts.toml says, and tilted by"
-    return [Problem(level, f"the floor that it sees is {where} {tilt_deg:.1f} deg against it", FLOOR_REMEDY)]
+    return [Problem(level, f"the floor that it sees is {where} {tilt_deg:.1f} deg", FLOOR_REMEDY)]
 
 
 def compared_by_the_runtime(status: RuntimeStatus) -> list[Finding]:
@@ -151,12 +172,12 @@ SLOW_RED = 0.5
 BLIND_AMBER = 0.02
 BLIND_RED = 0.3
 """Share of the time; the robot slows down or stops meanwhile."""
-UNCOVER = "clean or uncover the lens; see that nothing of the robot is in view"
+UNCOVER = "clean or uncover the lens; check that no part of the robot is in view"
 USB_2 = "2"
 NATIVE = ("video4linux", "v4l2")
 OWN_BACKEND_LIMIT = 2
 """librealsense's own USB driver is unreliable with more cameras (its issue 14925)."""
-PLUG_IN = "plug it in, into a blue (USB 3) socket; or write the serial number that is there into the mounts"
+PLUG_IN = "plug it into a blue (USB 3) port, or set the serial number of the connected device in the mounts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +209,8 @@ def camera(one: CameraMeasurement) -> Finding:
     """Return the finding about one camera."""
     problems = [*_images(one), *one.lens]
     if one.restarts:
-        text = f"started again {one.restarts} times"
-        problems.append(Problem(Level.AMBER, text, "see the log (`camera_down`); another cable, or a powered hub"))
+        text = f"restarted {one.restarts} times"
+        problems.append(Problem(Level.AMBER, text, "see `camera_down` in the log; try another cable, or a powered hub"))
     if one.device is not None:
         problems += _device(one.device)
     rate = "" if one.rate_hz is None else f"{one.rate_hz:.1f} of {one.wanted_hz:g} images/s"
@@ -212,9 +233,11 @@ def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Fin
     strangers = [device for device in devices if device.serial not in expected]
     found = []
     if strangers:
-        who = ", ".join(f"{one.name} {one.serial}" for one in strangers)
-        remedy = "write the serial number into the mounts, or unplug it: it takes part of the bus"
-        found.append(amber("bus", f"not in the mounts: {who}", remedy, strangers=[asdict(one) for one in strangers]))
+        who = ", ".join(f"{stranger.name} {stranger.serial}" for stranger in strangers)
+        remedy = "add its serial number to the mounts, or unplug it: it uses bandwidth of the bus"
+        found.append(
+            amber("bus", f"not in the mounts: {who}", remedy, strangers=[asdict(stranger) for stranger in strangers])
+        )
     if len(devices) > OWN_BACKEND_LIMIT and not all(is_native(one) for one in devices):
         text = f"{len(devices)} cameras on librealsense's own USB driver"
         remedy = "build librealsense with its native backend (FORCE_RSUSB_BACKEND=OFF), see systemd/install.md"
@@ -224,7 +247,7 @@ def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Fin
         versions = sorted(firmware for name, firmware in firmwares if name == model)
         if len(versions) > 1:
             text = f"{model} with {' and '.join(versions)}"
-            found.append(amber("firmware", text, "give all the same firmware (rs-fw-update)"))
+            found.append(amber("firmware", text, "install the same firmware on all (rs-fw-update)"))
     return found
 
 
@@ -251,27 +274,27 @@ def wanted_hz(config: Config, kind: str) -> float:
 
 def _images(one: CameraMeasurement) -> list[Problem]:
     if not one.frames:
-        remedy = PLUG_IN if one.kind == "realsense" else "start whoever publishes its images"
+        remedy = PLUG_IN if one.kind == "realsense" else "start the publisher of its images"
         return [Problem(Level.RED, one.reason or "no image", remedy)]
     if one.blind > BLIND_AMBER:
         level = Level.RED if one.blind > BLIND_RED else Level.AMBER
-        remedy = UNCOVER if "covered" in one.reason else "look at the other findings first, then restart its sender"
+        remedy = UNCOVER if "covered" in one.reason else "fix the other findings first, then restart its publisher"
         return [Problem(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
     if one.rate_hz is None or one.rate_hz >= SLOW_AMBER * one.wanted_hz:
         return []
     level = Level.AMBER if one.rate_hz >= SLOW_RED * one.wanted_hz else Level.RED
-    remedy = "another socket or cable, fewer cameras on one hub, or lower cameras.fps"
-    return [Problem(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
+    remedy = "try another port or cable, fewer cameras on one hub, or lower cameras.fps"
+    return [Problem(level, f"{one.rate_hz:.1f} images/s, too few", remedy)]
 
 
 def _device(device: Device) -> list[Problem]:
     found = []
     if device.usb_type.startswith(USB_2):
-        text = f"plugged in by USB {device.usb_type}"
-        found.append(Problem(Level.AMBER, text, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
+        text = f"connected over USB {device.usb_type}"
+        found.append(Problem(Level.AMBER, text, "use a USB 3 port and a USB 3 cable, pushed in all the way"))
     if device.recommended and device.firmware != device.recommended:
-        text = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
-        found.append(Problem(Level.AMBER, text, "rs-fw-update, when images are missing or wrong"))
+        text = f"firmware {device.firmware}, this librealsense recommends {device.recommended}"
+        found.append(Problem(Level.AMBER, text, "run rs-fw-update if images are missing or wrong"))
     return found
 
 

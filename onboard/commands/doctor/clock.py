@@ -45,12 +45,12 @@ def clock(state: KernelClock | None, stamp_ahead_s: float | None, *, localised: 
         "synchronised": None if state is None else state.synchronised,
         "odometry_ahead_s": None if stamp_ahead_s is None else round(stamp_ahead_s, 3),
     }
-    offset = "" if stamp_ahead_s is None else f"; odometry is stamped {stamp_ahead_s * 1e3:+.0f} ms off it"
+    offset = "" if stamp_ahead_s is None else f"; odometry stamps are off by {stamp_ahead_s * 1e3:+.0f} ms"
     if stamp_ahead_s is not None and abs(stamp_ahead_s) > MAX_OFFSET_S and localised:
         return amber(
             "clock",
-            f"odometry is stamped {stamp_ahead_s:+.2f} s off this machine's clock",
-            "synchronise both machines (chrony); poses in the map are compared with odometry by their stamps",
+            f"odometry stamps are {stamp_ahead_s:+.2f} s off this machine's clock",
+            "synchronise both machines (chrony); poses in the map are matched with odometry by their stamps",
             **values,
         )
     if state is None:
@@ -59,7 +59,7 @@ def clock(state: KernelClock | None, stamp_ahead_s: float | None, *, localised: 
         return amber(
             "clock",
             f"not synchronised{offset}",
-            "`timedatectl set-ntp true`; chrony needs `rtcsync` to say so to the kernel. Recordings are named by it",
+            "`timedatectl set-ntp true`; with chrony, also set `rtcsync`. Recordings are named by this clock",
             **values,
         )
-    return green("clock", f"synchronised, off by {state.max_error_s * 1e3:.0f} ms at the most{offset}", **values)
+    return green("clock", f"synchronised, off by {state.max_error_s * 1e3:.0f} ms at most{offset}", **values)

@@ -16,14 +16,14 @@ from onboard.system.log import configure
 
 def doctor(
     config: Annotated[
-        Path | None, typer.Option("--config", help="TOML file; the service's, or the default robot, when not given.")
+        Path | None, typer.Option("--config", help="TOML file. Without it: the service's, else the default robot.")
     ] = None,
     json_file: JsonOption = None,
     seconds: Annotated[
-        float, typer.Option("--for", min=0.5, max=60.0, help="Time for listening and measuring, in s.", callback=finite)
+        float, typer.Option("--for", min=0.5, max=60.0, help="Duration of the measurement, in s.", callback=finite)
     ] = 3.0,
 ) -> None:
-    """Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red."""
+    """Check everything that a drive needs: green, amber or red, and what to do. Exit code 1: something is red."""
     configure()
     check_json_target(json_file)
     report = examine(config, seconds)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import engine_cache
-from onboard.assembly.robot import scan_topics, used_mounts
+from onboard.assembly.robot import lidar_rows, used_mounts
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
-from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
+from onboard.commands.doctor.camera_probe import measure_by_diagnostics, measure_by_opening
 from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
 from onboard.commands.doctor.engine import versions
 from onboard.commands.doctor.finding import Finding, amber, findings_of, green, red
@@ -23,7 +23,7 @@ from onboard.commands.doctor.storage import disk, service_writer, this_process
 from onboard.commands.doctor.wire_probe import RuntimeStatus, WireSurvey, survey_wire
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
-from onboard.drivers.dds.topics import domain_id, scan_source, topic
+from onboard.drivers.dds.topics import domain_id, topic
 from onboard.drivers.realsense.cameras import camera_sources
 from onboard.drivers.realsense.device import Source, list_devices
 from onboard.values.clock import NS_PER_S, wall_ns
@@ -34,8 +34,8 @@ INSTALLED = Path("/etc/onboard/onboard.toml")
 SERIAL = "serial"
 POSE = "amcl_pose"
 FIX_FILE = "correct the named file; `onboard check-config` shows what is in effect"
-NOT_OPENED = f"not opened: {service.UNIT} is up, and may have it or take it in a moment"
-STOP_FIRST = "`systemctl stop onboard` first; one that drives is asked by `onboard doctor` without --config"
+NOT_OPENED = f"not opened: {service.UNIT} is running and may be using it"
+STOP_FIRST = "`systemctl stop onboard` first; to check the running service, leave --config out"
 
 
 def examine(given: Path | None, seconds: float) -> Report:
@@ -85,7 +85,6 @@ def _files(path: Path, config: Config) -> list[Finding]:
 
 
 def _computer() -> list[Finding]:
-    """Return the findings about the computer."""
     rows: Sequence[tuple[str, Callable[[], Finding]]] = (
         ("memory", host.memory),
         ("load", host.load),
@@ -155,7 +154,7 @@ def _is_claimed(config: Config) -> bool:
 def _wire(config: Config, mounts: Mounts, survey: WireSurvey) -> list[Finding]:
     section, serial = config.dds, config.odometry.input == SERIAL
     images = [topic(f"{name}/depth/image") for name in mounts.depth if config.cameras.source_of(name) == "dds"]
-    scans = [scan_source(name) for name in scan_topics(config).values()]
+    scans = lidar_rows(config).values()
     return [
         network.peers(section, survey.graph),
         network.command(section, survey.graph, serial=serial),
@@ -176,7 +175,8 @@ def _base(config: Config, survey: WireSurvey | None, seconds: float, *, driving:
 
 def _lidars(config: Config, survey: WireSurvey) -> list[Finding]:
     """Return a finding about the lidar of each topic of ready-made scans."""
-    heard = {name: network.publishes(config.dds, survey.graph, scan_source(name)) for name in survey.scans}
+    rows = lidar_rows(config)
+    heard = {name: network.publishes(config.dds, survey.graph, rows[name]) for name in survey.scans}
     return [cameras.lidar(config, name, hz, newest, heard[name]) for name, (hz, newest) in survey.scans.items()]
 
 
@@ -198,7 +198,7 @@ def _cameras(
 
 def _bus(config: Config, mounts: Mounts, measured: Sequence[CameraMeasurement]) -> list[Finding]:
     live = _live(config, mounts)
-    if not live or not any(one.kind == REALSENSE for one in measured):
+    if not live or not any(one.kind == "realsense" for one in measured):
         return []
     return cameras.on_the_bus(live, list_devices())
 

@@ -80,7 +80,7 @@ def policy(config: Config, cache: Path, *, driving: bool) -> Finding:
     rates = config.rates
     problem = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
     if problem:
-        return red("policy", problem, "set [rates] as the policy was trained", **values)
+        return red("policy", problem, "set [rates] to the values that the policy was trained with", **values)
     try:
         require_engine(config)
         if config.policy.engine == "tensorrt":
@@ -119,9 +119,9 @@ def _onnxruntime(model: Path, manifest: ModelManifest, named: str, values: dict[
     problems = []
     if slowest_ms > BUDGET_MS:
         text = f"the slowest of {RUNS} decisions took longer than {BUDGET_MS:g} ms"
-        remedy = "end what else runs here, or take a smaller policy"
+        remedy = "stop other programs, or use a smaller policy"
         problems.append(Problem(Level.AMBER, text, remedy))
-    summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"
+    summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at most"
     return combined("policy", summary, problems, **values, decision_ms=[round(one, 2) for one in took_ms])
 
 

@@ -68,15 +68,15 @@ def combined(part: str, summary: str, problems: Sequence[Problem], **values: obj
 
 
 def findings_of(part: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return the findings, or one finding about the error of `look`, so that the report goes on."""
+    """Return the findings, or one finding about the error of `look`, so that the report continues."""
     try:
         return list(look())
     except OnboardError as error:
-        return [red(part, str(error), "do what the line says, then ask again")]
+        return [red(part, str(error), "fix this, then run the check again")]
     except PermissionError as error:
-        return [amber(part, f"cannot be looked at by this user: {_words(error)}", "ask again with sudo")]
+        return [amber(part, f"this user may not check it: {_words(error)}", "run the check again with sudo")]
     except OSError as error:
-        return [red(part, f"cannot be looked at: {_words(error)}", "do what the line says, then ask again")]
+        return [red(part, f"the check failed: {_words(error)}", "fix this, then run the check again")]
 
 
 def _words(error: OSError) -> str:
@@ -85,4 +85,4 @@ def _words(error: OSError) -> str:
 
 def worst(findings: Sequence[Finding]) -> Level:
     """Return the worst level, green of nothing."""
-    return max((one.level for one in findings), default=Level.GREEN)
+    return max((finding.level for finding in findings), default=Level.GREEN)

@@ -56,17 +56,17 @@ def memory() -> Finding:
     if share >= MEMORY_AMBER:
         return green("memory", found, **values)
     level = Level.RED if share < MEMORY_RED else Level.AMBER
-    return Finding("memory", level, found, "see with `ps aux --sort=-rss | head` what takes it", values)
+    return Finding("memory", level, found, "find what uses it with `ps aux --sort=-rss | head`", values)
 
 
 def load() -> Finding:
     """Return whether more programs are ready to run than there are cores."""
     mean, cores = psutil.getloadavg()[0], os.cpu_count() or 1
     values = {"load_1min": mean, "cores": cores}
-    found = f"{mean:.1f} programs want to run, {cores} cores"
+    found = f"load average {mean:.1f} on {cores} cores"
     if mean <= cores:
         return green("load", found, **values)
-    return amber("load", found, "see with `top` what else runs here; decisions come late on a busy machine", **values)
+    return amber("load", found, "find other programs with `top`; a busy machine delays decisions", **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ def thermal(root: Path = ROOT) -> Finding:
     """Return whether the machine is too hot to keep its speed."""
     found = zones(root)
     if not found:
-        return green("temperature", "this machine has no sensors that can be read")
+        return green("temperature", "this machine has no readable temperature sensor")
     problems = [one for zone in found for one in _heat(zone)]
     hottest = max(found, key=lambda zone: zone.at_c)
-    summary = f"hottest is {hottest.name} with {hottest.at_c:.0f} degC"
+    summary = f"hottest: {hottest.name}, {hottest.at_c:.0f} degC"
     return combined("temperature", summary, problems, **{zone.name: round(zone.at_c, 1) for zone in found})
 
 
@@ -120,9 +120,13 @@ def _heat(zone: Zone) -> list[Problem]:
     slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
     text = f"{zone.name} has {zone.at_c:.0f} degC"
     if zone.at_c >= ends:
-        return [Problem(Level.RED, f"{text} and is about to be switched off", "let it cool down; check fan and vents")]
+        return [
+            Problem(
+                Level.RED, f"{text} and is close to its shutdown temperature", "let it cool down; check fan and vents"
+            )
+        ]
     if zone.at_c >= slows:
-        return [Problem(Level.AMBER, f"{text} and is slowed down", "check fan and vents, or take a lower power mode")]
+        return [Problem(Level.AMBER, f"{text} and is throttled", "check fan and vents, or use a lower power mode")]
     return []
 
 
@@ -149,7 +153,7 @@ def power(root: Path = ROOT) -> Finding:
         problems.append(
             Problem(
                 Level.AMBER,
-                f"clocks of {', '.join(sorted(capped))} are held down",
+                f"clocks of {', '.join(sorted(capped))} are capped",
                 "raise scaling_max_freq (`sudo jetson_clocks` on a Jetson)",
             )
         )
@@ -172,7 +176,7 @@ def _mode(root: Path) -> tuple[str, list[Problem]]:
     chosen = CHOSEN_MODE.search(text_of(root / "var/lib/nvpmodel/status") or "") or DEFAULT_MODE.search(table)
     number = None if chosen is None else int(chosen[1])
     if number is None:
-        return "", [Problem(Level.AMBER, "nvpmodel does not say which mode is in force", "ask `sudo nvpmodel -q`")]
+        return "", [Problem(Level.AMBER, "nvpmodel does not report the active power mode", "run `sudo nvpmodel -q`")]
     name = names.get(number, str(number))
     best = next((one for one, known in names.items() if known.startswith(UNCAPPED)), None)
     if best is None or name.startswith(UNCAPPED):

@@ -24,24 +24,37 @@ def over_dds(config: Config, rate_hz: float, publishers: Sequence[str]) -> Findi
     needed_hz = 1e3 / config.odometry.stale_ms
     problems = []
     if not publishers:
-        problems.append(Problem(Level.RED, "nobody publishes odometry", "start the base's driver; see [dds] remap"))
+        problems.append(Problem(Level.RED, "odometry has no publisher", unheard(config)))
     elif rate_hz == 0.0:
-        problems.append(Problem(Level.RED, "odometry is announced and none comes", "restart the base's driver"))
+        problems.append(
+            Problem(Level.RED, "odometry has a publisher, but no message is received", "restart the base's driver")
+        )
     elif rate_hz < needed_hz:
         text = f"slower than odometry.stale_ms = {config.odometry.stale_ms:g} allows"
-        problems.append(Problem(Level.RED, text, f"have it sent more than {needed_hz:g} times a second"))
+        problems.append(Problem(Level.RED, text, f"publish it at more than {needed_hz:g} Hz"))
     elif rate_hz < ENOUGH * config.rates.control_hz:
-        text = f"fewer than one a tick ({config.rates.control_hz:g} Hz)"
+        text = f"less than one message per tick ({config.rates.control_hz:g} Hz)"
         problems.append(Problem(Level.AMBER, text, "raise the rate of the base's driver"))
     if len(publishers) > 1:
-        problems.append(Problem(Level.RED, "several publish odometry", "end all but one"))
+        problems.append(Problem(Level.RED, "odometry has several publishers", "stop all but one"))
     summary = f"{rate_hz:.1f} odometry messages/s from {', '.join(publishers)}" if publishers else ""
     return combined("base", summary, problems, odometry_hz=round(rate_hz, 1), publishers=list(publishers))
 
 
+def unheard(config: Config) -> str:
+    """Return the usual reasons why a base that runs is not heard, and the gateway, which ends the last of them."""
+    where = f"topic {config.dds.odometry_topic}, interface {config.dds.interface}"
+    return (
+        f"start the base's driver; if it runs: (1) domain, namespace or name differ: compare {where} with `ros2 topic "
+        "list` ([dds] domain, namespace, remap); (2) ROS 2 speaks on another interface, or only to its own machine "
+        "(ROS_AUTOMATIC_DISCOVERY_RANGE, docs/ros2-loopback.xml); (3) it has a Discovery Server or rmw_zenoh, which "
+        "plain DDS does not hear: use `onboard gateway` (docs/gateway.md)"
+    )
+
+
 def missing_port(port: str) -> Finding | None:
     """Return a finding if the port does not exist, else None. Does not open the port."""
-    return None if Path(port).exists() else red("base", f"{port} is not there", PLUG_IN, port=port)
+    return None if Path(port).exists() else red("base", f"{port} does not exist", PLUG_IN, port=port)
 
 
 def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
@@ -50,8 +63,8 @@ def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
     if missing is not None:
         return missing
     if not os.access(port, os.R_OK | os.W_OK):
-        remedy = "put this user into the port's group (`ls -l` names it, dialout most often), or install the udev rules"
-        return red("base", f"{port} may not be opened by this user", remedy, port=port)
+        remedy = "add this user to the port's group (`ls -l` names it, dialout most often), or install the udev rules"
+        return red("base", f"this user may not open {port}", remedy, port=port)
     if taken:
         return green("base", f"{port}, in use by the runtime", port=port)
     try:
@@ -72,5 +85,7 @@ def _talk(base: KobukiBase, port: str, seconds: float) -> Finding:
     wait_until(take, seconds)
     rate_hz = received / seconds
     if not received:
-        return red("base", f"{port} opens and says nothing", "switch the base on; is it a Kobuki?", port=port)
+        return red(
+            "base", f"{port} opens, but the base sends nothing", "switch the base on; is it a Kobuki?", port=port
+        )
     return green("base", f"{rate_hz:.1f} packets/s on {port}", port=port, odometry_hz=round(rate_hz, 1))

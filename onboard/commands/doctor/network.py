@@ -10,7 +10,7 @@ from onboard.config.config import DdsSection
 from onboard.drivers.dds.discovery import NO_BASE, Endpoint, Graph, other_type, qos_mismatch
 from onboard.drivers.dds.topics import CAMERA, TOPICS, Topic, domain_id, ros_topic, type_of
 
-OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
+OPEN_NETWORK = "use a separate network for the robot: every machine that reaches this interface can drive it"
 LOOPBACK = "lo"
 
 
@@ -32,7 +32,9 @@ def peers(section: DdsSection, graph: Graph) -> Finding:
     summary = f"{where}: {', '.join(members) if members else 'nobody else'}"
     exposed = section.interface != LOOPBACK
     problems = [Problem(Level.AMBER, f"{section.interface} is open to its network", OPEN_NETWORK)] if exposed else []
-    return combined("dds", summary, problems, domain=domain, members=[asdict(one) for one in graph.members.values()])
+    return combined(
+        "dds", summary, problems, domain=domain, members=[asdict(member) for member in graph.members.values()]
+    )
 
 
 def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
@@ -45,10 +47,12 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
     if foreign:
         text = f"{_words(graph, foreign)} publishes {name}{' too' if runtimes else ''}"
         level = Level.RED if runtimes else Level.AMBER
-        problems.append(Problem(level, text, "end it before the robot drives: a base obeys whoever spoke last"))
+        problems.append(
+            Problem(level, text, "stop it before the robot drives: a base obeys the command that it receives last")
+        )
     if len(runtimes) > 1:
         who = _words(graph, runtimes)
-        problems.append(Problem(Level.RED, f"{len(runtimes)} runtimes: {who}", "end all but one"))
+        problems.append(Problem(Level.RED, f"{len(runtimes)} runtimes: {who}", "stop all but one"))
     if not listeners and not serial:
         problems.append(
             Problem(
@@ -57,7 +61,7 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
                 NO_BASE,
             )
         )
-    sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime sends commands now"
+    sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime is sending commands"
     receivers = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
     summary = f"{name}: {', '.join(filter(None, [sent, receivers]))}"
     return combined("command", summary, problems, publishers=drivers, listeners=listeners, runtimes=runtimes)
@@ -74,17 +78,17 @@ def fitting(section: DdsSection, graph: Graph, of_robot: Sequence[Topic] = ()) -
         if CAMERA in row.name:
             continue
         name, kind = ros_topic(section, row.name), type_of(section, row.name)
-        ends = [one for one in graph.endpoints if one.topic == name]
-        problems = [_other_type(graph, one, kind, row) for one in ends if one.kind != kind]
-        problems += _unconnected(graph, [one for one in ends if one.kind == kind], runtimes)
+        ends = [endpoint for endpoint in graph.endpoints if endpoint.topic == name]
+        problems = [_other_type(graph, end, kind, row) for end in ends if end.kind != kind]
+        problems += _unconnected(graph, [end for end in ends if end.kind == kind], runtimes)
         if problems:
             found.append(combined(f"topic {name}", "", problems))
-    return found or [green("topics", "all ends of our topics fit each other")]
+    return found or [green("topics", "all publishers and subscribers of our topics are compatible")]
 
 
 def table(graph: Graph) -> list[TopicRow]:
     """Return every ROS topic of the domain, by name."""
-    kinds = sorted({(one.topic, one.kind) for one in graph.endpoints if one.topic.startswith("/")})
+    kinds = sorted({(endpoint.topic, endpoint.kind) for endpoint in graph.endpoints if endpoint.topic.startswith("/")})
     return [TopicRow(*of, _at(graph, *of, writes=True), _at(graph, *of, writes=False)) for of in kinds]
 
 
@@ -100,12 +104,17 @@ def unreachable(error: Exception) -> Finding:
 
 def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]:
     """Return the participants at one side of a topic as text."""
-    ends = [one for one in graph.endpoints if (one.topic, one.kind, one.writes) == (topic, kind, writes)]
-    return tuple(sorted({_word(graph, one.member) for one in ends}))
+    ends = [
+        endpoint
+        for endpoint in graph.endpoints
+        if (endpoint.topic, endpoint.kind, endpoint.writes) == (topic, kind, writes)
+    ]
+    return tuple(sorted({_word(graph, end.member) for end in ends}))
 
 
 def _other_type(graph: Graph, end: Endpoint, kind: str, row: Topic) -> Problem:
-    return Problem(Level.RED, *other_type(_word(graph, end.member), end.kind, kind, row, writes=end.writes))
+    what, remedy = other_type(_word(graph, end.member), end.kind, kind, row, writes=end.writes)
+    return Problem(Level.RED, f"{what}, ours is {kind}", remedy)
 
 
 def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Problem]:
@@ -114,20 +123,24 @@ def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]
     One matching reader of a participant is enough: our inputs read with several QoS on purpose.
     """
     found = []
-    for writer in (one for one in ends if one.writes):
-        readers = [one for one in ends if not one.writes and one.member != writer.member]
-        for member in dict.fromkeys(one.member for one in readers):
+    for writer in (end for end in ends if end.writes):
+        readers = [end for end in ends if not end.writes and end.member != writer.member]
+        for member in dict.fromkeys(reader.member for reader in readers):
             if not {writer.member, member} & set(runtimes):
                 continue
-            reasons = [qos_mismatch(writer.offer, one.offer) for one in readers if one.member == member]
+            reasons = [qos_mismatch(writer.offer, reader.offer) for reader in readers if reader.member == member]
             if all(reasons):
                 text = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
-                found.append(Problem(Level.RED, text, "change the QoS of one of the two ends"))
+                found.append(Problem(Level.RED, text, "change the QoS of the publisher or of the subscriber"))
     return found
 
 
 def _members(graph: Graph, topic: str, *, writes: bool) -> list[str]:
-    return list(dict.fromkeys(one.member for one in graph.endpoints if (one.topic, one.writes) == (topic, writes)))
+    return list(
+        dict.fromkeys(
+            endpoint.member for endpoint in graph.endpoints if (endpoint.topic, endpoint.writes) == (topic, writes)
+        )
+    )
 
 
 def _words(graph: Graph, keys: Sequence[str]) -> str:

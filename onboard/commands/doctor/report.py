@@ -51,8 +51,8 @@ class Report:
         return {
             "robot": self.robot,
             "level": word(self.level),
-            "findings": [{**asdict(one), "level": word(one.level)} for one in self.findings],
-            "topics": [asdict(one) for one in self.topics],
+            "findings": [{**asdict(finding), "level": word(finding.level)} for finding in self.findings],
+            "topics": [asdict(topic) for topic in self.topics],
         }
 
 
@@ -67,11 +67,11 @@ def show(report: Report, console: Console) -> None:
     rows.add_column(no_wrap=True)
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
-    for one in sorted(report.findings, key=lambda one: -one.level):
-        text = Text(one.found)
-        if one.remedy:
-            text.append(f"\n-> {one.remedy}", style="bold")
-        rows.add_row(Text(word(one.level), style=COLORS[one.level]), Text(one.part), text)
+    for finding in sorted(report.findings, key=lambda one: -one.level):
+        text = Text(finding.found)
+        if finding.remedy:
+            text.append(f"\n-> {finding.remedy}", style="bold")
+        rows.add_row(Text(word(finding.level), style=COLORS[finding.level]), Text(finding.part), text)
     console.print(rows)
     if report.topics:
         console.print(_topics(report.topics))
@@ -80,7 +80,7 @@ def show(report: Report, console: Console) -> None:
 
 def summary(report: Report) -> str:
     """Return the last line."""
-    counts = {level: sum(one.level is level for one in report.findings) for level in reversed(Level)}
+    counts = {level: sum(finding.level is level for finding in report.findings) for level in reversed(Level)}
     text = ", ".join(f"{count} {word(level)}" for level, count in counts.items())
     return f"{report.robot}: {text}"
 
@@ -94,7 +94,7 @@ def console_for(stream: Any) -> Console:
 
 def _topics(rows: Sequence[TopicRow]) -> Table:
     table = Table("topic", "type", "published by", "heard by", box=None, padding=(0, 2, 0, 0), title_justify="left")
-    for one in rows:
-        cells = (one.topic, one.kind, ", ".join(one.publishers) or "-", ", ".join(one.listeners) or "-")
+    for row in rows:
+        cells = (row.topic, row.kind, ", ".join(row.publishers) or "-", ", ".join(row.listeners) or "-")
         table.add_row(*map(Text, cells))
     return table

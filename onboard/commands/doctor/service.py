@@ -49,7 +49,7 @@ ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
 """Some versions of systemctl print the number, others the name."""
 UNLIMITED = ("infinity", str(2**64 - 1))
-RIGHTS_REMEDY = "install the service (`onboard install`), whose unit gives both rights"
+RIGHTS_REMEDY = "install the service (`onboard install`): its unit grants both"
 
 
 def unit_state() -> dict[str, str]:
@@ -113,7 +113,7 @@ def home(state: Mapping[str, str]) -> Path | None:
 def service(state: Mapping[str, str]) -> Finding:
     """Return whether the service is installed and runs. `state` as `unit_state` returns it."""
     if not state:
-        return amber("service", "systemd does not run here", "on the robot the runtime is a service of systemd")
+        return amber("service", "systemd does not run here", "on the robot, the runtime runs as a systemd service")
     if state.get("LoadState") != "loaded":
         found = f"{UNIT} is not installed ({state.get('LoadState', 'unknown')})"
         return amber("service", found, "`onboard install`, see systemd/install.md", **state)
@@ -122,14 +122,16 @@ def service(state: Mapping[str, str]) -> Finding:
     found = f"{active} ({state.get('SubState', '')}), {restarts} restarts"
     if active == "failed":
         status = f"{found}, ended by {result} with status {state.get('ExecMainStatus', '?')}"
-        return red("service", status, f"`journalctl -u {UNIT} -b` tells why; `systemctl reset-failed {UNIT}`", **state)
+        return red(
+            "service", status, f"`journalctl -u {UNIT} -b` shows why; then `systemctl reset-failed {UNIT}`", **state
+        )
     if active not in ("active", "activating", "reloading"):
         return amber("service", found, f"`systemctl start {UNIT}`", **state)
     status = state.get("StatusText", "")
     if active == "activating" and status.startswith(WAITS):
-        return amber("service", f"{found}, {status}", "it goes on by itself once that is there", **state)
+        return amber("service", f"{found}, {status}", "it continues by itself once this is available", **state)
     if restarts or state.get("SubState", "").startswith(AGAIN):
-        return amber("service", found, f"`journalctl -u {UNIT} -b` tells why it was restarted", **state)
+        return amber("service", found, f"`journalctl -u {UNIT} -b` shows why it was restarted", **state)
     return green("service", found, **state)
 
 
@@ -173,7 +175,7 @@ def _missing(who: str, fifo: bool, lock: bool) -> list[Problem]:
     missing = [name for name, there in (("FIFO scheduling", fifo), ("memory lock", lock)) if not there]
     if not missing:
         return []
-    return [Problem(Level.AMBER, f"{who} may not have {' or '.join(missing)}: ticks may come late", RIGHTS_REMEDY)]
+    return [Problem(Level.AMBER, f"{who} lacks the right to {' and '.join(missing)}: ticks may be late", RIGHTS_REMEDY)]
 
 
 def _of_process(pid: int) -> list[Problem]:
@@ -185,7 +187,7 @@ def _of_process(pid: int) -> list[Problem]:
     locked = re.search(r"^VmLck:\s*(\d+)", text_of(ROOT / f"proc/{pid}/status") or "", re.MULTILINE)
     found = []
     if policy & ~os.SCHED_RESET_ON_FORK != os.SCHED_FIFO:
-        found.append(Problem(Level.AMBER, f"process {pid} does not run with FIFO", f"`systemctl restart {UNIT}`"))
+        found.append(Problem(Level.AMBER, f"process {pid} runs without FIFO scheduling", f"`systemctl restart {UNIT}`"))
     if locked is not None and int(locked[1]) == 0:
         found.append(Problem(Level.AMBER, f"process {pid} has locked no memory", f"`systemctl restart {UNIT}`"))
     return found

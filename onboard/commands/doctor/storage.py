@@ -14,7 +14,7 @@ from pathlib import Path
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green
 from onboard.commands.doctor.service import UNIT, unit_properties
 from onboard.config.config import RecordSection
-from onboard.recording.retention import MIN_FREE_BYTES, Budget, Held, check_usable, is_marked, judge, nearest
+from onboard.recording.retention import MIN_FREE_BYTES, Budget, StoredRecording, check_usable, is_marked, judge, nearest
 from onboard.values.errors import ConfigError
 
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/robot.conf"
@@ -83,13 +83,13 @@ def sandbox_problem(box: Sandbox, directory: Path) -> Problem | None:
     folder = directory.resolve()
     hidden, passing = _nearest(folder, box.hidden), _nearest(folder, box.passing)
     writable, read_only = _nearest(folder, box.writable), _nearest(folder, box.read_only)
-    elsewhere = "let record.directory name another folder: /var/lib/onboard/recordings, or one on a disk below /media"
+    elsewhere = "set record.directory to another folder: /var/lib/onboard/recordings, or one on a disk below /media"
     if hidden is not None:
-        return Problem(Level.RED, f"{UNIT} does not see {hidden}, so not {folder}", elsewhere)
+        return Problem(Level.RED, f"{UNIT} cannot access {hidden}, so it cannot record to {folder}", elsewhere)
     if passing is not None and _depth(writable) <= _depth(passing):
-        return Problem(Level.RED, f"{passing} is {UNIT}'s own, and gone when it ends", elsewhere)
+        return Problem(Level.RED, f"{passing} is private to {UNIT} and deleted when it ends", elsewhere)
     if read_only is not None and _depth(writable) <= _depth(read_only):
-        remedy = f"make it, and write `ReadWritePaths={folder}` below [Service] into {DROP_IN}"
+        remedy = f"create it, and add `ReadWritePaths={folder}` under [Service] in {DROP_IN}"
         return Problem(Level.RED, f"{folder} is read-only for {UNIT}", remedy)
     return None
 
@@ -117,7 +117,7 @@ def _depth(folder: Path | None) -> int:
 # ---- The recording process: its user, working directory and sandbox, and whether it may write to the folder
 
 ROOT_UID = 0
-ASK_ROOT = "ask again with sudo"
+ASK_ROOT = "run the check again with sudo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ def permission_problem(writer: Writer, directory: Path) -> Problem | None:
     try:
         account = pwd.getpwnam(writer.user)
     except KeyError:
-        return Problem(Level.RED, f"there is no user {writer.user}, as whom the service runs", "`onboard install`")
+        return Problem(Level.RED, f"the service's user {writer.user} does not exist", "`onboard install`")
     if account.pw_uid == os.geteuid():
         return _own(directory)
     if os.geteuid() != ROOT_UID:
-        return Problem(Level.AMBER, f"only root can tell whether {writer.user} may write at {there}", ASK_ROOT)
+        return Problem(Level.AMBER, f"only root can check whether {writer.user} may write to {there}", ASK_ROOT)
     if _may_write(account, there):
         return None
     return Problem(
@@ -172,7 +172,7 @@ def _own(directory: Path) -> Problem | None:
     try:
         check_usable(directory)
     except ConfigError as error:
-        return Problem(Level.RED, str(error), f"make {directory}, and give it to the robot's user")
+        return Problem(Level.RED, str(error), f"create {directory}, and make the robot's user its owner")
     return None
 
 
@@ -193,7 +193,7 @@ def _may_write(account: pwd.struct_passwd, folder: Path) -> bool:
 
 GB = 1e9
 MB = 1e6
-MOVE_OUT = "move recordings away, or take marks away (`onboard keep FILE --release`)"
+MOVE_OUT = "move recordings away, or remove marks (`onboard keep FILE --release`)"
 
 
 def disk(section: RecordSection, writer: Writer) -> Finding:
@@ -216,22 +216,22 @@ def disk(section: RecordSection, writer: Writer) -> Finding:
     return combined("disk", summary, problems, **values, **bounds)
 
 
-def _held(folder: Path) -> list[Held]:
+def _held(folder: Path) -> list[StoredRecording]:
     """Return the folder's recordings, oldest first. Raises OSError if they cannot be read."""
     if nearest(folder) != folder.absolute() or not folder.is_dir():
         return []
     found = []
     for path in sorted(path for path in folder.iterdir() if path.suffix == ".mcap"):
         with contextlib.suppress(FileNotFoundError):  # a runtime made room meanwhile
-            found.append(Held(path, path.stat().st_size, is_marked(path), False))
+            found.append(StoredRecording(path, path.stat().st_size, is_marked(path), False))
     return found
 
 
-def _megabytes(held: list[Held]) -> float:
+def _megabytes(held: list[StoredRecording]) -> float:
     return sum(one.size_bytes for one in held) / MB
 
 
-def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[Problem]:
+def _room(section: RecordSection, held: list[StoredRecording], free_bytes: float) -> list[Problem]:
     budget = Budget(section.max_total_mb * MB, section.max_file_mb * MB)
     verdict = judge(held, budget, free_bytes)
     if verdict.full:
@@ -241,10 +241,10 @@ def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[P
         text = f"marked recordings leave no room within record.max_total_mb = {section.max_total_mb:g}"
         return [Problem(Level.AMBER, text, MOVE_OUT)]
     if free_bytes < budget.free_bytes + budget.file_bytes:
-        text = f"the disk is nearly full: a file of record.max_file_mb = {section.max_file_mb:g} has no room any more"
+        text = f"the disk is nearly full: no room for another file of record.max_file_mb = {section.max_file_mb:g}"
         return [Problem(Level.AMBER, text, f"{MOVE_OUT}, or lower record.max_file_mb")]
     grow_mb = max(section.max_total_mb - _megabytes(held), 0.0)
     if free_bytes < grow_mb * MB + budget.free_bytes:
-        text = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, for which there is no room"
-        return [Problem(Level.AMBER, text, "lower record.max_total_mb, or make room")]
+        text = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, but the disk has no room for it"
+        return [Problem(Level.AMBER, text, "lower record.max_total_mb, or free disk space")]
     return []

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from onboard.assembly.robot import scan_topics
+from onboard.assembly.robot import lidar_rows
 from onboard.commands.doctor.finding import Finding, Level, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config
 from onboard.drivers.dds.discovery import Graph, look_around
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ns_from_time
-from onboard.drivers.dds.ros_types import DiagnosticArray, LaserScan
-from onboard.drivers.dds.topics import SENSOR, scan_source
+from onboard.drivers.dds.ros_types import DiagnosticArray, LaserScan, PointCloud2
+from onboard.drivers.dds.topics import SENSOR
 from onboard.values.clock import wall_ns
 
 CAMERA = "camera "
@@ -32,16 +32,16 @@ LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 START_IT = "start the named publisher or driver, on the runtime's domain and interface; its log says more (`waiting`)"
 #   row         called here   what to do when it is not well
 ROWS = {
-    "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
+    "runtime": ("runtime", "the message gives the reason; `journalctl -u onboard -b` has more"),
     "scan": ("scan", START_IT),
     "limits_scan": ("limits_scan", START_IT),
     "waiting": ("inputs", START_IT),
-    "policy": ("decisions", "end what else runs here, or take the highest power mode"),
+    "policy": ("decisions", "stop other programs, or use the highest power mode"),
     "odometry": (
         "odometry",
-        "look at the base's clock and what fills the network; `systemctl restart onboard` takes its clock as it is",
+        "check the base's clock and the network's load; `systemctl restart onboard` accepts its clock as it is",
     ),
-    "recorder": ("recorder", "make room on the disk, or record less"),
+    "recorder": ("recorder", "free disk space, or record less"),
 }
 
 
@@ -88,8 +88,8 @@ def findings(statuses: Sequence[RuntimeStatus], *, claimed: bool) -> list[Findin
     if not statuses:
         if not claimed:
             return []
-        remedy = "`systemctl status onboard` says what a start waits for; one that hangs: `systemctl restart onboard`"
-        return [red("runtime", "a process has this robot and says nothing", remedy)]
+        remedy = "`systemctl status onboard` shows what it is waiting for; if it hangs: `systemctl restart onboard`"
+        return [red("runtime", "a runtime process of this robot is running but does not answer", remedy)]
     newest = statuses[-1].rows
     return [_finding(name, newest[name]) for name in ROWS if name in newest]
 
@@ -135,7 +135,7 @@ class WireSurvey:
     statuses: tuple[RuntimeStatus, ...]
     odometry_hz: float
     stamp_ahead_s: float | None
-    scans: Mapping[str, tuple[float, LaserScan | None]] = field(default_factory=dict)
+    scans: Mapping[str, tuple[float, LaserScan | PointCloud2 | None]] = field(default_factory=dict)
 
 
 def survey_wire(config: Config, seconds: float) -> WireSurvey:
@@ -144,10 +144,8 @@ def survey_wire(config: Config, seconds: float) -> WireSurvey:
     wire = Wire(config.dds)
     try:
         diagnostics, odometry = wire.reader("diagnostics"), wire.reader("odom")
-        lidars = {
-            name: wire.reader(replace(scan_source(name), quality=SENSOR)) for name in scan_topics(config).values()
-        }
-        scans: dict[str, list[LaserScan]] = {name: [] for name in lidars}
+        lidars = {name: wire.reader(replace(row, quality=SENSOR)) for name, row in lidar_rows(config).items()}
+        scans: dict[str, list[LaserScan | PointCloud2]] = {name: [] for name in lidars}
         samples: list[DiagnosticArray] = []
         ahead_s: list[float] = []
 
@@ -171,4 +169,4 @@ def survey_wire(config: Config, seconds: float) -> WireSurvey:
 
 
 def _odometry_expected(graph: Graph) -> bool:
-    return any(one.writes and one.kind == "nav_msgs/msg/Odometry" for one in graph.endpoints)
+    return any(endpoint.writes and endpoint.kind == "nav_msgs/msg/Odometry" for endpoint in graph.endpoints)

@@ -50,16 +50,16 @@ def install_command(
     downgrade: Annotated[bool, typer.Option("--downgrade", help="Allow an older release than the active one.")] = False,
     start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
     ready_within: Annotated[float, typer.Option(min=1.0, help="Timeout until READY, in s.")] = 900.0,
-    settle: Annotated[float, typer.Option(min=0.0, help="Time for which it must stay READY, in s.")] = 10.0,
+    settle: Annotated[float, typer.Option(min=0.0, help="Duration for which it must stay READY, in s.")] = 10.0,
     compiles: Annotated[
         bool, typer.Option("--compile/--no-compile", help="Compile the kernels before the service starts.")
     ] = True,
     dry_run: DryRunOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Install the service: a version beside the others, one switch, and back when the new one is not READY.
+    """Install a version of the service next to the others and switch to it; roll back if it does not become READY.
 
-    Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed. 128 and the
+    Exit code 0: active. 1: not READY, the previous version runs again. 2: refused, nothing was changed. 128 and the
     number of a signal: ended by it; before the switch the version before runs, after it the new one.
     """
     if rollback and source is not None:
@@ -78,7 +78,7 @@ def uninstall_command(
     dry_run: DryRunOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
+    """Stop the service and remove all its versions. Configuration and recordings stay unless you add --purge."""
     check_json_target(json_file)
     with _exit_codes():
         result = uninstall(Layout(), Systemd(), _say_beside(json_file), purge=purge, dry_run=dry_run)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psutil
 
 from onboard.commands.install.layout import Layout
-from onboard.commands.install.plan import Found, Order, find, line, outcome, plan
+from onboard.commands.install.plan import InstalledState, InstallRequest, find, line, outcome, plan
 from onboard.commands.install.run_program import signals_as_errors
 from onboard.commands.install.steps import Installer, Timeouts
 from onboard.commands.install.systemctl import Status, Systemd
@@ -68,7 +68,7 @@ class Request:
 
 @contextlib.contextmanager
 def os_errors_as_input_errors() -> Iterator[None]:
-    """Raise InputError, one line, in place of OSError."""
+    """Raise InputError, one line, instead of OSError."""
     try:
         yield
     except OSError as error:
@@ -116,20 +116,20 @@ def install(request: Request, layout: Layout, services: Systemd, say: Callable[[
 
 
 def _checked(request: Request, say: Callable[[str], None], check: Callable[[], T], otherwise: T) -> T:
-    """Return the result of a check of this machine. A dry run says what a check refuses, and goes on."""
+    """Return the result of a check of this machine. A dry run says what a check refuses, and continues."""
     try:
         return check()
     except InputError as error:
         if not request.dry_run:
             raise
-        say(f"would be refused on this machine: {error}")
+        say(f"this machine would refuse it: {error}")
         return otherwise
 
 
 def require_root(verb: str) -> None:
     """Raise InputError when this process may not change the system."""
     if os.geteuid() != 0:
-        raise InputError(f"{verb} changes the system's folders: use sudo, or look with --dry-run")
+        raise InputError(f"{verb} changes system folders: use sudo, or preview it with --dry-run")
 
 
 @contextlib.contextmanager
@@ -143,7 +143,7 @@ def exclusive(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{layout.lock}: another installation goes on") from error
+            raise InputError(f"{layout.lock}: another installation is running") from error
         os.set_inheritable(file.fileno(), True)
         yield
 
@@ -158,18 +158,18 @@ def _wheel_file(request: Request, held: contextlib.ExitStack) -> Path:
     if source.is_file():
         return source
     if request.source is None and not (source / "pyproject.toml").is_file():
-        raise InputError("this command is from no source folder: name the wheel to install")
+        raise InputError("this command does not run from a source folder: name the wheel to install")
     folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="onboard-install-")))
     return build_wheel(source, folder)
 
 
-def _order(request: Request, wheel: Wheel | None, found: Found) -> Order:
+def _order(request: Request, wheel: Wheel | None, found: InstalledState) -> InstallRequest:
     if wheel is not None:
-        return Order(wheel.release, wheel.name, request.downgrade, request.start, request.compiles)
+        return InstallRequest(wheel.release, wheel.name, request.downgrade, request.start, request.compiles)
     before = found.versions.get(found.previous or "")
     if before is None:
         raise InputError("there is no previous version to go back to")
-    return Order(before.release, before.name, True, request.start, request.compiles)
+    return InstallRequest(before.release, before.name, True, request.start, request.compiles)
 
 
 # ---- Uninstalling: stops the service and removes what `install` made; recordings stay unless purged
@@ -223,7 +223,7 @@ def _kept(layout: Layout, *, purge: bool) -> tuple[Path, ...]:
 
 
 def _lines(installed: list[Path], folders: list[Path]) -> list[str]:
-    service = ["stop the service and let it start no more"] if installed else []
+    service = ["stop and disable the service"] if installed else []
     return [*service, *(f"remove {path}" for path in (*installed, *folders))]
 
 

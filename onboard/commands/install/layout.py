@@ -1,7 +1,7 @@
-"""Where an installed runtime lies on the robot: versions side by side, and `current`, a link to the version in force.
+"""Where an installed runtime lies on the robot: versions side by side, and `current`, a link to the active version.
 
 /opt/onboard/versions/0.2.0-4f1c22a90b7d   one version: a virtual environment with its units in share/onboard/systemd
-/opt/onboard/current, previous             links to the version in force and to the one before
+/opt/onboard/current, previous             links to the active version and to the one before
 /etc/onboard                               configuration; made once, then the operator's
 /etc/systemd/system/onboard.service.d      the operator's changes to the unit
 /var/lib/onboard                           recordings and other files that the service keeps
@@ -42,13 +42,13 @@ class Layout:
     """Paths below a root folder, which is "/" on a robot.
 
     home:               all versions, and the links `current` and `previous`
-    current, previous:  links to the version in force and to the version before it
+    current, previous:  links to the active version and to the version before it
     configuration_file: the file that the service starts with
     drop_ins:           the operator's changes to the unit on this robot
     state:              recordings and other files that the service keeps
     cache:              files that the service can make again: compiled kernels
     lock:               file that a running installation holds locked
-    command:            link through which operators call the version in force
+    command:            link through which operators call the active version
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

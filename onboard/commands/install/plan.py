@@ -14,29 +14,29 @@ from onboard.values.errors import InputError
 class Step(Enum):
     """All steps in their order. The values are the lines that the operator reads."""
 
-    CLEAN = "take away what an interrupted installation left"
-    BUILD = "build {new} beside the others"
+    CLEAN = "remove what an interrupted installation left behind"
+    BUILD = "build {new} next to the other versions"
     CONFIGURE = "write the default robot's configuration, since there is none"
     CHECK = "check the configuration with {new}"
-    RETURN = "put {old} in force again, which is what runs"
-    ACCOUNT = "make the service's user and folders"
+    RETURN = "make {old} the active version again, because it is still running"
+    ACCOUNT = "create the service's user and folders"
     COMPILE = "compile the kernels of {new} for the service, which takes a minute the first time"
-    TRY = "restart the service with {new} and wait until it is READY; back to {old} when it is not"
-    SWITCH = "switch `current` to {new}; the one before is {before}"
-    START = "start the service with {new} and wait until it is READY; stop it when it is not"
-    ENABLE = "start the service with the machine"
-    PRUNE = "delete versions that are neither in force nor the one before, and do not run"
+    TRY = "restart the service with {new} and wait until it is READY; roll back to {old} if it is not"
+    SWITCH = "switch `current` to {new}; the previous version is {before}"
+    START = "start the service with {new} and wait until it is READY; stop it if it is not"
+    ENABLE = "start the service at every boot"
+    PRUNE = "delete versions that are neither active, nor the previous one, nor running"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstalledState:
     """The machine's state before an installation.
 
     versions:    complete versions, by name
-    current:     version in force, None without one
+    current:     active version, None without one
     previous:    version before it
     left:        leftovers of an interrupted installation: incomplete versions, overrides in /run
-    placed:      whether the system's folders hold the unchanged files of the version in force
+    placed:      whether the system's folders hold the unchanged files of the active version
     configured:  whether there is a configuration
     runs:        whether the service is READY
     enabled:     whether the service starts at boot
@@ -57,17 +57,17 @@ class Found:
 
     @property
     def proven(self) -> str | None:
-        """Return the version to go back to: the running version unless it is on trial, else the version in force.
+        """Return the version to go back to: the running version unless it is on trial, else the active version.
 
-        The running version need not be READY: it may wait for its base. A version put in force without a start was
-        never tried.
+        The running version need not be READY: it may wait for its base. A version that was activated without a
+        start was never tried.
         """
         there = not self.tried and self.running in self.versions
         return self.running if there else self.current
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class InstallRequest:
     """The requested version (release, name) and options."""
 
     release: str
@@ -77,7 +77,7 @@ class Order:
     compiles: bool = True
 
 
-def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> Found:
+def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> InstalledState:
     """Return the machine's state. `runs` and `enabled` come from systemd, `running` from the process."""
     versions = layout.complete()
     current, previous = (
@@ -87,14 +87,14 @@ def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = Non
     trial = on_trial(layout)
     left = (*layout.interrupted(), *(str(path) for path in trial))
     configured = layout.configuration_file.exists()
-    return Found(versions, current, previous, left, placed, configured, runs, enabled, running, bool(trial))
+    return InstalledState(versions, current, previous, left, placed, configured, runs, enabled, running, bool(trial))
 
 
-def plan(order: Order, found: Found) -> tuple[Step, ...]:
+def plan(order: InstallRequest, found: InstalledState) -> tuple[Step, ...]:
     """Return the steps; none if nothing is to do. Raises InputError for a downgrade that was not requested."""
     old = found.versions.get(found.current or "")
     if old is not None and not order.downgrade and older(order.release, old.release):
-        raise InputError(f"{order.name} is older than {old.name}, which is in force: --downgrade takes it all the same")
+        raise InputError(f"{order.name} is older than the active version {old.name}: --downgrade installs it anyway")
     new = order.name != found.current
     start = order.start and (bool(found.left) or not found.runs or found.running != order.name)
     tried = start and found.proven not in (None, order.name)
@@ -116,28 +116,28 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
     return tuple(step for step in Step if wanted[step])
 
 
-def before(name: str, found: Found) -> str | None:
-    """Return the version that becomes `previous` once `name` is in force; preferably one that ran."""
+def before(name: str, found: InstalledState) -> str | None:
+    """Return the version that becomes `previous` once `name` is active; preferably one that ran."""
     return next((one for one in (found.proven, found.current, found.previous) if one not in (None, name)), None)
 
 
-def surplus(name: str, found: Found) -> list[str]:
-    """Return the versions to delete once `name` is in force; never the running version."""
+def surplus(name: str, found: InstalledState) -> list[str]:
+    """Return the versions to delete once `name` is active; never the running version."""
     return sorted(found.versions.keys() - {name, before(name, found), found.running})
 
 
-def line(step: Step, order: Order, found: Found) -> str:
+def line(step: Step, order: InstallRequest, found: InstalledState) -> str:
     """Return the operator's line for a step."""
     names = {"new": order.name, "old": found.proven, "before": before(order.name, found)}
     return step.value.format(**{key: name or "none" for key, name in names.items()})
 
 
-def outcome(order: Order, found: Found, *, changed: bool) -> str:
+def outcome(order: InstallRequest, found: InstalledState, *, changed: bool) -> str:
     """Return the operator's last line. changed: whether there was anything to do."""
     if order.start:
-        return f"{order.name} is in force" if changed else f"{order.name} is in force and READY: nothing to do"
+        return f"{order.name} is active" if changed else f"{order.name} is active and READY: nothing to do"
     if found.running == order.name:
-        return f"{order.name} is in force, and is what runs"
+        return f"{order.name} is active and running"
     runs = found.running or ("another one" if found.runs else "")
     until = f"{runs} runs until then" if runs else "nothing runs"
-    return f"{order.name} is in force from the next start of the service on; {until}"
+    return f"{order.name} becomes active at the next start of the service; {until}"

@@ -84,7 +84,7 @@ def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S)
         try:
             output, wrong = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired as error:
-            raise InputError(f"{complaint}: not done after {limit_s:g} s") from error
+            raise InputError(f"{complaint}: timed out after {limit_s:g} s") from error
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

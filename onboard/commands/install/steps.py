@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from onboard.commands.install.layout import Layout, point, remove_version
-from onboard.commands.install.plan import Found, Order, Step, before, line, plan, surplus
+from onboard.commands.install.plan import InstalledState, InstallRequest, Step, before, line, plan, surplus
 from onboard.commands.install.run_program import run_tool, signals_ignored
 from onboard.commands.install.systemctl import Status, Systemd
 from onboard.commands.install.unit_files import end_trial, files_of, foreign, place, prepare, set_trial
@@ -49,8 +49,8 @@ class Installer:
 
     layout: Layout
     services: Systemd
-    order: Order
-    found: Found
+    order: InstallRequest
+    found: InstalledState
     wheel: Wheel | None
     choice: Choice
     timeouts: Timeouts
@@ -59,8 +59,8 @@ class Installer:
     def do(self, steps: tuple[Step, ...]) -> None:
         """Carry out the steps.
 
-        Raises InputError: the service is unchanged; NotReadyError: the old version is in force again. After any other
-        error, as EndedError, the old version is in force again unless the switch was done.
+        Raises InputError: the service is unchanged; NotReadyError: the old version is active again. After any other
+        error, as EndedError, the old version is active again unless the switch was done.
         """
         with contextlib.ExitStack() as trial:
             for step in steps:
@@ -119,20 +119,23 @@ class Installer:
         """
         taken = foreign(self.layout, self._folder)
         if taken:
-            raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
+            raise InputError(
+                f"{taken[0]}: was not written by `onboard install` and overrides or blocks our file: move it, then "
+                "run this again"
+            )
         command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
-        complaint = f"{self.order.name} refuses the configuration, nothing was changed"
+        complaint = f"{self.order.name} rejects the configuration; nothing was changed"
         lines = run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S).splitlines()
         steps = plan(self.order, self.found)
         waits = Step.TRY in steps or (Step.START in steps and self.found.placed)
         for words in (one for one in lines if one.startswith(UNPLUGGED)):
             if waits:
                 missing = words.removeprefix("warning: ")
-                raise InputError(f"{missing} Nothing was changed: plug it in and switch it on, or give --no-start")
+                raise InputError(f"{missing} Nothing was changed: plug it in and switch it on, or use --no-start")
             self.say(words)
 
     def _return(self) -> None:
-        """Put the running version in force again, so that a rollback and a power cut lead to it."""
+        """Activate the running version again, so that a rollback and a power cut lead to it."""
         assert self.found.proven is not None
         folder = self.layout.folder(self.found.proven)
         with signals_ignored():
@@ -173,13 +176,13 @@ class Installer:
         trouble = trouble or _blinder(was, self.services.status())
         if trouble:
             trial.close()
-            again = "runs again" if was.wanted else "is in force again, and stopped as before"
+            again = "runs again" if was.wanted else "is active again, and stopped as before"
             raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.proven} {again}")
 
     def _back(self, was: Status) -> None:
-        """Put the old version in force again, running or stopped as before."""
+        """Activate the old version again, running or stopped as before."""
         with signals_ignored():
-            self.say(f"going back to {self.found.proven}")
+            self.say(f"rolling back to {self.found.proven}")
             end_trial(self.layout)
             self.services.reload()
             if not was.wanted:
@@ -187,14 +190,12 @@ class Installer:
                 return
             trouble = self.services.start(self.timeouts.ready_s, 0.0)
         if trouble:
-            raise NotReadyError(
-                f"{self.order.name} is not in force, and {self.found.proven} does not come up: {trouble}"
-            )
+            raise NotReadyError(f"{self.order.name} was rolled back, but {self.found.proven} does not start: {trouble}")
 
     def _switch(self, trial: contextlib.ExitStack) -> None:
-        """Put the version in force for good: one rename, then its system files, then systemd's reload.
+        """Activate the version permanently: one rename, then its system files, then systemd's reload.
 
-        Files that need disk space are written before the rename, so that a full disk leaves the old version in force.
+        Files that need disk space are written before the rename, so that a full disk leaves the old version active.
         """
         shown = self.layout.seen(self._folder)
         with signals_ignored():
@@ -219,10 +220,10 @@ class Installer:
                 undo.pop_all()
                 return
         other = before(self.order.name, self.found)
-        back = f"`onboard install --rollback` takes {other}" if other else "there is none to go back to"
+        back = f"`onboard install --rollback` returns to {other}" if other else "there is no version to return to"
         raise NotReadyError(
             f"{self.order.name}: {trouble}; it is stopped, and {back}."
-            " `journalctl -u onboard -n 50` says more; `onboard install` tries again"
+            " `journalctl -u onboard -n 50` has the details; `onboard install` tries again"
         )
 
     def _prune(self) -> None:
@@ -233,4 +234,4 @@ class Installer:
 def _blinder(before: Status, now: Status) -> str:
     """Return a complaint about cameras that the READY version before saw and this version does not, else ""."""
     lost = sorted(now.blind - before.blind) if before.runs else []
-    return f"is READY, but sees nothing of {', '.join(lost)}, as the version before does" if lost else ""
+    return f"is READY, but receives nothing from {', '.join(lost)}, which the previous version did" if lost else ""

@@ -106,7 +106,7 @@ class Systemd:
         return self._settled(settle_s)
 
     def stop(self) -> None:
-        """Stop the service and reset its failures. Raises InputError if it goes on."""
+        """Stop the service and reset its failures. Raises InputError if it continues."""
         _systemctl("stop", UNIT, limit_s=STOP_S)
         _systemctl("reset-failed", UNIT)
         seen = self.status()
@@ -139,7 +139,7 @@ def _systemctl(*words: str, limit_s: float = ANSWER_S) -> subprocess.CompletedPr
             ["systemctl", *words], capture_output=True, text=True, errors="replace", timeout=limit_s, check=False
         )
     except FileNotFoundError as error:
-        raise InputError("systemctl is not on this machine, and the service needs systemd") from error
+        raise InputError("systemctl not found: the service needs systemd") from error
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(words, NO_ANSWER, "", f"no answer within {limit_s:g} s")
 

@@ -1,7 +1,7 @@
 """The service's system files: units, device rules, the user, folders.
 
 Each version holds them, with paths below `current`. They are copied, not linked, to the system's folders when the
-version is put in force, because `systemctl enable` takes a linked unit for another unit. A version on trial overrides
+version is activated, because `systemctl enable` takes a linked unit for another unit. A version on trial overrides
 them in /run, so that a power cut during a trial boots the version before.
 """
 
@@ -75,7 +75,7 @@ def foreign(layout: Layout, version: Path) -> list[Path]:
 
 
 def prepare(layout: Layout, version: Path) -> dict[Path, Path]:
-    """Write a version's files beside their places; return place by file. Raises OSError and leaves no file then."""
+    """Write a version's files next to their targets; return target by file. Raises OSError and leaves no file then."""
     return _written(wanted(layout, version))
 
 
@@ -110,7 +110,7 @@ def remove(layout: Layout) -> None:
 
 
 def set_trial(layout: Layout, version: Path) -> None:
-    """Put a version on trial: its files in /run, with its own folder in place of `current`.
+    """Put a version on trial: its files in /run, with its own folder instead of `current`.
 
     Raises OSError; only complete files are in /run then.
     """
@@ -125,12 +125,12 @@ def set_trial(layout: Layout, version: Path) -> None:
 
 
 def on_trial(layout: Layout) -> list[Path]:
-    """Return the files of a running or interrupted trial, which override the version in force."""
+    """Return the files of a running or interrupted trial, which override the active version."""
     return _beginning_with(ON_TRIAL, layout.root / VOLATILE)
 
 
 def end_trial(layout: Layout) -> None:
-    """Remove the trial's files; the next start takes the version in force. Raises OSError."""
+    """Remove the trial's files; the next start takes the active version. Raises OSError."""
     for path in on_trial(layout):
         path.unlink()
 

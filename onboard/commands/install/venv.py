@@ -18,7 +18,7 @@ HIDDEN = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/
 
 LOCK_FILE = "requirements.lock"
 """In a version's folder: the versions and hashes that it was built with."""
-UNLOCK = " with the versions and hashes of its lock (--unlocked leaves them aside)"
+UNLOCK = " with the versions and hashes of its lock (--unlocked ignores them)"
 
 BYTES_PER_MB = 1_000_000
 NEEDED_FREE_MB = 1500
@@ -32,7 +32,7 @@ def check_python(python: Path) -> None:
         raise InputError(f"--python {python}: cannot be run")
     for folder in HIDDEN:
         if real.is_relative_to(folder):
-            raise InputError(f"--python {python}: lies in {folder}, which the service does not see; give another")
+            raise InputError(f"--python {python}: is in {folder}, which the service cannot access; use another")
 
 
 def check_room(folder: Path) -> None:
@@ -53,7 +53,9 @@ def build(layout: Layout, wheel: Wheel, choice: Choice) -> None:
         layout.versions.mkdir(parents=True, exist_ok=True)
         _environment(folder, wheel, choice)
         if not (folder / UNITS_IN_VERSION / UNIT).is_file():
-            raise InputError(f"{wheel.path}: {UNIT} is not in {UNITS_IN_VERSION}, so no service can be made of it")
+            raise InputError(
+                f"{wheel.path}: {UNIT} is not in {UNITS_IN_VERSION}, so it cannot be installed as a service"
+            )
         write_marker(folder, Version(wheel.name, wheel.release, wheel.path.name))
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error

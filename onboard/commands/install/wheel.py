@@ -31,7 +31,7 @@ class Choice:
     """How a wheel is installed.
 
     extras:          optional dependencies, as `cpu,realsense,serial`
-    lock:            versions with hashes in place of the wheel's own lock; nothing else is installed
+    lock:            versions with hashes instead of the wheel's own lock; nothing else is installed
     system_packages: the new version sees the system's Python packages too (TensorRT of JetPack)
     python:          interpreter of the new version
     unlocked:        install any fitting versions, without hashes
@@ -72,11 +72,11 @@ def read_wheel(path: Path, choice: Choice) -> Wheel:
     try:
         distribution, release, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
-        raise InputError(f"{path}: is no wheel: {error}") from error
+        raise InputError(f"{path}: is not a wheel: {error}") from error
     if distribution != DISTRIBUTION:
         raise InputError(f"{path}: is a wheel of {distribution!r}, not of {DISTRIBUTION!r}")
     if not any(PurePosixPath(name).name == UNIT for name in names):
-        raise InputError(f"{path}: has no {UNIT}, so no service can be made of it")
+        raise InputError(f"{path}: has no {UNIT}, so it cannot be installed as a service")
     return Wheel(path, str(release), f"{release}-{_digest(path, choice)}")
 
 
@@ -106,7 +106,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
-        raise InputError(f"{path}: is no wheel: {error}") from error
+        raise InputError(f"{path}: is not a wheel: {error}") from error
 
 
 def build_wheel(source: Path, into: Path) -> Path:
@@ -114,7 +114,7 @@ def build_wheel(source: Path, into: Path) -> Path:
     if not (source / "pyproject.toml").is_file():
         raise InputError(f"{source}: is neither a wheel nor a source folder (no pyproject.toml)")
     arguments = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(into), str(source)]
-    run_tool(arguments, f"{source}: no wheel could be made of it")
+    run_tool(arguments, f"{source}: no wheel could be built from it")
     return next(into.glob("*.whl"))
 
 

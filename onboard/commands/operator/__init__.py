@@ -1,1 +1,1 @@
-"""What an operator says to a running robot and sees of it: goals, status, the live view."""
+"""The operator's interface to a running robot: goals, status, the live view."""

@@ -11,11 +11,11 @@ from onboard.service.publisher import AGE, LATENESS, REASON
 
 ABSENT = "-"
 DECISION = "decision"
-"""The policy's whole decision, in its own thread beside the ticks."""
+"""The policy's whole decision, in its own thread, next to the ticks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DiagnosticsSample:
     """One message of `/diagnostics`. at_s: monotonic time at which it came [s]"""
 
     status: Status
@@ -46,7 +46,7 @@ class Figures:
 COUNTS = ("missed_slots", "decisions", "deadline_misses", "over_budget", "memory_resets")
 
 
-def figures(now: Seen, before: Seen | None) -> Figures:
+def figures(now: DiagnosticsSample, before: DiagnosticsSample | None) -> Figures:
     """Return the figures of a message. before: the message before it, None for the first"""
     status = now.status
     return Figures(
@@ -68,19 +68,19 @@ def _values(status: Status) -> list[tuple[str, str]]:
     return [pair for part in status.parts for pair in part.values.items()]
 
 
-def _count(seen: Seen | None, name: str) -> int:
+def _count(seen: DiagnosticsSample | None, name: str) -> int:
     value = ABSENT if seen is None else seen.status.value(name)
     return int(value) if value.isdigit() else 0
 
 
-def _rate(name: str, now: Seen, before: Seen | None) -> float:
+def _rate(name: str, now: DiagnosticsSample, before: DiagnosticsSample | None) -> float:
     """Return the events a second between two messages; 0 for the first message and after a new start of the robot."""
     if before is None or now.at_s <= before.at_s:
         return 0.0
     return max(0, _count(now, name) - _count(before, name)) / (now.at_s - before.at_s)
 
 
-def _reasons(now: Seen, before: Seen | None) -> dict[str, int]:
+def _reasons(now: DiagnosticsSample, before: DiagnosticsSample | None) -> dict[str, int]:
     names = [name for name, _ in _values(now.status) if name.startswith(REASON)]
     since = {name.removeprefix(REASON): _count(now, name) - _count(before, name) for name in names}
     ordered = sorted(since.items(), key=lambda row: -row[1])

@@ -17,7 +17,7 @@ from onboard.values.errors import OnboardError
 FOUND_S = 10.0
 """Timeout for the discovery of the runtime."""
 SAID_S = 1.0
-"""After so long without a runtime, the command says what it waits for."""
+"""After this time without a runtime, the command says what it waits for."""
 TAKEN_S = 3.0
 """Timeout for the answer to a goal or a cancellation: an acknowledgement, then a new state."""
 POLL_S = 0.1
@@ -25,7 +25,7 @@ LEVELS = ("ok", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiagnosticsRow:
     """A row of the diagnostics. level: one of LEVELS."""
 
     name: str
@@ -41,7 +41,7 @@ class Status:
     robot: str
     domain: int
     state: str
-    parts: list[Part] = field(default_factory=list)
+    parts: list[DiagnosticsRow] = field(default_factory=list)
 
     def value(self, name: str) -> str:
         """Return a value of any part; a dash where none has it."""
@@ -62,9 +62,9 @@ class RunningRobot:
             return
         named = f", namespace {wire.section.namespace}" if wire.section.namespace else ", without a namespace"
         where = f"domain {wire.domain}, interface {wire.section.interface}{named}"
-        sys.stderr.write(f"waiting up to {FOUND_S:g} s: no runtime is heard yet on {where}\n")
+        sys.stderr.write(f"waiting up to {FOUND_S:g} s for a runtime on {where}\n")
         if not self._heard(FOUND_S - SAID_S):
-            raise OnboardError(f"no runtime is heard on {where} within {FOUND_S:g} s; is `onboard run` running?")
+            raise OnboardError(f"no runtime found on {where} within {FOUND_S:g} s; is `onboard run` running?")
 
     def send(self, topic: str, sample: Any) -> None:
         """Send a message once; return when the runtime has it. Raises OnboardError if it does not take it."""
@@ -74,7 +74,7 @@ class RunningRobot:
             writer.write(sample)
             if writer.wait_for_acks(TAKEN_S):
                 return
-        raise OnboardError(f"{topic}: the runtime does not take it")
+        raise OnboardError(f"{topic}: the runtime does not receive it")
 
     def answer(self, expected: Callable[[str], bool]) -> str:
         """Return the first state that is expected; after TAKEN_S the newest."""
@@ -86,7 +86,7 @@ class RunningRobot:
     def next_state(self) -> str:
         """Return the next published state. Raises OnboardError when the runtime falls silent."""
         if not self._heard(FOUND_S):
-            raise OnboardError(f"the runtime is silent for {FOUND_S:g} s; its last state: {self._state}")
+            raise OnboardError(f"no message from the runtime for {FOUND_S:g} s; its last state: {self._state}")
         return self._state
 
     def missing(self) -> str:
@@ -106,7 +106,7 @@ class RunningRobot:
             rows = [row for row in rows if row.hardware_id == self._robot]
             if rows:
                 parts = [
-                    Part(
+                    DiagnosticsRow(
                         row.name,
                         LEVELS[min(row.level, len(LEVELS) - 1)],
                         row.message,

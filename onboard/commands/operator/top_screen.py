@@ -15,7 +15,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, Sparkline, Static
 from textual.worker import get_current_worker
 
-from onboard.commands.operator.figures import ABSENT, Figures, Seen, figures, is_bad
+from onboard.commands.operator.figures import ABSENT, DiagnosticsSample, Figures, figures, is_bad
 from onboard.commands.operator.robot import LEVELS, Status
 from onboard.service.publisher import LATENESS
 from onboard.values.errors import OnboardError
@@ -51,7 +51,7 @@ class Top(App[None]):
     def __init__(self, robot: Source, period_ms: float) -> None:
         super().__init__()
         self._robot, self._period_ms = robot, period_ms
-        self._before: Seen | None = None
+        self._before: DiagnosticsSample | None = None
         self._worst_ms: deque[float] = deque(maxlen=KEPT)
         self._held = False
 
@@ -77,7 +77,7 @@ class Top(App[None]):
         """Keep the screen as it is, or let it follow the robot again."""
         self._held = not self._held
         if self._held:
-            self.query_one("#state", Static).update("[bold yellow]paused; p goes on[/]")
+            self.query_one("#state", Static).update("[bold yellow]paused; p continues[/]")
 
     @work(thread=True, exit_on_error=True)
     def _listen(self) -> None:
@@ -93,14 +93,14 @@ class Top(App[None]):
                 continue
             heard_s = time.monotonic()
             if not worker.is_cancelled:
-                self.call_from_thread(self._hear, Seen(status, heard_s))
+                self.call_from_thread(self._hear, DiagnosticsSample(status, heard_s))
 
     def _tell_silent(self, silent_s: float) -> None:
         self.query_one("#state", Static).update(
-            f"[bold red]the robot is silent for {silent_s:.0f} s; below is what it said last[/]"
+            f"[bold red]no message from the robot for {silent_s:.0f} s; last values below[/]"
         )
 
-    def _hear(self, seen: Seen) -> None:
+    def _hear(self, seen: DiagnosticsSample) -> None:
         shown, self._before = figures(seen, self._before), seen
         worst = shown.times[LATENESS][2]
         self._worst_ms.append(0.0 if worst == ABSENT else float(worst))

@@ -56,7 +56,7 @@ class Authority:
             if not (folder / CA_CERTIFICATE).exists():
                 self._make()
             elif not (folder / CA_KEY).exists():
-                raise InputError(f"{folder / CA_KEY}: is not here; without it no members can be made")
+                raise InputError(f"{folder / CA_KEY}: is missing; no members can be created without it")
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
             self._certificate.verify_directly_issued_by(self._certificate)
@@ -65,7 +65,7 @@ class Authority:
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
             raise InputError(f"{folder}: no certificate authority: {' '.join(str(error).split())}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InputError(f"{folder / CA_KEY}: an elliptic curve key is wanted")
+            raise InputError(f"{folder / CA_KEY}: must be an elliptic curve key")
         if key.public_key() != self._certificate.public_key():
             raise InputError(f"{folder / CA_KEY}: is not the key of {folder / CA_CERTIFICATE}")
         self._key = key

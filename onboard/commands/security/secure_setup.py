@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape
 
 import typer
 
+from onboard.assembly.robot import lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.commands.security.keystore import (
     CA_CERTIFICATE,
@@ -30,7 +31,7 @@ from onboard.commands.security.keystore import (
     write,
 )
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
-from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id, scan_source
+from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id
 from onboard.values.errors import InputError
 
 ENCLAVES = "enclaves"
@@ -42,7 +43,7 @@ OURS = "robot"
 """The runtime's own role."""
 
 SENT = (
-    "cmd_vel", "scan", "limits_scan", "state", "diagnostics", "used", "tf", "tf_static",
+    "cmd_vel", "scan", "limits_scan", "state", "drive", "diagnostics", "used", "tf", "tf_static",
     f"{CAMERA}/depth/camera_info", "color/camera_info",
 )  # fmt: skip
 """Topics that the runtime sends; it reads all others of `topics.TOPICS`."""
@@ -62,9 +63,9 @@ class Role:
 #   role        may write                                             may read
 ROLES: Mapping[str, Role] = {
     OURS: Role(SENT, READ),
-    "base": Role(("odom", "obstacle", "e_stop"), ("cmd_vel",)),
+    "base": Role(("odom", "obstacle", "e_stop", "battery"), ("cmd_vel",)),
     "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
-    "operator": Role(("goal_pose", "cancel", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),
+    "operator": Role(("goal_pose", "goals", "cancel", "pause", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),
     "viewer": Role((), ALL),
 }
 
@@ -87,7 +88,7 @@ def secure_command(folder: Path, config: Path, user: str = SERVICE_USER) -> list
     return [
         *(f"{name}: {folder / ENCLAVES / name} {'made' if name in made else 'was there'}" for name in ROLES),
         f'robot: set dds.security = "{robot}"; only {owner} can read its key, so run it as that user',
-        f"then move {folder / CA_KEY} off the robot: who has it can make members",
+        f"then move {folder / CA_KEY} off the robot: anyone who has it can create members",
     ]
 
 
@@ -103,7 +104,7 @@ def give_key(enclave: Path, user: str) -> str:
                 os.chown(key, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
         return key.owner()
     except OSError as error:
-        raise InputError(f"{key}: cannot be given to {user}: {error.strerror}") from error
+        raise InputError(f"{key}: its owner cannot be set to {user}: {error.strerror}") from error
     except KeyError:  # a user without a name
         return f"user {key.stat().st_uid}"
 
@@ -117,7 +118,7 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
         if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
             raise InputError(f"{folder}: is not empty and holds no keystore")
     except OSError as error:
-        raise InputError(f"{folder}: cannot be looked at: {error.strerror}") from error
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     authority = Authority(folder, now)
     domain, scans = domain_id(config.dds), _scan_topics(config)
     if not (folder / GOVERNANCE).exists():
@@ -152,13 +153,12 @@ def _make_enclave(authority: Authority, enclave: Path, text: str) -> None:
 
 
 def _expressions(config: Config, names: Iterable[str]) -> list[str]:
-    """Return topics as permissions name them; a wildcard stands for all cameras."""
+    """Return topics as permissions name them; a wildcard means all cameras."""
     return [dds_topic(config.dds, name.replace(CAMERA, EACH)).replace(EACH, ANY) for name in names]
 
 
 def _scan_topics(config: Config) -> list[str]:
-    sections = [config.scan, *([config.limits_scan] if config.limits_scan else [])]
-    return [dds_topic(config.dds, scan_source(section.topic)) for section in sections if section.topic]
+    return [dds_topic(config.dds, row) for row in lidar_rows(config).values()]
 
 
 def governance(domain: int) -> str:
@@ -228,7 +228,7 @@ def secure_setup(
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone."""
+    """Create keys, certificates and permissions for DDS Security, one folder per role. Existing files are kept."""
     check_json_target(json_file)
     lines = secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml")
     if json_file is not None:

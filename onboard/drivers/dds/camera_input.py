@@ -7,86 +7,105 @@ the last frame becomes stale. An image without a stamp (0) is always taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from onboard.config.config import CamerasSection
+from onboard.config.config import CamerasSection, DdsSection
 from onboard.config.mounts import Mount
 from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time
-from onboard.drivers.dds.ros_types import Image
+from onboard.drivers.dds.ros_types import CompressedImage, Image
 from onboard.drivers.dds.sender_clock import SenderClock
-from onboard.drivers.dds.sole_writer import SECOND, SoleReader
+from onboard.drivers.dds.sole_writer import SoleReader
+from onboard.drivers.dds.topics import COMPRESSED_DEPTH, COMPRESSED_TOPICS, ros_topic
+from onboard.drivers.images.compressed import decoded, encoded
+from onboard.drivers.images.raw import Y_FIRST, depth_pixels, rgb_pixels
+from onboard.values import reasons
 from onboard.values.errors import InputError
-from onboard.values.images import FALSE_DEPTH, covered, policy_image, without_false_depth
+from onboard.values.images import covered, policy_image
 from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
+from onboard.values.reasons import NO_REASON, Said
 
 NS_PER_MS = 1_000_000
 COLOR = "color"
 """Name of the colour camera."""
-NOTHING_YET = "no image yet"
-RGB_ENCODINGS = ("rgb8", "bgr8")
-UINT16_ENCODINGS = ("16UC1", "mono16")
 
 
-def depth_from_ros(sample: Image, mount: Mount) -> npt.NDArray[np.uint16]:
+def depth_from_ros(sample: Image | CompressedImage, mount: Mount) -> npt.NDArray[np.uint16]:
     """Return (height, width) depth in units of the mount; 0 is no return.
 
     Accepts 16UC1 and mono16 in either byte order, and 32FC1 [m]; rows may be padded. Raises InputError for a size other
     than the mount's, another encoding, or missing bytes.
     """
-    if (sample.width, sample.height) != (mount.width, mount.height):
-        raise InputError(f"image is {sample.width}x{sample.height}, mounts say {mount.width}x{mount.height}")
-    order = ">" if sample.is_bigendian else "<"
-    if sample.encoding in UINT16_ENCODINGS:
-        return without_false_depth(_pixels(sample, np.dtype(f"{order}u2"), 1)[..., 0].astype(np.uint16))
-    if sample.encoding == "32FC1":
-        metres = _pixels(sample, np.dtype(f"{order}f4"), 1)[..., 0].astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            units = np.rint(metres / mount.depth_scale_m)
-            return np.where((units > 0) & (units < FALSE_DEPTH), units, 0).astype(np.uint16)
-    raise InputError(f"encoding is {sample.encoding!r}, depth is {', '.join(UINT16_ENCODINGS)} or 32FC1")
+    image = uncompressed(sample) if isinstance(sample, CompressedImage) else sample
+    if (image.width, image.height) != (mount.width, mount.height):
+        raise InputError(f"image is {image.width}x{image.height}, mounts say {mount.width}x{mount.height}")
+    return depth_pixels(image, mount.depth_scale_m)
 
 
-def color_from_ros(sample: Image) -> npt.NDArray[np.uint8]:
-    """Return (144, 256, 3) RGB; whole multiples of that size are averaged. Raises InputError."""
-    if sample.encoding not in RGB_ENCODINGS:
-        raise InputError(f"encoding is {sample.encoding!r}, colour is {' or '.join(RGB_ENCODINGS)}")
-    image = _pixels(sample, np.dtype(np.uint8), 3).astype(np.uint8, copy=False)
-    if sample.encoding == "bgr8":
-        image = image[..., ::-1]
-    return policy_image(image)
+def color_from_ros(sample: Image | CompressedImage) -> npt.NDArray[np.uint8]:
+    """Return (144, 256, 3) RGB of an image of any size, by `policy_image`. Raises InputError."""
+    return policy_image(rgb_pixels(uncompressed(sample) if isinstance(sample, CompressedImage) else sample))
 
 
-def _pixels(sample: Image, dtype: np.dtype[np.generic], channels: int) -> npt.NDArray[np.generic]:
-    """Return a read-only view (height, width, channels) of the image, padding left out. Raises InputError."""
-    row_bytes = sample.width * channels * dtype.itemsize
-    if sample.step < row_bytes or len(sample.data) != sample.step * sample.height:
-        raise InputError(
-            f"{len(sample.data)} bytes in rows of {sample.step} are no {sample.width}x{sample.height} {sample.encoding}"
-        )
-    rows = np.frombuffer(sample.data, dtype=np.uint8).reshape(sample.height, sample.step)[:, :row_bytes]
-    return np.ascontiguousarray(rows).view(dtype).reshape(sample.height, sample.width, channels)
+def uncompressed(sample: CompressedImage) -> Image:
+    """Return the raw image in a compressed one. Raises InputError."""
+    raw = decoded(sample.format, sample.data)
+    return Image(sample.header, raw.height, raw.width, raw.encoding, 0, raw.step, raw.data)
+
+
+def as_sent(sample: Image, section: DdsSection, name: str) -> Image | CompressedImage:
+    """Return a 16UC1 or rgb8 image as its topic, one of our names, has it: compressed where its name says so."""
+    topic = ros_topic(section, name)
+    if not topic.endswith(COMPRESSED_TOPICS):
+        return sample
+    depth = sample.encoding == "16UC1"
+    pixels = np.frombuffer(sample.data, "<u2" if depth else np.uint8)
+    shape = (sample.height, sample.width) if depth else (sample.height, sample.width, 3)
+    return CompressedImage(sample.header, *encoded(pixels.reshape(shape), head=topic.endswith(COMPRESSED_DEPTH)))
 
 
 FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
 
 
+class CoveredError(InputError):
+    """An image of a camera that is covered. said: `covered`"""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+def _takes_long(sample: Image | CompressedImage) -> bool:
+    return isinstance(sample, CompressedImage) or sample.encoding in Y_FIRST
+
+
 class _DdsCamera(Generic[FrameT]):
     """A camera behind one image topic.
+
+    With a decoder, an image whose decoding takes milliseconds is decoded there, and the tick does not wait. Of images
+    that come faster than they are decoded, only the newest is.
 
     reader:  of the topic
     sent_ns: stamp of the newest image in its sender's clock [ns]; 0 before the first
     """
 
-    def __init__(self, wire: InputWire[Messages], topic: str, name: str, stale_ms: float) -> None:
+    def __init__(
+        self, wire: InputWire[Messages], topic: str, name: str, stale_ms: float, decoder: Executor | None
+    ) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         self.name = name
+        self._decoder = decoder
+        self._decoding: tuple[Future[FrameT], int] | None = None
+        self._waiting: tuple[Callable[[], FrameT], int] | None = None
         self.sent_ns = 0
         self._frames = self._repeated = self._late_ns = 0
-        self._reason = NOTHING_YET
+        self._reason = reasons.IMAGE_NONE.say()
         self._frame: FrameT | None = None
         self.reader = SoleReader(wire, topic)
         self._clock = SenderClock()
@@ -97,18 +116,23 @@ class _DdsCamera(Generic[FrameT]):
         """Return the newest usable frame, or None while the camera is blind (see `health`)."""
         sample = self._take(now_ns)
         if sample is not None:
-            try:
-                self._frame = self._decode(sample, now_ns - self._late_ns)
-                self._reason = ""
-            except InputError as error:
-                self._frame, self._reason = None, str(error)
+            decode = partial(self._decode, sample, self._frames, now_ns - self._late_ns)
+            self._waiting = decode, ns_from_time(sample.header.stamp)
+            if self._decoder is None or not _takes_long(sample):
+                self._keep(*self._waiting)
+                self._waiting = self._decoding = None
+        if self._decoding is not None and self._decoding[0].done():
+            self._keep(self._decoding[0].result, self._decoding[1])
+            self._decoding = None
+        if self._decoding is None and self._waiting is not None and self._decoder is not None:
+            self._decoding, self._waiting = (self._decoder.submit(self._waiting[0]), self._waiting[1]), None
         if self._frame is None:
             return None
         age_ms = (now_ns - self._frame.stamp_ns) / NS_PER_MS
         if age_ms <= self._stale_ms:
             return self._frame
         late = f", which came {self._late_ns / NS_PER_MS:.0f} ms late" if self._late_ns > 0.0 else ""
-        self._reason = f"no image for {age_ms:.0f} ms, limit {self._stale_ms:.0f} ms{late}"
+        self._reason = reasons.IMAGE_STALE.say(age_ms=age_ms, limit_ms=self._stale_ms, late=late)
         return None
 
     def health(self) -> CameraHealth:
@@ -120,25 +144,34 @@ class _DdsCamera(Generic[FrameT]):
     def close(self) -> None:
         """Do nothing: the reader belongs to the wire and closes with it."""
 
-    def _decode(self, sample: Image, stamp_ns: int) -> FrameT:
+    def _keep(self, decode: Callable[[], FrameT], sent_ns: int) -> None:
+        """Keep a decoded frame, or the reason why there is none."""
+        self.sent_ns = sent_ns or self.sent_ns
+        try:
+            self._frame, self._reason = decode(), NO_REASON
+        except CoveredError as error:
+            self._frame, self._reason = None, error.said
+        except InputError as error:
+            self._frame, self._reason = None, reasons.IMAGE_REFUSED.say(why=error)
+
+    def _decode(self, sample: Image | CompressedImage, number: int, stamp_ns: int) -> FrameT:
         """Return the frame in an image. Raises InputError if the image cannot be used."""
         raise NotImplementedError
 
-    def _take(self, now_ns: int) -> Image | None:
+    def _take(self, now_ns: int) -> Image | CompressedImage | None:
         """Return the newest image since the last call; None without one, or if its stamp did not increase."""
         messages = self.reader.take(now_ns)
         self._frames += len(messages)
         if self.reader.rivals:
-            self._frame, self._reason = None, f"{SECOND} on {self.reader.topic}"
+            self._frame, self._reason = None, reasons.IMAGE_WITHHELD.say(topic=self.reader.topic)
         if not messages:
             return None
-        sample: Image = messages[-1].sample
+        sample: Image | CompressedImage = messages[-1].sample
         stamp_ns = ns_from_time(sample.header.stamp)
         late_ns = self._clock.take(stamp_ns, now_ns) if stamp_ns else 0
         if late_ns is None:
             self._repeated += 1
             return None
-        self.sent_ns = stamp_ns
         self._late_ns = late_ns if self._judges_late else 0
         return sample
 
@@ -146,25 +179,27 @@ class _DdsCamera(Generic[FrameT]):
 class DdsDepthCamera(_DdsCamera[DepthFrame]):
     """One depth camera behind `<name>/depth/image`."""
 
-    def __init__(self, wire: InputWire[Messages], mount: Mount, section: CamerasSection) -> None:
+    def __init__(
+        self, wire: InputWire[Messages], mount: Mount, section: CamerasSection, decoder: Executor | None = None
+    ) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        super().__init__(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms)
+        super().__init__(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms, decoder)
         self._mount = mount
 
-    def _decode(self, sample: Image, stamp_ns: int) -> DepthFrame:
+    def _decode(self, sample: Image | CompressedImage, number: int, stamp_ns: int) -> DepthFrame:
         depth = depth_from_ros(sample, self._mount)
         reason = covered(int(np.count_nonzero(depth)), depth.size)
         if reason:
-            raise InputError(reason)
-        return DepthFrame(self.name, self._frames, stamp_ns, depth)
+            raise CoveredError(reason)
+        return DepthFrame(self.name, number, stamp_ns, depth)
 
 
 class DdsColorCamera(_DdsCamera[ColorFrame]):
     """The forward colour camera behind `color/image`; frames have the policy's size."""
 
-    def __init__(self, wire: InputWire[Messages], section: CamerasSection) -> None:
+    def __init__(self, wire: InputWire[Messages], section: CamerasSection, decoder: Executor | None = None) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        super().__init__(wire, "color/image", COLOR, section.stale_ms)
+        super().__init__(wire, "color/image", COLOR, section.stale_ms, decoder)
 
-    def _decode(self, sample: Image, stamp_ns: int) -> ColorFrame:
-        return ColorFrame(self._frames, stamp_ns, color_from_ros(sample))
+    def _decode(self, sample: Image | CompressedImage, number: int, stamp_ns: int) -> ColorFrame:
+        return ColorFrame(number, stamp_ns, color_from_ros(sample))

@@ -23,8 +23,10 @@ from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
 from onboard.drivers.dds.participant import HANDLES, Wire
 from onboard.drivers.dds.topics import Topic, dds_topic, domain_id, ros_topic, topic, type_of
+from onboard.values import reasons
 from onboard.values.errors import DriverError
 from onboard.values.interfaces import InputFault
+from onboard.values.reasons import of_topic
 
 BATCH = 4096
 ROS_PREFIX = "rt/"
@@ -59,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EndpointQos:
     """QoS that a writer offers or a reader requests. Durability and liveliness: larger is stricter."""
 
     reliable: bool
@@ -77,7 +79,7 @@ class Endpoint:
     kind: str
     member: str
     writes: bool
-    offer: Offer
+    offer: EndpointQos
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Graph:
     endpoints: tuple[Endpoint, ...]
 
 
-def qos_mismatch(writer: Offer, reader: Offer) -> str:
+def qos_mismatch(writer: EndpointQos, reader: EndpointQos) -> str:
     """Return why DDS does not connect a writer and a reader, "" if it does."""
     if reader.reliable and not writer.reliable:
         return "its reader wants reliable delivery, its writer offers best effort"
@@ -102,12 +104,14 @@ def qos_mismatch(writer: Offer, reader: Offer) -> str:
 
 
 def other_type(who: str, theirs: str, ours: str, row: Topic, *, writes: bool) -> tuple[str, str]:
-    """Return what is wrong with an end of a topic whose type is not ours, and what to do. row: the topic"""
-    found = f"{who} {'publishes' if writes else 'expects'} {theirs}, ours is {ours}"
+    """Return the type of an end of a topic, which is not ours, and what to do. row: the topic"""
+    end = f"{who} {'publishes' if writes else 'expects'} {theirs}"
     if not writes and {theirs, ours} == {row.kind, row.stamped_kind}:
         stamped = str(theirs == row.stamped_kind).lower()
-        return found, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
-    return found, f"let it use {ours}, or give it another topic"
+        return end, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
+    if theirs.endswith("/CustomMsg"):  # of a Livox
+        return end, f"set xfer_format = 0 in the launch file of the Livox driver, which then publishes {ours}"
+    return end, f"let it use {ours}, or give it another topic"
 
 
 def look_around(section: DdsSection, seconds: float) -> Graph:
@@ -124,12 +128,12 @@ def look_around(section: DdsSection, seconds: float) -> Graph:
         raise DriverError(f"dds: domain {domain} cannot be looked at: {error}") from error
     own = str(participant.guid)
     return Graph(
-        {str(one.key): member_of(one) for one in members if str(one.key) != own},
+        {str(member.key): member_of(member) for member in members if str(member.key) != own},
         tuple(
-            _endpoint(one, writes)
+            _endpoint(end, writes)
             for ends, writes in ((writers, True), (others, False))
-            for one in ends
-            if str(one.participant_key) != own
+            for end in ends
+            if str(end.participant_key) != own
         ),
     )
 
@@ -190,10 +194,10 @@ def ros_kind(kind: str) -> str:
     return "/".join(ros.groups()) if ros else kind
 
 
-def _offer(qos: Qos) -> Offer:
+def _offer(qos: Qos) -> EndpointQos:
     policies: dict[str, Any] = cast(Any, qos).asdict()
     liveliness = policies["Liveliness"]
-    return Offer(
+    return EndpointQos(
         reliable=policies["Reliability"]["kind"] == "Reliable",
         durability=DURABILITIES.index(policies["Durability"]["kind"]),
         deadline_ns=int(policies["Deadline"]["deadline"]),
@@ -255,9 +259,9 @@ class _Reader(BuiltinDataReader):
 
 
 class Peers:
-    """The other participants' ends of the topics that a wire has opened, kept up to date by `look` in every tick.
+    """The other participants' ends of the topics that a wire has opened, kept up to date by `poll` in every tick.
 
-    `look` takes a few samples of discovery and never waits, so that a flood of endpoints does not delay the tick.
+    `poll` takes a few samples of discovery and never waits, so that a flood of endpoints does not delay the tick.
     """
 
     def __init__(self, wire: Wire, unused: Collection[str] = ()) -> None:
@@ -275,13 +279,13 @@ class Peers:
         except DDSException as error:
             raise DriverError(f"dds: domain {wire.domain} cannot be looked at: {error}") from error
 
-    def look(self) -> tuple[Rival, ...]:
+    def poll(self) -> tuple[Rival, ...]:
         """Return the other writers of our command and state now. Raises DriverError if the link is gone."""
         self._take()
         return self._rivals
 
     def faults(self) -> list[InputFault]:
-        """Return a fault for each end with another type than ours, as of the last `look`.
+        """Return a fault for each end with another type than ours, as of the last `poll`.
 
         One that publishes what people rely on (`Topic.guards`) holds the robot.
         """
@@ -343,15 +347,16 @@ class Peers:
         is_ours = self._wire.writes(row)  # then the base's end matters, and for others only the publishers
         fits = any(other.writes == end.writes and self._fits(other) for other in self._of(row))
         needed = end.writes != is_ours and (end.writes or row.name == "cmd_vel")
-        reason = ": ".join(other_type(end.who(), end.kind, ours, row, writes=end.writes))
+        what, remedy = other_type(end.who(), end.kind, ours, row, writes=end.writes)
+        reason = of_topic(name, reasons.OTHER_TYPE.say(end=what, ours=ours, remedy=remedy), ":")
         holds = end.writes and row.guards
-        return InputFault(row.part or f"topic {name}", f"{name}: {reason}", holds or (needed and not fits), holds=holds)
+        return InputFault(row.part or f"topic {name}", reason, holds or (needed and not fits), holds=holds)
 
     def _of(self, row: Topic) -> list[End]:
         return [end for end in self._ends.values() if end.row.name == row.name]
 
     def _fits(self, end: End) -> bool:
-        return end.kind == type_of(self._wire.section, end.row)
+        return end.kind in (type_of(self._wire.section, end.row), end.row.also)
 
     def _is_unused(self, end: End) -> bool:
         return end.row.name in self._unused or dds_topic(self._wire.section, end.row) not in self._wire.opened

@@ -6,7 +6,7 @@ import math
 
 import structlog
 
-from onboard.drivers.dds.participant import InputWire, Received, WriterMessages
+from onboard.drivers.dds.participant import InputWire, ReceivedMessage, WriterMessages
 from onboard.drivers.dds.ros_convert import speed_limit_from_ros
 from onboard.values.clock import NS_PER_S
 
@@ -33,17 +33,19 @@ class Alarm:
         name: str,
         *,
         unknown_is_true: bool = False,
+        pressed: bool = True,
         required_within_s: float | None = None,
     ) -> None:
         """Open the reader. Raises ConfigError, DriverError.
 
         unknown_is_true:   lost values count as true; otherwise a writer keeps its last known value
+        pressed:           the value that means true
         required_within_s: true while no live writer has sent a value, or a writer has been silent for longer [s];
                            None if the alarm is not required
         """
         self._reader = wire.reader(name)
         self._name = name
-        self._unknown_is_true = unknown_is_true
+        self._unknown_is_true, self._pressed = unknown_is_true, pressed
         self._within_s = required_within_s
         self._words: dict[int, bool] = {}
         self._received_ns: dict[int, int] = {}
@@ -69,7 +71,7 @@ class Alarm:
             self._orphaned_beside = frozenset(self._words) | alive
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}
         self._received_ns = {writer: self._received_ns[writer] for writer in self._words}
-        pressed = lost or self._is_missed(now_ns) or any(message.sample.data for message in messages)
+        pressed = lost or self._is_missed(now_ns) or any(self._word(message) for message in messages)
         return pressed or self._orphaned_beside is not None or any(self._words.values())
 
     def _is_missed(self, now_ns: int) -> bool:
@@ -82,12 +84,15 @@ class Alarm:
             log.warning("sender_silent", topic=self._name, limit_s=self._within_s, counts_as="true")
         return self._silent or not self._words
 
-    def _hear(self, message: Received, now_ns: int) -> None:
-        writer, word = message.writer, bool(message.sample.data)
+    def _hear(self, message: ReceivedMessage, now_ns: int) -> None:
+        writer, word = message.writer, self._word(message)
         self._words[writer] = word
         self._received_ns[writer] = now_ns
         if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
             self._orphaned_beside = None
+
+    def _word(self, message: ReceivedMessage) -> bool:
+        return bool(message.sample.data) == self._pressed
 
     def _log_overrun(self, overrun: bool) -> None:
         """Log once that values may be lost."""
@@ -103,8 +108,39 @@ class Alarm:
         return self._reader.undecodable
 
 
+PERCENT = 1.5
+"""A charge above this is stated in percent, against the message's definition: many drivers do."""
+
+
+class Battery:
+    """The lowest charge of all live senders of `/battery_state`; one without a finite charge counts for none."""
+
+    def __init__(self, wire: InputWire[WriterMessages]) -> None:
+        """Open the reader. Raises ConfigError, DriverError."""
+        self._reader = wire.reader("battery")
+        self._charges: dict[int, float] = {}
+
+    def take(self) -> float | None:
+        """Return the charge, 0 to 1; None while no sender states one. Raises DriverError if the link is gone."""
+        messages = self._reader.take()
+        for message in messages:
+            charge = float(message.sample.percentage)
+            self._charges.pop(message.writer, None)
+            if 0.0 <= charge < math.inf:
+                self._charges[message.writer] = charge / 100.0 if charge > PERCENT else charge
+        if messages:
+            alive = self._reader.writers()
+            self._charges = {writer: charge for writer, charge in self._charges.items() if writer in alive}
+        return min(self._charges.values(), default=None)
+
+    @property
+    def undecodable(self) -> int:
+        """Undecodable messages so far."""
+        return self._reader.undecodable
+
+
 UNKNOWN_MPS = 1e-3
-"""The limit in place of a lost value: practically standing; 0 would lift the limit."""
+"""The limit instead of a lost value: practically standing; 0 would lift the limit."""
 
 
 class SpeedLimits:

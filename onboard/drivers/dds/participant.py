@@ -10,7 +10,7 @@ import ctypes
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -85,7 +85,7 @@ def alive_writers(entity: DataReader[Any]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedMessage:
     """One message.
 
     sample:     a type of `ros_types`
@@ -151,7 +151,7 @@ class Messages(Protocol):
     @property
     def undecodable(self) -> int: ...
 
-    def take(self) -> list[Received]: ...
+    def take(self) -> list[ReceivedMessage]: ...
 
     def writers(self) -> frozenset[int]: ...
 
@@ -162,7 +162,7 @@ class WriterMessages(Messages, Protocol):
     @property
     def full(self) -> bool: ...
 
-    def overflowed(self, messages: list[Received], /) -> frozenset[int]: ...
+    def overflowed(self, messages: list[ReceivedMessage], /) -> frozenset[int]: ...
 
 
 MessagesT = TypeVar("MessagesT", bound=Messages, covariant=True)
@@ -194,7 +194,7 @@ class Reader:
         self._depth = depth
         self._better_writers: list[set[int]] = [set() for _ in entities]
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[ReceivedMessage]:
         """Return the messages since the last call, without waiting; each writer's messages oldest first.
 
         With several readers, a writer's messages come from its strictest matching reader only, in order. Raises
@@ -219,7 +219,7 @@ class Reader:
     def full(self) -> bool:
         return bool(self._full)
 
-    def overflowed(self, messages: list[Received]) -> frozenset[int]:
+    def overflowed(self, messages: list[ReceivedMessage]) -> frozenset[int]:
         """Return the writers whose queue the last `take` found full and that have none of its `messages`.
 
         With several readers, a writer's queue is its strictest reader's. Writers that left since the last call of
@@ -235,10 +235,7 @@ class Reader:
         """Wait at most `timeout_s` for a new message; return whether there is one."""
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
-        waitset = WaitSet(cast(DomainParticipant, self._entities[0].participant))
-        for entity in self._entities:
-            waitset.attach(ReadCondition(entity, NEW))
-        return waitset.wait(int(timeout_s * NS_PER_S)) > 0
+        return wait_for_any([self], timeout_s)
 
     def writers(self) -> frozenset[int]:
         """Return the identities of the current writers."""
@@ -255,13 +252,13 @@ class Reader:
         try:
             return alive_writers(self._entities[-1])
         except DDSException as error:
-            raise DriverError(f"dds: {self.name} cannot tell who is alive: {error}") from error
+            raise DriverError(f"dds: {self.name} cannot read its live writers: {error}") from error
 
     def close(self) -> None:
         """Release the readers. Safe to call twice."""
         self._entities = []
 
-    def _drain(self, queue: int) -> Iterator[Received]:
+    def _drain(self, queue: int) -> Iterator[ReceivedMessage]:
         """Yield at most one full queue of messages, so that a flooding sender does not block the tick.
 
         Takes single messages, because one bad message would spoil a whole batch.
@@ -281,15 +278,25 @@ class Reader:
                 return
             if not isinstance(samples[0], InvalidSample):  # an InvalidSample only reports a writer's state
                 info = samples[0].sample_info
-                yield Received(samples[0], info.publication_handle, info.source_timestamp)
+                yield ReceivedMessage(samples[0], info.publication_handle, info.source_timestamp)
 
     def _queues(self) -> dict[int, int]:
-        """Return the queue of each current writer."""
         queues = reversed(list(enumerate(self._entities)))
         return {writer: queue for queue, entity in queues for writer in self._matched([entity])}
 
     def _matched(self, entities: list[DataReader[Any]]) -> frozenset[int]:
         return frozenset(handle for entity in entities for handle in matched(entity))
+
+
+def wait_for_any(readers: Sequence[Reader], timeout_s: float) -> bool:
+    """Wait at most `timeout_s` for a new message of some open readers; return whether there is one."""
+    entities = [entity for reader in readers for entity in reader._entities]
+    if not entities:
+        raise DriverError("dds: the readers are closed")
+    waitset = WaitSet(cast(DomainParticipant, entities[0].participant))
+    for entity in entities:
+        waitset.attach(ReadCondition(entity, NEW))
+    return waitset.wait(int(timeout_s * NS_PER_S)) > 0
 
 
 class Wire:
@@ -375,7 +382,7 @@ class Wire:
                 cast(Any, kind).__idl__.fill_type_data = lambda: None
             try:
                 self._topics[row.name] = DdsTopic(self._open(), dds_topic(self.section, row), kind)
-                self.opened[dds_topic(self.section, row)] = row
+                self.opened.setdefault(dds_topic(self.section, row), row)
             except DDSException as error:
                 raise DriverError(f"dds: {row.name} cannot be opened: {error}") from error
         return kind, self._topics[row.name]

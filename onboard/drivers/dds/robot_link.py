@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from onboard.config.config import DdsSection, LimitsSection, NoReturn, RatesSection
+from onboard.config.config import DdsSection, LimitsSection, NoReturn, RatesSection, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.command_inputs import Goals, Operator
-from onboard.drivers.dds.latched_inputs import Alarm, SpeedLimits
-from onboard.drivers.dds.participant import InputWire, Received, Wire, WriterMessages
+from onboard.drivers.dds.latched_inputs import Alarm, Battery, SpeedLimits
+from onboard.drivers.dds.participant import InputWire, ReceivedMessage, Wire, WriterMessages
 from onboard.drivers.dds.ros_convert import (
     fix_from_ros,
     header,
@@ -38,12 +38,18 @@ from onboard.drivers.dds.topics import promised_commands, ros_topic
 from onboard.values.clock import wall_ns
 from onboard.values.errors import DriverError
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import STOP, Fix, Inputs, Pose, Scan, Twist
+from onboard.values.messages import STOP, Fix, Inputs, OdometryMessage, Pose, Scan, Twist
+from onboard.values.reasons import Said
 
 log = structlog.get_logger()
 
 CLAIM_WAIT_S = 1.0
 """How long a starting runtime looks for another runtime of the same robot (discovery takes about 0.1 s here)."""
+
+TWIST_NS = 200_000_000
+"""An older twist does not correct the scans."""
+FASTEST = 10.0
+"""A faster twist is none [m/s, rad/s]."""
 
 DEFAULT_HZ = RatesSection().control_hz
 DEFAULT_LIMITS = LimitsSection()
@@ -99,23 +105,31 @@ class DdsInputs:
         scan_topics: Mapping[str, npt.NDArray[np.float64] | None] = MappingProxyType({}),
         limits: LimitsSection = DEFAULT_LIMITS,
         no_return: Mapping[str, Collection[NoReturn]] = MappingProxyType({}),
+        use_yaw: bool = False,
+        lidars: ScanSection | None = None,
     ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
 
         scan_topics: base_from_laser of each, (4, 4); None: its scans are in the base frame
         no_return: values of each that mean no return
+        lidars: the lidars that are fused to one scan, and the heights of obstacles
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
+        use_yaw: the heading of `/goal_pose` counts
         """
         self._map_frame = wire.section.map_frame
         self._odometry = SoleReader(wire, "odom")
         self._fixes = SoleReader(wire, "amcl_pose")
-        self._goals = Goals(wire)
+        self._goals = Goals(wire, use_yaw)
         self._cancel = wire.reader("cancel")
+        self._pause = wire.reader("pause")
         self._operator = Operator(wire, limits.teleop_dead_man_s)
         self._obstacle = Alarm(wire, "obstacle")
         within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
-        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
-        self._scans = DdsScans(wire, scan_topics, no_return)
+        pressed = wire.section.e_stop_pressed
+        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, pressed=pressed, required_within_s=within_s)
+        self._battery = Battery(wire)
+        self._scans = DdsScans(wire, scan_topics, no_return, lidars)
+        self._wheels: OdometryMessage | None = None
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = 0
 
@@ -131,17 +145,20 @@ class DdsInputs:
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
+        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns))
         return Inputs(
             now_ns=now_ns,
-            odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns)),
+            odometry=odometry,
             fixes=tuple(_fix(message, now_ns) for message in self._fixes.take(now_ns) if self._in_map(message)),
             goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
             obstacle=self._obstacle.take(now_ns),
             e_stop=self._e_stop.take(now_ns),
             teleop=self._operator.take(now_ns),
-            scans=self._scans.take(now_ns),
+            scans=self._scans.take(now_ns, self._twist(odometry, now_ns)),
             speed_limit_mps=self._speed_limits.take(),
+            pause=_pause(self._pause.take()),
+            battery=self._battery.take(),
         )
 
     def sole_readers(self, odometry: bool = True) -> list[SoleReader]:
@@ -154,7 +171,10 @@ class DdsInputs:
 
     def dropped(self) -> Mapping[str, int]:
         """Return the counts of dropped messages by reason, for diagnostics."""
-        readers = (self._odometry, self._fixes, self._goals, self._cancel, self._operator, self._obstacle, self._e_stop)
+        readers = (
+            self._odometry, self._fixes, self._goals, self._cancel, self._pause, self._operator, self._obstacle,
+            self._e_stop, self._battery,
+        )  # fmt: skip
         undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
         return {
             "undecodable": undecodable + self._scans.undecodable,
@@ -163,21 +183,35 @@ class DdsInputs:
             "too many goals": self._goals.refused,
         }
 
-    def blind(self) -> Diagnostic:
-        """Return the row about the scans over DDS, with the reason for blind bins."""
-        return self._scans.diagnostic()
+    def blind(self) -> tuple[int, Said]:
+        """Return the level of blind bins of the scans over DDS, and why they are blind."""
+        return self._scans.judged()
 
     def close(self) -> None:
         """Do nothing: the readers belong to the wire and close with it."""
 
-    def _in_map(self, message: Received) -> bool:
+    def _twist(self, odometry: Sequence[OdometryMessage], now_ns: int) -> Twist:
+        """Return the newest twist of the wheels; none if it is old or not finite."""
+        self._wheels = odometry[-1] if odometry else self._wheels
+        if self._wheels is None or now_ns - self._wheels.arrival_ns > TWIST_NS:
+            return STOP
+        twist = self._wheels.twist
+        return twist if abs(twist.v_mps) < FASTEST and abs(twist.w_radps) < FASTEST else STOP
+
+    def _in_map(self, message: ReceivedMessage) -> bool:
         """Return whether a fix is in the map frame, as `Fix` requires; count it otherwise."""
         ours = bool(message.sample.header.frame_id.lstrip("/") == self._map_frame)
         self._foreign_fixes += not ours
         return ours
 
 
-def _fix(message: Received, now_ns: int) -> Fix:
+def _pause(messages: Sequence[ReceivedMessage]) -> bool | None:
+    """Return whether any sender's last word is a pause; None without any word."""
+    words = {message.writer: bool(message.sample.data) for message in messages}
+    return any(words.values()) if words else None
+
+
+def _fix(message: ReceivedMessage, now_ns: int) -> Fix:
     """Return a fix; one without a stamp has the time at which its sender wrote it, or all but the first would count as
     repeats. A fix that a second publisher withheld keeps its arrival."""
     fix = fix_from_ros(message.sample, now_ns - message.held_ns)
@@ -231,6 +265,7 @@ class DdsOutputs:
         self._limits_scan = wire.writer("limits_scan")
         self._state = wire.writer("state")
         self._diagnostics = wire.writer("diagnostics")
+        self._drive = wire.writer("drive")
         self._infos = {name: wire.writer(f"{name}/depth/camera_info") for name in mounts.depth}
         self._color_info = wire.writer("color/camera_info") if mounts.color else None
         self._tf = wire.writer("tf") if self._section.publish_tf else None
@@ -252,6 +287,10 @@ class DdsOutputs:
         """Publish the health of all parts."""
         self._diagnostics.write(ros_diagnostics(stamp_ns, self._robot, entries))
 
+    def drive(self, row: Diagnostic, stamp_ns: int) -> None:
+        """Publish the state of the drive and its goal, for programs."""
+        self._drive.write(ros_diagnostics(stamp_ns, self._robot, [row]))
+
     def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
         """Publish the robot's pose; the map's transform only while it is localised."""
         if self._tf is None:
@@ -267,7 +306,9 @@ class DdsOutputs:
         cameras, prefix = [*self._mounts.depth.values(), *self._mounts.color.values()], self._section.frame_prefix
         if self._tf_static is not None:
             base = self._section.base_frame
-            self._tf_static.write(TFMessage([ros_mount_transform(stamp_ns, base, one, prefix) for one in cameras]))
+            self._tf_static.write(
+                TFMessage([ros_mount_transform(stamp_ns, base, camera, prefix) for camera in cameras])
+            )
         for name, writer in self._infos.items():
             writer.write(ros_camera_info(stamp_ns, self._mounts.depth[name], prefix))
         if self._color_info is not None:

@@ -16,12 +16,18 @@ from onboard.config.mounts import Mount
 from onboard.drivers.dds import ros_types as ros
 from onboard.perception.laser_scan import Rays
 from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_yaw, yaw_from_quaternion
 from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import BIN_RAD, BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
 
 FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 """Centre of bin 0: -179 deg."""
+
+FLOAT32 = 7
+FLOATS = {FLOAT32: "f4", 8: "f8"}
+"""Data types of a `PointField`."""
+MOST_POINTS = 500_000
 
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance of (x, y, z, roll, pitch, yaw)."""
@@ -121,11 +127,34 @@ def ros_goal(wall_ns: int, frame_id: str, pose: Pose) -> ros.PoseStamped:
     return ros.PoseStamped(header(wall_ns, frame_id), ros_pose(pose))
 
 
-def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int) -> GoalRequest:
-    """Return a requested goal. An orientation that is all zero means that any heading will do: 0."""
-    at = sample.pose.position
-    pose = Pose(at.x, at.y, 0.0) if has_no_heading(sample.pose) else pose_from_ros(sample.pose)
-    return GoalRequest(ns_from_time(sample.header.stamp), arrival_ns, sample.header.frame_id, pose)
+def _goal_pose(pose: ros.Pose) -> Pose:
+    """Return a goal's pose. An orientation that is all zero means that any heading will do: 0."""
+    return Pose(pose.position.x, pose.position.y, 0.0) if has_no_heading(pose) else pose_from_ros(pose)
+
+
+def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int, use_yaw: bool = False) -> GoalRequest:
+    """Return a requested goal. use_yaw: its heading counts, unless its orientation is all zero."""
+    stamp_ns, heading = ns_from_time(sample.header.stamp), use_yaw and not has_no_heading(sample.pose)
+    return GoalRequest(stamp_ns, arrival_ns, sample.header.frame_id, _goal_pose(sample.pose), heading)
+
+
+def goals_from_ros(sample: ros.Path, arrival_ns: int) -> GoalRequest:
+    """Return a requested sequence; the last pose's heading counts, unless its orientation is all zero.
+
+    A pose without a frame has that of the sequence. A sequence without poses is no valid goal: NaN.
+    """
+    poses = [(one.header.frame_id or sample.header.frame_id, one.pose) for one in sample.poses]
+    stamp_ns = ns_from_time(sample.header.stamp)
+    if not poses:
+        return GoalRequest(stamp_ns, arrival_ns, sample.header.frame_id, Pose(math.nan, math.nan, 0.0))
+    *through, (frame_id, last) = poses
+    passed = tuple((frame, Pose(pose.position.x, pose.position.y, 0.0)) for frame, pose in through)
+    return GoalRequest(stamp_ns, arrival_ns, frame_id, _goal_pose(last), not has_no_heading(last), passed)
+
+
+def ros_goals(wall_ns: int, goals: Sequence[ros.PoseStamped]) -> ros.Path:
+    """Return a sequence of goals."""
+    return ros.Path(header(wall_ns, goals[0].header.frame_id if goals else ""), list(goals))
 
 
 def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros.LaserScan:
@@ -153,7 +182,42 @@ def rays_from_ros(sample: ros.LaserScan) -> Rays:
         range_min_m=sample.range_min,
         range_max_m=sample.range_max,
         ranges_m=np.asarray(sample.ranges, dtype=np.float32),
+        step_s=sample.time_increment,
     )
+
+
+def points_from_ros(sample: ros.PointCloud2) -> npt.NDArray[np.float64]:
+    """Return (n, 3) x, y, z of a cloud. Raises InputError for other fields, missing bytes, or too many points."""
+    fields, order = {one.name: one for one in sample.fields}, ">" if sample.is_bigendian else "<"
+    if any(name not in fields or fields[name].datatype not in FLOATS for name in "xyz"):
+        names = ", ".join(fields) or "none"
+        raise InputError(f"a cloud needs x, y and z of FLOAT32 or FLOAT64, its fields are {names}")
+    if (count := sample.width * sample.height) > MOST_POINTS:
+        raise InputError(f"the cloud has {count:,} points, limit {MOST_POINTS:,}: thin it out (a voxel filter)")
+    offsets, formats = (
+        [fields[name].offset for name in "xyz"],
+        [order + FLOATS[fields[name].datatype] for name in "xyz"],
+    )
+    ends = [at + int(kind[-1]) for at, kind in zip(offsets, formats, strict=True)]
+    if (
+        max(ends) > sample.point_step
+        or sample.row_step < sample.width * sample.point_step
+        or len(sample.data) < sample.row_step * sample.height
+    ):
+        raise InputError(
+            f"{len(sample.data)} bytes are no {sample.width}x{sample.height} points of {sample.point_step}"
+        )
+    kind = np.dtype({"names": list("xyz"), "formats": formats, "offsets": offsets, "itemsize": sample.point_step})
+    shape, strides = (sample.height, sample.width), (sample.row_step, sample.point_step)
+    cloud: npt.NDArray[np.void] = np.ndarray(shape, kind, sample.data, strides=strides)
+    return np.stack([cloud[name].ravel().astype(np.float64) for name in "xyz"], axis=1)
+
+
+def ros_cloud(wall_ns: int, frame_id: str, points_m: npt.NDArray[np.float32]) -> ros.PointCloud2:
+    """Return (n, 3) points as a cloud in one row."""
+    fields = [ros.PointField(name, 4 * number, FLOAT32, 1) for number, name in enumerate("xyz")]
+    data = np.ascontiguousarray(points_m, "<f4").tobytes()
+    return ros.PointCloud2(header(wall_ns, frame_id), 1, len(points_m), fields, False, 12, len(data), data, True)
 
 
 def ros_rays(wall_ns: int, frame_id: str, rays: Rays) -> ros.LaserScan:

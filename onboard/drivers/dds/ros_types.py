@@ -131,6 +131,15 @@ class PoseStamped(IdlStruct, typename="geometry_msgs.msg.dds_.PoseStamped_"):
     pose: Pose = field(default_factory=Pose)
 
 
+PoseStampeds = Annotated[Sequence[PoseStamped], sequence(PoseStamped)]
+
+
+@dataclass
+class Path(IdlStruct, typename="nav_msgs.msg.dds_.Path_"):
+    header: Header = field(default_factory=Header)
+    poses: PoseStampeds = field(default_factory=list)
+
+
 @dataclass
 class PoseWithCovariance(IdlStruct, typename="geometry_msgs.msg.dds_.PoseWithCovariance_"):
     pose: Pose = field(default_factory=Pose)
@@ -187,10 +196,54 @@ class LaserScan(IdlStruct, typename="sensor_msgs.msg.dds_.LaserScan_"):
 
 
 @dataclass
+class PointField(IdlStruct, typename="sensor_msgs.msg.dds_.PointField_"):
+    name: str = ""
+    offset: uint32 = 0
+    datatype: uint8 = 0
+    count: uint32 = 0
+
+
+PointFields = Annotated[Sequence[PointField], sequence(PointField)]
+
+
+@dataclass
+class PointCloud2(IdlStruct, typename="sensor_msgs.msg.dds_.PointCloud2_"):
+    header: Header = field(default_factory=Header)
+    height: uint32 = 0
+    width: uint32 = 0
+    fields: PointFields = field(default_factory=list)
+    is_bigendian: bool = False
+    point_step: uint32 = 0
+    row_step: uint32 = 0
+    data: Bytes = b""
+    is_dense: bool = False
+
+
+@dataclass
 class SpeedLimit(IdlStruct, typename="nav2_msgs.msg.dds_.SpeedLimit_"):
     header: Header = field(default_factory=Header)
     percentage: bool = False
     speed_limit: float64 = 0.0
+
+
+@dataclass
+class BatteryState(IdlStruct, typename="sensor_msgs.msg.dds_.BatteryState_"):
+    header: Header = field(default_factory=Header)
+    voltage: float32 = 0.0
+    temperature: float32 = 0.0
+    current: float32 = 0.0
+    charge: float32 = 0.0
+    capacity: float32 = 0.0
+    design_capacity: float32 = 0.0
+    percentage: float32 = 0.0
+    power_supply_status: uint8 = 0
+    power_supply_health: uint8 = 0
+    power_supply_technology: uint8 = 0
+    present: bool = False
+    cell_voltage: Float32s = field(default_factory=list)
+    cell_temperature: Float32s = field(default_factory=list)
+    location: str = ""
+    serial_number: str = ""
 
 
 @dataclass
@@ -201,6 +254,13 @@ class Image(IdlStruct, typename="sensor_msgs.msg.dds_.Image_"):
     encoding: str = ""
     is_bigendian: uint8 = 0
     step: uint32 = 0
+    data: Bytes = b""
+
+
+@dataclass
+class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_"):
+    header: Header = field(default_factory=Header)
+    format: str = ""
     data: Bytes = b""
 
 
@@ -256,8 +316,8 @@ class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticAr
 
 
 MESSAGES: tuple[type[IdlStruct], ...] = (
-    Bool, CameraInfo, DiagnosticArray, Empty, Image, LaserScan, Odometry, PoseStamped, PoseWithCovarianceStamped,
-    SpeedLimit, String, TFMessage, Twist, TwistStamped,
+    BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, LaserScan, Odometry, Path,
+    PointCloud2, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage, Twist, TwistStamped,
 )  # fmt: skip
 """The types of whole messages; all other types are their parts."""
 
@@ -284,14 +344,14 @@ def to_cdr(sample: IdlStruct) -> bytes:
 def from_cdr(kind: type[Sample], data: bytes) -> Sample:
     """Return the sample in bytes of `to_cdr`, of either byte order. Raises InputError for invalid bytes."""
     if len(data) <= HEADER_BYTES:
-        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: there is nothing after the header")
+        raise InputError(f"{len(data)} bytes are not a {ros_name(kind)}: there is nothing after the header")
     buffer = Buffer(data, align_offset=HEADER_BYTES)
     try:
         sample = kind.deserialize(buffer)  # type: ignore[arg-type]  # takes a Buffer too, which tells how far it read
     except (struct.error, UnicodeDecodeError, OverflowError) as error:
-        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: {error}") from error
+        raise InputError(f"{len(data)} bytes are not a {ros_name(kind)}: {error}") from error
     if buffer.tell() > len(data):  # cyclonedds silently returns a shorter string or bytes
-        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: it is cut off, {buffer.tell()} were announced")
+        raise InputError(f"{len(data)} bytes are not a {ros_name(kind)}: it is cut off, {buffer.tell()} were announced")
     return sample
 
 

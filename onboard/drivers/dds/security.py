@@ -14,7 +14,7 @@ SECURED = "<Security>"
 PLUGINS = ("dds_security_auth", "dds_security_crypto", "dds_security_ac")
 """Cyclone's own plugins by library name (`libdds_security_auth.so`); LD_LIBRARY_PATH adds folders."""
 
-NO_PLUGINS = "dds.security needs a libddsc with security plugins, which the wheel has not (SECURITY.md)"
+NO_PLUGINS = "dds.security needs a libddsc with security plugins, which the wheel does not have (SECURITY.md)"
 FILES = ("identity_ca.cert.pem", "cert.pem", "key.pem", "permissions_ca.cert.pem", "governance.p7s", "permissions.p7s")
 FOREIGN_BITS = 0o077
 

@@ -5,13 +5,13 @@ The stamp is the header's, or DDS's source time for messages without a header.
 
 from __future__ import annotations
 
-from onboard.drivers.dds.participant import Received
+from onboard.drivers.dds.participant import ReceivedMessage
 from onboard.values.clock import NS_PER_S, Sender, timed
 
 NEW_CLOCK_NS = 10 * NS_PER_S
 """A stamp that goes back further belongs to a new clock: the clock was set, or the sender restarted."""
 SILENCE_NS = 10 * NS_PER_S
-"""After a longer silence of a writer, by its own clock, its clock may have been set: latency starts anew."""
+"""After a longer silence of a writer, by its own clock, its clock may have been set: latency starts again."""
 BEHIND_IN_ROW = 3
 """So many increasing stamps in a row behind the newest mean that the clock was set back by less than NEW_CLOCK_NS."""
 
@@ -60,7 +60,7 @@ class WriterClocks:
         self._judged = judged
         self._clocks: dict[int, SenderClock] = {}
 
-    def late_ns(self, message: Received, now_ns: int) -> int:
+    def late_ns(self, message: ReceivedMessage, now_ns: int) -> int:
         """Return a message's latency relative to the quickest message of its writer [ns].
 
         0 for the first message, the first after a silence of SILENCE_NS, and a message without a source time. Also 0
@@ -74,7 +74,7 @@ class WriterClocks:
         """Forget all writers but these."""
         self._clocks = {writer: clock for writer, clock in self._clocks.items() if writer in writers}
 
-    def _clock_of(self, message: Received) -> SenderClock:
+    def _clock_of(self, message: ReceivedMessage) -> SenderClock:
         """Return a writer's clock; a new clock for a new writer and after a silence."""
         clock = self._clocks.setdefault(message.writer, SenderClock())
         if clock.newest_ns is not None and message.written_ns - clock.newest_ns > SILENCE_NS:

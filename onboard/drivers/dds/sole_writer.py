@@ -29,17 +29,18 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.drivers.dds.discovery import End, Peers, printable
 from onboard.drivers.dds.domain import ignores_descriptions
-from onboard.drivers.dds.participant import InputWire, Messages, Reader, Received, Wire
+from onboard.drivers.dds.participant import InputWire, Messages, Reader, ReceivedMessage, Wire
 from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import NodeGraph
 from onboard.drivers.dds.topics import Topic, ros_topic, topic
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import InputFault
 from onboard.values.messages import GoalRequest
+from onboard.values.reasons import NO_REASON, Said, joined, refused_goal
 
 log = structlog.get_logger()
 
-SECOND = "second publisher"
 HEARD_NS = 2 * NS_PER_S
 LONGEST_NS = 10 * NS_PER_S
 PERIODS = 1.5
@@ -49,7 +50,6 @@ IMAGE = "sensor_msgs/msg/Image"
 MOST_HEARD = 256
 NAMED_NS = NS_PER_S
 """Period in which the publishers are named anew: a ROS node may be known later than its messages."""
-REFUSED = "goal refused: "
 REFUSED_NS = 3 * NS_PER_S
 """How long the state shows that a goal was refused."""
 
@@ -68,17 +68,17 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _SourceActivity:
     """Arrival of a source's newest message [ns], and how long it counts after that."""
 
     newest_ns: int
     counts_ns: int = HEARD_NS
 
-    def again(self, now_ns: int) -> _Heard:
+    def again(self, now_ns: int) -> _SourceActivity:
         if now_ns == self.newest_ns:
             return self
         period_ns = now_ns - self.newest_ns
-        return _Heard(now_ns, min(max(HEARD_NS, round(PERIODS * period_ns)), LONGEST_NS))
+        return _SourceActivity(now_ns, min(max(HEARD_NS, round(PERIODS * period_ns)), LONGEST_NS))
 
 
 def frames_of(sample: Any) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def frames_of(sample: Any) -> tuple[str, ...]:
     return tuple(name.lstrip("/") for name in names if name is not None)
 
 
-def source_of(message: Received) -> Source:
+def source_of(message: ReceivedMessage) -> Source:
     """Return the source of a message."""
     return Source(message.writer, frames_of(message.sample))
 
@@ -106,21 +106,21 @@ class SoleReader:
         least = IMAGE_DEPTH if wanted.kind == IMAGE else DEPTH
         quality = replace(wanted.quality, depth=max(least, wanted.quality.depth))
         self._reader = wire.reader(replace(wanted, quality=quality))
-        self._heard: dict[Source, _Heard] = {}
+        self._heard: dict[Source, _SourceActivity] = {}
         self._keeps = quality.read_latched
-        self._withheld: dict[Source, Received] = {}
+        self._withheld: dict[Source, ReceivedMessage] = {}
         self.topic = ros_topic(wire.section, wanted)
         self.row = wanted.part
         self.rivals: tuple[Source, ...] = ()
         self.heard: deque[tuple[int, int]] = deque(maxlen=MOST_HEARD)
 
-    def take(self, now_ns: int) -> list[Received]:
+    def take(self, now_ns: int) -> list[ReceivedMessage]:
         """Return the messages since the last call, none while there is a second publisher. Raises DriverError."""
         messages = self._reader.take()
         newest = {source_of(message): message for message in messages}
         for source in newest:
             heard = self._heard.get(source)
-            self._heard[source] = _Heard(now_ns) if heard is None else heard.again(now_ns)
+            self._heard[source] = _SourceActivity(now_ns) if heard is None else heard.again(now_ns)
         for message in messages:
             self.heard.append((ns_from_time(message.sample.header.stamp), now_ns))
         counting = self._counting() if len(self._heard) > 1 else tuple(self._heard)
@@ -223,7 +223,7 @@ def whose(rivals: Sequence[Source], names: Mapping[int, str]) -> str:
     if len(writers) == 1:
         return f"frame_id {_and(frames)} from {names[writers[0]]}: give each its own topic"
     differing = f", frame_id {_and(frames)}" if len(frames) > 1 else ""
-    return f"{_and(sorted(names[one] for one in writers))}{differing}: stop one of them, or remap it"
+    return f"{_and(sorted(names[writer] for writer in writers))}{differing}: stop one of them, or remap it"
 
 
 def _and(words: Sequence[str]) -> str:
@@ -247,21 +247,21 @@ class PublisherWatch:
         self._named_ns = 0
         self._refused_ns: int | None = None
 
-    def look(self, now_ns: int) -> bool:
+    def poll(self, now_ns: int) -> bool:
         """Return whether there is a second publisher, or one of another type. Call it after the inputs were taken."""
         self._names.listen()
         again = now_ns - self._named_ns >= NAMED_NS
         for reader in self._readers:
             known = reader in self._whose
             if reader.rivals and (again or not known):
-                names, self._named_ns = self._names.of(dict.fromkeys(one.writer for one in reader.rivals)), now_ns
+                names, self._named_ns = self._names.of(dict.fromkeys(rival.writer for rival in reader.rivals)), now_ns
                 self._whose[reader] = whose(reader.rivals, names)
             if reader.rivals and not known:
-                reason = f"{SECOND} on {reader.topic}: {self._whose[reader]}"
+                reason = reasons.SECOND_PUBLISHER.say(topics=reader.topic, who=self._whose[reader])
                 log.warning("second_publisher", topic=reader.topic, reason=reason)
             elif known and not reader.rivals:
                 del self._whose[reader]
-                log.info("second_publisher_gone", topic=reader.topic, note=f"no {SECOND} any more")
+                log.info("second_publisher_gone", topic=reader.topic, note="no second publisher any more")
         return bool(self._whose or self._holding())
 
     def refuse(self, goals: Sequence[GoalRequest], now_ns: int) -> None:
@@ -274,25 +274,29 @@ class PublisherWatch:
         elif self._refused_ns is not None and now_ns - self._refused_ns > REFUSED_NS:
             self._refused_ns = None
 
-    def reason(self, now_ns: int) -> str:
+    def reason(self, now_ns: int) -> Said:
         """Look, and return the second publishers of all inputs in one line; "" without one."""
-        return self._line() if self.look(now_ns) else ""
+        return self._line() if self.poll(now_ns) else NO_REASON
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs now; those of another type only with a refused goal, as others name them."""
-        refused = REFUSED if self._refused_ns is not None else ""
-        wrong = [replace(fault, reason=refused + fault.reason) for fault in self._holding() if refused]
-        return [*(InputFault(reader.row, refused + reason) for reader, reason in self._reasons().items()), *wrong]
+        if self._refused_ns is None:
+            return [InputFault(reader.row, reason) for reader, reason in self._reasons().items()]
+        wrong = [replace(fault, reason=refused_goal(fault.reason)) for fault in self._holding()]
+        own = [InputFault(reader.row, refused_goal(reason)) for reader, reason in self._reasons().items()]
+        return [*own, *wrong]
 
     def _holding(self) -> list[InputFault]:
         return [fault for fault in self._wrong() if fault.holds]
 
-    def _line(self) -> str:
-        return "; ".join(dict.fromkeys([*self._reasons().values(), *(fault.reason for fault in self._holding())]))
+    def _line(self) -> Said:
+        return joined(*self._reasons().values(), *(fault.reason for fault in self._holding()))
 
-    def _reasons(self) -> dict[SoleReader, str]:
+    def _reasons(self) -> dict[SoleReader, Said]:
         """Return the reason for each input; the same text for inputs with the same publishers."""
         return {
-            reader: f"{SECOND} on {_and([one.topic for one, other in self._whose.items() if other == who])}: {who}"
+            reader: reasons.SECOND_PUBLISHER.say(
+                topics=_and([one.topic for one, other in self._whose.items() if other == who]), who=who
+            )
             for reader, who in self._whose.items()
         }

@@ -65,7 +65,7 @@ class Quality:
     read_latched:     an additional reader that requests a latched writer's earlier messages
     depth:            messages kept at each end
     deadline_s:       longest time between two messages, promised by writers and required by readers; None is any
-    lease_s:          a writer without a message for so long is not alive (liveliness "manual by topic"); None leaves
+    lease_s:          a writer without a message for this time is not alive (liveliness "manual by topic"); None leaves
                       liveliness to DDS
 
     A reader with a deadline or a lease does not match a writer that promises less (a plain ROS publisher).
@@ -96,7 +96,7 @@ COMMAND_DEADLINE_TICKS = 3
 """The deadline of commands; the runtime sends one command a tick."""
 
 COMMAND_LEASE_TICKS = 6
-"""The lease of commands: after so many ticks without a command the runtime is not alive."""
+"""The lease of commands: after this many ticks without a command the runtime is not alive."""
 
 EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
 """Events from any sender: lost messages of reliable writers are resent, and best-effort writers (a bumper, for example)
@@ -136,6 +136,7 @@ class Topic:
 
     stamped_kind: the type instead when the configuration asks for stamped commands
     part:   the row of `/diagnostics` about it; "" for a row "topic <name>"
+    also:   another type that the runtime takes on this topic
     guards: people rely on it: beside a publisher of another type the robot stands, until it goes (`discovery.py`)
     """
 
@@ -146,6 +147,7 @@ class Topic:
     stamped_kind: str | None = None
     part: str = ""
     guards: bool = False
+    also: str | None = None
 
 
 TOPICS: tuple[Topic, ...] = (
@@ -154,6 +156,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("scan", "scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("limits_scan", "limits_scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
+    Topic("drive", "onboard/drive", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
     Topic("used", "onboard/used", "diagnostic_msgs/msg/DiagnosticArray", LOG),
     Topic("tf", "/tf", "tf2_msgs/msg/TFMessage", LOG),
@@ -164,11 +167,14 @@ TOPICS: tuple[Topic, ...] = (
     Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR, part="odometry"),
     Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", FIX, part="pose"),
     Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
+    Topic("goals", "onboard/goals", "nav_msgs/msg/Path", EVENT),
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
+    Topic("pause", "onboard/pause", "std_msgs/msg/Bool", EVENT),
     Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD, guards=True),
     Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP, guards=True),
     Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD, guards=True),
-    Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST),
+    Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST, also="geometry_msgs/msg/TwistStamped"),
+    Topic("battery", "battery_state", "sensor_msgs/msg/BatteryState", NEWEST),
     Topic(
         "<camera>/depth/image",
         "<camera>/depth/image",
@@ -182,11 +188,22 @@ TOPICS: tuple[Topic, ...] = (
 
 BY_NAME: Mapping[str, Topic] = {row.name: row for row in TOPICS}
 CAMERA = "<camera>"
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED_DEPTH = "/compressedDepth"
+COMPRESSED_TOPICS = ("/compressed", COMPRESSED_DEPTH)
+"""How image_transport ends the topic of a `sensor_msgs/CompressedImage`."""
 
 
-def scan_source(name: str) -> Topic:
-    """Return the row of a configured topic of ready-made scans."""
-    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", PARTS, part="scan", guards=True)
+def scan_source(name: str, cloud: bool = False) -> Topic:
+    """Return the row of a configured topic of ready-made scans, or of point clouds."""
+    kind = "sensor_msgs/msg/PointCloud2" if cloud else "sensor_msgs/msg/LaserScan"
+    return Topic(f"scan from {name}", name, kind, PARTS, part="scan", guards=True)
+
+
+def also_as(section: DdsSection, name: str) -> Topic:
+    """Return the row of a topic with its other type (`Topic.also`)."""
+    row = topic(name)
+    return replace(row, name=f"{name} as {row.also}", wire=ros_topic(section, name), kind=row.also or row.kind)
 
 
 def check_scan_source(section: DdsSection, table: str, name: str) -> None:
@@ -228,6 +245,8 @@ def promised_commands(control_hz: float) -> Topic:
 def type_of(section: DdsSection, name: str | Topic) -> str:
     """Return the ROS type of a topic under this configuration. Raises ConfigError."""
     row = topic(name)
+    if row.kind == IMAGE and ros_topic(section, row).endswith(COMPRESSED_TOPICS):
+        return "sensor_msgs/msg/CompressedImage"
     return row.stamped_kind if row.stamped_kind and section.stamped_cmd_vel else row.kind
 
 
@@ -241,6 +260,17 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
     if namespace and not target.startswith("/") and not ROS_NAME.fullmatch(namespace):
         raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
     return full_name(section.namespace, target)
+
+
+def raw_topic(section: DdsSection, name: str | Topic) -> str:
+    """Return `ros_topic` without the end of a compressed topic: the topic in a recording, whose images are raw."""
+    full = ros_topic(section, name)
+    return next((full.removesuffix(end) for end in COMPRESSED_TOPICS if full.endswith(end)), full)
+
+
+def has_compressed_depth(section: DdsSection) -> bool:
+    """Return whether a camera's depth is compressed."""
+    return any(target.endswith(COMPRESSED_DEPTH) for target in section.remap.values())
 
 
 def dds_topic(section: DdsSection, name: str | Topic) -> str:

@@ -27,7 +27,7 @@ else:
     HAS_TENSORRT = hasattr(trt, "Builder")  # type stubs alone leave an empty package behind
 
 WORKSPACE_BYTES = 1 << 30
-JETPACK = "tensorrt (it comes with JetPack: make the virtual environment with --system-site-packages)"
+JETPACK = "tensorrt (it is part of JetPack: create the virtual environment with --system-site-packages)"
 
 log = structlog.get_logger("tensorrt")
 
@@ -61,7 +61,7 @@ def refusal_of(engine: Path) -> Path:
 
 
 def timings_of(engine: Path) -> Path:
-    """Return the file of kernel timings beside an engine, one for all engines of a device and a TensorRT version."""
+    """Return the file of kernel timings next to an engine, one for all engines of a device and a TensorRT version."""
     device, _, _ = engine.stem.rpartition("-")[0].rpartition("-")
     return engine.with_name(f"{device or engine.stem}.timings")
 
@@ -83,7 +83,7 @@ def build_engine(
 ) -> None:
     """Build an engine of `model` and write it to `target` in one step. Takes minutes, the next one less.
 
-    TensorRT times its kernels while it builds. The timings are kept beside the engine (`timings_of`), so that an engine
+    TensorRT times its kernels while it builds. The timings are next to the engine (`timings_of`), so that an engine
     of another model with the same layers builds faster.
 
     Nodes whose names begin with one of `half_precision_nodes` may run in half precision. All others run in true single
@@ -115,7 +115,7 @@ def build_engine(
     log.info("tensorrt_build_begins", model=str(model), target=str(target), timings=len(known))
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise EngineError(f"{model}: TensorRT could not build an engine; the lines above say why")
+        raise EngineError(f"{model}: TensorRT could not build an engine; the lines above give the reason")
     _write(target, bytes(plan))
     _write(timings, bytes(config.get_timing_cache().serialize()))
 

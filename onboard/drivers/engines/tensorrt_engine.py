@@ -101,7 +101,7 @@ class TensorRtEngine:
             raise EngineError(f"{path}: TensorRT does not load the engine that it has just built")
         context = engine.create_execution_context()
         if context is None:
-            raise EngineError(f"{path}: TensorRT made no execution context; is the GPU's memory full?")
+            raise EngineError(f"{path}: TensorRT created no execution context; is the GPU's memory full?")
         # The context needs the engine, and that the runtime, for as long as it lives.
         self._runtime, self._engine, self._context = runtime, engine, context
         self._stream = cuda.Stream()
@@ -137,7 +137,7 @@ class TensorRtEngine:
         if self._context is None:
             raise EngineError("the engine is closed")
         if threading.get_ident() != self._thread:
-            raise EngineError("the engine was called from another thread than the one that made it")
+            raise EngineError("the engine was called from a thread that did not create it")
         check_tensors(tensors, self.inputs)
         try:
             for name in self.inputs:

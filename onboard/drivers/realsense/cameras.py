@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Generic, TypeVar
 
-import numpy as np
 import structlog
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
-from onboard.drivers.realsense.device import Device, Source, StreamInfo, list_devices, read_intrinsics, require_library
+from onboard.drivers.realsense.device import Device, Source, list_devices, read_intrinsics, require_library
 from onboard.drivers.realsense.shared_memory import SharedFrame
 from onboard.drivers.realsense.supervisor import CameraProcess, Patience
 from onboard.values.errors import ConfigError, DriverError, InputError
-from onboard.values.images import covered, policy_image
+from onboard.values.images import covered
 from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
+from onboard.values.reasons import NO_REASON
 
 log = structlog.get_logger()
 
@@ -57,7 +56,7 @@ class _Capture(Generic[FrameT]):
         return CameraHealth(
             camera=self.process.source.camera,
             working=self._working,
-            reason="" if self._working else self.process.reason,
+            reason=NO_REASON if self._working else self.process.reason,
             frames=self.process.frames,
             restarts=self.process.restarts,
             detail=self.process.info,
@@ -111,7 +110,7 @@ def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureC
         require_library()
     for source in sources:
         if source.recording:
-            _check_recording(source)
+            read_intrinsics(source)
     patience = Patience(section.stale_ms / 1e3, STALL_RESTART_S, RESTART_BACKOFF_S)
     processes = [CameraProcess(source, patience) for source in sources]
     for process in processes:
@@ -133,12 +132,14 @@ def camera_sources(mounts: Mounts, section: CamerasSection) -> list[Source]:
     users: dict[str, str] = {}
     for source in sources:
         if not source.serial and not source.recording:
-            raise ConfigError(f"{mounts.path}: camera {source.camera}: no serial, and no cameras.recordings for it")
+            raise ConfigError(
+                f"{mounts.path}: camera {source.camera}: has no serial, and cameras.recordings has no file for it"
+            )
         if source.serial and not source.recording:
             if source.serial in users:
                 raise ConfigError(
-                    f"{mounts.path}: cameras {users[source.serial]} and {source.camera} have one serial "
-                    f"{source.serial}; each is captured by a process of its own and needs a device of its own"
+                    f"{mounts.path}: cameras {users[source.serial]} and {source.camera} have the same serial "
+                    f"{source.serial}; each camera needs its own device"
                 )
             users[source.serial] = source.camera
     return sources
@@ -174,16 +175,6 @@ def _color_source(mounts: Mounts, section: CamerasSection) -> Source:
     )
 
 
-def _check_recording(source: Source) -> StreamInfo:
-    info = read_intrinsics(source)
-    if source.stream == "color":
-        try:
-            policy_image(np.zeros((info.height, info.width, 3), np.uint8))
-        except InputError as error:
-            raise InputError(f"{Path(source.recording)}: colour {error}") from error
-    return info
-
-
 # ---- The cameras at the start
 
 LOOKS, PAUSE_S = 3, 2.0
@@ -210,7 +201,7 @@ def check_cameras(
         return
     try:
         for look in range(LOOKS):
-            found = {one.serial for one in devices()}
+            found = {device.serial for device in devices()}
             missing = [source for source in live if source.serial not in found]
             strangers = sorted(found - known)
             if not missing or not strangers:
@@ -220,7 +211,7 @@ def check_cameras(
         else:
             raise ConfigError(
                 f"{mounts.path}: camera {missing[0].camera}: serial {missing[0].serial} is not plugged in, but "
-                f"{', '.join(strangers)} is: was the camera changed? Calibrate it and write its serial"
+                f"{', '.join(strangers)} is: was the camera replaced? Calibrate the new one and set its serial"
             )
         for source in live:
             if source not in missing:

@@ -33,9 +33,9 @@ from onboard.values.images import policy_image, without_false_depth
 
 NS_PER_MS = 1_000_000
 END_SETTLE_S = 0.2
-"""A recording has ended if librealsense reports "stopped" and gave no frame for so long."""
+"""A recording has ended if librealsense reports "stopped" and gave no frame for this time."""
 SILENT_S = 10.0
-"""A recording without a frame for so long hangs (#4766)."""
+"""A recording without a frame for this time hangs (#4766)."""
 DAMAGE_S = 1.0
 """A recording is damaged if its last frame is earlier before its end: librealsense stops at damage."""
 SCALE_TOLERANCE = 1e-4
@@ -47,7 +47,7 @@ UNRESOLVED = "Couldn't resolve requests"
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedImage:
     """One image: arrival, monotonic [ns]; the device's own stamp [ns]; pixels."""
 
     stamp_ns: int
@@ -99,7 +99,7 @@ class Stream:
         except RuntimeError as error:
             raise _failure(self.source, error) from error
 
-    def poll(self) -> Captured | None:
+    def poll(self) -> CapturedImage | None:
         """Return the next image, None without one. Raises InputError for a damaged recording."""
         frames = self._pipeline.poll_for_frames()
         now_ns = time.monotonic_ns()
@@ -111,7 +111,7 @@ class Stream:
         self._quiet_since_s = None
         self._frames += 1
         pixels = np.asanyarray(frame.get_data())
-        return Captured(
+        return CapturedImage(
             stamp_ns=now_ns,
             device_stamp_ns=round(frame.get_timestamp() * NS_PER_MS),
             pixels=pixels[:, :, ::-1] if self._swap_colors else pixels,

@@ -47,11 +47,11 @@ def check_recording_file(path: Path) -> None:
     else:
         raise InputError(f"{path}: not a recording: neither rosbag2 SQLite (.db3) nor ROS 1 bag (.bag)")
     if size < expected:
-        raise InputError(f"{path}: recording is truncated: has {size} bytes, its header tells of {expected}")
+        raise InputError(f"{path}: recording is truncated: has {size} bytes, its header states {expected}")
 
 
 def _sqlite_size(head: bytes) -> int:
-    """Return the file size by an SQLite header: page size (1 stands for 65536) times pages."""
+    """Return the file size by an SQLite header: page size (1 means 65536) times pages."""
     (page_bytes,) = struct.unpack_from(">H", head, 16)
     (pages,) = struct.unpack_from(">I", head, 28)
     return (65536 if page_bytes == 1 else int(page_bytes)) * int(pages)
@@ -95,7 +95,7 @@ class Source:
     fps:           requested from the live device [1/s]; 0 accepts any
     depth_scale_m: required scale [m per unit]; 0 accepts any
     loop:          repeat a recording
-    rate_hz:       0 plays a recording in its own time; otherwise all frames, at most so many a second
+    rate_hz:       0 plays a recording in its own time; otherwise all frames, at most this many a second
     """
 
     camera: str

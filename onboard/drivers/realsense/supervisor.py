@@ -2,7 +2,7 @@
 
 The child (`child.py`) writes frames into shared memory; `newest` takes the last frame and never waits. `supervise`
 starts the child, and kills it if it hangs or gives no frames. The pause before a restart doubles with every attempt.
-Until frames come again the camera is blind, and `reason` tells why.
+Until it receives frames again the camera is blind, and `reason` gives the cause.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import structlog
 from onboard.drivers.realsense.device import CHILD_COMMAND, Source, frame_form, parse_line
 from onboard.drivers.realsense.shared_memory import FrameSlots, SharedFrame
 from onboard.system.threads import CAMERAS_BELOW, lower
+from onboard.values import reasons
 
 PIPE_BYTES = 65536
 
@@ -162,7 +163,7 @@ class CameraProcess:
     def __init__(self, source: Source, patience: Patience, command: Sequence[str] = CHILD_COMMAND) -> None:
         """Prepare; the child starts with the first `supervise`. `command` replaces the child's program in tests."""
         self.source = source
-        self.reason = "not started"
+        self.reason = reasons.CAMERA_NOT_STARTED.say()
         self.info: dict[str, Any] = {}
         self._patience = patience
         self._command = tuple(command)
@@ -200,7 +201,7 @@ class CameraProcess:
             return None
         if child.process.poll() is not None:
             if self._child is child:
-                self.reason = "process ended"
+                self.reason = reasons.CAMERA_ENDED.say()
             return None
         if self._frame is None or self._slots.newest_number() != self._frame.number:
             self._frame = self._slots.read() or self._frame
@@ -208,7 +209,7 @@ class CameraProcess:
             return None
         age_s = (now_ns - self._frame.stamp_ns) / 1e9
         if age_s > self._patience.stale_s:
-            self.reason = f"no frame for {age_s:.1f} s"
+            self.reason = reasons.CAMERA_SILENT.say(silent_s=age_s)
             return None
         return self._frame
 
@@ -252,7 +253,7 @@ class CameraProcess:
             self._end_child()
         else:
             self._thread.join()
-        self.reason = "closed"
+        self.reason = reasons.CAMERA_CLOSED.say()
         self._frames_at_close = self._slots.newest_number()
         self._slots.close()
 
@@ -277,7 +278,11 @@ class CameraProcess:
         except OSError as error:
             self._back_off(f"process cannot be started: {error.strerror}", now_ns)
             return
-        self.reason = f"restarting, attempt {self._attempt}" if self._attempt else "starting"
+        self.reason = (
+            reasons.CAMERA_RESTARTING.say(attempt=self._attempt, cause="")
+            if self._attempt
+            else reasons.CAMERA_STARTING.say()
+        )
 
     def _judge(self, child: ChildProcess, now_ns: int) -> None:
         """Kill a child without frames; reset the attempts after a long run with frames."""
@@ -286,15 +291,19 @@ class CameraProcess:
         silent_s = (now_ns - child.progress_ns) / 1e9
         limit_s = self._patience.start_s if child.first_frame_ns is None else self._patience.stall_s
         if silent_s > limit_s:
-            child.kill(f"no frame for {silent_s:.1f} s")
-            self.reason = f"no frame for {silent_s:.1f} s, killed"
+            child.kill(reasons.CAMERA_SILENT.say(silent_s=silent_s))
+            self.reason = reasons.CAMERA_KILLED.say(silent_s=silent_s)
 
     def _after(self, child: ChildProcess, now_ns: int) -> None:
         """Handle a child's end. A recording's end and an input fault are final."""
         child.release()
         self._child = None
         if child.fault or child.complete:
-            self.reason = child.fault or f"recording ended after {self.frames} frames"
+            self.reason = (
+                reasons.CAMERA_RECORDING_FAILED.say(why=child.fault)
+                if child.fault
+                else reasons.CAMERA_RECORDING_ENDED.say(frames=self.frames)
+            )
             self._over = True
             log.warning("camera_ended", camera=self.source.camera, reason=self.reason)
         else:
@@ -305,5 +314,5 @@ class CameraProcess:
         pause_s = min(first_s * 2 ** min(self._attempt, DOUBLINGS), longest_s)
         self._attempt += 1
         self._retry_ns = now_ns + round(pause_s * 1e9)
-        self.reason = f"restarting, attempt {self._attempt}: {cause}"
+        self.reason = reasons.CAMERA_RESTARTING.say(attempt=self._attempt, cause=f": {cause}")
         log.warning("camera_down", camera=self.source.camera, cause=cause, attempt=self._attempt, pause_s=pause_s)

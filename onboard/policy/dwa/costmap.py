@@ -56,8 +56,8 @@ def obstacle_points(
     """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
     Possible obstacles are a point in every blind bin, and remembered places (n, 2) in a blind bin or nearer than
-    `HIDDEN_M`. The point is where the ground ends that was seen free a moment ago (`free_ground.told`), at least
-    `BLIND_M` beyond the radius.
+    `HIDDEN_M`. The point is where the ground ends that was seen free a moment ago
+    (`free_ground.with_unknown_ground`), at least `BLIND_M` beyond the radius.
 
     radius_m: of the circle that holds the footprint
     """

@@ -23,7 +23,7 @@ from onboard.policy.dwa.cost_to_go import CostField, sample
 from onboard.policy.dwa.costmap import seen_or_known
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
-from onboard.values.messages import Decision, Memory, Motion, Scan, Twist
+from onboard.values.messages import STOP, Decision, Memory, Motion, Scan, Twist
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
@@ -69,6 +69,10 @@ REST_MPS = 0.05
 """The policy stops if it comes to rest within ARRIVE_M of the goal (at rest: SETTLE_M) and no action gets NEARER_M
 nearer. It stays stopped within LEAVE_M. All are scaled down for a tolerance below TOLERANCE_M."""
 TOLERANCE_M = 0.2
+MOST_TURNS = 9
+"""After so many decisions in place within the tolerance, half a turn, nothing gets nearer: the policy stops there."""
+KEEP_TURN_S = 0.3
+"""A polygon's turn in place goes on unless the other side is better by this."""
 
 UNSAFE = -1e6
 """A score below any remaining time."""
@@ -82,14 +86,20 @@ RATE_MATCH = (0.15, 0.6)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """State between decisions: whether the robot stands at the goal, and (v, w, dv, dw) predicted for the next one."""
+    """State between decisions.
+
+    arrived:   whether the robot stands at the goal
+    predicted: v, w, dv, dw for the next decision
+    turns:     decisions in place within the goal's tolerance, since the robot last got nearer or left it
+    """
 
     arrived: bool = False
     predicted: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    turns: int = 0
 
     def numbers(self) -> tuple[float, ...]:
-        """Return the course as `COURSE_NUMBERS` numbers, for a policy's memory."""
-        return (float(self.arrived), *self.predicted)
+        """Return the course as `COURSE_NUMBERS` numbers, for a policy's memory: turns are negative until arrival."""
+        return (float(1 + self.turns if self.arrived else -self.turns), *self.predicted)
 
 
 COURSE_NUMBERS = 5
@@ -97,8 +107,8 @@ COURSE_NUMBERS = 5
 
 def course_of(numbers: Memory) -> Course:
     """Return the course in a policy's memory."""
-    arrived, v, w, dv, dw = numbers.tolist()
-    return Course(arrived > 0.0, (v, w, dv, dw))
+    first, v, w, dv, dw = numbers.tolist()
+    return Course(first > 0.0, (v, w, dv, dw), round(first - 1.0 if first > 0.0 else -first))
 
 
 class DynamicWindow:
@@ -140,9 +150,11 @@ class DynamicWindow:
         return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
 
     def allowed(self, scan: Scan) -> Flags:
-        """Return (28,) bool, the actions without a blind sector ahead: the limits take the way from others (R12)."""
+        """Return (28,) bool, the actions without a blind sector ahead: the limits block the others (R12)."""
         known = replace(scan, seen=seen_or_known(scan, self.reach_m))
-        blind = [collision.look(known, one, self.reach_m) is collision.Look.AHEAD_BLIND for one in ACTIONS]
+        blind = [
+            collision.view_sector(known, action, self.reach_m) is collision.SectorView.AHEAD_BLIND for action in ACTIONS
+        ]
         seen: Flags = self._allowed & ~np.array(blind)
         return seen
 
@@ -174,12 +186,14 @@ class DynamicWindow:
         motion: Motion,
         course: Course,
         wait: bool = False,
+        previous_action: int = NO_ACTION,
     ) -> tuple[Decision, Course]:
         """Return the best action and the course for the next decision. Logits are about minus the remaining seconds.
 
         Actions that cannot stop clear have twice UNSAFE, actions without a clear sequel UNSAFE. The stop action has
         STAND at the goal, or with `wait`. A polygon that no action brings on asks for the turn to its path, with HELD:
-        the limits hold it, and the recovery backs off the way it came.
+        the limits hold it, and the recovery backs off along its path. Its turn in place keeps the side of
+        `previous_action`.
         """
         x, y = goal_xy_m
         away_m = math.hypot(fan.places_m[0, 0] - x, fan.places_m[0, 1] - y)
@@ -188,8 +202,9 @@ class DynamicWindow:
             fan, field.cost, field.corner_xy_m, field.cell_m, field.most_m,
             goal_xy_m, self._brake_s, self._margins.comfort, comfort_s,
         )  # fmt: skip
-        action = int(np.argmax(scores))
-        arrived = self._arrives(left_m[STOP_ACTION], left_m[action], course.arrived, motion.twist.v_mps)
+        action = int(np.argmax(scores)) if self._round else _kept_turn(scores, previous_action)
+        turns = course.turns if ACTIONS[action].v_mps == 0.0 and away_m <= self._tolerance_m else 0
+        arrived = self._arrives(left_m[STOP_ACTION], left_m[action], course, turns, motion.twist.v_mps)
         if arrived or wait:
             action = STOP_ACTION
             scores[action] = STAND
@@ -197,7 +212,10 @@ class DynamicWindow:
             action = _turn_towards(field, fan.places_m[0], motion.pose.yaw_rad)
             scores[action] = HELD
         v, w, dv, dw = fan.predicted[action].tolist()
-        return Decision(action, scores), Course(arrived, (v, w, dv, dw))
+        in_place = ACTIONS[action].v_mps == 0.0 and away_m <= self._tolerance_m
+        return Decision(action, scores), Course(
+            arrived, (v, w, dv, dw), turns + 1 if in_place and not arrived else turns
+        )
 
     def _braking(self, speed_mps: float, ticks: int) -> tuple[int, float]:
         """Return ticks and distance [m] of braking to rest from a speed."""
@@ -206,12 +224,25 @@ class DynamicWindow:
         moving = np.flatnonzero(np.abs(path[:, 3]) > STILL_MPS)
         return int(moving[-1]) + 2 if len(moving) else 1, float(path[-1, 0])
 
-    def _arrives(self, stopping_m: float, best_m: float, arrived: bool, v_mps: float) -> bool:
+    def _arrives(self, stopping_m: float, best_m: float, course: Course, turns: int, v_mps: float) -> bool:
         """Return whether to stop at the goal, by the distances at rest after a stop and after the best action."""
-        if arrived:
+        if turns >= MOST_TURNS:
+            return bool(stopping_m <= self._tolerance_m)
+        if course.arrived:
             return bool(stopping_m <= self._leave_m)
         near_m = self._settle_m if abs(v_mps) < REST_MPS else self._arrive_m
         return bool(stopping_m <= min(near_m, best_m + NEARER_M))
+
+
+def _kept_turn(scores: Floats32, previous_action: int) -> int:
+    """Return the best action. A turn in place after one to the other side gives way to a turn that is hardly worse."""
+    best = int(np.argmax(scores))
+    before, chosen = STOP if previous_action == NO_ACTION else ACTIONS[previous_action], ACTIONS[best]
+    if before.v_mps != 0.0 or chosen.v_mps != 0.0 or before.w_radps * chosen.w_radps >= 0.0:
+        return best
+    same = [n for n, one in enumerate(ACTIONS) if one.v_mps == 0.0 and one.w_radps * before.w_radps > 0.0]
+    kept = max(same, key=lambda n: scores[n])
+    return kept if scores[kept] > max(UNSAFE, scores[best] - KEEP_TURN_S) else best
 
 
 def _turn_towards(field: CostField, place_m: Floats, yaw_rad: float) -> int:

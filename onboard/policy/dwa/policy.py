@@ -79,7 +79,9 @@ class ReactivePolicy:
         allowed = None if self._is_round else window.allowed(scan)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
-        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
+        decision, course = window.decide(
+            fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
+        )
         return decision, pack(known, course)
 
     def close(self) -> None:

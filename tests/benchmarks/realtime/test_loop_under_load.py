@@ -84,9 +84,11 @@ def test_the_loop_holds_its_time_under_load(tmp_path: Path) -> None:
         late = ours["lateness_ms"]
         print(f"\n{name}: {load}, {ours['realtime']['scheduler']}, {ours['ticks']} ticks, dropped {ours['dropped']}")
         print(f"  missed {ours['missed_slots']} slots; {ours['deadline_misses']} late decisions of {ours['decisions']}")
-        print(*(f"  {stage} {told}" for stage, told in ours["stages_ms"].items()), sep="\n")
-        print(f"  lateness ms: ours {late}", *(f"  {peer} {told}" for peer, told in peers.items()), sep="\n")
-        print(*(f"  p99 ours / {peer} {late['p99'] / told['p99']:.2f}" for peer, told in peers.items()), sep="\n")
+        print(*(f"  {stage} {reported}" for stage, reported in ours["stages_ms"].items()), sep="\n")
+        print(f"  lateness ms: ours {late}", *(f"  {peer} {reported}" for peer, reported in peers.items()), sep="\n")
+        print(
+            *(f"  p99 ours / {peer} {late['p99'] / reported['p99']:.2f}" for peer, reported in peers.items()), sep="\n"
+        )
         print(f"  delay error ms {ours['delay_error_ms']}, decision ms {ours['decision_ms']}")
     ratio = loaded["ours"]["lateness_ms"]["p99"] / alone["ours"]["lateness_ms"]["p99"]
     print(f"lateness p99 under load / alone {ratio:.2f}")

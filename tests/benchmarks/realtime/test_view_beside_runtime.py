@@ -17,7 +17,7 @@ pytest.importorskip("rerun")
 from hil.drive.episodes import load_episodes
 from hil.recordings.recording import TICK, open_recording
 from hil.view.dds_source import DdsSource, listen
-from hil.view.queue import ScreenQueue, Shown
+from hil.view.queue import ScreenQueue, ViewCounts
 from hil.view.rerun import Scene, screen_at
 from hil.view.viewer_process import Outlet
 from onboard.config.config import Config, load_config
@@ -72,7 +72,7 @@ class Figures:
         )
 
 
-def look(config: Config, file: Path, driver: Driver) -> tuple[int, int, Shown]:
+def look(config: Config, file: Path, driver: Driver) -> tuple[int, int, ViewCounts]:
     """Watch for one window; return its begin and end, and what was shown."""
     scene = Scene(config, load_mounts(config.robot.mounts))
     outlet = Outlet(file, browser=False, window=False)

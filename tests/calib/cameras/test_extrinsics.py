@@ -16,7 +16,7 @@ import yaml
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from calib.cameras.align import Aligned, Cloud, Matches, Placement, _Problem
+from calib.cameras.align import Alignment, Cloud, Matches, Placement, _Problem
 from calib.cameras.extrinsics import Calibration, _refusal, calibrate
 from calib.cameras.keyframes import Session, _checked, read_session
 from calib.cameras.mounts_file import mounts_text, placed, replace_file
@@ -124,7 +124,7 @@ def test_swapped_cameras_are_named(session: Session, folder: Path) -> None:
     }
     found = calibrate(session.keyframes, replace(guess, depth=depth))
     assert not found.cameras
-    assert "front_left and front_right look swapped" in found.reason
+    assert "front_left and front_right seem to be swapped" in found.reason
 
 
 def test_an_answer_far_from_the_guess_is_refused(session: Session, folder: Path) -> None:
@@ -146,13 +146,11 @@ def test_walls_of_one_direction_and_surfaces_apart_are_refused() -> None:
     normals = np.tile([[1.0, 0.0], [-1.0, 0.02]], (400, 1))
     pairs = np.array([[500, 50], [50, 200]])
     placement = Placement(np.zeros((2, 3)), np.zeros((5, 3)), np.ones(2))
-    aligned = Aligned(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), 1.0)
+    aligned = Alignment(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), 1.0)
     assert _refusal(["front", "rear"], aligned, {}, 0.001).startswith("only one wall: 0 % of other directions")
     crossed = replace(aligned, normals=np.vstack([normals, normals[:, ::-1]]))
     assert _refusal(["front", "rear"], crossed, {}, 0.019) == ""
-    assert _refusal(["front", "rear"], crossed, {}, 0.021) == (
-        "surfaces do not fall on each other: median 0.021 m, at most 0.02 m"
-    )
+    assert _refusal(["front", "rear"], crossed, {}, 0.021) == ("surfaces do not match: median 0.021 m, at most 0.02 m")
 
 
 def test_times_out_of_order_and_poses_that_are_not_finite_are_named(folder: Path) -> None:
@@ -170,8 +168,8 @@ def test_times_out_of_order_and_poses_that_are_not_finite_are_named(folder: Path
 def test_odometry_that_contradicts_the_surfaces_is_not_trusted(session: Session, folder: Path) -> None:
     rng = np.random.default_rng(1)
     drifting, away = [], Pose(0.0, 0.0, 0.0)
-    for one in session.keyframes:
-        drifting.append(replace(one, odometry=compose(away, one.odometry)))
+    for keyframe in session.keyframes:
+        drifting.append(replace(keyframe, odometry=compose(away, keyframe.odometry)))
         away = compose(away, Pose(0.0, 0.0, float(rng.normal(0.0, np.radians(3.0)))))
     found = calibrate(drifting, load_mounts(folder / "guess.toml"))
     assert found.aligned is None or found.aligned.loose > 3.0
@@ -209,7 +207,10 @@ def test_an_empty_hall_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_camera_without_a_floor_is_named(session: Session, folder: Path) -> None:
-    frames = [replace(one, per_m={**one.per_m, "rear": np.zeros_like(one.per_m["rear"])}) for one in session.keyframes]
+    frames = [
+        replace(keyframe, per_m={**keyframe.per_m, "rear": np.zeros_like(keyframe.per_m["rear"])})
+        for keyframe in session.keyframes
+    ]
     found = calibrate(frames, load_mounts(folder / "guess.toml"))
     assert found.reason.startswith("camera rear: floor not seen")
 
@@ -228,13 +229,13 @@ def test_a_file_is_replaced_in_one_step_and_kept(tmp_path: Path) -> None:
     assert file.read_text() == "three"
     assert first is not None
     assert second is not None
-    assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
+    assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["one", "three", "two"]
 
 
 def test_the_jacobian_is_the_derivative_of_the_residuals() -> None:
     rng, n, m = np.random.default_rng(1), 200, 300
-    around = rng.uniform(-np.pi, np.pi, n)
-    normal = np.stack([np.cos(around), np.sin(around)], axis=1)
+    surroundings = rng.uniform(-np.pi, np.pi, n)
+    normal = np.stack([np.cos(surroundings), np.sin(surroundings)], axis=1)
     cloud = Cloud(
         rng.integers(0, 3, n), rng.integers(0, 5, n), rng.normal(size=(n, 2)), rng.random(n), normal, np.full(n, 0.01)
     )

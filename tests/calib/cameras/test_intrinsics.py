@@ -52,7 +52,7 @@ def test_a_wrong_focal_length_is_said(frames: list[KeyFrame], factor: float) -> 
 
 
 def test_a_wrong_depth_scale_is_said(frames: list[KeyFrame]) -> None:
-    longer = [KeyFrame(one.odometry, {"front": one.per_m["front"] / np.float32(1.1)}) for one in frames]
+    longer = [KeyFrame(frame.odometry, {"front": frame.per_m["front"] / np.float32(1.1)}) for frame in frames]
     found = check_intrinsics(longer, MOUNT, HEIGHT_M)
     assert found.scale == pytest.approx(1.0 / 1.1, rel=0.02)
     assert any("depth scale" in line for line in found.warnings)
@@ -62,5 +62,7 @@ def test_a_bent_image_is_said(frames: list[KeyFrame]) -> None:
     v, u = np.mgrid[0 : MOUNT.height, 0 : MOUNT.width]
     square = ((u - MOUNT.cx) / MOUNT.fx) ** 2 + ((v - MOUNT.cy) / MOUNT.fy) ** 2
     bend = (1.0 + 0.03 * square).astype(np.float32)
-    found = check_intrinsics([KeyFrame(one.odometry, {"front": one.per_m["front"] * bend}) for one in frames], MOUNT)
+    found = check_intrinsics(
+        [KeyFrame(frame.odometry, {"front": frame.per_m["front"] * bend}) for frame in frames], MOUNT
+    )
     assert any("bent" in line for line in found.warnings)

@@ -40,10 +40,10 @@ class Operator:
         )  # fmt: skip
         self._inbox = SimulatedInbox(robot, NS_PER_S, Cameras(robot, color=False))
         self._ticks = 0
-        self.told: list[Progress] = []
+        self.reported: list[Progress] = []
 
     def take(self, now_ns: int) -> Inputs:
-        step = self.told[-1].step if self.told else 0
+        step = self.reported[-1].step if self.reported else 0
         self._ticks += 1
         round_trip, moment = divmod(self._ticks, MOVE_TICKS + STAND_TICKS)
         way = WAYS[min(step, len(WAYS) - 1)]
@@ -64,9 +64,9 @@ def times(seconds: float) -> Iterator[int]:
 def test_an_operator_who_does_as_told_reaches_the_end(tmp_path: Path) -> None:
     operator, out = Operator(), tmp_path / "session.mcap"
     with recorded_session(CONFIG, out) as session:
-        end = guide(CONFIG, operator, times(300.0), session, operator.told.append)
+        end = guide(CONFIG, operator, times(300.0), session, operator.reported.append)
     assert end.done
-    assert [one.step for one in operator.told] == sorted(one.step for one in operator.told)
+    assert [one.step for one in operator.reported] == sorted(one.step for one in operator.reported)
     keyframes = read_session(out, load_mounts(CONFIG.robot.mounts)).keyframes
     assert len(keyframes) >= sum(step.stops for step in STEPS)
     turned = sum(

@@ -51,7 +51,7 @@ def test_each_stop_has_the_images_of_all_cameras(rehearsed: tuple[Path, Rehearsa
 
 def test_the_base_answers_as_its_plant_says(rehearsed: tuple[Path, Rehearsal]) -> None:
     with open_recording(rehearsed[0]) as recording:
-        checks = {one.name: one for one in assessed(recording).checks}
+        checks = {check.name: check for check in assessed(recording).checks}
     for axis in ("linear", "angular"):
         assert checks[f"{axis} response"].value == pytest.approx(0.0, abs=0.06)
 
@@ -68,9 +68,9 @@ def test_the_same_seed_gives_the_same_session(tmp_path: Path) -> None:
     for file in files:
         rehearse(TRUE, "home", 3, file, way="straight")
     with open_recording(files[0]) as first, open_recording(files[1]) as second:
-        for one, other in zip(ticks_of(first), ticks_of(second), strict=True):
-            assert one.odometry == other.odometry
-            assert all((one.inputs.depth[n].depth == f.depth).all() for n, f in other.inputs.depth.items())
+        for tick, other in zip(ticks_of(first), ticks_of(second), strict=True):
+            assert tick.odometry == other.odometry
+            assert all((tick.inputs.depth[n].depth == f.depth).all() for n, f in other.inputs.depth.items())
 
 
 def test_a_file_that_is_there_stays(tmp_path: Path) -> None:

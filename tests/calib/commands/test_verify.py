@@ -53,7 +53,7 @@ def lived(seed: int, seconds: float = 90.0, **true: Any) -> Health:
 
 
 def bad(health: Health) -> set[str]:
-    return {one.name for one in health.checks if one.verdict == RECALIBRATE}
+    return {check.name for check in health.checks if check.verdict == RECALIBRATE}
 
 
 @pytest.mark.long
@@ -61,7 +61,9 @@ def bad(health: Health) -> set[str]:
 def test_an_honest_session_is_ok(seed: int) -> None:
     health = lived(seed)
     assert health.verdict == OK, health.message
-    assert {"wheels speed", "linear response", "angular response", "front tilt"} <= {one.name for one in health.checks}
+    assert {"wheels speed", "linear response", "angular response", "front tilt"} <= {
+        check.name for check in health.checks
+    }
 
 
 @pytest.mark.long

@@ -56,7 +56,7 @@ def test_all_eight_patterns_are_driven_on_enough_floor_and_identify_the_base():
 def test_the_dry_run_says_what_does_not_fit_the_rectangle():
     sides = ["--behind", "0.5", "--left", "0.4", "--right", "0.4", "--dry-run"]
     small, large = (CliRunner().invoke(app, ["drive-pattern", "--ahead", a, *sides]).output for a in ("0.5", "9"))
-    assert "of 43 steps left out or cut" in small
+    assert "of 43 steps omitted or shortened" in small
     count = {text: int(text.splitlines()[-1].split()[0]) for text in (small, large)}
     assert count[small] > count[large] > 0
 

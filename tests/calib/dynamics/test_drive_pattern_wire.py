@@ -56,3 +56,13 @@ def test_the_base_moves_and_any_key_stops_it(tmp_path: Path) -> None:
         assert pattern.wait() == 1
         assert "stopped by the operator" in pattern.err
         next_message(odometry, lambda sample: abs(sample.twist.twist.linear.x) < 0.01)
+
+
+def test_a_second_publisher_of_the_odometry_stops_it(tmp_path: Path) -> None:
+    with terminal() as (_, program), driving(tmp_path, program) as (pattern, wire):
+        with contextlib.closing(Wire(wire.section)) as rival:
+            writer, odometry = rival.writer("odom"), wire.reader("odom")
+            while pattern.process.poll() is None:
+                writer.write(next_message(odometry).sample)
+            assert pattern.wait() == 1
+        assert "second publisher" in pattern.err

@@ -187,8 +187,8 @@ def test_a_recording_has_the_commands_and_the_odometry_of_its_ticks():
     with open_recording(OFFICE) as recording:
         ticks = list(ticks_of(recording))
     messages = [one for tick in ticks for one in tick.inputs.odometry]
-    assert np.array_equal(log.v, [one.twist.v_mps for one in messages])
-    assert np.array_equal(log.w, [one.twist.w_radps for one in messages])
+    assert np.array_equal(log.v, [message.twist.v_mps for message in messages])
+    assert np.array_equal(log.w, [message.twist.w_radps for message in messages])
     at = 200
     sent = max((tick for tick in ticks if tick.sent_ns <= messages[at].arrival_ns), key=lambda tick: tick.sent_ns)
     assert (log.v_cmd[at], log.w_cmd[at]) == (sent.command.v_mps, sent.command.w_radps)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calib.learned.layers import PlantLayer, PosedLayer
+from calib.learned.networks import PlantLayer, PosedLayer
 from calib.learned.series import axes_of
 from tests.rigs.learned_models import PLANT
 

@@ -79,7 +79,7 @@ def test_a_pause_splits_a_log() -> None:
 
 
 BAD = [
-    (["--model", "mlp", "--transform", "none"], "only a linear model is compared so"),
+    (["--model", "mlp", "--transform", "none"], "only for a linear model"),
     (["--model", "mlp", "--max-length", "4096"], "training and validation rows allow at most 279 steps"),
     (["--model", "mlp", "--resume"], "there is no such file"),
     (["--model", "mlp", "-o", "learned.pt"], "must end with .npz"),
@@ -103,7 +103,7 @@ def test_a_log_without_pose_is_named(tmp_path) -> None:
 
 
 def test_without_pytorch_the_extra_is_named(tmp_path, monkeypatch) -> None:
-    for name in [one for one in sys.modules if one.startswith("calib.learned.")]:
+    for name in [module for module in sys.modules if module.startswith("calib.learned.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     done = learn(tmp_path, "--model", "mlp")

@@ -83,7 +83,7 @@ def test_onnx_steps_as_the_simulator_does(tmp_path: Path, model: str) -> None:
         )
         commands = memory[STATE:].reshape(1, -1, 2).astype(np.float32)
         given = {"commands": commands, "nominal": nominal, "state": held}
-        used = [one.name for one in session.get_inputs()]  # the exporter leaves out what a model does not use
+        used = [input_.name for input_ in session.get_inputs()]  # the exporter leaves out what a model does not use
         theirs, nominal, held = session.run(None, {name: given[name] for name in used})
         np.testing.assert_allclose(theirs[0], motion, atol=1e-5)
 

@@ -114,7 +114,7 @@ def test_a_gyroscope_tells_the_turning_through_its_bias() -> None:
     wheels = measured(drives)
     assert wheels.verdict == "accepted"
     assert wheels.correction[0] == 1.0
-    assert "nothing observes it" in wheels.notes[0]
+    assert "the data do not determine it" in wheels.notes[0]
     assert wheels.correction[1:] == pytest.approx(factors[1:], abs=0.003)
 
 
@@ -201,7 +201,7 @@ def test_less_than_a_whole_turn_is_doubtful_and_the_result_is_offered() -> None:
     ways = [square(4.0, left=left, laps=3)[: round(0.25 * 3 * len(square(4.0, left=left)))] for left in (True, False)]
     wheels = measured([by_fixes(driven(way, factors, rng, fix_s=1.0)[0], 100) for way in ways])
     assert wheels.verdict == "doubtful"
-    assert "turns to the left, a whole one is better" in wheels.doubts[0]
+    assert "turns to the left, a full turn is better" in wheels.doubts[0]
     fitted = result(wheels)
     assert (fitted["accepted"], fitted["verdict"]) == (False, "doubtful")
     assert fitted["correction"] == pytest.approx(factors, abs=0.01)
@@ -246,7 +246,9 @@ def test_a_gyroscope_of_a_wrong_sign_or_unit_is_named(left: bool, factor: float,
 @pytest.mark.parametrize("factors", WHEELS)
 def test_a_wrong_sign_is_named_by_the_measured_ends_alone(factors: Floats) -> None:
     drives = loops_by_tape(factors, 9)
-    swapped = [dataclasses.replace(one, run=dataclasses.replace(one.run, turn_rad=-one.run.turn_rad)) for one in drives]
+    swapped = [
+        dataclasses.replace(drive, run=dataclasses.replace(drive.run, turn_rad=-drive.run.turn_rad)) for drive in drives
+    ]
     with pytest.raises(InputError, match="v or w has the wrong sign"):
         measured(swapped)
 
@@ -293,7 +295,7 @@ def test_bad_tables_are_named(tmp_path: Path) -> None:
         "out of order": [good[0], good[2], good[1], *good[3:]],
         "no column v": [{key: value for key, value in row.items() if key != "v"} for row in good],
         "line 2: v = 'fast' is not a number": [{**good[0], "v": "fast"}, *good[1:]],
-        "needed are 2": good[:1],
+        "at least 2 with finite times needed": good[:1],
         "v reaches 400: this seems to be another unit": [{**row, "v": 1000.0 * float(str(row["v"]))} for row in good],
         "t_s, v and the reference are of different units": [{**row, "v": 20.0 * float(str(row["v"]))} for row in good],
     }
@@ -331,7 +333,10 @@ def test_a_gap_while_the_robot_moves_is_named_and_left_out(tmp_path: Path) -> No
         files.append(str(write_csv(tmp_path / f"{left}.csv", kept)))
     code, text = asked(*files)
     assert code == 0
-    assert "True.csv: no odometry from 31.00 to 38.00 s, a gap of 7.0 s while the robot moved; it is left out" in text
+    assert (
+        "True.csv: no odometry from 31.00 to 38.00 s, a gap of 7.0 s while the robot moved; this drive is not used"
+        in text
+    )
     assert text.count("a gap of") == 1
     found = json.loads(asked(*files, "--json", "-")[1])
     assert found["verdict"] == "accepted"

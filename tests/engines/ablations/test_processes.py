@@ -17,6 +17,7 @@ from tests.rigs.machine.waiting import alive, children, until
 SIGNALS = [(signal.SIGTERM, "*/training/*", 128 + signal.SIGTERM), (signal.SIGKILL, "*/log.txt", -signal.SIGKILL)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "files", "code"), SIGNALS)
 def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, code):
     table = write_agents(tmp_path)
@@ -32,6 +33,7 @@ def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, c
         assert "Traceback" not in command.err
 
 
+@pytest.mark.long
 def test_agents_are_made_side_by_side_and_one_that_cannot_be_does_not_stop_the_others(tmp_path):
     table = write_agents(tmp_path)
     arguments = ("engines", "ablations", "--out", "out", "--agents", table, "--jobs", 2)

@@ -67,7 +67,7 @@ def test_weights_that_are_not_finite_are_refused_in_one_line(tmp_path):
     with torch.no_grad():
         next(one.parameters()).view(-1)[0] = torch.inf
     save_encoder(tmp_path / "encoder.pt", one)
-    with pytest.raises(InputError, match=r"encoder\.pt: \S+: 1 of \d+ numbers are not finite; give another file$"):
+    with pytest.raises(InputError, match=r"encoder\.pt: \S+: 1 of \d+ numbers are not finite; use another file$"):
         load_encoder(untrained(2, TINY).rgb, tmp_path / "encoder.pt")
 
 

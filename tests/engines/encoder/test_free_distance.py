@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.encoder.free_distance import STEP_M, free_way_m
+from engines.encoder.views import STEP_M, free_way_m
 from hil.physics.collision_world import Body, Simulation, blocked_cells
 from hil.physics.contact import NO_BODIES
 from onboard.config.config import DEFAULT_ROBOT

@@ -14,7 +14,6 @@ from engines.encoder.cache import IDENTITY_FILE, identity_of, render_views
 from engines.encoder.config import ViewsSection
 from engines.train.command import DEFAULT_CONFIG
 from engines.train.config import load_train_config
-from hil.maps.load import MAPS_FOLDER
 from onboard.values.errors import InputError
 
 SECTION = ViewsSection(maps=("depot",), count=5, per_building=2)
@@ -106,22 +105,6 @@ def test_identity_knows_the_camera_but_not_where_its_file_lies(tmp_path):
     assert of[0] == identity_of(SECTION, "train", 0) != of[1]
 
 
-#    name                   maps         split    complaint
-SPLITS = [
-    ("test map in training", ("willow",), "train", "willow belongs to the test split, not to train"),
-    ("another floor of a test building", ("ahg1",), "train", "ahg1 belongs to the test split, not to train"),
-    ("file of a test map", (str(MAPS_FOLDER / "willow.yaml"),), "train", "willow.yaml belongs to the test split"),
-    ("training map in a test", ("depot",), "test", "depot belongs to the train split, not to test"),
-]
-
-
-@pytest.mark.parametrize(("name", "maps", "split", "complaint"), SPLITS, ids=[row[0] for row in SPLITS])
-def test_a_map_of_the_other_split_is_refused(tmp_path, name, maps, split, complaint):
-    with pytest.raises(InputError, match=complaint):
-        render_views(SECTION.model_copy(update={"maps": maps}), split, 0, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_damaged_file_is_refused_by_name(rendered, tmp_path):
     folder = tmp_path / "copy"
     folder.mkdir()
@@ -131,7 +114,7 @@ def test_a_damaged_file_is_refused_by_name(rendered, tmp_path):
     with pytest.raises(InputError, match=r"00002-frames\.npy: not views"):
         render_views(SECTION, "train", 3, folder)
     (folder / IDENTITY_FILE).write_text(json.dumps([]))
-    with pytest.raises(InputError, match=r"views\.json: not the note of a folder of views"):
+    with pytest.raises(InputError, match=r"views\.json: not the description of a folder of views"):
         render_views(SECTION, "train", 3, folder)
 
 

@@ -27,15 +27,15 @@ def test_drives_are_of_the_robot_of_the_training(tmp_path):
     plant.write_text(SPEED.sub("speed_max = 0.1", PLANT.read_text(), count=1))
     trained = {"training": {"config": {"robot": {"config": None, "plant": str(plant)}}}}
     (slow,) = recorded_drives(network, 1, trained, **short)
-    speeds = [max(one.odometry.twist.v_mps for one in told) for told in (usual, slow)]
+    speeds = [max(one.odometry.twist.v_mps for one in reported) for reported in (usual, slow)]
     assert speeds[1] < 0.75 * speeds[0]
 
 
 #    what the training states                                             what is said
 NOT_DRIVEN = [
-    ({DECISION_HZ: 4.0}, "trained with 4 decisions a second, in force after 3 ticks of 1/30 s, which the simulated "),
-    ({CONTROL_HZ: 20.0}, "in force after 3 ticks of 1/20 s, which the simulated robot of 30 ticks a second cannot "),
-    ({DELAY_TICKS: 10}, "in force after 10 ticks of 1/30 s, which the simulated robot "),
+    ({DECISION_HZ: 4.0}, "trained with 4 decisions a second, applied after 3 ticks of 1/30 s, which the simulated "),
+    ({CONTROL_HZ: 20.0}, "applied after 3 ticks of 1/20 s, which the simulated robot of 30 ticks a second cannot "),
+    ({DELAY_TICKS: 10}, "applied after 10 ticks of 1/30 s, which the simulated robot "),
     ({"training": {"config": {"robot": {"plant": "gone.toml"}}}}, "the robot of the training: gone.toml: cannot be r"),
     ({"training": {"config": 5}}, "the robot of the training: training.config.robot: expected a table; "),
     ({"training": {"config": {"robot": {"plant": 5}}}}, "training.config.robot.plant: found 5; "),

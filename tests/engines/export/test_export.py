@@ -23,8 +23,6 @@ from engines.export import export as exporting
 from engines.export.export import HALF_PRECISION_NODES, OPSET, TorchEngine
 from engines.network.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained
 from engines.network.policy_checkpoint import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MEMORY_RESET_S, save_policy
-from engines.train.command import DEFAULT_CONFIG
-from engines.train.config import described, load_train_config
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.contract import INPUTS, OUTPUTS
 from onboard.policy.inference import blank_observation
@@ -175,16 +173,6 @@ def test_the_manifest_states_the_rates_of_the_training(tmp_path, meta, rates):
     assert manifest.extra["training"] == {}
 
 
-def test_the_rates_of_the_robot_that_learned_are_in_the_manifest(tmp_path):
-    (tmp_path / "onboard.toml").write_text("[rates]\nticks_per_decision = 15\n")
-    changes = {"robot.config": str(tmp_path / "onboard.toml"), "network.size": "tiny", "domain.delay_ticks": [6, 6]}
-    description = described(load_train_config(DEFAULT_CONFIG, changes))
-    save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), description)
-    assert run("export", "--out", tmp_path / "a.onnx", "--checkpoint", tmp_path / "a.pt").exit_code == 0
-    manifest = load_manifest(tmp_path / "a.onnx")
-    assert (manifest.training_delay_ticks, manifest.control_hz, manifest.decision_hz) == (6, 30.0, 2.0)
-
-
 def damaged(kind: str, path) -> None:
     """Write a checkpoint of that kind."""
     if kind == "other widths":
@@ -329,17 +317,6 @@ def test_between_model_and_manifest_a_reader_is_told_by_the_hash(tmp_path, monke
     exporting.export(out, untrained(1, TINY, BARE), "new", {}, steps=1)
     assert seen == ["a.onnx", "a.onnx.manifest.json"]
     assert load_manifest(out).policy == "new"
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    result = run("export", "--out", tmp_path / "none" / "a.onnx", "--tiny")
-    assert (result.exit_code, "cannot be written" in result.output) == (2, True)
-
-
-def test_without_tensorrt_the_build_says_where_it_comes_from(exported):
-    result = run("build", exported[0])
-    assert result.exit_code == 2
-    assert "JetPack" in result.output
 
 
 @pytest.mark.parametrize("program", [engines_main, calib_app])

@@ -107,7 +107,7 @@ def test_numbers_beyond_half_precision_are_refused_by_the_weights_name(number):
     large = np.zeros((HALVED_FROM,), np.float32)
     large[7] = number
     weight.CopyFrom(numpy_helper.from_array(large, weight.name))
-    with pytest.raises(InputError, match=r"weight network\.odom\.2\.weight: half precision ends at 65504"):
+    with pytest.raises(InputError, match=r"weight network\.odom\.2\.weight: found a number above 65504"):
         halve(proto)
 
 
@@ -281,8 +281,8 @@ def test_the_command_judges_what_was_trained_by_drives_and_the_manifest_says_so(
         arguments += ["--checkpoint", str(tmp_path / "a.pt")]
     result = CliRunner().invoke(engines_main, ["export", "--out", str(out), *arguments])
     assert result.exit_code == 0, result.output
-    count, told = (4 * drives, f"{drives} drives") if drives else (30, "random sequences")
-    message = f"the same action in {count} of {count} decisions (100.00%) of {told}"
+    count, reported = (4 * drives, f"{drives} drives") if drives else (30, "random sequences")
+    message = f"the same action in {count} of {count} decisions (100.00%) of {reported}"
     assert json.loads(result.stdout)["agreement"] == message
     found = {"decisions": count, "same_action": count, "drives": drives}
     assert load_manifest(out).extra["agreement"] == found

@@ -82,7 +82,7 @@ def test_names_and_sizes_are_guessed_and_the_copy_drives(tmp_path):
 def test_a_table_of_actions_is_said_by_hand(tmp_path):
     own = model(tmp_path / "q.onnx", {"scan": [1, 180]}, {"q": [1, 3]})
     copy, _ = wrap(own, tmp_path / "out", WrapOptions(twists=((0.0, 0.0), (0.5, 0.0), (0.0, 1.0))))
-    assert [one.v_mps for one in load_manifest(copy).actions] == [0.0, 0.5, 0.0]
+    assert [action.v_mps for action in load_manifest(copy).actions] == [0.0, 0.5, 0.0]
     (missing,) = wrap(own, tmp_path / "again", WrapOptions(twists=((0.0, 0.0),)))[1].missing
     assert "3 values, --twist was given 1 times" in missing
 
@@ -113,7 +113,7 @@ def test_a_corrected_manifest_is_kept_for_a_newer_model(tmp_path):
 #   inputs                         outputs              words
 REFUSED = [
     ({"scan": [1, "rays"]}, {"action": [1, 2]}, r"tensor scan: axis 1 \(rays\) has no fixed size"),
-    ({"scan": [1, 9], "hidden": [1, 4]}, {"hidden_out": [1, 4]}, "no output beside its recurrent states"),
+    ({"scan": [1, 9], "hidden": [1, 4]}, {"hidden_out": [1, 4]}, "no output except its recurrent states"),
 ]
 
 
@@ -282,7 +282,7 @@ def test_an_index_in_place_of_the_values_is_named(twists, tmp_path):
     own = graph_model(tmp_path / "own.onnx", nodes, {"action": (TensorProto.INT64, ["n"])})
     copy, proposal = wrap(own, tmp_path / "out", WrapOptions(twists=twists))
     (missing,) = proposal.missing
-    assert missing == "output action: exports an index; export the values, tensor q, of which ArgMax takes the index"
+    assert missing == "output action: is an index; export the values, tensor q, of which ArgMax takes the index"
     if twists:
         (line,) = validate(copy, Config()).wrong
         assert "output action: expected the 5 values, not an index of them" in line
@@ -340,13 +340,13 @@ def test_an_index_is_found_behind_all_that_leaves_it_one(name, tmp_path):
     own = graph_model(tmp_path / "own.onnx", [Q, *nodes], {"action": output}, functions=functions)
     twists = ((0.0, 0.0),) * (0 if output[1][1:] == [2] else 5)
     copy, proposal = wrap(own, tmp_path / "out", WrapOptions(twists=twists))
-    said = [one for one in proposal.missing if "output action: exports an index; export the values, tensor q" in one]
+    said = [one for one in proposal.missing if "output action: is an index; export the values, tensor q" in one]
     assert bool(said) == found, proposal.missing
     if output[1][1:] == [2]:
         values = {"kind": "continuous", "output": "action", "v_mps": [0.0, 1.0], "w_radps": [-1.0, 1.0]}
         table = json.loads(manifest_path(copy).read_text()) | {"action": values}
         manifest_path(copy).write_text(json.dumps(table))
-        assert any("exports an index" in one for one in validate(copy, Config()).wrong) == found
+        assert any("is an index" in one for one in validate(copy, Config()).wrong) == found
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [(TensorProto.DOUBLE, "float64"), (TensorProto.FLOAT16, "float16")])

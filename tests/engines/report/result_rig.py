@@ -40,7 +40,7 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
         "complete": True,
         "configuration": configuration,
         "per_map": {name: one.as_json() for name, one in summarise_by("map", episodes).items()},
-        "per_episode": [one.as_json() for one in episodes],
+        "per_episode": [episode.as_json() for episode in episodes],
     }
 
 

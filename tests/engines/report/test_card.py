@@ -44,11 +44,11 @@ def test_a_card_is_filled_from_the_model_and_the_results(folder, tmp_path):
     assert done.exit_code == 0
     card, tables = (tmp_path / "card.md").read_text(), (tmp_path / "card-tables.md").read_text()
     assert card.startswith("# onboard-v9\n")
-    told = ["never driven", "83.3 (55.2 to 95.3)", "two cores", "| 7 | ", manifest.sha256, "card-tables.md"]
-    assert [one for one in told if one not in card] == []
+    reported = ["never driven", "83.3 (55.2 to 95.3)", "two cores", "| 7 | ", manifest.sha256, "card-tables.md"]
+    assert [one for one in reported if one not in card] == []
     assert str(tmp_path) not in card
     assert tables.endswith(done.stdout)
-    assert report(folder, "--card", tmp_path / "card.md").stderr == "error: --card and --model: give both or none\n"
+    assert report(folder, "--card", tmp_path / "card.md").stderr == "error: --card and --model: use both or none\n"
 
 
 #    what the manifest says of the training                           rows of the card
@@ -72,9 +72,9 @@ def test_a_card_says_where_the_policy_was_trained(folder, tmp_path, training, ex
 
 def test_a_building_of_training_and_evaluation_is_named(folder, tmp_path):
     trained = {"init": None, "config": {"places": {"maps": ["office.yaml"]}}}
-    told = evaluated(model=file_digest(model_of(tmp_path)))
-    rows = [{**row, "building": "office"} for row in told["per_episode"]]
-    put(folder / "evaluate" / "office.json", {**told, "per_episode": rows})
+    reported = evaluated(model=file_digest(model_of(tmp_path)))
+    rows = [{**row, "building": "office"} for row in reported["per_episode"]]
+    put(folder / "evaluate" / "office.json", {**reported, "per_episode": rows})
     assert "| in both | office |" in card_of(folder, tmp_path, trained)
 
 

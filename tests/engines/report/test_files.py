@@ -77,7 +77,7 @@ def test_repeated_rounds_of_a_journal_count_once_and_all_calls_take_time(tmp_pat
     step = {"stage": "imitation", "decisions": 100.0, "drives": 2.0}
     judged = {"stage": "imitation", "step": 1, "at_s": 5.0, "SR": 50.0}
     rows = [(0, 1.0), (1, 3.0), judged, (2, 1800.0), (1, 2.0), (2, 1802.0)]
-    lines = [json.dumps(one if one is judged else {**step, "step": one[0], "at_s": one[1]}) for one in rows]
+    lines = [json.dumps(row if row is judged else {**step, "step": row[0], "at_s": row[1]}) for row in rows]
     (tmp_path / "journal.jsonl").write_text("\n".join(lines) + '\n{"stage": "imi')  # the last line is torn
     figures = training_of(tmp_path)["imitation"]
     assert (figures["rounds"], figures["decisions"], figures["drives"]) == (3, 300, 6)

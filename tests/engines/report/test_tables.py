@@ -42,8 +42,10 @@ def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
 
 def test_json_has_each_evaluation_with_its_figures_and_the_tables_without_files(folder, tmp_path):
     values = json.loads(run(folder, "--json", "-").stdout)
-    named = {one["name"]: one for one in values["evaluations"]}
-    headline = next(one for one in values["evaluations"] if (one["condition"], one["loop"]) == ("paper", "fast"))
+    named = {value["name"]: value for value in values["evaluations"]}
+    headline = next(
+        value for value in values["evaluations"] if (value["condition"], value["loop"]) == ("paper", "fast")
+    )
     assert (headline["all"]["episodes"], round(headline["all"]["success_rate"], 3)) == (12, 0.833)
     assert sum(one["episodes"] for one in headline["maps"].values()) == 12
     assert len(named) == len(values["evaluations"]) == 3

@@ -108,7 +108,7 @@ def test_it_is_refused_in_one_line_that_names_the_entry(tmp_path, made, stage, s
     spoil(content)
     write_torch(tmp_path / f"{stage}.ckpt", content)
     network = network_of(CONFIG)
-    with pytest.raises(InputError, match=rf"{stage}\.ckpt: .*{entry}.*; give another --out, or remove it$") as refused:
+    with pytest.raises(InputError, match=rf"{stage}\.ckpt: .*{entry}.*; use another --out, or remove it$") as refused:
         STAGES[stage](CONFIG, network, tmp_path, CPU)
     assert "\n" not in str(refused.value)
 

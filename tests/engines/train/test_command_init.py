@@ -84,10 +84,10 @@ def test_weights_that_are_not_finite_are_no_beginning(tmp_path):
     onnx_with_nan(tmp_path / "c.onnx")
     for name in ("a.pt", "c.onnx"):
         with pytest.raises(
-            InputError, match=rf"{name}: critic\.bias: 1 of 1 numbers are not finite; give another file$"
+            InputError, match=rf"{name}: critic\.bias: 1 of 1 numbers are not finite; use another file$"
         ):
             initial_policy(tmp_path / name, load_train_config(FINE_CONFIG, BLIND))
-    with pytest.raises(InputError, match=r"b\.pt: critic\.bias: 1 of 1 numbers are not finite; give another file$"):
+    with pytest.raises(InputError, match=r"b\.pt: critic\.bias: 1 of 1 numbers are not finite; use another file$"):
         load_policy_file(tmp_path / "b.pt", TINY, VARIANT)
 
 
@@ -102,13 +102,13 @@ def onnx_with_nan(model):
 
 
 def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no policy of that name ships"):
+    with pytest.raises(InputError, match="no shipped policy has this name"):
         initial_policy("onboard-v0", load_train_config(FINE_CONFIG, BLIND))
     export(tmp_path / "a.onnx", untrained(3, TINY, VARIANT), "a", {}, steps=2)
     manifest = json.loads(manifest_path(tmp_path / "a.onnx").read_text())
     manifest["extra"] = {}
     manifest_path(tmp_path / "a.onnx").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="does not say what network it is"):
+    with pytest.raises(InputError, match="does not describe its network"):
         initial_policy(tmp_path / "a.onnx", load_train_config(FINE_CONFIG, BLIND))
 
 

@@ -85,12 +85,6 @@ def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, mo
     assert same(network, again)
 
 
-def test_another_configuration_is_not_gone_on_with(tmp_path):
-    trained(small(), tmp_path, until=1)
-    with pytest.raises(InputError, match="made with another configuration"):
-        Imitation(small(imitation__rate=1e-5), network_of(small()), tmp_path, CPU)
-
-
 def test_a_training_that_began_with_another_network_or_encoder_is_not_gone_on_with(tmp_path):
     trained(small(), tmp_path, until=1)
     other = network_of(small())
@@ -99,13 +93,6 @@ def test_a_training_that_began_with_another_network_or_encoder_is_not_gone_on_wi
     for network in (network_of(small(seed=3)), other):
         with pytest.raises(InputError, match="began with other weights"):
             Imitation(small(), network, tmp_path, CPU)
-
-
-@pytest.mark.long
-def test_a_collector_that_fails_says_why(tmp_path):
-    config = small(imitation__collectors=1, places__least_m=90.0, places__most_m=95.0)
-    with pytest.raises(OnboardError, match=r"a collector failed: map depot: no goal indoors has .* 90 to 95 m"):
-        trained(config, tmp_path)
 
 
 def test_validation_is_told_after_a_chapter(tmp_path):

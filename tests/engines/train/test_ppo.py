@@ -15,8 +15,8 @@ from engines.train.ppo_config import ReinforceSection
 from engines.train.ppo_rollouts import ADVANTAGE, RETURN
 from engines.train.ppo_update import explained, learning_rate, minibatches, normalised
 from engines.train.rollout.sequences import Run
-from onboard.values.errors import InputError, OnboardError
-from tests.rigs.train_rig import journal_rows, network_of, overflowing_step, small
+from onboard.values.errors import OnboardError
+from tests.rigs.train_rig import journal_rows, network_of, small
 
 CPU = torch.device("cpu")
 SMALL = {
@@ -59,13 +59,6 @@ def test_interrupted_it_is_the_same_training(tmp_path):
     assert (trainer.chapter, trainer.kept) == (2, AFTER)
     assert not same(whole, network_of(tiny()))
     assert same(whole, trained(tiny(), tmp_path / "whole")[0])
-
-
-@pytest.mark.long
-def test_a_collector_of_its_own_changes_nothing(tmp_path):
-    here, _ = trained(tiny(reinforce__chapters=1), tmp_path / "here")
-    there, _ = trained(tiny(reinforce__chapters=1, reinforce__collectors=1), tmp_path / "there")
-    assert same(here, there)
 
 
 def test_while_the_critic_warms_up_nothing_else_learns(tmp_path):
@@ -137,17 +130,6 @@ def test_a_policy_is_judged_with_as_many_images_as_it_learns_from(tmp_path, monk
     assert judged == [(0.3, 3), (0.3, 4), (0.3, 4)]
 
 
-def test_weights_that_are_no_numbers_stop_at_the_last_good_checkpoint(tmp_path, monkeypatch):
-    config = tiny(reinforce__batch=1000, reinforce__epochs=1)  # one update in a round
-    trained(config, tmp_path, until=1)
-    before = (tmp_path / "reinforce.ckpt").read_bytes()
-    monkeypatch.setattr(ppo_update, "make_step", overflowing_step)
-    line = r"^reinforce: after update \d+ \(round 2\): its weights: .*: 1 of .*; the last good checkpoint is .*\.ckpt$"
-    with pytest.raises(OnboardError, match=line):
-        trained(config, tmp_path)
-    assert (tmp_path / "reinforce.ckpt").read_bytes() == before
-
-
 def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, monkeypatch):
     trained(tiny(), tmp_path, until=1)
     network = network_of(tiny())
@@ -165,14 +147,6 @@ def test_no_chapters_leave_the_network_alone(tmp_path):
     network, trainer = trained(config, tmp_path)
     assert same(network, network_of(config))
     assert (trainer.kept, list(tmp_path.iterdir())) == ("", [])
-
-
-def test_a_checkpoint_of_other_weights_or_numbers_is_refused(tmp_path):
-    trained(tiny(), tmp_path, until=1)
-    with pytest.raises(InputError, match="began with other weights"):
-        Reinforce(tiny(), network_of(small(seed=3)), tmp_path, CPU)
-    with pytest.raises(InputError, match="another configuration"):
-        trained(tiny(reinforce__clip=0.1), tmp_path)
 
 
 def runs_of(lengths):

@@ -57,7 +57,7 @@ def test_an_encoder_that_is_given_is_taken_and_named(tmp_path, encoder):
     assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), expected.parameters(), strict=True))
     assert (meta["stages"], meta["encoder_sha256"], encoder) == (["imitation"], sha256_of(given), [])
     for refused, until in ((small(), "imitation"), (config, "encoder")):
-        with pytest.raises(InputError, match=r"encoder.*: this training has none"):
+        with pytest.raises(InputError, match=r"encoder.*: this training has no"):
             stages.train(refused, tmp_path / "refused", CPU, until, encoder=given)
 
 
@@ -79,7 +79,7 @@ def test_a_policy_without_colour_or_of_other_sizes_gives_no_encoder(tmp_path, en
         stages.train(config, tmp_path / "a", CPU, "imitation", encoder=model)
     with pytest.raises(InputError, match=r"--encoder .*onboard-v1\.onnx: its encoder is of other sizes"):
         stages.train(config, tmp_path / "b", CPU, "imitation", encoder=encoder_file("onboard-v1"))
-    with pytest.raises(InputError, match="no policy of that name ships"):
+    with pytest.raises(InputError, match="no shipped policy has this name"):
         encoder_file("onboard-v0")
 
 
@@ -134,7 +134,7 @@ def test_what_a_training_began_with_is_known_by_its_digest_at_that_time(tmp_path
 def test_up_to_the_encoder_no_policy_is_written(tmp_path, encoder):
     assert stages.train(small(**COLOURED), tmp_path, CPU, "encoder") == tmp_path / "encoder" / "encoder.pt"
     assert not (tmp_path / "policy.pt").exists()
-    with pytest.raises(InputError, match="--until encoder: this training has none"):
+    with pytest.raises(InputError, match="--until encoder: this training has no such stage"):
         stages.train(small(), tmp_path, CPU, "encoder")
 
 
@@ -165,7 +165,7 @@ def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
 #   onboard.toml of the robot            lengths of the recipe                 what is said
 IMPOSSIBLE = [
     ("[rates]\ncontrol_hz = 60.0\n",     {},                                   r"^rates\.control_hz is 60, .* at 30"),
-    ("[limits_scan]\n",                  {},                                   "^limits_scan: .*: leave it out$"),
+    ("[limits_scan]\n",                  {},                                   "^limits_scan: .*: omit it$"),
     ("[limits]\nscan_stale_ms = 20.0\n", {},                                   r"\(limits\.scan_stale_ms\)$"),
     ("",                                 {"least_m": 90.0, "most_m": 95.0},    "^map depot: no goal .* 90 to 95 m"),
 ]  # fmt: skip

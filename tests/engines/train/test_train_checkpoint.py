@@ -16,7 +16,9 @@ def test_a_policy_comes_back_with_what_it_is(tmp_path):
     policy_checkpoint.save_policy(file, network, {"seed": 3})
     again, meta = policy_checkpoint.load_policy(file)
     assert (again.widths, again.variant, meta) == (network.widths, network.variant, {"seed": 3})
-    assert all(torch.equal(one, other) for one, other in zip(network.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(parameter, other) for parameter, other in zip(network.parameters(), again.parameters(), strict=True)
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
 
 
@@ -50,7 +52,7 @@ def not_finite(file):
     ("spoil", "line"),
     [
         (of_no_width, "not the weights that it says"),
-        (not_finite, r"actor\.bias: 2 of 28 numbers are not finite; give another file"),
+        (not_finite, r"actor\.bias: 2 of 28 numbers are not finite; use another file"),
         (damaged, "truncated|cannot be read"),
         (of_another_form, "not an onboard-policy file of version 1"),
         (of_other_sizes, "not the weights that it says"),
@@ -72,11 +74,9 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     assert policy_checkpoint.load_training(file, "a" * 64, "c") is None
     policy_checkpoint.save_training(file, "imitation", "a" * 64, "c", {})
     assert policy_checkpoint.load_training(file, "a" * 64, "c") is not None
-    with pytest.raises(InputError, match=r"made with another configuration .*give another --out"):
+    with pytest.raises(InputError, match=r"made with another configuration .*use another --out"):
         policy_checkpoint.load_training(file, "b" * 64, "c")
-    with pytest.raises(
-        InputError, match=r"began with other weights, .* \(digest c, these have d\); give another --out"
-    ):
+    with pytest.raises(InputError, match=r"began with other weights, .* \(digest c, these have d\); use another --out"):
         policy_checkpoint.load_training(file, "a" * 64, "d")
 
 

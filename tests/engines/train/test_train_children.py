@@ -29,9 +29,9 @@ def renders(pid: int) -> bool:
 #   signal            exit code    what is said
 ENDED = [
     (signal.SIGKILL, -9, ""),
-    (signal.SIGINT, 130, "stopped; the same command goes on at the last checkpoint in "),
-    (signal.SIGTERM, 143, "stopped; the same command goes on at the last checkpoint in "),
-    (signal.SIGHUP, 129, "stopped; the same command goes on at the last checkpoint in "),
+    (signal.SIGINT, 130, "stopped; run the same command again to resume from the last checkpoint in "),
+    (signal.SIGTERM, 143, "stopped; run the same command again to resume from the last checkpoint in "),
+    (signal.SIGHUP, 129, "stopped; run the same command again to resume from the last checkpoint in "),
 ]
 SHORT = (signal.SIGKILL, signal.SIGINT)
 """What no process can hear, and what all hear that share a terminal."""

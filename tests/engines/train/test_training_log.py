@@ -105,6 +105,7 @@ except InputError as error:
 """Writes until no file may be longer; with many numbers to a row the curves are the first that are too long."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["rows", "curves"])
 def test_a_full_disk_is_told_in_one_line(tmp_path, first):
     done = subprocess.run(

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 
 import pytest
 
 from hil.drive.episodes import load_episodes
 from hil.drive.robot import Senses, SimulatedRobot
-from hil.live.demo import DemoOptions, run_demo
 from hil.physics.collision_world import Body
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
@@ -50,24 +48,4 @@ def test_on_the_simulated_clock(name: str) -> None:
         good += reached
         show(f"{name} {number}: {drive.state}, {away_m:.2f} m, {drive.time_s:.1f} s, {robot.state.contacts} contacts")
     show(f"{name}: {good} of {len(episodes)}")
-    assert good >= ENOUGH
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", MAPS)
-def test_over_dds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
-    monkeypatch.chdir(tmp_path)
-    good = 0
-    for number in range(COUNT):
-        result = run_demo(DemoOptions(name, seed=number, episode=number, out=tmp_path / "out"))
-        good += result["reached"] and result["contacts"] == 0
-        show(
-            f"{name} {number}: {result['state']}, {result['distance_to_goal_m']:.2f} m, {result['time_s']:.1f} s, "
-            f"path {result['path_m']:.1f} of {result['shortest_path_m']:.1f} m, {result['contacts']} contacts, "
-            f"missed {result['missed_slots']} slots {result['deadline_misses']} decisions, p99 "
-            f"{result['decision_ms']['p99']:.0f} ms"
-        )
-    show(f"{name}: {good} of {COUNT}")
     assert good >= ENOUGH

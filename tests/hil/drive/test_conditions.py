@@ -97,10 +97,6 @@ def test_all_but_the_ordinary_row_stand_on_the_headline() -> None:
     assert len({row.what for row in SHIPPED.values()}) == len(SHIPPED)
 
 
-def test_a_setting_without_limits_stays_so() -> None:
-    assert not under("paper", replace(SETTING, limits=False)).limits
-
-
 #   names                          chosen
 CHOSEN = [
     ([], [ORDINARY]),
@@ -142,8 +138,8 @@ BAD = [
     ("too late", '[a]\nwhat="a"\nfix_delay_s=3.0\n', "a: fix_delay_s: Input should be less than or equal to 2"),
     ("another reading", '[a]\nwhat="a"\nfix_noise="big"\n', "a: fix_noise: Input should be 'sd', 'variance' or 'none'"),
     ("no such base", '[a]\nwhat="a"\nbase="b"\n', "a: base: there is no row 'b'"),
-    ("its own base", '[a]\nwhat="a"\nbase="a"\n', "a: base: a stands on a itself"),
-    ("a round", '[a]\nwhat="a"\nbase="b"\n[b]\nwhat="b"\nbase="a"\n', "b: base: a stands on b itself"),
+    ("its own base", '[a]\nwhat="a"\nbase="a"\n', "a: base: a is based on a itself"),
+    ("a round", '[a]\nwhat="a"\nbase="b"\n[b]\nwhat="b"\nbase="a"\n', "b: base: a is based on b itself"),
     ("no table", "a = 1\n", "a: must be a table"),
     ("no TOML", "[a\n", "not valid TOML"),
 ]

@@ -18,16 +18,15 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode
 from onboard.config.config import Config
-from onboard.policy.contract import ACTIONS
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.recording.state_snapshot import encode
 from onboard.state import TickRecord
 from onboard.values.interfaces import Policy
-from onboard.values.messages import STOP, Pose, Twist
+from onboard.values.messages import STOP, Pose
 from tests.rigs.in_process import Drive, InProcess
 from tests.rigs.rooms import room, with_box
-from tests.rigs.runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
+from tests.rigs.runtime_bench import MOUNTS, PLANT
 
 CONFIG = Config()
 BODY = body_of(CONFIG.robot)
@@ -122,53 +121,6 @@ def test_a_network_that_learnt_nothing_is_held_back_from_walls() -> None:
     for tick in ended.ticks:
         assert CONFIG.limits.v_min_mps <= tick.command.v_mps <= CONFIG.limits.v_max_mps
         assert abs(tick.command.w_radps) <= CONFIG.limits.w_max_radps
-
-
-def test_pushed_against_a_wall_it_backs_off_three_times_and_gives_up() -> None:
-    """The policy wants through the wall; what it is held by is seen, so nothing is touched."""
-    config = Config(recovery={"blocked_s": 1.0})
-    ended, robot, process = drive(
-        room(5.0, 3.0), Pose(1.5, 1.5, 0.0), Pose(4.0, 1.5, 0.0), Puppet(FORWARD), config, limit_s=60.0
-    )
-    assert ended.state.startswith("stopped: blocked: 3 recoveries")
-    assert process.runtime.counters.recoveries == 3
-    assert robot.state.contacts == 0
-    back = [tick.command.v_mps for tick in ended.ticks if tick.recovery]
-    assert back == pytest.approx([-config.recovery.backward_mps] * len(back))
-    assert len(back) > 100
-
-
-def test_what_the_bumper_feels_is_backed_off_from_although_no_camera_sees_it() -> None:
-    """With the front cameras off, an operator is not held: he creeps into a wall; then a drive begins there."""
-    world = room(5.0, 3.0)
-    robot = SimulatedRobot(world, PLANT, BODY, MOUNTS, Pose(4.6, 1.5, 0.0), Senses(seed=1))
-    for _ in range(60):
-        robot.command(Twist(0.3, 0.0))
-        robot.step()
-    assert robot.state.touched_at is not None
-    process = InProcess(CONFIG, MOUNTS, PLANT, robot, Puppet(ACTIONS.index(STOP)))
-    ended = process.drive_to(Pose(1.0, 1.5, 0.0), limit_s=8.0)
-    assert any(tick.inputs.obstacle for tick in ended.ticks)
-    backed = [tick for tick in ended.ticks if tick.recovery]
-    assert len(backed) > 30
-    assert robot.state.touched_at is None, "it has come away from the wall"
-
-
-def test_held_by_a_sill_that_no_camera_sees_it_turns_slowly_and_gives_up() -> None:
-    """The policy turns wherever the bumper is on, and goes ahead again after it has backed off."""
-    sill = with_box(room(5.0, 3.0), (2.4, 2.6), (0.0, 3.0), (0.0, 0.1))
-    config = Config(scan={"z_min_m": 0.15})
-    robot = SimulatedRobot(sill, PLANT, BODY, MOUNTS, Pose(1.5, 1.5, 0.0), Senses(seed=0))
-    turn = ACTIONS.index(Twist(0.0, 3.0))
-    policy = Puppet(lambda seen: turn if robot.state.touched_at is not None else FORWARD)
-    ended = InProcess(config, MOUNTS, PLANT, robot, policy).drive_to(Pose(4.0, 1.5, 0.0), limit_s=60.0)
-    assert ended.state == "stopped: blocked: 3 recoveries in 60 s failed"
-    held = [tick for tick in ended.ticks if tick.inputs.obstacle]
-    assert max(abs(tick.command.w_radps) for tick in held) == 0.5
-    events = [event for tick in ended.ticks for event in tick.events]
-    assert events.count("recovery what=began") == 3
-    assert events.count("obstacle on=True") == robot.state.contacts
-    assert events[-1] == "mission state=stopped: blocked: 3 recoveries in 60 s failed"
 
 
 #   where the goal is                  box x              box z [m]

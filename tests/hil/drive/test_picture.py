@@ -19,7 +19,7 @@ from hil.drive.picture import (
     TITLE_PX,
     WALL,
     Drawing,
-    Moment,
+    ScanSnapshot,
     save_picture,
 )
 from hil.physics.free_space import Episode
@@ -84,7 +84,7 @@ def test_a_drive_at_the_edge_of_the_map_is_cropped_there(tmp_path):
 
 
 def test_a_title_and_the_scans_are_shown(tmp_path):
-    scan = Moment(3.0, Pose(7.5, 6.0, 0.0), np.array([[9.25, 6.0], [7.5, 7.0]]))
+    scan = ScanSnapshot(3.0, Pose(7.5, 6.0, 0.0), np.array([[9.25, 6.0], [7.5, 7.0]]))
     plain, image = picture(tmp_path), picture(tmp_path, title=("policy on map", "5 m"), moments=[scan])
     assert image.shape[0] == plain.shape[0] + TITLE_PX
     assert has(image[:TITLE_PX], INK)

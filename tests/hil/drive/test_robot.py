@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hil.drive.robot import Senses, SimulatedRobot
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.physics.collision_world import Body
 from hil.physics.odometry_noise import TRAINING_FIX_PERIOD_S
 from hil.scene.walkers import KINDS, Crowd, crowd_of
@@ -66,7 +66,7 @@ def test_a_person_who_crosses_is_seen_while_he_is_in_front():
 
 
 def test_a_person_is_seen_in_colour_and_the_look_changes_the_room():
-    empty, peopled, painted = robot(), robot(crowd=person(COMING)), robot(look=draw_look(4))
+    empty, peopled, painted = robot(), robot(crowd=person(COMING)), robot(look=draw_appearance(4))
     images = [one.color(one.glance()) for one in (empty, peopled, painted)]
     assert (images[0] != images[1]).any()
     assert (images[0] != images[2]).any()
@@ -95,13 +95,6 @@ def test_nobody_walks_into_a_robot_that_stands():
     one = robot(crowd=person(COMING, speed_mps=1.5))
     live(one, 12.0)
     assert (one.state.contacts, one.state.bumps, one.state.path_m) == (0, 0, 0.0)
-
-
-def test_without_others_nothing_has_changed():
-    alone, among_nobody = robot(), robot(crowd=crowd_of([], [], []))
-    for first, second in zip(live(alone, 2.0, Twist(0.5, 0.2)), live(among_nobody, 2.0, Twist(0.5, 0.2)), strict=True):
-        assert (first.odometry, first.fix, first.touching) == (second.odometry, second.fix, second.touching)
-    assert alone.state == among_nobody.state
 
 
 def test_the_same_seed_gives_the_same_frames_to_the_last_byte():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.evaluate.campaign import Partial, difference_of, jobs_of
+from hil.evaluate.campaign import PartialResults, difference_of, jobs_of
 from onboard.values.errors import InputError
 from tests.rigs.evaluate_rows import made_up
 
@@ -16,7 +16,7 @@ DRIVEN = [made_up(job) for job in jobs_of("gdc1", range(5), 1)]
 
 
 def written(path: Path, count: int = 3) -> Path:
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         for driven in DRIVEN[:count]:
             partial.append(driven)
     return path
@@ -24,10 +24,10 @@ def written(path: Path, count: int = 3) -> Path:
 
 def test_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = written(tmp_path / "new" / "run.jsonl")
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:3]
         partial.append(DRIVEN[3])
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:4]
 
 
@@ -35,10 +35,10 @@ def test_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_a_torn_end_is_cut_off_and_written_anew(tmp_path: Path, lost: int) -> None:
     path = written(tmp_path / "run.jsonl")
     path.write_bytes(path.read_bytes()[:-lost])
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:2]
         partial.append(DRIVEN[2])
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:3]
 
 
@@ -46,10 +46,10 @@ def test_a_torn_end_is_cut_off_and_written_anew(tmp_path: Path, lost: int) -> No
 def test_a_torn_first_line_begins_anew(tmp_path: Path, kept: int) -> None:
     path = written(tmp_path / "run.jsonl", 0)
     path.write_bytes(path.read_bytes()[:kept])
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == []
         partial.append(DRIVEN[0])
-    with Partial(path, CONFIGURATION) as partial:
+    with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:1]
 
 
@@ -57,7 +57,7 @@ def test_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl")
     before = path.read_bytes()
     with pytest.raises(InputError, match=r'run\.jsonl.*policy: "reactive" there, "planner" here'):
-        Partial(path, {**CONFIGURATION, "policy": "planner"})
+        PartialResults(path, {**CONFIGURATION, "policy": "planner"})
     assert path.read_bytes() == before
 
 
@@ -76,7 +76,7 @@ def test_other_files_are_left_as_they_are(tmp_path: Path, what: str, content: by
     path = tmp_path / "notes"
     path.write_bytes(content)
     with pytest.raises(InputError, match="not the partial result"):
-        Partial(path, CONFIGURATION)
+        PartialResults(path, CONFIGURATION)
     assert path.read_bytes() == content
 
 
@@ -86,19 +86,19 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     lines[2] = lines[2][:40]
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match="line 3"):
-        Partial(path, CONFIGURATION)
+        PartialResults(path, CONFIGURATION)
 
 
 def test_two_writers_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    with Partial(path, CONFIGURATION), pytest.raises(InputError, match="another evaluation"):
-        Partial(path, CONFIGURATION)
+    with PartialResults(path, CONFIGURATION), pytest.raises(InputError, match="another evaluation"):
+        PartialResults(path, CONFIGURATION)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"):
-        Partial(tmp_path / "file" / "run.jsonl", CONFIGURATION)
+        PartialResults(tmp_path / "file" / "run.jsonl", CONFIGURATION)
 
 
 def test_difference() -> None:
@@ -109,4 +109,4 @@ def test_difference() -> None:
 def test_every_line_is_json(tmp_path: Path) -> None:
     head, *rows = map(json.loads, written(tmp_path / "run.jsonl").read_text().splitlines())
     assert head["configuration"] == CONFIGURATION
-    assert [one["row"]["index"] for one in rows] == [0, 1, 2]
+    assert [row["row"]["index"] for row in rows] == [0, 1, 2]

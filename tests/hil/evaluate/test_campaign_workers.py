@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hil.evaluate.campaign import Driven, jobs_of, noise_seed
+from hil.evaluate.campaign import DriveResult, jobs_of, noise_seed
 from hil.jobs.process_pool import in_processes
 from hil.jobs.work import MAX_ATTEMPTS, in_this_process
 from onboard.values.errors import OnboardError
@@ -18,7 +18,7 @@ SEEDS = [3773967713, 852908213, 1300332241, 3349512151]
 JOBS = [*jobs_of("gdc1", range(5), 7), *jobs_of("willow", range(3), 7)]
 
 
-def ordered(driven: list[Driven]) -> list[Driven]:
+def ordered(driven: list[DriveResult]) -> list[DriveResult]:
     return sorted(driven, key=lambda one: one.key)
 
 
@@ -44,7 +44,9 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost(tmp_path: Path) -> None
 
 
 def test_a_job_that_always_kills_ends_the_campaign_by_name(tmp_path: Path) -> None:
-    with pytest.raises(OnboardError, match=f"gdc1 episode 3: its worker ended {MAX_ATTEMPTS} times, .*-9"):
+    with pytest.raises(
+        OnboardError, match=f"gdc1 episode 3: its worker ended {MAX_ATTEMPTS} times; last exit code: -9"
+    ):
         list(in_processes(Killed(tmp_path, (3,), times=99), JOBS, 2))
     assert multiprocessing.active_children() == []
 

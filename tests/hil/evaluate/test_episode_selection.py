@@ -48,7 +48,7 @@ def test_a_slow_robot_gets_more_time_in_its_own_maps_only(tmp_path: Path) -> Non
     usual, longer = (find_sets([hall], 2, 1, BODY, furniture=0.0, limit_s=limit_s)[0] for limit_s in (None, 333.0))
     assert (usual.limit_s, longer.limit_s) == (100.0, 333.0)
     assert longer.identity == [*usual.identity, {"limit_s": 333.0}]
-    with pytest.raises(InputError, match="--limit 333: willow brings episodes, and their time limit with them"):
+    with pytest.raises(InputError, match="--limit 333: willow has its own episodes, with their time limit"):
         find_sets(["willow"], None, 1, BODY, limit_s=333.0)
 
 
@@ -114,7 +114,7 @@ def test_so_is_a_map_that_an_episode_file_names(tmp_path: Path) -> None:
 #   what                         changes of the last episode          said
 UNREACHABLE = [
     ("goal outside", {"goal_x_y": [500.0, 3.0]}, "episode 2: .*does not fit at \\(500.00, 3.00\\)"),
-    ("goal beyond the wall", {"goal_x_y": [-1.0, 3.5]}, "episode 2: there is no way"),
+    ("goal beyond the wall", {"goal_x_y": [-1.0, 3.5]}, "episode 2: there is no path"),
     ("start in the wall", {"start_x_y_yaw": [0.0, 3.5, 0.0]}, "episode 2: .*does not fit"),
     ("goal is no number", {"goal_x_y": [float("nan"), 3.5]}, "finite"),
     ("no length", {"geodesic_m": 0.0}, "geodesic_m 0.0 must be positive"),
@@ -136,7 +136,7 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("what", "text", "expected"), BAD_FILES, ids=[one[0] for one in BAD_FILES])
+@pytest.mark.parametrize(("what", "text", "expected"), BAD_FILES, ids=[bad_file[0] for bad_file in BAD_FILES])
 def test_bad_files(tmp_path: Path, what: str, text: str, expected: str) -> None:
     (tmp_path / "bad.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=expected):
@@ -150,7 +150,7 @@ def test_bad_files(tmp_path: Path, what: str, text: str, expected: str) -> None:
         (["gdc1"], 26, "gdc1 has 25"),
         (["nowhere"], None, "no such file or folder"),
         (["nowhere.json"], None, "cannot be read"),
-        (["gdc1", "gdc1"], None, "is there already"),
+        (["gdc1", "gdc1"], None, "is already selected"),
     ],
 )
 def test_bad_options(places: list[str], episodes: int | None, expected: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hil.commands.judge.evaluate import load_robot
-from hil.evaluate.campaign import Driven, Job, jobs_of
+from hil.evaluate.campaign import DriveResult, Job, jobs_of
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
@@ -22,7 +22,7 @@ PLAN = Plan(Run("reactive"), load_robot(None), [Source("gdc1", "gdc1", 5), Sourc
 WHOLE = 8
 
 
-def told(evaluation: Evaluation) -> dict:
+def reported(evaluation: Evaluation) -> dict:
     """Return all of the result that must not depend on how it came about."""
     table = evaluation.as_json()
     del table["run"]
@@ -35,7 +35,7 @@ class Signalled:
     def __init__(self, number: signal.Signals, at: Job) -> None:
         self._number, self._at = number, at
 
-    def __call__(self, job: Job) -> Driven:
+    def __call__(self, job: Job) -> DriveResult:
         """Drive, or be interrupted."""
         if job == self._at:
             signal.raise_signal(self._number)
@@ -84,16 +84,16 @@ def test_a_signal_leaves_a_valid_part_that_goes_on(tmp_path: Path, number: signa
     file = tmp_path / "run.jsonl"
     part = evaluate(PLAN, file, drive=Signalled(number, job_of(4)))
     assert (part.exit_code, len(part.rows)) == (128 + number, 4)
-    assert told(part)["complete"] is False
-    assert told(part)["episodes"] == 4
+    assert reported(part)["complete"] is False
+    assert reported(part)["episodes"] == 4
     rest = evaluate(PLAN, file, drive=made_up)
     assert (rest.exit_code, rest.resumed) == (0, 4)
-    assert told(rest) == told(evaluate(PLAN, tmp_path / "other.jsonl", drive=made_up))
+    assert reported(rest) == reported(evaluate(PLAN, tmp_path / "other.jsonl", drive=made_up))
 
 
 def test_at_once_interrupted_it_is_still_a_result(tmp_path: Path) -> None:
     part = evaluate(PLAN, tmp_path / "run.jsonl", drive=Signalled(signal.SIGINT, job_of(0)))
-    assert (told(part)["episodes"], told(part)["success_rate"], told(part)["per_episode"]) == (0, None, [])
+    assert (reported(part)["episodes"], reported(part)["success_rate"], reported(part)["per_episode"]) == (0, None, [])
 
 
 def test_under_nohup_a_hang_up_is_not_heard(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_under_nohup_a_hang_up_is_not_heard(tmp_path: Path) -> None:
 
 
 def test_a_job_that_cannot_be_driven_keeps_what_was(tmp_path: Path) -> None:
-    def refuse(job: Job) -> Driven:
+    def refuse(job: Job) -> DriveResult:
         if job.index == 2:
             raise InputError("no")
         return made_up(job)
@@ -136,7 +136,7 @@ def test_the_number_of_workers_is_no_part_of_the_configuration() -> None:
 
 
 def test_the_keys_that_were_promised(tmp_path: Path) -> None:
-    table = told(evaluate(PLAN, tmp_path / "run.jsonl", drive=made_up))
+    table = reported(evaluate(PLAN, tmp_path / "run.jsonl", drive=made_up))
     promised = {
         "episodes", "success_rate", "spl", "sct", "contacts_per_episode", "ci95", "per_map", "per_episode"
     }  # fmt: skip

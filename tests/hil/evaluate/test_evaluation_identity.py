@@ -107,7 +107,7 @@ def test_a_density_that_cannot_be_is_refused(tmp_path, density):
 
 def test_episodes_bring_their_furniture(tmp_path):
     for place in ("willow", str(episode_file(tmp_path))):
-        with pytest.raises(InputError, match=f"--furniture 0: {place} brings episodes, and its furniture with them"):
+        with pytest.raises(InputError, match=f"--furniture 0: {place} has its own episodes, with their furniture"):
             find_sets([place], None, 1, BODY, furniture=0.0)
 
 

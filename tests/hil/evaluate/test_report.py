@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 from hil.__main__ import app
 from hil.commands.judge import baselines
 from hil.commands.judge.evaluate import load_robot
-from hil.evaluate.campaign import Driven
+from hil.evaluate.campaign import DriveResult
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
-from hil.evaluate.evaluation import Evaluation, Plan
+from hil.evaluate.evaluation import CampaignProgress, Evaluation, Plan
 from hil.evaluate.metrics import summarise
-from hil.evaluate.progress import CampaignProgress
 from hil.evaluate.report import NAME_PX, SCALE_PX, actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NARROW, comparison, markdown, rich_table
@@ -41,7 +40,7 @@ ROWS = [
 
 def evaluation(rows: list[Row], exit_code: int = 0) -> Evaluation:
     began = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
-    return Evaluation(PLAN, [Driven(one, WAY) for one in rows], exit_code, began, 12.0, 0, Path("none"))
+    return Evaluation(PLAN, [DriveResult(one, WAY) for one in rows], exit_code, began, 12.0, 0, Path("none"))
 
 
 DRIVEN = [ROWS, ROWS[:1], [], [replace(ROWS[0], min_clearance_m=float("inf"))]]
@@ -85,13 +84,12 @@ def test_the_report_states_the_time_limit_of_the_drives(limit_s: float | None, w
     sources = [Source("depot", "depot", 4, given_limit_s=limit_s)]
     text = written(replace(evaluation(ROWS), plan=replace(PLAN, sources=sources)), tmp_path)
     assert f"0.2 m of the goal, {words}." in text
-    assert f"The time is over after {words.removeprefix('in at most ')}." in text
+    assert f"The time limit is {words.removeprefix('in at most ')}." in text
 
 
-GAVE_UP = [
-    row(4, map="depot", split="own", success=False, ended=reason)
-    for reason in ("time", "no progress for 120 s", "no progress for 120 s", "goal is occupied")
-]
+NO_PROGRESS = "no progress towards the goal for {} s"
+ENDS = ("time", NO_PROGRESS.format(30), NO_PROGRESS.format(120), "goal is occupied")
+GAVE_UP = [row(4, map="depot", split="own", success=False, ended=reason) for reason in ENDS]
 
 
 @pytest.mark.parametrize("width", [80, 122])
@@ -101,7 +99,7 @@ def test_the_table_says_why_drives_ended_and_fits_a_terminal(width: int) -> None
     console.print(rich_table(ended, narrow=width < NARROW))
     console.print(comparison("reactive", "condition", {"robot": ended}, narrow=width < NARROW))
     text = " ".join(console.file.getvalue().split())
-    reasons = "2 no progress for 120 s, 1 out of time, 1 goal is occupied"
+    reasons = "2 no_progress, 1 out of time, 1 goal_occupied"
     assert f"ended without the policy's own stop: {reasons}" in text
     assert f"robot: {reasons}" in text
     assert "…" not in text
@@ -149,7 +147,7 @@ def test_actions_are_a_row_for_each_forward_speed() -> None:
     assert [one[0] for one in rows] == ["0 m/s", "0.3 m/s", "0.6 m/s", "1 m/s"]
     parts = [float(part) for one in rows for part in one[1:]]
     assert parts == [pytest.approx(100 * count / sum(counts), abs=0.05) for count in counts]
-    assert {part for one in actions(summarise([]))[1] for part in one[1:]} == {"-"}
+    assert {part for action in actions(summarise([]))[1] for part in action[1:]} == {"-"}
 
 
 def test_the_chart_shows_each_rate_within_its_interval() -> None:
@@ -185,7 +183,7 @@ def test_the_table_of_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ran = CliRunner().invoke(app, ["baselines", "--map", "depot", "--episodes", "2", "--markdown", "--json", "b.json"])
     assert ran.exit_code == 0, ran.exception
     assert f"| {name} | 100.0 (" in ran.stdout
-    assert "2 episodes; in brackets 95 % intervals." in ran.stdout
+    assert "2 episodes; brackets hold 95 % intervals." in ran.stdout
     assert list((tmp_path / "out" / "evaluate").iterdir()) == []
 
 
@@ -198,3 +196,13 @@ def test_the_progress_on_a_terminal_cuts_its_title_but_no_number(width: int) -> 
     (line,) = console.file.getvalue().splitlines()
     assert line.startswith("onboard-s+reactive")
     assert "123/1000 SR 89 %, 12 contacts 0:00:00 --:--" in line
+
+
+def test_the_report_counts_each_end_by_its_code_with_its_sentence(tmp_path: Path) -> None:
+    text = written(evaluation([*ROWS[:2], *GAVE_UP, replace(GAVE_UP[0], ended="of another release")]), tmp_path)
+    for line in (
+        "| `no_progress` | no progress towards the goal for [seconds] s | 2 |",
+        "| `time` | out of time | 1 |",
+        "| `of another release` |  | 1 |",
+    ):
+        assert line in text

@@ -56,7 +56,9 @@ SHARES = [
 ]
 
 
-@pytest.mark.parametrize(("what", "success", "path_m", "time_s", "spl", "sct"), SHARES, ids=[one[0] for one in SHARES])
+@pytest.mark.parametrize(
+    ("what", "success", "path_m", "time_s", "spl", "sct"), SHARES, ids=[share[0] for share in SHARES]
+)
 def test_shares(what: str, success: bool, path_m: float, time_s: float, spl: float, sct: float) -> None:
     one = row(success=success, path_m=path_m, time_s=time_s)
     assert (one.spl, one.sct) == pytest.approx((spl, sct))

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hil.commands.judge.evaluate import load_robot
 from hil.evaluate import ways_picture
-from hil.evaluate.campaign import Driven
+from hil.evaluate.campaign import DriveResult
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.evaluation import Evaluation, Plan
@@ -30,7 +30,7 @@ def evaluation(rows: list[Row]) -> Evaluation:
     for one in rows:
         start = load_set(SOURCES[0]).episodes[one.index].start
         way = tuple((start.x_m + away, start.y_m, 0.0) for away in (0.0, 1.0, 2.0))
-        driven.append(Driven(one, way))
+        driven.append(DriveResult(one, way))
     return Evaluation(PLAN, driven, 0, began, 12.0, 0, Path("none"))
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.live.demo import DemoOptions, demo_config, run_demo
-from hil.live.demo_result import read_result, write_config
+from hil.live.demo_result import moments_of, read_result, write_config
 from onboard.config import pretrained
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, ScanSource, load_config
 from onboard.drivers.engines import onnx_engine
+from onboard.navigation.mission import state_word
+from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.machine.processes import START_S, Command, done, running, toml
@@ -59,7 +64,7 @@ def test_out_of_time_is_exit_code_1_and_a_whole_result(tmp_path: Path) -> None:
     command = done("hil", *arguments, folder=tmp_path, domain=free_domain())
     assert command.process.returncode == 1, command.err
     result = checked(command)
-    assert (result["reached"], result["state"]) == (False, "navigating")
+    assert (result["reached"], state_word(result["state"])) == (False, "navigating")
     assert Path(result["recording"]).parent == tmp_path / "kept"
     assert Path(result["recording"]).name.startswith("seventh_")
 
@@ -198,5 +203,31 @@ def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
 ) -> None:
     small_policy_files(tmp_path)
     monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
-    with pytest.raises(InputError, match=r"^policy onboard-v0: no policy of that name ships \(there is: small\)$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v0: no shipped policy has this name; there are: small$"):
         run_demo(DemoOptions(policy="onboard-v0", out=tmp_path / "out"))
+
+
+# ---- The scans in the picture of a demo lie where the robot saw them
+
+LIVED_NS = 50 * NS_PER_S
+
+
+def scan(range_m: float) -> SimpleNamespace:
+    """Return a scan that sees a wall ahead and nothing else."""
+    ranges = [math.inf, math.nan, range_m, 30.0]
+    return SimpleNamespace(ranges=ranges, angle_min=-math.pi, angle_increment=math.pi / 2, range_max=30.0)
+
+
+def test_a_wall_stays_where_it_is() -> None:
+    """The robot drives at 1 m/s to a wall at x = 20, and the scans were captured 8 s to 2 s before the trace ends."""
+    trace = np.array([[t, float(t), 3.0, 0.0, 1.0, 0.0] for t in range(11)])
+    scans = [(LIVED_NS - back * NS_PER_S, scan(20.0 - (10 - back))) for back in (8, 7, 6, 5, 4, 3, 2)]
+    moments = moments_of(scans, trace, LIVED_NS)
+    assert [moment.time_s for moment in moments] == [1.0, 3.0, 5.0]
+    assert [moment.pose.x_m for moment in moments] == [3.0, 5.0, 7.0]
+    for moment in moments:
+        assert moment.points == pytest.approx(np.array([[20.0, 3.0]]))
+
+
+def test_a_drive_that_did_not_begin_has_none() -> None:
+    assert moments_of([], np.zeros((1, 6)), LIVED_NS) == []

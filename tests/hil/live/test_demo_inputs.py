@@ -15,7 +15,7 @@ from hil.live.simulator import NEEDED_HZ, slow_images
 from onboard.config.config import Config, DdsSection
 from onboard.system.waiting import Waiting
 
-SCAN = "scan (none yet): /laser (sensor_msgs/msg/LaserScan): nobody publishes it"
+SCAN = "scan (none yet): /laser (sensor_msgs/msg/LaserScan): no publisher"
 
 
 class Silence(DriveLink):
@@ -29,7 +29,7 @@ class Silence(DriveLink):
     def take(self) -> bool:
         return self.now_s >= self._heard["base"]
 
-    def _look(self, dashboard: Any, elapsed_s: float) -> None:
+    def _poll_and_show(self, dashboard: Any, elapsed_s: float) -> None:
         self.now_s += 1
         self.shown.append(self.view.waiting)
         if self.now_s >= self._heard["runtime"]:
@@ -62,7 +62,7 @@ def test_a_demo_waits_for_each_part_and_ends(monkeypatch, capsys, base, runtime,
         with pytest.raises(typer.Exit) as raised, missing_is_exit_1():
             link.wait_until_received(None)
         assert raised.value.exit_code == 1
-        assert f"error: not there {error}" in capsys.readouterr().err
+        assert f"error: not received {error}" in capsys.readouterr().err
     assert link.now_s == pytest.approx(seconds, abs=2)
     said = [text for text in link.shown if text]
     assert bool(said) == (link.now_s > 12), "it says what it waits for when that takes more than ten seconds"
@@ -92,6 +92,6 @@ class Robot:
 
 
 def test_slow_images_are_named_with_their_rate_and_only_where_there_are_cameras():
-    assert "2.1 depth images a second of each camera, 5 needed" in slow_images(2.1, Robot(True))
+    assert "2.1 depth images/s of each camera, 5 needed" in slow_images(2.1, Robot(True))
     assert slow_images(NEEDED_HZ, Robot(True)) == ""
     assert slow_images(0.0, Robot(False)) == ""

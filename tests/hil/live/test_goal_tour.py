@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hil.live.goal_tour import Leg, judged, tour
+from hil.live.goal_tour import Leg, leg_results, tour
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
@@ -80,24 +80,30 @@ TRACES = [
         [(False, 1), (True, 0)],
     ),
     ("longer than the trace", [("reached", 9)], [(0, 0, 0), (2, 0, 0)], [(True, 0.0)]),
+    (
+        "beside an overload",
+        [("reached; 15 of the last 90 ticks were missed", 1)],
+        [(0, 0, 0), (2, 0, 0)],
+        [(True, 0.0)],
+    ),
     ("before it", [("stopped", -1)], [(0, 0, 0), (2, 0, 0)], [(False, 2.0)]),
 ]
 
 
-@pytest.mark.parametrize(("name", "ends", "trace", "told"), TRACES, ids=[row[0] for row in TRACES])
+@pytest.mark.parametrize(("name", "ends", "trace", "reported"), TRACES, ids=[row[0] for row in TRACES])
 def test_the_true_trace_says_what_was_reached(
     name: str,
     ends: list[tuple[str, float]],
     trace: list[tuple[float, float, float]],
-    told: list[tuple[bool, float]],
+    reported: list[tuple[bool, float]],
 ) -> None:
     began_ns = LIVED_NS - (len(trace) - 1) * 1_000_000_000
     legs = [
         Leg(episode, state, 5.0, began_ns + round(at_s * 1e9))
         for episode, (state, at_s) in zip((FIRST, THEN), ends, strict=False)
     ]
-    results = judged(legs, rows(*trace), LIVED_NS)
+    results = leg_results(legs, rows(*trace), LIVED_NS)
     assert [(row["reached"], row["distance_to_goal_m"]) for row in results] == [
-        (reached, round(distance_m, 3)) for reached, distance_m in told
+        (reached, round(distance_m, 3)) for reached, distance_m in reported
     ]
     assert [row["goal_m"] for row in results] == [list(leg.episode.goal_xy_m) for leg in legs]

@@ -80,7 +80,7 @@ def test_the_base_stops_by_itself_when_commands_end(wire: Wire) -> None:
 def test_a_second_one_is_refused_on_its_domain_alone(sim: Command, domain: int, tmp_path: Path) -> None:
     second = done("hil", "sim", folder=tmp_path, domain=domain)
     assert (second.process.returncode, second.out) == (2, "")
-    assert second.err == f"error: another base is on domain {domain} already: somebody publishes /odom\n"
+    assert second.err == f"error: another base is on domain {domain} already: another process publishes /odom\n"
 
 
 def test_elsewhere_nothing_of_it_is_heard(sim: Command) -> None:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from hil.maps.load import load_map
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.scene.furniture import furnish
@@ -35,7 +35,7 @@ def digests() -> list[str]:
 
 
 def _digest(world: World, xy: tuple[float, float], bodies: Bodies) -> str:
-    mounts, look = load_mounts(DEFAULT_ROBOT / "mounts.toml"), draw_look(SEED)
+    mounts, look = load_mounts(DEFAULT_ROBOT / "mounts.toml"), draw_appearance(SEED)
     digest = hashlib.sha256()
     for yaw in (0.0, 1.0, 2.5):
         pose = Pose(*xy, yaw)

@@ -27,7 +27,7 @@ from hil.maps.materials import (
     STRIPES,
     STYLES,
     SURFACES,
-    draw_look,
+    draw_appearance,
 )
 from hil.sensors.camera import rays_of, render_color
 from hil.sensors.shading import scatter, second_share
@@ -50,7 +50,7 @@ def test_every_surface_has_a_style_and_a_plain_colour():
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_look_depends_on_its_seed_and_stays_within_its_styles(seed):
-    look, again = draw_look(seed), draw_look(seed)
+    look, again = draw_appearance(seed), draw_appearance(seed)
     for a, b in ((look.colours, again.colours), (look.pattern, again.pattern), (look.size_m, again.size_m)):
         np.testing.assert_array_equal(a, b)
         assert not a.flags.writeable
@@ -64,7 +64,7 @@ def test_a_look_depends_on_its_seed_and_stays_within_its_styles(seed):
 
 
 def test_images_differ_strongly_by_seed():
-    images = [render_color(ROOM, COLOR, HERE, draw_look(seed)).astype(int) for seed in range(12)]
+    images = [render_color(ROOM, COLOR, HERE, draw_appearance(seed)).astype(int) for seed in range(12)]
     apart = [np.abs(a - b).mean() for i, a in enumerate(images) for b in images[:i]]
     assert np.median(apart) > 25.0
     assert min(apart) > 5.0
@@ -74,8 +74,8 @@ def test_images_differ_strongly_by_seed():
 def test_geometry_shows_under_every_look(seed):
     """A box before a wall: floor, box and wall differ more than the patterns of each surface, on average."""
     world = with_box(ROOM, (5.0, 5.5), (2.0, 4.0), (0.0, 0.4))
-    image = render_color(world, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
-    bare = render_color(ROOM, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
+    image = render_color(world, COLOR, Pose(3.0, 3.0, 0.0), draw_appearance(seed)).astype(float)
+    bare = render_color(ROOM, COLOR, Pose(3.0, 3.0, 0.0), draw_appearance(seed)).astype(float)
     wall, floor = image[40:70].mean(axis=(0, 1)), image[130:].mean(axis=(0, 1))
     assert np.abs(wall - floor).max() > 10.0
     changed = (image != bare).any(axis=2)

@@ -41,8 +41,10 @@ def test_a_segment_is_a_chain_of_cells_joined_by_edges(x0, y0, x1, y1):
     assert wall[math.floor(y1), math.floor(x1)]
     for t in np.linspace(0.0, 1.0, 50):
         x, y = x0 + t * (x1 - x0), y0 + t * (y1 - y0)
-        around = wall[math.floor(y - 1e-9) : math.floor(y + 1e-9) + 1, math.floor(x - 1e-9) : math.floor(x + 1e-9) + 1]
-        assert around.any()
+        surroundings = wall[
+            math.floor(y - 1e-9) : math.floor(y + 1e-9) + 1, math.floor(x - 1e-9) : math.floor(x + 1e-9) + 1
+        ]
+        assert surroundings.any()
 
 
 cells = st.tuples(st.integers(0, 19), st.integers(0, 19))

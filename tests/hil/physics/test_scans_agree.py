@@ -1,7 +1,7 @@
 """Agreement of the direct scan with the scan fused from rendered depth, and the reasons for the tolerance.
 
-The direct scan takes the nearest point of a sector's area. The fusion samples this area at pixel centres. Hence, in
-bins that cameras see:
+The direct scan takes the nearest point of a sector's area. The fusion, with the paper's nearest pixel, samples this
+area at pixel centres. Hence, in bins that cameras see:
 
 * The fused scan is never nearer than the direct scan, except for the depth unit (1 mm). Off the axis this error is
   larger, and it may move a point over a sector's edge: in at most one bin of a thousand.
@@ -38,7 +38,7 @@ from onboard.values.messages import DepthFrame, Pose
 from tests.rigs.rooms import body_row
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
-SECTION = ScanSection()
+SECTION = ScanSection(noise_per_m=0.0)
 LOOKS = looked_at(MOUNTS, SECTION)
 REACH_M = reach_m(build_rig(MOUNTS, SECTION))
 """Range limit of the direct scan: a corner pixel sees farther than a camera's limit along its axis."""

@@ -19,6 +19,7 @@ from hil.reality_gap.result import GapResult, mean_of
 from onboard.values.errors import InputError
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_kernels_close_half_of_the_gap_and_the_redesign_is_better(name: str) -> None:
     make = EXPERIMENTS[name]

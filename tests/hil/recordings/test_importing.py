@@ -15,13 +15,12 @@ from PIL import Image as Picture
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.recordings.bags.compressed import CompressedImage
 from hil.recordings.bags.drive import COMMANDS_TOPIC, import_bag
 from hil.recordings.bags.plan import ImportOptions
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.replay import replay
-from onboard.drivers.dds.ros_types import Image
+from onboard.drivers.dds.ros_types import CompressedImage, Image
 from onboard.recording.tick_message import has_images, only_with_images
 from onboard.state import TickRecord
 from onboard.values.errors import InputError, OnboardError
@@ -139,14 +138,14 @@ def test_a_bag_without_a_valid_scan_ends_with_1_and_says_why(model, tmp_path):
     messages = drive(0.7, ["/robot/scan"])
     for topic, _, sample in messages:
         if topic == DEPTH_TOPIC:
-            sample.encoding = "yuv422"
+            sample.encoding = "nv12"
     out = tmp_path / "drive.mcap"
     bag = write_ros2(tmp_path / "bag", messages)
     done = CliRunner().invoke(app, ["import", str(bag), "--out", str(out), "--policy", model])
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: {out}: no tick has a valid scan, so the robot stands still: ")
-    assert f"{DEPTH_TOPIC}: images of 'yuv422' are not read" in line
+    assert line.startswith(f"error: {out}: no tick has a valid scan, so the robot does not move: ")
+    assert f"{DEPTH_TOPIC}: images of 'nv12' are not read" in line
     scans = drive(0.7, CAMERA_TOPICS)
     for topic, _, sample in scans:
         if topic == "/robot/scan":
@@ -156,12 +155,12 @@ def test_a_bag_without_a_valid_scan_ends_with_1_and_says_why(model, tmp_path):
     assert done.exit_code == 1
     assert "/robot/scan: its first scan is refused: " in done.stderr
     for _, _, sample in messages:
-        if isinstance(sample, Image) and sample.encoding == "yuv422":
+        if isinstance(sample, Image) and sample.encoding == "nv12":
             sample.encoding, sample.data = "16UC1", sample.data[:-7]
     cut = write_ros2(tmp_path / "cut", messages)
     done = CliRunner().invoke(app, ["import", str(cut), "--out", str(tmp_path / "b.mcap"), "--policy", model])
     assert done.exit_code == 1
-    assert "camera: 9593 bytes in rows of 160 are no 80x60 16UC1" in done.stderr
+    assert "camera: image refused: 9593 bytes in rows of 160 are no 80x60 16UC1" in done.stderr
 
 
 def test_the_recorded_commands_stand_beside_those_of_the_runtime(model, tmp_path):
@@ -257,7 +256,7 @@ REFUSED = [
         "--odometry /none: there is no such topic; of that type there is /robot/odom",
     ),
     (ImportOptions({}, depth=["nose=/robot/odom"]), "--depth /robot/odom: is a nav_msgs/msg/Odometry"),
-    (ImportOptions({}, policy="none-such"), "policy none-such: no policy of that name ships"),
+    (ImportOptions({}, policy="none-such"), "policy none-such: no shipped policy has this name"),
     (ImportOptions({}, config=Path("none.toml")), "none.toml: cannot be read"),
 ]
 

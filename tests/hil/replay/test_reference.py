@@ -43,14 +43,14 @@ def test_the_runtime_does_what_was_agreed_on(name: str, ticks: int, decisions: i
 def test_the_demo_has_in_it_what_it_is_for() -> None:
     with open_recording(REFERENCES / "demo.mcap") as recording:
         ticks = list(ticks_of(recording))
-    reasons = {one.reason for one in ticks}
+    reasons = {tick.reason for tick in ticks}
     assert {"none", "speed_limit", "teleop", "blind_ahead", "stale_scan", "stale_odometry"} <= reasons
     assert {"e_stop", "zone_slow", "obstacle"} <= reasons
-    assert any(one.recovery == "backing" for one in ticks)
-    assert any(one.acted and one.acted.decision is None for one in ticks), "a decision was late"
-    assert any(one.slot.missed for one in ticks), "the loop was blocked"
+    assert any(tick.recovery == "backing" for tick in ticks)
+    assert any(tick.acted and tick.acted.decision is None for tick in ticks), "a decision was late"
+    assert any(tick.slot.missed for tick in ticks), "the loop was blocked"
     for state in ("idle", "navigating", "recovering", "stopped: e_stop", "stopped: odometry refused"):
-        assert any(one.state.startswith(state) for one in ticks), state
+        assert any(tick.state.startswith(state) for tick in ticks), state
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_reference_is_moved_to_a_change_and_back(
         ]
     with open_recording(reference) as recording:
         assert recording.session[ACCEPTED].splitlines()[-1] == "it drives otherwise"
-    assert [one.name for one in reference.parent.iterdir()] == [reference.name]
+    assert [path.name for path in reference.parent.iterdir()] == [reference.name]
 
 
 def _ticks(file: Path) -> Any:
@@ -110,16 +110,16 @@ def test_the_command_says_what_moved_and_the_line_for_the_changelog(
     reference: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = CliRunner().invoke(app, ["update-reference", str(reference), "--reason", "Drive slower"])
-    assert same.output == f"{reference}: identical, left as it is\n"
+    assert same.output == f"{reference}: identical, not changed\n"
     slower(monkeypatch)
     moved = CliRunner().invoke(app, ["update-reference", str(reference), "--reason", "Drive slower"])
     assert moved.exit_code == 0
     first, *fields, say, line = moved.output.splitlines()
     assert first.startswith(f"{reference}: moved, ")
     assert "stage limits, field command.v_mps" in first
-    assert any(one.startswith("  command: ") for one in fields)
+    assert any(field.startswith("  command: ") for field in fields)
     assert (say, line) == (
-        "Commit with the change that moved it, and with this line in CHANGELOG.md:",
+        "Commit it with the change that caused it, and with this line in CHANGELOG.md:",
         "- Drive slower",
     )
 
@@ -131,7 +131,7 @@ def test_only_a_reference_is_moved_and_only_with_a_reason(reference: Path, tmp_p
     with pytest.raises(InputError, match="not a reference, so it is not moved"):
         accept(drive, "reason")
     assert drive.read_bytes() == before
-    with pytest.raises(InputError, match="--reason: one line"):
+    with pytest.raises(InputError, match="--reason: one line is needed"):
         accept(reference, "  ")
     torn = tmp_path / "torn.mcap"
     torn.write_bytes(reference.read_bytes()[:3000])

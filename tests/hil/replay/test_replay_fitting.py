@@ -84,13 +84,13 @@ def test_a_session_whose_files_say_otherwise_is_refused_unless_it_is_meant(parts
 
 
 def images(whole: Whole) -> list[Message]:
-    found = [one for one in whole.messages if one.topic.endswith(DEPTH)]
+    found = [message for message in whole.messages if message.topic.endswith(DEPTH)]
     assert found
     return found
 
 
 def without(whole: Whole, lost: list[Message]) -> Whole:
-    kept = tuple(one for one in whole.messages if not any(one is other for other in lost))
+    kept = tuple(message for message in whole.messages if not any(message is other for other in lost))
     return replace(whole, messages=kept)
 
 

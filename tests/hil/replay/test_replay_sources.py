@@ -22,7 +22,7 @@ from hil.recordings import locate
 from hil.recordings.locate import found_in, takes_of
 from hil.recordings.recording import open_recording
 from hil.replay.recorded_policy import Policies
-from hil.replay.replay import Replayer, ReplayOptions, Unread
+from hil.replay.replay import Replayer, ReplayOptions, UnreadableFile
 from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
 from onboard.values.errors import InputError, MissingExtraError
@@ -34,7 +34,7 @@ from tests.rigs.recordings.replay_rig import puppet, recorded, short_drive
 def replayed(files: list[Path], **options: Any) -> list[Any]:
     """Return what comes of files by a rig's puppet, one by one."""
     replayer = Replayer(ReplayOptions(**options), Policies(puppet()))
-    return [one for take in takes_of([str(file) for file in files]) for one in replayer(take).answers]
+    return [answer for take in takes_of([str(file) for file in files]) for answer in replayer(take).answers]
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,12 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_session_over_several_files_goes_on_from_file_to_file(files: list[Path]) -> None:
     answers = replayed(files)
-    assert [one.source for one in answers] == [str(file) for file in files]
-    assert all(one.identical and one.ticks > 0 and one.skipped == one.gaps == 0 for one in answers)
+    assert [answer.source for answer in answers] == [str(file) for file in files]
+    assert all(answer.identical and answer.ticks > 0 and answer.skipped == answer.gaps == 0 for answer in answers)
     alone = replayed(files[1:2])[0]
-    assert isinstance(alone, Unread) or alone.skipped > 0
-    assert len({one.as_json()["sessions"][0]["session"] for one in answers}) == 1
-    assert [one.as_json()["sessions"][0]["part"] for one in answers] == [*range(len(files))]
+    assert isinstance(alone, UnreadableFile) or alone.skipped > 0
+    assert len({answer.as_json()["sessions"][0]["session"] for answer in answers}) == 1
+    assert [answer.as_json()["sessions"][0]["part"] for answer in answers] == [*range(len(files))]
 
 
 def within_a_chunk(file: Path) -> int:
@@ -77,9 +77,9 @@ def test_a_file_that_is_missing_is_a_gap_and_one_that_is_torn_is_named(files: li
     copies[1].write_bytes(content[:middle] + bytes(1000) + content[middle + 1000 :])
     first, torn, *others = replayed(copies)
     assert first.identical
-    assert isinstance(torn, Unread)
+    assert isinstance(torn, UnreadableFile)
     assert torn.reason.startswith(f"{copies[1]}: damaged after the messages of ")
-    assert all(isinstance(one, Unread) or one.first is None for one in others)
+    assert all(isinstance(other, UnreadableFile) or other.first is None for other in others)
 
 
 def test_a_part_of_a_session_is_played_wherever_it_stands(files: list[Path]) -> None:
@@ -98,7 +98,7 @@ def test_sessions_in_one_folder_are_told_apart_and_copies_too(files: list[Path],
     whole = taken_apart(short.read_bytes())
     (tmp_path / "a.mcap").write_bytes(put_together(replace(whole, session={**whole.session, "session": "x"})))
     takes = takes_of(found_in([str(tmp_path)]))
-    assert [[Path(one).name for one in take.sources] for take in takes] == [
+    assert [[Path(source).name for source in take.sources] for take in takes] == [
         ["a.mcap"], [f"b{file.name}" for file in files[:2]], ["copy.mcap"],
     ]  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_two_sessions_joined_into_one_file_are_two(short: Path, tmp_path: Path) 
     file = tmp_path / "joined.mcap"
     join_sessions(short, file)
     with open_recording(file) as recording:
-        names = [one.name for one in recording.sessions]
+        names = [session.name for session in recording.sessions]
     assert names[1] == "second"
     done = CliRunner().invoke(app, ["replay", str(file), "--json", str(tmp_path / "out.json")])
     assert done.exit_code == 0, done.output
@@ -204,7 +204,7 @@ def test_a_url_with_nothing_there_is_one_line(url: str, expected: str) -> None:
     try:
         (answer,) = Replayer(ReplayOptions())(takes_of(found_in([url]))[0]).answers
     except InputError as error:
-        answer = Unread(url, str(error))
+        answer = UnreadableFile(url, str(error))
     assert answer.reason.startswith(expected)
     assert "\n" not in answer.reason
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hil.recordings.recording import Session, open_recording
-from hil.replay.compare import Compared, SessionCount, joined
+from hil.replay.compare import Comparison, SessionCount, joined
 from hil.replay.compared_fields import Difference, _of_state
 from hil.replay.replay import replay
 from hil.replay.summary import compared_line
@@ -174,7 +174,7 @@ def test_how_far_a_field_may_differ(field: str, by: float, bit_for_bit: bool, re
 @pytest.mark.parametrize(("same", "measure", "within"), [(995, OTHER, True), (994, OTHER, False), (1000, OTHER, True)])
 def test_elsewhere_a_few_actions_may_differ(same: int, measure: Measure, within: bool) -> None:
     count = SessionCount(None, decisions=1000, same=same, measure=measure)  # type: ignore[arg-type]
-    assert Compared("file", [count]).within_tolerance == within
+    assert Comparison("file", [count]).within_tolerance == within
 
 
 STATE = RobotState()

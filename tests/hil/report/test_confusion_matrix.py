@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.replay.other_policy import Opinion
+from hil.replay.other_policy import PolicyComparison
 from hil.report.confusion_matrix import confusion_of, parted
 from hil.report.page import render
 from onboard.policy.contract import ACTIONS
@@ -47,7 +47,7 @@ def test_how_they_part(pairs, expected):
 
 def test_the_page_has_the_table():
     pairs = Counter({(STAND, STAND): 3, (STAND, FAST): 1, (LEFT, STAND): 2})
-    page = render(timeline(3), outcome=Opinion("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
+    page = render(timeline(3), outcome=PolicyComparison("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
     assert "Of the 3 others: 1 faster, 2 as fast but turning otherwise." in page
     table = page[page.index('<table class="confusion">') :].partition("</table>")[0]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in table.split("<tr>")[1:]]
@@ -61,4 +61,4 @@ def test_the_page_has_the_table():
 
 def test_without_a_decision_there_is_none():
     assert confusion_of({}) is None
-    assert 'class="confusion"' not in render(timeline(3), outcome=Opinion("drive.mcap", "other.onnx"))
+    assert 'class="confusion"' not in render(timeline(3), outcome=PolicyComparison("drive.mcap", "other.onnx"))

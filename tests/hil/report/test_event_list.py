@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hil.report.event_list import happened
-from hil.report.events import BAD, MISS, PLAIN, RESET, STATE, STOPPED, Moment, moments_of
+from hil.report.events import BAD, MISS, PLAIN, RESET, STATE, STOPPED, TickEvent, moments_of
 from tests.hil.report.report_rows import timeline
 
 N = 120
@@ -35,13 +35,13 @@ MISSES = [
 @pytest.mark.parametrize(("text", "texts"), MISSES)
 def test_misses_in_a_row_are_one(text, texts):
     session = decisions(text)
-    assert [one.text for one in happened(session, moments_of(session)).rows] == texts
+    assert [row.text for row in happened(session, moments_of(session)).rows] == texts
 
 
 def test_of_too_many_what_matters_stays():
     rows = range(0, N, 10)
-    moments = [Moment(row, RESET, PLAIN, "reset") for row in rows] + [Moment(50, STATE, BAD, "state: stopped: x")]
-    moments += [Moment(row, MISS, "warning", "1 tick skipped") for row in rows]
+    moments = [TickEvent(row, RESET, PLAIN, "reset") for row in rows] + [TickEvent(50, STATE, BAD, "state: stopped: x")]
+    moments += [TickEvent(row, MISS, "warning", "1 tick skipped") for row in rows]
     ordered = sorted(moments, key=lambda one: one.row)
     found = happened(timeline(N), ordered, at_most=5)
     assert [one.kind for one in found.rows] == [MISS] * 4 + [STATE]
@@ -50,9 +50,9 @@ def test_of_too_many_what_matters_stays():
 
 
 def test_it_can_be_narrowed_to_stops_and_to_each_kind():
-    moments = [Moment(1, STATE, PLAIN, "state: navigating"), Moment(2, STATE, BAD, "state: stopped: x"),
-               Moment(3, STOPPED, BAD, "e-stop pressed"), Moment(4, "sensor", BAD, "camera a lost")]  # fmt: skip
+    moments = [TickEvent(1, STATE, PLAIN, "state: navigating"), TickEvent(2, STATE, BAD, "state: stopped: x"),
+               TickEvent(3, STOPPED, BAD, "e-stop pressed"), TickEvent(4, "sensor", BAD, "camera a lost")]  # fmt: skip
     found = happened(timeline(N), moments)
     assert dict(found.choices) == {"all": 4, "stops": 2, STATE: 2, STOPPED: 1, "sensor": 1}
-    assert [one.stop for one in found.rows] == [False, True, True, False]
+    assert [row.stop for row in found.rows] == [False, True, True, False]
     assert happened(timeline(N), moments[:2]).choices == ()

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hil.replay.compare import Compared, FieldCount, Found, SessionCount
+from hil.replay.compare import Comparison, FieldCount, Mismatch, SessionCount
 from hil.replay.compared_fields import Difference
-from hil.replay.other_policy import Moment, Opinion
+from hil.replay.other_policy import Moment, PolicyComparison
 from hil.replay.player import NO_IMAGES
-from hil.replay.tick_selection import Missing
+from hil.replay.tick_selection import MissingTicks
 from hil.report.charts import histogram, scan_picture
 from hil.report.page import render, write_page
 from hil.report.replay_section import verdict_of
@@ -97,22 +97,22 @@ def eventful() -> Timeline:
     )
 
 
-def compared(first: Found | None) -> Compared:
+def compared(first: Mismatch | None) -> Comparison:
     count = SessionCount(session=None, ticks=N, decisions=3, same=2, first=first, recorded_s=2.0)  # type: ignore[arg-type]
     fields = {} if first is None else {EVIL: FieldCount(3, 0.5, 1)}
-    return Compared(EVIL, [count], first, fields, took_s=0.1)
+    return Comparison(EVIL, [count], first, fields, took_s=0.1)
 
 
-def found(recorded: object, replayed: object, by: float) -> Found:
+def found(recorded: object, replayed: object, by: float) -> Mismatch:
     ranges = np.full(BINS, 2.0, np.float32)
     other = ranges.copy()
     other[80] = 1.5
     scans = (Scan(0, ranges, np.ones(BINS, bool)), Scan(0, other, np.ones(BINS, bool)))
     difference = Difference("scan", EVIL, "[80]", recorded, replayed, by)  # type: ignore[arg-type]
-    return Found(25, 0.8, difference, scans)
+    return Mismatch(25, 0.8, difference, scans)
 
 
-OPINION = Opinion(EVIL, EVIL, (EVIL,), 3, 2, moments=[Moment(1.5, 12, 0.4, 3, 4), Moment(0.5, 22, 0.7, -1, 4)])
+OPINION = PolicyComparison(EVIL, EVIL, (EVIL,), 3, 2, moments=[Moment(1.5, 12, 0.4, 3, 4), Moment(0.5, 22, 0.7, -1, 4)])
 SESSIONS = {
     "eventful": (eventful(), None),
     "idle": (timeline(3), None),
@@ -183,9 +183,9 @@ IN_PART = [
 def test_a_replay_is_not_called_identical_where_part_of_it_was_not_compared(
     ticks, missing, fused, unfused, headline, weight
 ):
-    count = SessionCount(session=None, ticks=ticks, fused=fused, missing=Missing(missing, 0))  # type: ignore[arg-type]
+    count = SessionCount(session=None, ticks=ticks, fused=fused, missing=MissingTicks(missing, 0))  # type: ignore[arg-type]
     count.unfused = Counter({NO_IMAGES: unfused} if unfused else {})
-    verdict = verdict_of(Compared("drive.mcap", [count]))
+    verdict = verdict_of(Comparison("drive.mcap", [count]))
     assert (verdict.headline, verdict.weight) == (headline, weight)
     assert (f"{unfused} not ({NO_IMAGES})" in verdict.detail) == (unfused > 0)
 

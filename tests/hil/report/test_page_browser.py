@@ -115,7 +115,7 @@ SHOWN = """() => [...document.querySelectorAll(".said tr")].filter((one) => one.
 def test_the_list_can_be_narrowed_by_pointer_and_keys(browser, tmp_path):
     """Every kind of moment has a rule in the style."""
     moments = [
-        events.Moment(row, kind, events.WARNING if kind == events.MISS else events.BAD, kind)
+        events.TickEvent(row, kind, events.WARNING if kind == events.MISS else events.BAD, kind)
         for row, kind in enumerate(KINDS)
     ]
     session = timeline(len(KINDS) + 1)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hil.report.events import BAD, REASONS, lanes_of, moments_of, never_seen, row_of
+from hil.report.events import BAD, OTHER, lanes_of, moments_of, never_seen, row_of, with_code
 from hil.report.session_metrics import drives_of, endings, headline, times, times_of
 from hil.report.tables import changes_of, notes_of, record_of
 from onboard.safety.limits import Reason
 from onboard.values.messages import GoalRequest, Pose
+from onboard.values.reasons import TABLE
 from tests.hil.report.report_rows import PERIOD_S, spread, timeline
 
 N = 90
@@ -38,8 +39,11 @@ SENTENCES = [
     (timeline(N), f"Stood without a goal for 3.0 s: {NOTHING}"),
     (driven("reached"), f"Reached the goal in 1.0 s: {NOTHING}"),
     (driven("idle", 1.25), f"Cancelled after 1.0 s, 1.25 m from the goal: {NOTHING}"),
-    (driven("stopped: e_stop", 2.0), f"Stopped after 1.0 s, 2.00 m from the goal, because of e-stop: {NOTHING}"),
-    (driven("navigating", 2.0), f"Under way for 2.0 s, 2.00 m from the goal when the recording ends: {NOTHING}"),
+    (
+        driven("stopped: e_stop", 2.0),
+        f"Stopped after 1.0 s, 2.00 m from the goal, reason: {TABLE['e_stop'].sentence} (e_stop): {NOTHING}",
+    ),
+    (driven("navigating", 2.0), f"Still driving after 2.0 s, 2.00 m from the goal when the recording ends: {NOTHING}"),
     (driven("reached", reason=spread(N, "none", zone_stop=(40, 43))),
      "Reached the goal in 1.0 s: 3 commands cut by collision zones, 0 deadline misses"),
     (driven("reached", acted=flags((45, 46), (55, 56)), action=np.full(N, -1)),
@@ -64,7 +68,7 @@ def test_two_goals_are_two_drives():
     episode = np.repeat([0, 1, 2], 30)
     state = ["idle"] * 30 + ["navigating"] * 40 + ["reached"] * 20
     session = timeline(N, episode=episode, state=state)
-    assert [(one.episode, one.first, one.last, one.ended) for one in drives_of(session)] == [
+    assert [(drive.episode, drive.first, drive.last, drive.ended) for drive in drives_of(session)] == [
         (1, 30, 59, "another goal"),
         (2, 60, 69, "reached"),
     ]
@@ -73,18 +77,20 @@ def test_two_goals_are_two_drives():
 
 def test_how_the_goals_were_missed_is_said_the_commonest_first():
     episode = np.repeat([1, 2, 3, 4, 5], 20)
-    ends = ["stopped: no decision", "reached", "stopped: blocked", "stopped: no decision"]
+    ends = ["stopped: goal is occupied", "reached", "stopped: of another release", "stopped: goal is occupied"]
     state = [word for end in ends for word in ["navigating"] * 15 + [end] * 5] + ["navigating"] * 20
     drives = drives_of(timeline(100, episode=episode, state=state))
-    assert endings(drives) == "2 times no decision, once blocked, once the recording ends"
-    assert endings([one for one in drives if one.ended == "reached"]) == ""
+    assert (
+        endings(drives) == "2 times goal is occupied (goal_occupied), once of another release, once the recording ends"
+    )
+    assert endings([drive for drive in drives if drive.ended == "reached"]) == ""
 
 
 def test_times_of_decisions_say_that_the_missed_ones_have_none():
     acted, action, took = flags((5, 6), (15, 16)), np.full(N, -1), np.full(N, np.nan)
     action[5], took[5] = 3, 20.0
-    (decisions,) = [one for one in times_of(timeline(N, acted=acted, action=action, decision_ms=took))
-                    if one.name == "a decision took"]  # fmt: skip
+    (decisions,) = [time for time in times_of(timeline(N, acted=acted, action=action, decision_ms=took))
+                    if time.name == "a decision took"]  # fmt: skip
     assert decisions.what.endswith("; without the 1 that came too late or not at all")
 
 
@@ -100,7 +106,7 @@ def test_a_camera_lost_and_one_that_never_came():
     session = timeline(N, cameras={"front": there, "rear": np.ones(N, bool), "front_left": np.ones(N, bool)})
     assert never_seen(session) == ["front_right"]
     assert headline(session, []).endswith(", lost: front, front_right")
-    assert [(one.row, one.text) for one in moments_of(session)] == [(40, "camera front lost for 0.3 s")]
+    assert [(moment.row, moment.text) for moment in moments_of(session)] == [(40, "camera front lost for 0.3 s")]
     assert [lane.name for lane in lanes_of(session)] == ["state", "command", "no front"]
     assert notes_of(session)[0] == "Camera front_right gave no frame at all."
 
@@ -111,8 +117,8 @@ def goal(frame: str) -> GoalRequest:
 
 #   changes                                             row, kind, and beginning of the text of the one moment
 MOMENTS = [
-    ({"resets": {7: "period"}}, (7, "memory", "memory reset: its period has passed")),
-    ({"resets": {7: "another"}}, (7, "memory", "memory reset: another")),
+    ({"resets": {7: "period"}}, (7, "memory", "the memory is reset, as its period has passed (period)")),
+    ({"resets": {7: "another"}}, (7, "memory", "another")),
     ({"faults": {4: "boom"}, "acted": flags((4, 5))}, (4, "fault", "engine failed: boom")),
     ({"acted": flags((4, 5), value=12)}, (4, "deadline", "deadline missed: decision 12 ")),
     ({"missed": flags((4, 5)), "slot": np.arange(N) + (np.arange(N) >= 4)},
@@ -120,15 +126,15 @@ MOMENTS = [
     ({"slot": np.arange(N) + 2 * (np.arange(N) >= 4)}, (4, "gap", "2 ticks missing in the recording")),
     ({"e_stop": flags((80, N))}, (80, "e-stop", "e-stop pressed")),
     ({"obstacle": flags((30, 60))}, (30, "sensor", "obstacle reported for 1.0 s")),
-    ({"reason": spread(N, "none", stale_scan=(30, 60))}, (30, "sensor", "scan lost for 1.0 s")),
+    ({"reason": spread(N, "none", stale_scan=(30, 60))}, (30, "sensor", "stale_scan for 1.0 s: the limits' scan")),
     ({"reason": spread(N, "none", teleop=(30, 60))}, (30, "note", "an operator drives for 1.0 s")),
-    ({"events": {3: ("recovery what=rear_not_free",)}}, (3, "recovery", "recovery rear not free")),
+    ({"events": {3: ("recovery what=rear_not_free",)}}, (3, "recovery", with_code("recovery_rear_not_free"))),
     ({"events": {3: ("stale_scan: the robot stands until it is back",)}}, (3, "note", "stale_scan: the robot stands")),
     ({"events": {3: ("mission state=reached",)}}, (3, "state", "state: idle")),
     ({"events": {3: ("goal_accepted x_m=1.0 y_m=2.0 frame=map reason=none",)}},
      (3, "goal", "goal accepted: x 1.00 m, y 2.00 m in frame map")),
     ({"events": {3: ("goal_refused x_m=1.0 y_m=2.0 frame=a b reason=unknown frame 'a b'",)}},
-     (3, "goal", "goal refused: unknown frame 'a b' (x 1.00 m, y 2.00 m in frame a b)")),
+     (3, "goal", "goal refused: unknown frame 'a b': x 1.00 m, y 2.00 m in frame a b")),
     ({"events": {3: ("goal_accepted x_m=1.2.3 y_m=2.0 frame=map reason=none",)}},
      (3, "goal", "goal_accepted x_m=1.2.3")),
     ({"events": {3: ("goal_refused in other words",)}}, (3, "goal", "goal_refused in other words")),
@@ -144,7 +150,9 @@ def test_what_happened_is_a_moment(changes, expected):
 
 def test_what_ends_a_drive_weighs():
     session = driven("stopped: e_stop", events={60: ("mission state=stopped: e_stop",)})
-    assert [(one.weight, one.text) for one in moments_of(session)] == [(BAD, "state: stopped: e_stop")]
+    assert [(moment.weight, moment.text) for moment in moments_of(session)] == [
+        (BAD, f"state: stopped: {with_code('e_stop')}")
+    ]
 
 
 def test_a_row_of_commands_summarises_all_its_ticks():
@@ -154,16 +162,28 @@ def test_a_row_of_commands_summarises_all_its_ticks():
     command[45] = [0.1, 0.05]
     wanted[:5] = np.nan
     changes = changes_of(timeline(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
-    assert [one.row.label for one in changes] == ["as wanted", "slow zone", "as wanted"]
+    assert [change.row.code for change in changes] == ["none", "zone_slow", "none"]
     assert (changes[1].wanted, changes[1].sent) == (((1.0, 1.0), (0.5, 0.5)), ((0.1, 0.8), (-0.4, 0.05)))
     assert changes[0].wanted == ((1.0, 1.0), (0.5, 0.5))
-    assert [one.ticks for one in changes] == [40, 10, N - 50]
-    assert sum(one.took_s for one in changes) == pytest.approx(N * PERIOD_S)
+    assert [change.ticks for change in changes] == [40, 10, N - 50]
+    assert sum(change.took_s for change in changes) == pytest.approx(N * PERIOD_S)
 
 
-def test_every_reason_of_the_limits_has_words_and_an_unknown_one_stands_for_itself():
-    assert set(REASONS) == {reason.value for reason in Reason}
-    assert row_of("later_version").label == "later_version"
+@pytest.mark.parametrize("reason", Reason)
+def test_a_command_has_the_code_and_the_sentence_of_its_reason(reason: Reason):
+    row = row_of(reason.value)
+    assert (row.code, row.meaning) == (reason.value, TABLE[reason.value].sentence)
+    assert row.kind != OTHER
+
+
+def test_a_reason_of_another_release_stands_for_itself():
+    assert row_of("later_version")[:3] == ("later_version", OTHER, "")
+    assert row_of("no_progress")[:3] == ("no_progress", OTHER, ""), "no reason of a command"
+    assert with_code("a text of another release") == "a text of another release"
+
+
+def test_the_end_of_a_drive_has_its_code():
+    assert with_code("goal is occupied") == "goal is occupied (goal_occupied)"
 
 
 def test_times_are_counted_against_their_limit():
@@ -175,7 +195,7 @@ def test_a_simulated_clock_tells_no_times():
     session = timeline(N, stage_ms=np.zeros((N, 2)))
     assert times_of(session) == []
     assert any("simulated" in note for note in notes_of(session))
-    assert [one.name for one in times_of(timeline(N))] == ["a tick took"]
+    assert [time.name for time in times_of(timeline(N))] == ["a tick took"]
 
 
 def test_the_record_names_version_configuration_model_and_machine():

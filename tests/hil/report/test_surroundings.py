@@ -59,7 +59,7 @@ def test_the_scan_is_shown_at_the_tick_with_the_largest_cut_of_each_stretch() ->
     (seen,) = points(cut.scan)
     assert seen == pytest.approx([100.0, 260.0], abs=3.0)
     assert cut.heading == "M100.0 200.0L100.0 250.0"
-    assert cut.text == "1.17 s: stop zone: wanted 1.00 m/s, 1.00 rad/s; sent 0.10 m/s, 0.10 rad/s"
+    assert cut.text == "1.17 s: zone_stop: wanted 1.00 m/s, 1.00 rad/s; sent 0.10 m/s, 0.10 rad/s"
 
 
 def test_of_many_cuts_the_largest_are_shown() -> None:

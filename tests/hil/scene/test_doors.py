@@ -162,5 +162,5 @@ def test_the_door_on_a_short_path_is_in_the_middle_part(length_m: float) -> None
 
 def test_an_episode_without_a_path_is_refused() -> None:
     walled = drawn("#######\n#..#..#\n#..#..#\n#######", 1.0)
-    with pytest.raises(InputError, match="there is no way to close"):
+    with pytest.raises(InputError, match="there is no path on which a door could close"):
         door(walled, Episode(Pose(2.0, 2.0, 0.0), (5.0, 2.0), math.inf))

@@ -75,6 +75,12 @@ WARNED = [
     ("the default", "", "", None),
     ("a slow timeout", "", "command_timeout_s = 0.5 -> command_timeout_s = 0.6", "command_timeout_s 0.6 is above 0.5"),
     ("a quick timeout", "", "command_timeout_s = 0.5 -> command_timeout_s = 0.2", None),
+    ("a base that was identified slowly", "", "speed_max = 1.0 -> speed_max = 0.5",
+     "linear.speed_max 0.5 is below limits.v_max_mps 1: the policy plans for a slower base"),
+    ("as slow as its limit", "[limits]\nv_max_mps = 0.5\n", "speed_max = 1.0 -> speed_max = 0.5", None),
+    ("the noise of a fit", "", "speed_max = 1.0 -> speed_max = 0.97", None),
+    ("a base that turns slowly", "", "speed_max = 3.0 -> speed_max = 1.2",
+     "angular.speed_max 1.2 is below limits.w_max"),
     ("required without a mask", "[zones]\nrequired = true\n", "", "zones.required has no effect without a mask"),
     ("a mask", '[zones]\nkeep_out = "some.yaml"\nrequired = true\n', "", None),
     ("a mask with alpha", '[zones]\nkeep_out = "alpha.yaml"\n', "", None),
@@ -94,11 +100,6 @@ def test_what_is_hardly_meant_is_a_warning(name, text, plant, words, tmp_path):
     check_files(config)
     warnings = config_warnings(config)
     assert [words in line for line in warnings] == ([] if words is None else [True]), warnings
-
-
-def test_a_color_camera_of_another_size_is_a_warning(tmp_path):
-    given = robot(tmp_path, "", mounts="width = 256 -> width = 640")
-    assert "color_cameras" in " ".join(config_warnings(load_config(given)))
 
 
 @pytest.mark.parametrize(("name", "cells"), [("some", 3), ("alpha", 7), ("none", 0)])

@@ -44,7 +44,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
         "footprint_m",
         LONG,
         "limits",
-        "turns in place at most 0.46 rad/s, and a corner can touch what no camera saw",
+        "turns in place at most 0.46 rad/s, and a corner can hit what no camera has seen",
     ),
 ]
 
@@ -57,7 +57,7 @@ def test_a_change_is_told(table: str, key: str, value: Any, line: str, words: st
 
 
 def test_what_corrects_the_wheels_is_told() -> None:
-    assert in_effect(Config())["cameras"].endswith("; scans correct the wheels")
+    assert in_effect(Config())["cameras"].endswith("; scans correct the wheel odometry")
     without = Config.model_validate({"odometry": {"scan_matching": False}})
     assert "correct" not in in_effect(without)["cameras"]
 

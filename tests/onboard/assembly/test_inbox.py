@@ -74,6 +74,7 @@ class Report:
     odometry: tuple[OdometryMessage, ...] = OWN
     obstacle: bool | None = None
     stop: bool | None = None
+    battery: float | None = None
 
 
 class Base:
@@ -116,7 +117,7 @@ class Watch:
         self.second = False
         self.refused: list[GoalRequest] = []
 
-    def look(self, now_ns: int) -> bool:
+    def poll(self, now_ns: int) -> bool:
         return self.second
 
     def refuse(self, goals: Iterable[GoalRequest], now_ns: int) -> None:
@@ -183,6 +184,15 @@ def test_stop_and_obstacle_of_wire_and_base_are_one_word(
     assert (obstacle.e_stop, obstacle.obstacle) == (None, together)
 
 
+#   wire   base  together
+CHARGES = [(None, None, None), (0.5, None, 0.5), (None, 0.4, 0.4), (0.5, 0.4, 0.4), (0.3, 0.4, 0.3)]
+
+
+@pytest.mark.parametrize(("wire", "base", "together"), CHARGES)
+def test_the_lower_battery_counts(wire: float | None, base: float | None, together: float | None) -> None:
+    assert inbox(Wire(battery=wire), base=Base(Report(battery=base))).take(NOW_NS).battery == together
+
+
 def test_the_health_of_every_camera_is_told_down_or_not() -> None:
     states = inbox(Wire(), (Camera("left"), Camera("down", working=False)), COLOR).cameras()
     assert [(camera.camera, camera.working) for camera in states] == [("left", True), ("down", False), ("color", True)]
@@ -206,7 +216,10 @@ def test_a_camera_whose_picture_stays_the_same_is_blind_until_it_changes() -> No
         believed.append("front" in devices.take(NOW_NS).depth)
     (health,) = devices.cameras()
     assert believed == [True, True, True, True, False]
-    assert (health.working, health.reason) == (False, "the same picture over a way of 0.16 m, limit 0.15 m")
+    assert (health.working, health.reason) == (
+        False,
+        "the image stayed identical while the robot drove 0.16 m (limit 0.15 m)",
+    )
     camera.frame = replace(camera.frame, number=9, depth=np.ones((2, 2), np.uint16))
     assert "front" in devices.take(NOW_NS).depth
     assert devices.cameras()[0].working

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from onboard.assembly.assembly import check_files
+from onboard.assembly.assembly import check_files, open_cameras
 from onboard.assembly.robot import check_reach
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, Config, PolicySection, ScanSection, ZonesSection
+from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.perception import cliff, obstacle_memory
 from onboard.safety import keepout_zones
@@ -69,3 +70,10 @@ def test_the_speed_that_is_named_is_taken() -> None:
     for most_mps in (2.09, 2.10):
         check_reach(config(v_max_mps=most_mps, drop_m=0.08), PLANT)
     assert obstacle_memory.REACH_M == cliff.REACH_M < keepout_zones.REACH_M
+
+
+def test_a_source_without_a_driver_is_refused() -> None:
+    config = Config()
+    cameras = config.cameras.model_copy(update={"source": "acme", "color": "none"})
+    with pytest.raises(ConfigError, match="no driver opens front_left, whose source is acme"):
+        open_cameras(config.model_copy(update={"cameras": cameras}), load_mounts(config.robot.mounts), pytest.fail)

@@ -56,23 +56,13 @@ def test_help_and_version_import_nothing_heavy(package: str) -> None:
         assert option == "--help" or done.stdout.split()[-3] == __version__
 
 
-@pytest.mark.parametrize("package", TABLES)
-def test_help_names_every_command(package: str) -> None:
-    done = subprocess.run([sys.executable, "-m", package, "--help"], capture_output=True, text=True, check=True)
-    assert [name for name in TABLES[package] if f" {name} " not in done.stdout] == []
-
-
-@pytest.mark.parametrize("package", TABLES)
-def test_an_unknown_command_is_named_in_the_error(package: str) -> None:
-    done = subprocess.run([sys.executable, "-m", package, "nonsense"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "nonsense" in done.stderr
-
-
 @pytest.mark.parametrize(("package", "renamed"), RENAMED)
 def test_an_old_name_stands_for_one_that_there_is(package: str, renamed: dict[str, str]) -> None:
     commands = [command_of(row, name, package) for name, row in TABLES[package].items()]
-    known = {*TABLES[package], *(option for one in commands for parameter in one.params for option in parameter.opts)}
+    known = {
+        *TABLES[package],
+        *(option for command in commands for parameter in command.params for option in parameter.opts),
+    }
     assert set(renamed.values()) <= known
     assert not set(renamed) & known
 

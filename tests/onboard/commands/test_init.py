@@ -17,8 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from onboard.__main__ import app
-from onboard.commands.init import SECTIONS, File, schema_of
-from onboard.config.config import Config, load_config
+from onboard.assembly.config_warnings import config_warnings
+from onboard.commands.init import File, schema_of
+from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.config.toml_file import read_toml, tomllib
@@ -162,14 +163,17 @@ REFUSED = [
     (["--topic", "x=y", "--topic", "odom=1 x"], ["'x'", "1 x"]),
     (["--camera", "front=nan,0,0.3,0,10,0"], ["--camera front=nan,0,0.3,0,10,0: expected finite numbers"]),
     (["--from-urdf", "robot.urdf"], ["--from-urdf robot.urdf: name the cameras' frames too"]),
-    (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name once, found a, a"]),
+    (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name only once, found a, a"]),
     (["--camera", "fr ont=0,0,1,0,0,0"], ["camera 'fr ont' cannot be part of a ROS topic"]),
-    (["--namespace", "1 x", "--policy", "v9"], ["dds.namespace: '1 x'", "policy v9: no policy of that name"]),
-    (["--serial", "color=9", "--color", "none"], ["--serial color=9: the source of colour is none"]),
+    (["--namespace", "1 x", "--policy", "v9"], ["dds.namespace: '1 x'", "policy v9: no shipped policy has this name"]),
+    (
+        ["--serial", "color=9", "--color", "none"],
+        ["--serial color=9: has no effect, because the colour source is none"],
+    ),
     (["--serial", "top=1"], ["--serial top=1: the cameras are front_left"]),
-    (["--cameras", "realsense"], ["robot/mounts.toml: camera front_left: no serial"]),
+    (["--cameras", "realsense"], ["robot/mounts.toml: camera front_left: has no serial"]),
     (["--policy", "no.onnx"], ["no.onnx.manifest.json"]),
-    (["--policy", "onboard-v9"], ["onboard-v9: no policy of that name"]),
+    (["--policy", "onboard-v9"], ["onboard-v9: no shipped policy has this name"]),
 ]
 
 
@@ -182,9 +186,16 @@ def test_a_choice_that_cannot_drive_writes_nothing(options: list[str], words: li
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("speed", ["0.6", "1.4"])
+def test_the_simulated_base_has_the_stated_speed(speed: str, tmp_path: Path) -> None:
+    config = made(tmp_path, "--speed", speed)
+    assert load_plant(config.robot.plant).linear.speed_max == float(speed)
+    assert not config_warnings(config)
+
+
 def test_files_that_are_there_are_left_unless_forced(tmp_path: Path) -> None:
     made(tmp_path, "--speed", "0.6")
-    with pytest.raises(InputError, match=r"onboard\.toml: is there already; --force"):
+    with pytest.raises(InputError, match=r"onboard\.toml: already exists; --force"):
         RUNNER.invoke(app, ["init", str(tmp_path)], catch_exceptions=False)
     assert load_config(tmp_path / "onboard.toml").limits.v_max_mps == 0.6
     assert made(tmp_path, "--force").limits.v_max_mps == Config().limits.v_max_mps
@@ -268,6 +279,8 @@ def test_the_template_uncommented_is_the_defaults() -> None:
     text = re.sub(r"(?m)^#(?=\S)", "", template(Config, {}))
     table = tomllib.loads(text)
     del table["robot"]["footprint_m"]  # in place of the circle
+    for name in ("scan", "limits_scan"):
+        assert ScanSection.model_validate({key: table[name].pop(key) for key in ("lasers", "clouds")}).lasers
     made_config, default = Config.model_validate(table).model_dump(), Config().model_dump()
     files = {"mounts", "plant"}
     for name, one in default.items():
@@ -276,12 +289,4 @@ def test_the_template_uncommented_is_the_defaults() -> None:
             continue
         same = {key for key, value in one.items() if value is not None and key not in files}
         assert {key: made_config[name][key] for key in same} == {key: one[key] for key in same}, name
-        assert set(table[name]) - {"correction", "no_return"} == set(one) - {"footprint_m"}
-
-
-EXAMPLES = {File.ONBOARD: {}, File.MOUNTS: read_toml(Config().robot.mounts), File.PLANT: {}}
-
-
-@pytest.mark.parametrize("file", File)
-def test_lines_of_the_template_fit_a_terminal(file: File) -> None:
-    assert all(len(line) <= 120 for line in template(SECTIONS[file], EXAMPLES[file]).splitlines())
+        assert set(table[name]) - {"correction", "no_return"} == set(one) - {"footprint_m", "lasers", "clouds"}

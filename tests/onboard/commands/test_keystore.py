@@ -103,7 +103,7 @@ def test_without_the_authoritys_key_no_other_authority_is_made(here):
     (here / "keys/private/ca.key.pem").unlink()
     (here / "keys/enclaves/viewer/permissions.p7s").unlink()
     before = (here / "keys/public/ca.cert.pem").read_bytes()
-    with pytest.raises(InputError, match=r"ca.key.pem: is not here; without it no members can be made"):
+    with pytest.raises(InputError, match=r"ca.key.pem: is missing; no members can be created without it"):
         make_keystore(here / "keys", Config(), NOW)
     assert (here / "keys/public/ca.cert.pem").read_bytes() == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
+from typer.testing import CliRunner
 
-from onboard.commands.mounts import mounts_command
+from onboard.__main__ import app
+from onboard.commands.mounts import mounts_command, view_notes
 from onboard.commands.mounts_plot import nearest_floor_m
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, load_mounts
@@ -103,7 +106,7 @@ def test_all_missing_frames_are_told_at_once_and_a_file_is_kept(tmp_path: Path) 
     with pytest.raises(InputError, match=r"no frame x1.*\n.*no frame x2"):
         mounts_command(path, ["a=x1", "b=x2"], "base_link", out)
     out.write_text("mine")
-    with pytest.raises(InputError, match="is there already; --force"):
+    with pytest.raises(InputError, match="already exists; --force"):
         mounts_command(path, ["a=front_link"], "base_link", out)
     assert out.read_text() == "mine"
     mounts_command(path, ["a=front_link"], "base_link", out, force=True)
@@ -153,3 +156,58 @@ def test_neither_or_both_is_refused(tmp_path: Path) -> None:
             mounts_command(**given)
     with pytest.raises(InputError, match="cannot be written"):
         mounts_command(plot=tmp_path / "none" / "views.png")
+
+
+EXPANDED = '<robot name="r"><joint name="j" type="fixed"><parent link="base_link"/><child link="c"/></joint></robot>'
+
+
+def with_xacro(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Put a program `xacro` in front of all others; return a URDF that needs it."""
+    program = folder / "xacro"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    urdf = folder / "robot.urdf.xacro"
+    urdf.write_text(XACRO)
+    return urdf
+
+
+def test_an_installed_xacro_expands_the_urdf(tmp_path, monkeypatch):
+    (tmp_path / "expanded").write_text(EXPANDED)
+    urdf = with_xacro(tmp_path, monkeypatch, f'test "$1" = "{tmp_path}/robot.urdf.xacro" && cat {tmp_path}/expanded')
+    assert "c" in read_urdf(urdf).joints
+
+
+def test_what_xacro_says_is_passed_on(tmp_path, monkeypatch):
+    urdf = with_xacro(
+        tmp_path, monkeypatch, "echo 'warning: old' >&2; echo \"error: name 'y' is not defined\" >&2; exit 2"
+    )
+    with pytest.raises(InputError, match="cannot expand it: error: name 'y' is not defined"):
+        read_urdf(urdf)
+
+
+#   roll, pitch, yaw of the body [deg]   words of the note
+VIEWS = [
+    ((0.0, 10.0, 0.0), []),
+    ((0.0, -80.0, 0.0), ["looks 80 deg above the horizon"]),
+    ((0.0, 85.0, 0.0), ["looks 85 deg below the horizon"]),
+    ((90.0, 10.0, 30.0), ["is on its side"]),
+    ((180.0, 0.0, 0.0), ["is upside down"]),
+]
+
+
+@pytest.mark.parametrize(("body_deg", "words"), VIEWS)
+def test_a_view_that_looks_wrong_is_said(body_deg, words):
+    body = quaternion_from_rpy(*map(math.radians, body_deg))
+    notes = view_notes("front", quaternion_product(body, BODY_FROM_OPTICAL_XYZW))
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
+
+
+def test_optical_takes_each_frame_by_its_z_axis(tmp_path):
+    (tmp_path / "robot.urdf").write_text(EXPANDED)
+    command = ["mounts", "--from-urdf", str(tmp_path / "robot.urdf"), "--camera", "front=c", "--floor-m", "0.1"]
+    plain, optical = (CliRunner().invoke(app, [*command, *more]).stdout for more in ([], ["--optical"]))
+    assert "rotation_xyzw = [-0.5, 0.5, -0.5, 0.5]" in plain
+    assert "rotation_xyzw = [0.0, 0.0, 0.0, 1.0]" in optical
+    assert "looks 90 deg above the horizon" in optical

@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 from onboard.commands.operator.commands import _screen
-from onboard.commands.operator.robot import LEVELS, Part, Status
+from onboard.commands.operator.robot import LEVELS, DiagnosticsRow, Status
 from onboard.config.config import load_config
 from tests.rigs.machine.processes import Command, done, environment, running, toml
 from tests.rigs.machine.waiting import until
@@ -79,6 +79,15 @@ def test_a_drive_is_shown_and_cancelled(robot: Robot) -> None:
     assert robot.status()["state"] == "idle: cancelled"
 
 
+def test_a_pause_holds_a_goal_with_its_heading_until_the_resume(robot: Robot) -> None:
+    held = "paused, so the robot stands and keeps its goal"
+    assert robot.say("pause").out.endswith(f"; {held}\n")
+    assert robot.say("goal", "2", "0", "--frame", "odom", "--yaw", "90").out == f"navigating; {held}\n"
+    assert "paused: `onboard resume`" in robot.say("status").out
+    assert robot.say("cancel").out == f"idle: cancelled; {held}\n"
+    assert robot.say("resume").out == "idle: cancelled\n"
+
+
 #   arguments, exit code, words of standard output or error
 REFUSED = [
     (["goal", "1000", "0"], 1, "goal refused"),
@@ -132,7 +141,7 @@ def test_all_that_is_not_ok_is_shown_in_80_columns() -> None:
     said = {name: f"{name} is bad: " + f"word{number} " * 30 + "[dds]" for number, name in enumerate(names)}
     levels = [LEVELS[1 + number % 2] for number in range(len(names))]
     values = {"x_m": "1.0", "y_m": "2.0", "yaw_rad": "0.1", "v_mps": "0.1", "w_radps": "0.0"}
-    parts = [Part(name, level, said[name], values) for name, level in zip(names, levels, strict=True)]
+    parts = [DiagnosticsRow(name, level, said[name], values) for name, level in zip(names, levels, strict=True)]
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(_screen(load_config(None), Status("carrier", 0, "idle", parts)))
     lines = console.export_text().splitlines()
@@ -142,6 +151,24 @@ def test_all_that_is_not_ok_is_shown_in_80_columns() -> None:
         assert words.count(f"word{number}") == 30, name
     assert words.count("[dds]") == len(names)
     assert [words.count(level) for level in LEVELS[1:]] == [levels.count(level) for level in LEVELS[1:]]
+
+
+def test_the_screen_says_what_clears_each_reason() -> None:
+    parts = [
+        DiagnosticsRow(
+            "runtime", LEVELS[2], "stopped: goal is occupied", {"code": "goal_occupied", "clears": "Free the goal."}
+        ),
+        DiagnosticsRow("command", LEVELS[0], "zone_stop", {"code": "zone_stop", "clears": "Free the space."}),
+        DiagnosticsRow("policy", LEVELS[0], "in time", {}),
+    ]
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(_screen(load_config(None), Status("carrier", 0, "stopped: goal is occupied", parts)))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert lines[lines.index("runtime stopped: goal is occupied error") + 1] == "goal_occupied: Free the goal."
+    place = next(number for number, line in enumerate(lines) if line.startswith("command"))
+    assert "reason: zone_stop (limited so that the robot stops before an obstacle)" in lines[place]
+    assert lines[place + 1] == "zone_stop: Free the space."
+    assert lines[-1] == "policy in time ok"
 
 
 def test_another_robots_configuration_is_noticed(robot: Robot) -> None:
@@ -156,5 +183,5 @@ def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
     assert command.process.returncode == 2
     where = f"domain {robot.domain}, interface lo, namespace nobody"
     waits, ends = command.err.splitlines()
-    assert waits == f"waiting up to 10 s: no runtime is heard yet on {where}"
-    assert ends == f"error: no runtime is heard on {where} within 10 s; is `onboard run` running?"
+    assert waits == f"waiting up to 10 s for a runtime on {where}"
+    assert ends == f"error: no runtime found on {where} within 10 s; is `onboard run` running?"

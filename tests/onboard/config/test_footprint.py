@@ -27,7 +27,7 @@ MISTAKES = [
     ("not finite",             "footprint_m = [[inf, 0.2], [-0.6, 0.2], [0.0, -0.2]]", "[inf, 0.2] is not finite"),
     ("NaN",                    "footprint_m = [[nan, 0.2], [-0.6, 0.2], [0.0, -0.2]]", "[nan, 0.2] is not finite"),
     ("too large",              "footprint_m = [[4.0, 0.2], [-0.6, 0.2], [0.0, -0.2]]", "at most 3 m"),
-    ("a corner twice",         f"footprint_m = {[*LONG, LONG[0]]}",               "nearer than 0.02 m to each other"),
+    ("a corner twice",         f"footprint_m = {[*LONG, LONG[0]]}",               "are less than 0.02 m apart"),
     ("a corner with height",   "footprint_m = [[0.6, 0.2, 0.0], [-0.6, 0.2], [0, -0.2]]", "footprint_m.0"),
     ("a text, as in Nav2",     'footprint_m = "[[0.6, 0.2], [-0.6, 0.2], [0, -0.2]]"', "footprint_m"),
     ("both",                   f"footprint_m = {LONG}\nfootprint_radius_m = 0.3", "found both"),

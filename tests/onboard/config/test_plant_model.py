@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,23 +19,37 @@ PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 DT_S = 1.0 / 30.0
 AXIS = Axis(f_up=6, f_down=8, zeta_up=0.7, zeta_down=0.5, speed_min=-0.3, speed_max=1.0, acceleration_max=100)
 SLOW = AXIS.model_copy(update={"acceleration_max": 2.0})
+FAST = AXIS.model_copy(update={"f_up": 30.0, "f_down": 30.0, "zeta_down": 0.7})
+
+
+def in_steps(axis: Axis, command: float, steps: int, dt_s: float) -> tuple[float, float]:
+    """Return speed and rate after plain steps from rest, for an axis whose "up" and "down" are the same."""
+    speed, rate = 0.0, 0.0
+    for _ in range(steps):
+        rate += dt_s * (axis.f_up**2 * (command - speed) - 2.0 * axis.zeta_up * axis.f_up * rate)
+        rate = min(max(rate, -axis.acceleration_max), axis.acceleration_max)
+        speed += dt_s * rate
+    return speed, rate
+
 
 # name, axis, command, speed, rate, dt -> speed, rate
 STEPS = [
-    # At rest the product delta * speed is 0: f_down, 64 * 0.5 = 32, times 0.1 = 3.2; speed 0.32.
-    ("a start uses the down parameters", AXIS, 0.5, 0.0, 0.0, 0.1, 0.32, 3.2),
-    # delta 0.3 > 0 at speed 0.2: rate 1 + 0.1 (36 * 0.3 - 2 * 0.7 * 6 * 1) = 1.24; speed 0.2 + 0.124.
-    ("growing speed uses up", AXIS, 0.5, 0.2, 1.0, 0.1, 0.324, 1.24),
-    # delta -0.2: rate 1 + 0.1 (64 * -0.2 - 2 * 0.5 * 8 * 1) = -1.08; speed 0.5 - 0.108.
-    ("falling speed uses down", AXIS, 0.3, 0.5, 1.0, 0.1, 0.392, -1.08),
-    # Backward and faster: delta -0.1 at speed -0.1, product positive: rate 0.1 * 36 * -0.1 = -0.36; speed -0.136.
-    ("faster backward uses up", AXIS, -0.2, -0.1, 0.0, 0.1, -0.136, -0.36),
-    # Through zero: delta -0.3 at speed 0.1: rate 0.1 * 64 * -0.3 = -1.92; speed 0.1 - 0.192.
-    ("a reversal uses down", AXIS, -0.2, 0.1, 0.0, 0.1, -0.092, -1.92),
-    ("the rate is clipped upward", SLOW, 1.0, 0.0, 0.0, 0.1, 0.2, 2.0),
-    ("the rate is clipped downward", SLOW, 0.0, 1.0, 0.0, 0.1, 0.8, -2.0),
-    ("speed is clipped at its most", AXIS, 1.0, 0.99, 5.0, 0.1, 1.0, 5 + 0.1 * (36 * 0.01 - 8.4 * 5)),
-    ("speed is clipped at its least", AXIS, -0.3, -0.29, -5.0, 0.1, -0.3, -5 + 0.1 * (36 * -0.01 + 8.4 * 5)),
+    # At rest the product delta * speed is 0: f_down, 64 * 0.5 = 32, times 0.05 = 1.6; speed 0.08.
+    ("a start uses the down parameters", AXIS, 0.5, 0.0, 0.0, 0.05, 0.08, 1.6),
+    # delta 0.3 > 0 at speed 0.2: rate 1 + 0.05 (36 * 0.3 - 2 * 0.7 * 6 * 1) = 1.12; speed 0.2 + 0.056.
+    ("growing speed uses up", AXIS, 0.5, 0.2, 1.0, 0.05, 0.256, 1.12),
+    # delta -0.2: rate 1 + 0.05 (64 * -0.2 - 2 * 0.5 * 8 * 1) = -0.04; speed 0.5 - 0.002.
+    ("falling speed uses down", AXIS, 0.3, 0.5, 1.0, 0.05, 0.498, -0.04),
+    # Backward and faster: delta -0.1 at speed -0.1, product positive: rate 0.05 * 36 * -0.1 = -0.18; speed -0.109.
+    ("faster backward uses up", AXIS, -0.2, -0.1, 0.0, 0.05, -0.109, -0.18),
+    # Through zero: delta -0.3 at speed 0.1: rate 0.05 * 64 * -0.3 = -0.96; speed 0.1 - 0.048.
+    ("a reversal uses down", AXIS, -0.2, 0.1, 0.0, 0.05, 0.052, -0.96),
+    ("the rate is clipped upward", SLOW, 1.0, 0.0, 0.0, 0.05, 0.1, 2.0),
+    ("the rate is clipped downward", SLOW, 0.0, 1.0, 0.0, 0.05, 0.9, -2.0),
+    ("speed is clipped at its most", AXIS, 1.0, 0.99, 5.0, 0.05, 1.0, 5 + 0.05 * (36 * 0.01 - 8.4 * 5)),
+    ("speed is clipped at its least", AXIS, -0.3, -0.29, -5.0, 0.05, -0.3, -5 + 0.05 * (36 * -0.01 + 8.4 * 5)),
+    # 30 * 1.2 * 0.05 is 1.8 times the bound: two steps of 1/40 s, 900 * 0.5 / 40 = 11.25 and so on.
+    ("a fast axis takes several steps", FAST, 0.5, 0.0, 0.0, 0.05, *in_steps(FAST, 0.5, 2, 1.0 / 40.0)),
 ]
 
 
@@ -91,6 +106,19 @@ def test_speed_and_rate_never_leave_their_limits(state, command):
         assert abs(state.dv_mps2) <= PLANT.linear.acceleration_max
         assert abs(state.dw_radps2) <= PLANT.angular.acceleration_max
         assert -math.pi <= state.pose.yaw_rad <= math.pi
+
+
+@given(
+    f=st.floats(1.0, 200.0), zeta=st.floats(0.3, 3.0), ramp=st.floats(0.5, 50.0), command=st.floats(-0.3, 1.0),
+    dt_s=st.floats(0.005, 0.2),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_every_axis_settles_however_fast_it_is(f, zeta, ramp, command, dt_s):
+    axis = np.array([f, f, zeta, zeta, -0.3, 1.0, ramp])
+    speed, rate = 0.0, 0.0
+    for _ in range(math.ceil((3.0 / ramp + 20.0 * (1.0 + zeta) / f) / dt_s)):
+        speed, rate = step_axis(command, speed, rate, axis, dt_s)
+    assert speed == pytest.approx(command, abs=0.02)
 
 
 def test_slowing_down_is_quicker_than_speeding_up():

@@ -66,13 +66,13 @@ def test_a_name_is_its_file_and_a_path_is_itself(small):
 
 
 def test_another_name_is_one_line_that_lists_what_ships(small):
-    with pytest.raises(InputError, match=r"^policy onboard-v9: no policy of that name ships \(there is: small\)$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; there are: small$"):
         model_path("onboard-v9")
 
 
 def test_an_installation_without_policies_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "PRETRAINED", tmp_path / "none")
-    with pytest.raises(InputError, match=r"there is: none in this release"):
+    with pytest.raises(InputError, match=r"there are: none in this release"):
         pretrained(FIRST)
 
 

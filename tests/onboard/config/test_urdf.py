@@ -120,9 +120,10 @@ WHEELS = [
      "by wheels wheel_l, wheel_r (mesh wheel.stl, radius 0.12 m)"),
     ("a package", [turning("wheel", IN_PACKAGE), SMALL], 0.12, "mesh wheel.stl"),
     ("meshes that are missing", [turning("wheel_l", NO_MESH), SMALL], None,
-     "the height of its wheels is unknown: wheel_l (mesh wheel.stl cannot be read), so heights count from base_link"),
+     "the height of its wheels is unknown: wheel_l (mesh wheel.stl cannot be read), so heights are measured from "
+     "base_link"),
     ("one mesh is missing", [turning("wheel_l", cylinder(0.1), rpy=LEVEL), turning("wheel_r", NO_MESH, RIGHT)], 0.1,
-     "but wheel_r (mesh wheel.stl cannot be read) was left out: check it"),
+     "but wheel_r (mesh wheel.stl cannot be read) was not used: check it"),
     ("a mesh that is not round", [turning("wheel_l", OVAL)], None, "mesh oval.stl is not round: 0.24 m long"),
     ("a box", [turning("wheel_l", BOX)], None, "wheel_l (is a box)"),
     ("upright on its axle", [turning("wheel_l", cylinder(0.1))], None, "wheel_l (stands upright)"),
@@ -194,7 +195,7 @@ def test_a_joint_beyond_its_limits_and_one_without_its_master_are_refused(tmp_pa
     with pytest.raises(InputError, match=r"--joint lift=2: its limits in .*robot\.urdf are 0\.2 to 0\.9 m"):
         read(tmp_path, LIFT, lift=2.0)
     urdf = read(tmp_path, LIFT, TILT.format('<mimic joint="gone"/>'))
-    with pytest.raises(InputError, match="joint tilt mimics gone, which is not there: state --joint tilt=VALUE"):
+    with pytest.raises(InputError, match="joint tilt mimics gone, which does not exist: set --joint tilt=VALUE"):
         urdf.pose("base_link", "camera")
     assert read(tmp_path, LIFT, TILT.format('<mimic joint="gone"/>'), tilt=0.0).pose("base_link", "camera")
 
@@ -223,14 +224,14 @@ def test_moving_joints_are_named_and_taken_where_they_are(name, mimic, values, z
     expected = quaternion_product(quaternion_from_rpy(0.0, pitch, 0.0), BODY_FROM_OPTICAL_XYZW)
     assert table["translation_m"] == pytest.approx([0.1, 0.0, z_m])
     assert table["rotation_xyzw"] == pytest.approx(expected, abs=1e-9)
-    assert all(one in notes[0] for one in words), notes
+    assert all(word in notes[0] for word in words), notes
     assert "\n" not in notes[0]
 
 
 def test_joints_beside_the_chain_are_not_named(tmp_path):
     arm = joint("arm", "base_link", "hand", kind="revolute")
     assert placed_camera(read(tmp_path, CAMERA, arm), "base_link", "front", "camera", 0.0)[1] == [
-        "floor: base_link is 0 m above it, by --floor-m: heights count from it"
+        "floor: base_link is 0 m above it, by --floor-m: heights are measured from there"
     ]
 
 
@@ -253,7 +254,7 @@ def test_the_upright_axis_tells_an_optical_frame(frame, rpy, stated, view, noted
     urdf = read(tmp_path, joint("j", "base_link", frame, "0 0 1", rpy))
     table, notes = placed_camera(urdf, "base_link", "front", frame + stated, floor_m=0.0)
     assert rotation_from_quaternion(tuple(table["rotation_xyzw"]))[:, 2] == pytest.approx(view, abs=1e-6)
-    assert any("otherwise state --camera front=" in one for one in notes) == noted
+    assert any("otherwise use --camera front=" in note for note in notes) == noted
 
 
 @pytest.mark.parametrize("norm", [1.0, 0.95, 1.09])
@@ -284,7 +285,7 @@ REFUSED = [
     ("two with heads", HEADS, "holds 2 <robot> documents"),
     ("no namespace", "<robot><xacro:arm/></robot>", "holds xacro; expand it first"),
     ("an argument", '<robot><joint name="j"><origin xyz="0 0 ${h}"/></joint></robot>', "holds xacro"),
-    ("two joints", f"<robot>{joint('j', 'a', 'b')}{joint('k', 'c', 'b')}</robot>", "hangs on two joints, j and k"),
+    ("two joints", f"<robot>{joint('j', 'a', 'b')}{joint('k', 'c', 'b')}</robot>", "has two parent joints, j and k"),
     ("no axis", f"<robot>{NO_AXIS}</robot>", "axis is 0 0 0"),
 ]
 
@@ -308,6 +309,6 @@ def test_the_written_file_says_what_its_heights_are_from(tmp_path, capsys):
     with pytest.raises(InputError, match="has no joint lft; it has left_wheel"):
         mounts_command(tmp_path / "robot.urdf", ["front=camera"], joint=["lft=1"])
     mounts_command(tmp_path / "robot.urdf", ["front=camera"], "base_link", tmp_path / "out.toml")
-    said = "floor: base_link is 0.08 m above it, by wheels left_wheel (radius 0.1 m): heights count from it"
+    said = "floor: base_link is 0.08 m above it, by wheels left_wheel (radius 0.1 m): heights are measured from there"
     assert said in capsys.readouterr().err
     assert f"# {said}" in (tmp_path / "out.toml").read_text()

@@ -161,6 +161,12 @@ def test_flags(wire: Wire, base: KobukiBase, what: str, flags: dict[str, int], o
     assert (report.obstacle, report.stop) == (obstacle, stop)
 
 
+def test_the_newest_packet_states_the_battery(wire: Wire, base: KobukiBase) -> None:
+    assert base.take(0).battery is None
+    wire.say()
+    assert base.take(0).battery == pytest.approx(0.05 + 0.95 * 2.8 / 3.3)
+
+
 def test_a_short_touch_between_two_ticks_is_not_missed(wire: Wire, base: KobukiBase) -> None:
     wire.say(ms=0, bumper=1)
     wire.say(ms=20)

@@ -40,6 +40,19 @@ def test_a_real_frame_decodes_to_its_stated_values(frame: bytes, expected: dict[
     for name in ("timestamp_ms", "left_encoder", "right_encoder"):
         assert getattr(feedback, name) == expected[name], name
     assert (feedback.bumper, feedback.wheel_drop, feedback.cliff, feedback.button, rest) == (0, 0, 0, 0, b"")
+    assert (feedback.battery_dv, feedback.charger) == (expected["battery"], 18)
+
+
+#   charger, voltage [0.1 V], charge
+CHARGES = [
+    (0, 165, 1.0), (0, 132, 0.05), (0, 148, 0.5106), (0, 120, 0.0), (0, 170, 1.0),
+    (2, 140, 1.0), (18, 140, 1.0), (6, 132, 0.05), (22, 132, 0.05),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("charger", "battery_dv", "charge"), CHARGES)
+def test_the_charge_is_that_of_kobuki_core(charger: int, battery_dv: int, charge: float) -> None:
+    assert Feedback(0, 0, 0, 0, 0, 0, 0, charger, battery_dv).charge == pytest.approx(charge, abs=1e-4)
 
 
 @pytest.mark.parametrize("tail", VECTORS["malformed_subpayload_tails_from_docs"])

@@ -19,7 +19,7 @@ from onboard.config.plant_model import Plant, step_axis
 from onboard.drivers.realsense.cameras import check_cameras
 from onboard.drivers.realsense.device import Device, Source
 from onboard.health.floor import floor
-from onboard.health.gatherer import Excerpt, Gatherer
+from onboard.health.gatherer import Gatherer, TickExcerpt
 from onboard.health.monitor import Monitor
 from onboard.health.response import response
 from onboard.health.session import Session
@@ -46,12 +46,12 @@ def looked(
     for number, pose in enumerate(PLACES * times):
         pose = replace(pose, yaw_rad=pose.yaw_rad + 0.31 * number)
         images = {name: seen(world, mount, pose, number) for name, mount in true.depth.items()}
-        session.take(Excerpt(frames={name: DepthFrame(name, number, 0, image) for name, image in images.items()}))
+        session.take(TickExcerpt(frames={name: DepthFrame(name, number, 0, image) for name, image in images.items()}))
     return session.health()
 
 
 def named(health: Health) -> dict[str, Check]:
-    return {one.name: one for one in health.checks}
+    return {check.name: check for check in health.checks}
 
 
 # ---- the floor
@@ -109,7 +109,7 @@ def test_a_long_run_with_the_floor_in_sight_misses_nothing(monkeypatch: pytest.M
     mount = MOUNTS.depth["front"]
     image = np.full((mount.height, mount.width), 2000, np.uint16)
     for number in range(3100):
-        session.take(Excerpt(frames={"front": DepthFrame("front", number, 0, image)}))
+        session.take(TickExcerpt(frames={"front": DepthFrame("front", number, 0, image)}))
     assert not session.health().missed
 
 
@@ -188,9 +188,9 @@ def test_a_base_at_rest_tells_nothing_of_its_response() -> None:
 # ---- the wheels
 
 
-def places(factor: float, turn_factor: float, seed: int, sd: tuple[float, float] = (0.03, 0.05)) -> Excerpt:
+def places(factor: float, turn_factor: float, seed: int, sd: tuple[float, float] = (0.03, 0.05)) -> TickExcerpt:
     """Return fixes along circles to both sides; the wheels report `factor` times the way."""
-    rng, part = np.random.default_rng(seed), Excerpt()
+    rng, part = np.random.default_rng(seed), TickExcerpt()
     true, wheels, way_m, turn = np.zeros(3), np.zeros(3), 0.0, 0.0
     for k in range(1200):
         ds, dyaw = 0.05, 0.04 if k % 400 < 200 else -0.04
@@ -242,7 +242,7 @@ def test_a_difference_counts_less_its_uncertainty(value: float, sd: float, verdi
 
 
 class Broken(Session):
-    def take(self, part: Excerpt) -> None:
+    def take(self, part: TickExcerpt) -> None:
         raise ValueError("no such thing")
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from onboard.config.config import OdometrySection
@@ -109,17 +109,17 @@ def test_a_base_that_contradicts_itself_is_found_within_two_windows(
 
 def lossy(part: float) -> Callable[[list[OdometryMessage]], list[OdometryMessage]]:
     generator = np.random.default_rng(3)
-    return lambda messages: [one for one in messages if generator.random() > part]
+    return lambda messages: [message for message in messages if generator.random() > part]
 
 
 def noisy(messages: list[OdometryMessage]) -> list[OdometryMessage]:
     generator = np.random.default_rng(4)
     found = []
-    for one in messages:
+    for message in messages:
         x, y, yaw, v, w = generator.normal(0.0, [0.005, 0.005, 0.01, 0.05, 0.1])
-        pose, twist = pose_of(one), one.twist
+        pose, twist = pose_of(message), message.twist
         noise = Pose(pose.x_m + float(x), pose.y_m + float(y), pose.yaw_rad + float(yaw))
-        found.append(replace(one, pose=noise, twist=Twist(twist.v_mps + float(v), twist.w_radps + float(w))))
+        found.append(replace(message, pose=noise, twist=Twist(twist.v_mps + float(v), twist.w_radps + float(w))))
     return found
 
 
@@ -129,14 +129,19 @@ def lagging(count: int) -> Callable[[list[OdometryMessage]], list[OdometryMessag
     def change(messages: list[OdometryMessage]) -> list[OdometryMessage]:
         means = [messages[max(0, k - count + 1) : k + 1] for k in range(len(messages))]
         twists = [(np.mean([m.twist.v_mps for m in part]), np.mean([m.twist.w_radps for m in part])) for part in means]
-        return [replace(one, twist=Twist(float(v), float(w))) for one, (v, w) in zip(messages, twists, strict=True)]
+        return [
+            replace(message, twist=Twist(float(v), float(w))) for message, (v, w) in zip(messages, twists, strict=True)
+        ]
 
     return change
 
 
 def fused(messages: list[OdometryMessage]) -> list[OdometryMessage]:
     """Return what a fusion does whose pose is corrected by 0.3 m, rarely."""
-    return [replace(one, pose=compose(Pose(0.3 * (k // 90), 0.0, 0.0), pose_of(one))) for k, one in enumerate(messages)]
+    return [
+        replace(message, pose=compose(Pose(0.3 * (k // 90), 0.0, 0.0), pose_of(message)))
+        for k, message in enumerate(messages)
+    ]
 
 
 def with_a_gap(messages: list[OdometryMessage]) -> list[OdometryMessage]:
@@ -196,7 +201,7 @@ wrongs = st.sampled_from([scaled(0.0, 0.0), scaled(0.5, 0.5), scaled(-1.0, -1.0)
 def lost(messages: list[OdometryMessage], pattern: list[str], runs: list[tuple[int, int]]) -> list[OdometryMessage]:
     """Return the messages that are received: by a pattern that repeats, and by runs of (sent, lost) that repeat."""
     period, found = sum(sent + gone for sent, gone in runs), []
-    for number, one in enumerate(messages):
+    for number, message in enumerate(messages):
         what, place = pattern[number % len(pattern)], number % period
         for sent, gone in runs:
             if place < sent + gone:
@@ -204,7 +209,7 @@ def lost(messages: list[OdometryMessage], pattern: list[str], runs: list[tuple[i
                 break
             place -= sent + gone
         if what != "lost" or number == 0:
-            found.append(replace(one, pose=None) if what == "no pose" and number else one)
+            found.append(replace(message, pose=None) if what == "no pose" and number else message)
     return found
 
 
@@ -224,12 +229,13 @@ def test_a_right_odometry_is_never_blamed_for_lost_messages(
 
 @settings(max_examples=60, deadline=None)
 @given(twists, periods, patterns, bursts, wrongs)
+@example(AHEAD, 100, ["sent", "sent", "lost", "lost"], [(5, 0)], scaled(0.5, 0.5))
 def test_a_wrong_twist_is_found_by_a_window_of_what_was_received(
     twist: Twist, period_ms: int, pattern: list[str], runs: list[tuple[int, int]], change: Change
 ) -> None:
     """Within 1.5 m or 130 deg of the path, without intervals longer than `SURE_S` or from an unknown pose."""
     messages = lost([change(one) for one in course([(twist, 40.0)], 1000.0 / period_ms)], pattern, runs)
-    assume(sum(one.pose is not None for one in messages) > len(messages) / 4)
+    assume(sum(message.pose is not None for message in messages) > len(messages) / 4)
     state, seen_s = OdometryState(), 0.0
     for before, one in pairwise([messages[0], *messages]):
         known = state.base_pose is not None
@@ -260,7 +266,7 @@ def test_a_scale_error_is_found_in_the_window_in_which_the_base_starts(speed_mps
 def test_a_twist_that_lags_is_never_blamed(legs: list[tuple[Twist, float]], late: tuple[int, int]) -> None:
     period_ms, count = late
     messages = list(course(legs, 1000.0 / period_ms))
-    lagged = [replace(one, twist=messages[max(0, k - count)].twist) for k, one in enumerate(messages)]
+    lagged = [replace(message, twist=messages[max(0, k - count)].twist) for k, message in enumerate(messages)]
     assert fed(iter(lagged)).agreement.contradiction == ""
 
 

@@ -212,7 +212,7 @@ def test_invalid_fixes_are_refused(what: str, pose: Pose, reason: str) -> None:
 
 def test_a_fix_before_any_odometry_is_refused() -> None:
     state = after(OdometryState(), Fix(0, 0, MAP_FROM_ODOM))
-    assert state.refusal == "localisation refused: it came before the first odometry"
+    assert state.refusal == "localisation refused: there is no odometry yet"
 
 
 #   stamp of the second fix against the first [ms], taken?

@@ -9,7 +9,7 @@ import pytest
 
 from onboard.navigation import fix_gating
 from onboard.navigation.ekf import OUTLIERS_TO_RESTART, localised
-from onboard.navigation.fix_gating import AGREE_M, AGREE_RAD, WheelsThen, odometry_explains
+from onboard.navigation.fix_gating import AGREE_M, AGREE_RAD, WheelsAtFix, odometry_explains
 from onboard.navigation.odometry import OdometryState
 from onboard.values.geometry import IDENTITY, compose
 from onboard.values.messages import Pose
@@ -107,7 +107,7 @@ def test_a_robot_that_stands_is_moved_by_no_false_fixes_that_disagree() -> None:
 def led(off: Pose, way_m: float, moving_s: float) -> bool:
     """Return whether a fix with this offset from the odometry, straight ahead, agrees with the fix before."""
     wheels = OdometryState(Pose(way_m, 0.0, 0.0), moving_s=moving_s)
-    return odometry_explains(wheels.pose, WheelsThen(IDENTITY, 0.0), compose(wheels.pose, off), wheels)
+    return odometry_explains(wheels.pose, WheelsAtFix(IDENTITY, 0.0), compose(wheels.pose, off), wheels)
 
 
 #   what                     off                            way    moving   agree
@@ -136,5 +136,5 @@ def test_what_counts_is_the_way_since_the_newest_outlier() -> None:
     moments = filtered_drive(0, 1.0, EACH_SECOND_S, ahead, pattern("f" * OUTLIERS_TO_RESTART, PLACES["far"]))
     rows = {moment.state.rejected: moment.state for moment in reversed(moments)}
     for count in (1, 2):
-        assert rows[count].refused_at == WheelsThen(rows[count].odom_from_base, rows[count].moving_s)
+        assert rows[count].refused_at == WheelsAtFix(rows[count].odom_from_base, rows[count].moving_s)
     assert rows[2].moving_s - rows[1].moving_s == pytest.approx(1.0, abs=0.1)

@@ -17,6 +17,7 @@ from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety.limits import Reason
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, Pose, Scan, Twist
+from onboard.values.reasons import E_STOP
 
 SECTION = GoalSection()
 GOAL = (2.0, 0.0)
@@ -124,7 +125,7 @@ def test_what_ends_a_drive_from_outside(what: str, change: dict[str, Any], text:
 
 
 def test_the_reason_of_the_e_stop_is_that_of_the_limits() -> None:
-    assert Reason.E_STOP.value == m.E_STOP
+    assert Reason.E_STOP.value == E_STOP.named
 
 
 @pytest.mark.parametrize("change", [{"held": True}, {"lost_ns": 0}], ids=["an operator", "a lost input"])
@@ -260,6 +261,6 @@ def test_only_a_free_goal_in_sight_restarts_the_time(what: str, scan: Scan, anew
     assert m.accept(mission, GOAL, 0).occupied_s == 0.0
 
 
-@pytest.mark.parametrize("mission", [Mission(), m.cancel(DRIVING), m.stop(DRIVING, m.E_STOP)])
+@pytest.mark.parametrize("mission", [Mission(), m.cancel(DRIVING), m.stop(DRIVING, E_STOP.named)])
 def test_an_ended_drive_or_none_keeps_its_state(mission: Mission) -> None:
     assert looked(mission, TAKEN, 2 * ENOUGH).text() == mission.text()

@@ -20,8 +20,9 @@ from onboard.navigation.odometry import (
     noise_along,
 )
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import IDENTITY, NO_ORIENTATION, distance
+from onboard.values.geometry import IDENTITY, distance
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
+from onboard.values.reasons import NO_ORIENTATION
 from tests.onboard.navigation.fixes import CLOCK_NS, LAG_NS, MS, PERIOD_NS, near
 
 SECTION = OdometrySection()

@@ -16,6 +16,7 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, compose, inverse
 from onboard.values.messages import STOP, Fix, GoalRequest, OdometryMessage, Pose, Twist
+from onboard.values.reasons import GOAL_NO_ORIENTATION
 from tests.onboard.navigation.fixes import near
 
 SECTION = OdometrySection()
@@ -165,9 +166,11 @@ def test_a_goal_on_the_base_is_where_the_robot_is_now() -> None:
 
 
 #   what                  frame       position               localised  reason
+LIMIT = "limit 100 m (goal.max_distance_m)"
 REFUSED = [
-    ("NaN", "odom", Pose(nan, 0.0, 0.0), True, "x is nan"),
-    ("infinite", "map", Pose(0.0, -inf, 0.0), True, "y is -inf"),
+    ("NaN", "odom", Pose(nan, 0.0, 0.0), True, "x of the goal is nan, not a finite number"),
+    ("infinite", "map", Pose(0.0, -inf, 0.0), True, "y of the goal is -inf, not a finite number"),
+    ("no heading", "odom", Pose(0.0, 0.0, nan), True, GOAL_NO_ORIENTATION.sentence),
     ("unknown frame", "moon", IDENTITY, True, "unknown frame 'moon', known are odom, base_link, map"),
     ("no frame", "", IDENTITY, True, "unknown frame '', known are odom, base_link, map"),
     (
@@ -177,9 +180,9 @@ REFUSED = [
         False,
         "frame 'map' needs a localised robot, and there is no trusted localisation",
     ),
-    ("too far", "base_link", Pose(100.1, 0.0, 0.0), True, "100.1 m away, limit 100 m (goal.max_distance_m)"),
-    ("absurdly far", "base_link", Pose(1e300, 0.0, 0.0), True, "1e+300 m away, limit 100 m (goal.max_distance_m)"),
-    ("overflowing", "map", Pose(1e308, 1.7e308, 0.0), True, "inf m away, limit 100 m (goal.max_distance_m)"),
+    ("too far", "base_link", Pose(100.1, 0.0, 0.0), True, f"the goal is 100.1 m away, {LIMIT}"),
+    ("absurdly far", "base_link", Pose(1e300, 0.0, 0.0), True, f"the goal is 1e+300 m away, {LIMIT}"),
+    ("overflowing", "map", Pose(1e308, 1.7e308, 0.0), True, f"the goal is inf m away, {LIMIT}"),
 ]
 
 

@@ -29,8 +29,10 @@ def mount(name: str = "front", yaw_deg: float = 0.0, at=(0.0, 0.0, 0.3), size=(8
 
 
 def rig_of(*mounts: Mount, **section) -> Rig:
+    """Return a rig whose scan is the paper's: the nearest pixel, no search for missing floor."""
     return build_rig(
-        Mounts(Path("mounts.toml"), {m.name: m for m in mounts}, {}), ScanSection(**{"drop_m": 0.0, **section})
+        Mounts(Path("mounts.toml"), {m.name: m for m in mounts}, {}),
+        ScanSection(**{"drop_m": 0.0, "noise_per_m": 0.0, **section}),
     )
 
 

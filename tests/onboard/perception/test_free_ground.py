@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from onboard.config.footprint import Footprint, polygon
 from onboard.perception import collision
 from onboard.perception.collision import BIN_CENTERS_RAD
-from onboard.perception.free_ground import CELL_M, SIDE, FreeGround, advance, told, unknown, way_m
-from onboard.perception.obstacle_memory import FLANK_BINS, NOWHERE, REACH_M, Around
+from onboard.perception.free_ground import CELL_M, SIDE, FreeGround, advance, free_path_m, unknown, with_unknown_ground
+from onboard.perception.obstacle_memory import FLANK_BINS, NOWHERE, REACH_M, Surroundings
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
 from onboard.values.clock import NS_PER_S
@@ -77,7 +77,7 @@ def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
 
 
 def ahead_m(ground: FreeGround, pose: Pose) -> float:
-    return way_m(ground, scan_of(), pose, NOW_NS, FREE_NS, ROUND, SWEPT)
+    return free_path_m(ground, scan_of(), pose, NOW_NS, FREE_NS, ROUND, SWEPT)
 
 
 def test_while_cameras_look_all_around_ahead_nothing_is_kept() -> None:
@@ -192,20 +192,24 @@ def test_law_it_does_not_depend_on_where_the_frame_begins(x: float, y: float, ya
 def test_the_policy_is_told_where_known_ground_ends_in_blind_bins_only() -> None:
     scan = scan_of((0.0, 1.0))
     ground = turned_to_look((0.9, 0.0), (0.0, 1.0))
-    heard = told(scan, Around(scan, NOWHERE, unknown(ground, scan, ORIGIN, NOW_NS, FREE_NS, ROUND)))
+    heard = with_unknown_ground(
+        scan, Surroundings(scan, NOWHERE, unknown(ground, scan, ORIGIN, NOW_NS, FREE_NS, ROUND))
+    )
     blind = ~scan.seen
     assert np.array_equal(heard.seen, scan.seen)
     assert np.array_equal(heard.ranges_m[scan.seen], scan.ranges_m[scan.seen])
     assert 0.5 < heard.ranges_m[BINS // 2] < 0.9
     assert heard.ranges_m[blind].max() == np.float32(REACH_M)
-    assert told(scan, Around(scan, NOWHERE)) is scan
+    assert with_unknown_ground(scan, Surroundings(scan, NOWHERE)) is scan
 
 
 def test_what_the_limits_see_is_not_told_to_be_known() -> None:
     """A lidar for the limits, and cameras of the policy that are lost: what the limits see is no known ground."""
     ground, limits_see = turned_to_look(), scan_of((0.6, 0.0), lost=(60.0, 180.0))
     policy_sees = scan_of(lost=(-180.0, 180.0))
-    heard = told(policy_sees, Around(limits_see, NOWHERE, unknown(ground, limits_see, ORIGIN, NOW_NS, FREE_NS, ROUND)))
+    heard = with_unknown_ground(
+        policy_sees, Surroundings(limits_see, NOWHERE, unknown(ground, limits_see, ORIGIN, NOW_NS, FREE_NS, ROUND))
+    )
     assert not np.isfinite(heard.ranges_m[limits_see.seen]).any()
 
 

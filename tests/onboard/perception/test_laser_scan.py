@@ -150,6 +150,40 @@ def test_a_laser_that_looks_all_around_sees_all_around_wherever_it_sits(turn_deg
     assert scan_of_rays(rays(-180.0, 0.5, *[inf] * 720), STAMP_NS, pose).seen.all()
 
 
+def hits(laser_m: float, walls: list[tuple[float, float, float, float]], bearing_rad: np.ndarray) -> np.ndarray:
+    """Return the ranges of rays from (laser_m, 0) to walls (x0, y0, x1, y1)."""
+    ranges, x, y = np.full(len(bearing_rad), inf), np.cos(bearing_rad), np.sin(bearing_rad)
+    for x0, y0, x1, y1 in walls:
+        dx, dy, to_x = x1 - x0, y1 - y0, x0 - laser_m
+        with np.errstate(divide="ignore", invalid="ignore"):
+            range_m = (to_x * dy - y0 * dx) / (x * dy - y * dx)
+            part = (to_x * y - y0 * x) / (x * dy - y * dx)
+        met = (range_m > 0.0) & (part >= 0.0) & (part <= 1.0)
+        ranges[met] = np.minimum(ranges[met], range_m[met])
+    return ranges
+
+
+@pytest.mark.parametrize(("laser_m", "door_m"), [(-0.15, 0.2), (-0.15, 0.4), (0.15, -0.2), (0.15, -0.4)])
+def test_behind_a_door_jamb_a_laser_beside_the_origin_has_no_blind_sector(laser_m: float, door_m: float) -> None:
+    """In a door, the laser's shadow behind each jamb is known ground up to the line of sight past the jamb."""
+    jambs = [(door_m, 0.45, door_m, 3.0), (door_m, -3.0, door_m, -0.45)]
+    room = [*jambs, (4.0, -3.0, 4.0, 3.0), (-4.0, 3.0, 4.0, 3.0), (-4.0, -3.0, 4.0, -3.0), (-4.0, -3.0, -4.0, 3.0)]
+    bearing = np.radians(np.arange(360.0) - 179.5)
+    pose = np.eye(4)
+    pose[0, 3] = laser_m
+    ranges = hits(laser_m, room, bearing)
+    scan = scan_of_rays(rays(-179.5, 1.0, *ranges), STAMP_NS, pose)
+    assert scan.seen.all()
+    met = np.arctan2(ranges * np.sin(bearing), ranges * np.cos(bearing) + laser_m)
+    missed = np.setdiff1d(np.arange(BINS), np.floor((met + pi) / (2 * pi / BINS)).astype(int))
+    assert len(missed) > 0
+    for bin_ in missed.tolist():  # what is nearer than the range, the laser has seen
+        azimuth = (bin_ + 0.5) * 2 * pi / BINS - pi
+        place = scan.ranges_m[bin_] * np.array([np.cos(azimuth), np.sin(azimuth)]) - [laser_m, 0.0]
+        reach = hits(laser_m, room, np.arctan2(place[1:], place[:1]) + np.radians([-1.0, 0.0, 1.0])).max()
+        assert np.hypot(*place) <= reach + 0.05
+
+
 FREE_TURN = np.full(897, 2.0, np.float32)
 
 #   driver                                                 rays

@@ -22,16 +22,17 @@ from onboard.perception.obstacle_memory import (
     REACH_M,
     SPOT_M,
     SPOT_NS,
-    Nearby,
+    ObstacleMemory,
+    Surroundings,
     advance,
-    around,
     filled,
+    surroundings,
 )
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.geometry import apply, compose, inverse
+from onboard.values.geometry import apply, compose, interpolate, inverse
 from onboard.values.messages import BINS, Pose, Scan
 
 LONG_NS = round(Config().limits.remember_s * NS_PER_S)
@@ -58,9 +59,9 @@ def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
     return range_m * cos(bearing), range_m * sin(bearing)
 
 
-def after(*ticks: tuple[Scan, Pose], remember_ns: int = LONG_NS) -> Nearby:
+def after(*ticks: tuple[Scan, Pose], remember_ns: int = LONG_NS) -> ObstacleMemory:
     """Return the memory after ticks, each at the stamp of its scan."""
-    nearby = Nearby()
+    nearby = ObstacleMemory()
     for scan, pose in ticks:
         nearby = advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
     return nearby
@@ -79,7 +80,7 @@ def test_law_a_post_stays_where_it_was_seen_while_the_robot_moves(
 ) -> None:
     post, moved = on_bin(bearing, range_m), Pose(x, y, yaw)
     nearby = after((scan_of(post, looks_deg=AHEAD_DEG), start), (blind(), compose(start, moved)))
-    (place,) = around(nearby, blind(), compose(start, moved)).out_of_view
+    (place,) = surroundings(nearby, blind(), compose(start, moved)).out_of_view
     assert place == pytest.approx(apply(inverse(moved), post), abs=1e-5)
 
 
@@ -103,7 +104,7 @@ SECONDS = [
 @pytest.mark.parametrize(("what", "scan", "pose", "kept"), SECONDS, ids=[row[0] for row in SECONDS])
 def test_how_long_it_is_remembered(what: str, scan: Scan, pose: Pose, kept: bool) -> None:
     nearby = after((scan_of(POST), ORIGIN), (scan, pose))
-    assert len(around(nearby, scan, pose).out_of_view) == kept
+    assert len(surroundings(nearby, scan, pose).out_of_view) == kept
 
 
 EDGE = on_bin(37.0, 0.5)
@@ -192,7 +193,7 @@ def test_a_camera_that_sees_past_a_place_does_not_clear_it(
     scan = looking_up(shown_m, times + 1, high_m)
     nearby = after(*seen, (scan, pose))
     near = np.hypot(*(nearby.places_m - [c, s]).T) < 0.06
-    assert (int(near.sum()), len(around(nearby, scan, pose).out_of_view)) == (places, stops)
+    assert (int(near.sum()), len(surroundings(nearby, scan, pose).out_of_view)) == (places, stops)
 
 
 def test_the_policy_is_told_of_a_place_that_its_cameras_see_past() -> None:
@@ -229,7 +230,7 @@ def test_below_the_minimum_range_an_empty_bin_clears_nothing(
 ) -> None:
     scan = replace(scan, from_m=np.full(BINS, FROM_M, np.float32))
     nearby = after(*often(scan_of(place)), (scan, ORIGIN))
-    assert (len(nearby.places_m), len(around(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
+    assert (len(nearby.places_m), len(surroundings(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
 
 
 def test_after_backing_off_the_camera_clears_the_place() -> None:
@@ -261,7 +262,7 @@ def test_below_the_minimum_range_only_good_evidence_stops_the_robot(
     seen = replace(scan_of(POST), from_m=np.full(BINS, from_m, np.float32))
     empty = replace(scan_of(stamp_ns=TICK_NS + after_ns), from_m=NEAR_BY)
     nearby = after(*often(seen, times), (empty, ORIGIN))
-    assert len(around(nearby, empty, ORIGIN).out_of_view) == holds
+    assert len(surroundings(nearby, empty, ORIGIN).out_of_view) == holds
 
 
 @pytest.mark.parametrize(("apart_ns", "holds"), [(SPOT_NS, True), (SPOT_NS + TICK_NS, False)])
@@ -269,7 +270,7 @@ def test_repeated_noise_is_no_good_evidence(apart_ns: int, holds: bool) -> None:
     stamps = [TICK_NS + n * apart_ns for n in range(OFTEN)]
     ticks = [(replace(scan_of(POST, stamp_ns=stamp_ns), from_m=NEAR_BY), ORIGIN) for stamp_ns in stamps]
     empty = replace(scan_of(stamp_ns=stamps[-1] + TICK_NS), from_m=NEAR_BY)
-    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == holds
+    assert len(surroundings(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == holds
 
 
 def test_an_approaching_obstacle_is_no_good_evidence_at_its_last_place() -> None:
@@ -279,7 +280,7 @@ def test_an_approaching_obstacle_is_no_good_evidence_at_its_last_place() -> None
         for n, range_m in enumerate(np.arange(0.9, 0.3, -0.2 * SPOT_M), start=1)
     ]
     empty = replace(scan_of(stamp_ns=len(ticks) * TICK_NS + BRIEF_NS + TICK_NS), from_m=NEAR_BY)
-    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == 0
+    assert len(surroundings(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == 0
 
 
 def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
@@ -288,7 +289,7 @@ def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
     del state["nearby"]["spots_m"], state["nearby"]["scans"], state["nearby"]["heights_m"]
     nearby = decode(json.dumps(state)).nearby
     empty = replace(scan_of(stamp_ns=LONG_NS), from_m=NEAR_BY)
-    assert len(around(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1
+    assert len(surroundings(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1
 
 
 def test_a_state_with_arrays_of_different_lengths_is_refused() -> None:
@@ -301,7 +302,7 @@ def test_a_state_with_arrays_of_different_lengths_is_refused() -> None:
 @given(bearing=st.floats(-180.0, 179.9), range_m=st.floats(0.1, 1.4))
 def test_law_in_a_blind_sector_one_scan_is_enough_evidence(bearing: float, range_m: float) -> None:
     seen = replace(scan_of(on_bin(bearing, range_m)), from_m=NEAR_BY)
-    assert len(around(after((seen, ORIGIN), (blind(), ORIGIN)), blind(), ORIGIN).out_of_view) == 1
+    assert len(surroundings(after((seen, ORIGIN), (blind(), ORIGIN)), blind(), ORIGIN).out_of_view) == 1
 
 
 def test_a_return_at_the_edge_of_a_view_counts_as_full_view() -> None:
@@ -312,7 +313,7 @@ def test_a_return_at_the_edge_of_a_view_counts_as_full_view() -> None:
     from_m[index - 1 : index + 2] = inf
     empty = replace(scan_of(stamp_ns=LONG_NS), from_m=from_m)
     nearby = after(*often(replace(scan_of(FAR), from_m=from_m)), (empty, ORIGIN))
-    assert len(around(nearby, empty, ORIGIN).out_of_view) == 1
+    assert len(surroundings(nearby, empty, ORIGIN).out_of_view) == 1
 
 
 def test_the_policy_sees_remembered_obstacles_below_the_minimum_range() -> None:
@@ -322,15 +323,55 @@ def test_the_policy_sees_remembered_obstacles_below_the_minimum_range() -> None:
     assert np.isinf(filled(scan, np.array([FAR])).ranges_m).all()
 
 
+CREPT = Pose(0.3, 0.0, 0.0)
+
+
+def crept_to(pose: Pose, seconds: float, standing: bool, scan: Scan | None = None) -> Surroundings:
+    """Return what lies around after a post ahead went out of view and the odometry went slowly to `pose`."""
+    nearby, ticks = after((scan_of((0.5, 0.1)), ORIGIN)), round(seconds * NS_PER_S / TICK_NS)
+    for tick in range(1, ticks + 1):
+        then, now_ns = interpolate(ORIGIN, pose, tick / ticks), (tick + 1) * TICK_NS
+        dark = blind(now_ns) if scan is None or tick < ticks else replace(scan, stamp_ns=now_ns)
+        nearby = advance(nearby, dark, then, now_ns, LONG_NS, standing)
+    return surroundings(nearby, dark, pose)
+
+
+#  name                                  seconds  standing  x of the post afterwards
+CREEPS = [
+    ("told to stand, slow odometry",        10.0,    True, [0.2, 0.5]),
+    ("told to drive",                       10.0,   False, [0.2]),
+    ("told to stand, pushed",                1.0,    True, [0.2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "standing", "x_m"), [row[1:] for row in CREEPS], ids=[row[0] for row in CREEPS])
+def test_odometry_that_creeps_carries_no_place_away(seconds: float, standing: bool, x_m: list[float]) -> None:
+    places = crept_to(CREPT, seconds, standing).out_of_view
+    assert sorted(places[:, 0].tolist()) == pytest.approx(x_m, abs=2e-3)
+
+
+#  name                       scan at the end                                                   places
+CLEARED = [
+    ("both in view",          scan_of((3.0, 0.0)),                                                   0),
+    ("one of them in view",   scan_of((3.0, 0.0), looks_deg=(20.0, 180.0)),                          1),
+    ("seen again in between", scan_of((0.35, 0.1)),                                                  0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scan", "places"), [row[1:] for row in CLEARED], ids=[row[0] for row in CLEARED])
+def test_a_scan_of_both_places_of_a_creeping_robot_clears_them(scan: Scan, places: int) -> None:
+    assert len(crept_to(CREPT, 10.0, True, scan).out_of_view) == places
+
+
 def test_in_view_the_scan_replaces_the_memory() -> None:
     nearby = after((scan_of(POST), ORIGIN))
     assert len(nearby.places_m) == 1
-    assert len(around(nearby, scan_of(POST), ORIGIN).out_of_view) == 0
+    assert len(surroundings(nearby, scan_of(POST), ORIGIN).out_of_view) == 0
 
 
 def test_a_scan_is_entered_once_and_from_where_the_base_stood_at_its_stamp() -> None:
     """The scan comes three ticks late, from a base at 1 m/s, and stays the newest for two more ticks."""
-    nearby, scan = Nearby(), scan_of(stamp_ns=0)
+    nearby, scan = ObstacleMemory(), scan_of(stamp_ns=0)
     for tick in range(1, 8):
         if tick >= 5:
             scan = scan_of(POST, stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
@@ -353,7 +394,7 @@ def test_an_invalid_range_is_not_remembered() -> None:
 def test_at_capacity_the_oldest_are_dropped() -> None:
     behind_m = np.stack([np.full(CAPACITY, -0.5), np.linspace(-0.2, 0.2, CAPACITY)], axis=1)
     scans = np.ones((CAPACITY, 2), np.int64)
-    full = Nearby(behind_m, np.full(CAPACITY, TICK_NS), behind_m, scans, TICK_NS)
+    full = ObstacleMemory(behind_m, np.full(CAPACITY, TICK_NS), behind_m, scans, TICK_NS)
     scan = scan_of(POST, on_bin(-21.0, 0.5), stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
     nearby = advance(full, scan, ORIGIN, 2 * TICK_NS, LONG_NS)
     assert (nearby.places_m[: CAPACITY - 2] == behind_m[2:]).all()

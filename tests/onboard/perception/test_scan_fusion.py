@@ -102,6 +102,18 @@ def test_a_missing_camera_leaves_a_blind_sector() -> None:
     assert (scan.ranges_m[0], scan.seen[0]) == (1.0, True)
 
 
+def test_by_default_a_wall_is_measured_by_many_pixels() -> None:
+    """Bin 100 spans 20 to 22 deg: a wall at 2 m is 2.13 m away at its near edge and 2.14 m in its middle."""
+    front = mount(size=(321, 241), f=160.0)
+    frames = {"front": frame("front", wall(front, 2000))}
+    nearest, mean = (
+        fuse(frames, 0, IDENTITY, ScanMemory(), rig_of(front, noise_per_m=noise_per_m))[0].ranges_m[100]
+        for noise_per_m in (0.0, ScanSection().noise_per_m)
+    )
+    assert nearest == pytest.approx(2.0 / math.cos(math.radians(20.1)), abs=0.003)
+    assert mean == pytest.approx(2.0 / math.cos(math.radians(21.0)), abs=0.003)
+
+
 def test_two_cameras_on_one_bin_give_the_nearer() -> None:
     low, high = mount("low"), mount("high", at=(0, 0, 0.9))
     frames = {"low": frame("low", wall(low, 3000)), "high": frame("high", wall(high, 2000))}

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from onboard.config.mounts import Mount
 from onboard.perception import scan_fusion as scan_module
-from onboard.perception.scan_fusion import ScanMemory, fuse
+from onboard.perception.scan_fusion import CameraMemory, Capture, ScanMemory, fuse, moved_to_now
 from onboard.values.geometry import IDENTITY, apply, between, compose
-from onboard.values.messages import Pose
+from onboard.values.messages import BINS, DepthFrame, Pose, Scan
 from tests.onboard.perception.scan_rigs import MS, bins_deg, frame, mount, rig_of, wall
+from tests.onboard.policy.dwa.walls import box, scan_from
 
 
 def test_old_frames_are_seen_from_where_the_base_is_now() -> None:
@@ -128,3 +129,65 @@ def test_a_static_world_seen_from_two_poses_is_one_world(seed: int, start: Pose,
         at = both.ranges_m[i] * np.array([math.cos(azimuth), math.sin(azimuth)])
         assert (near & (np.hypot(*(here - at).T) < 0.03 + 0.02 * both.ranges_m[i])).any()
     assert (both.ranges_m <= single(images[1])).all()
+
+
+# Images of several ages, moved by odometry to one time
+
+ROOM = np.array([*box(-2.0, -1.5, 4.0, 2.5), *box(1.0, 0.5, 1.4, 1.2)])
+LEFT, RIGHT = (np.roll(np.arange(BINS) < 50, first) for first in (80, 50))
+"""The bins of two cameras: -20 to 80 deg, and -80 to 20 deg."""
+
+
+def poses(v_mps: float, w_radps: float) -> tuple[tuple[int, Pose], ...]:
+    """Return the poses of half a second at 30 Hz, the last of them IDENTITY."""
+    times_s = np.arange(-15, 1) / 30.0
+    return tuple((round(t * 1e9) + 10**9, Pose(v_mps * t, 0.0, w_radps * t)) for t in times_s.tolist())
+
+
+def memory_of(track, ages_ms: dict[str, int]) -> tuple[Scan, ScanMemory]:
+    """Return the scan as it is fused from images of these ages, and its memory."""
+    ranges_m, seen, cameras = np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_), {}
+    now_s = track[-1][0] / 1e9
+    for name, looks in (("left", LEFT), ("right", RIGHT)):
+        stamp_ns = track[-1][0] - ages_ms[name] * MS
+        age_s = now_s - stamp_ns / 1e9
+        v, w = track[-2][1].x_m * -30.0, track[-2][1].yaw_rad * -30.0
+        scan = scan_from(ROOM, Pose(-v * age_s, 0.0, -w * age_s), looks)
+        image = DepthFrame(name, 1, stamp_ns, np.zeros((1, 1), np.uint16))
+        cameras[name] = CameraMemory((Capture(image, IDENTITY),), IDENTITY, scan.ranges_m, looks)
+        ranges_m, seen = np.minimum(ranges_m, scan.ranges_m), seen | looks
+    return Scan(1, ranges_m, seen), ScanMemory(1, cameras, ())
+
+
+@pytest.mark.parametrize(("v_mps", "w_radps"), [(0.0, 2.0), (0.0, -2.0), (0.7, 0.0), (0.7, 1.0)])
+def test_images_of_unequal_age_show_the_room_from_where_the_base_is_now(v_mps: float, w_radps: float) -> None:
+    track = poses(v_mps, w_radps)
+    raw, memory = memory_of(track, {"left": 115, "right": 30})
+    moved, truth = moved_to_now(raw, memory, track), scan_from(ROOM, IDENTITY, LEFT | RIGHT)
+
+    def error_m(scan: Scan) -> float:
+        both = scan.seen & np.isfinite(scan.ranges_m) & truth.seen
+        off_m = np.abs(scan.ranges_m[both] - truth.ranges_m[both])
+        return float(np.minimum(off_m, 0.2).mean())  # at a box's edge one bin is off by metres
+
+    assert error_m(moved) < 0.6 * error_m(raw)
+    inside = moved.seen & truth.seen
+    assert np.isfinite(moved.ranges_m[inside]).all()  # no hole in a wall
+
+
+def test_an_edge_that_no_image_shows_yet_is_not_seen() -> None:
+    track = poses(0.0, 2.0)
+    raw, memory = memory_of(track, {"left": 115, "right": 115})
+    moved = moved_to_now(raw, memory, track)
+    turned = math.floor(math.degrees(2.0 * 0.115) / 2.0)
+    last = int(np.flatnonzero(raw.seen).max())
+    assert not moved.seen[last - turned + 1 : last + 1].any()
+    assert moved.seen[last - turned - 1]
+
+
+def test_at_rest_and_without_images_a_scan_stays_as_it_is() -> None:
+    track = poses(0.0, 0.0)
+    raw, memory = memory_of(track, {"left": 115, "right": 30})
+    assert moved_to_now(raw, memory, track) is raw
+    assert moved_to_now(raw, ScanMemory(), poses(0.5, 1.0)) is raw
+    assert moved_to_now(raw, memory, ()) is raw

@@ -13,8 +13,8 @@ from onboard.config.config import RatesSection
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, NO_ACTION
 from onboard.policy.decision import (
-    Acted,
     DecisionState,
+    FinishedDecision,
     Pending,
     Recurrence,
     act,
@@ -157,7 +157,7 @@ def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int, monkeypatch: pyte
     assert Twist(0.6, 0.0) == ACTIONS[FORWARD]
 
 
-MISSED = Acted(1, 0, None, 0)
+MISSED = FinishedDecision(1, 0, None, 0)
 
 #   what                  acted                          misses in a row  why
 FAILURES = [
@@ -169,5 +169,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("what", "acted", "misses", "why"), FAILURES, ids=[row[0] for row in FAILURES])
-def test_why_no_more_decisions_are_to_be_expected(what: str, acted: Acted | None, misses: int, why: str) -> None:
+def test_why_no_more_decisions_are_to_be_expected(
+    what: str, acted: FinishedDecision | None, misses: int, why: str
+) -> None:
     assert failure(DecisionState(misses_in_row=misses), acted, RATES, 5.0) == why

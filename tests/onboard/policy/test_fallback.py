@@ -155,9 +155,9 @@ def test_the_log_says_who_drives_at_each_change_and_not_at_the_warm_up() -> None
         policy.decide(blank_observation(), policy.initial_memory())
         drive(policy, seen(), seen(age_s=None), seen(age_s=None), seen())
         drive(policy, seen(age_s=None))
-    told = [(line["event"], line["drives"], line["why"]) for line in said]
+    reported = [(line["event"], line["drives"], line["why"]) for line in said]
     lost = ("policy_changed", "other", "no fix of a localisation")
-    assert told == [lost, ("policy_changed", "first", "as usual"), lost]
+    assert reported == [lost, ("policy_changed", "first", "as usual"), lost]
 
 
 def test_the_diagnostics_say_who_drives_and_why() -> None:

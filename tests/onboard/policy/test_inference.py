@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onboard.drivers.engines.onnx_engine import OnnxEngine
-from onboard.policy.inference import InferenceThread, InlineInference, Result
+from onboard.policy.inference import InferenceResult, InferenceThread, InlineInference
 from onboard.policy.network_policy import load_policy
 from onboard.values.errors import EngineError
 from onboard.values.messages import Decision, Memory, Observation
@@ -68,14 +68,14 @@ class Made:
         self.policies.append(policy)
         return policy
 
-    def finish_one(self) -> Result:
+    def finish_one(self) -> InferenceResult:
         """Let the running decision end and return its result."""
         assert self.policy.entered.acquire(timeout=WAIT_S)
         self.policy.gate.release()
         return await_result(self.inference)
 
 
-def await_result(inference: InferenceThread) -> Result:
+def await_result(inference: InferenceThread) -> InferenceResult:
     """Return the result of the running decision."""
     assert inference.wait(WAIT_S)
     result = inference.poll()

@@ -107,7 +107,7 @@ ENGINES = [
     ({"memory_in": FITTING["memory_in"]}, RETURNED, r"input scan: expected float32\[1, 1, 180\], found none"),
     (FITTING | {"scan": TensorType((1, 1, 360), "float32")}, RETURNED, r"input scan: .*found float32\[1, 1, 360\]"),
     (FITTING | {"scan": TensorType((1, 1, 180), "float16")}, RETURNED, r"input scan: .*found float16"),
-    (FITTING | {"rgb": TensorType((1,), "float32")}, RETURNED, "input rgb: the model wants it"),
+    (FITTING | {"rgb": TensorType((1,), "float32")}, RETURNED, "input rgb: the model has this input"),
     (FITTING, RETURNED | {"logits": TensorType((1, 12), "float32")}, r"output logits: .*found float32\[1, 12\]"),
     (FITTING, {"logits": RETURNED["logits"]}, "output memory_out: .*found none"),
 ]

@@ -246,7 +246,7 @@ REFUSED = [
     (table({"name": "c", "feed": "color", "shape": [1, 1, 144, 256]}), ["inputs.0", "three colours"]),
     (table({"name": "c", "feed": "color", "shape": [9]}), ["inputs.0", "too few axes"]),
     (table({"name": "s", "feed": "sonar", "shape": [1]}), ["inputs.0.feed", "must be", "sonar"]),
-    (table(SCAN, SCAN), ["the name scan stands twice"]),
+    (table(SCAN, SCAN), ["the name scan is listed twice"]),
     (table({"name": "a", "feed": "last_action", "shape": [1], "fields": ["index"]}), ["no index"]),
     (table(SCAN, extra_key=1), ["unknown key extra_key"]),
     (

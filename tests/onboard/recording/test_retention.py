@@ -15,7 +15,7 @@ from mcap.reader import make_reader
 from onboard.config.config import RecordSection
 from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.recorder import Recorder
-from onboard.recording.retention import Budget, Held, Verdict, judge, mark
+from onboard.recording.retention import Budget, StoredRecording, Verdict, judge, mark
 from onboard.recording.ros_schema import message_type
 from onboard.values.errors import InputError
 
@@ -27,12 +27,12 @@ STRING = message_type(String)
 BUDGET = Budget(total_bytes=100, file_bytes=10, free_bytes=50)
 
 
-def held(*sizes: int, marked: Sequence[int] = (), fixed: Sequence[int] = ()) -> list[Held]:
-    return [Held(Path(str(n)), size, n in marked, n in fixed) for n, size in enumerate(sizes)]
+def held(*sizes: int, marked: Sequence[int] = (), fixed: Sequence[int] = ()) -> list[StoredRecording]:
+    return [StoredRecording(Path(str(n)), size, n in marked, n in fixed) for n, size in enumerate(sizes)]
 
 
 #   name, recordings (oldest first), free bytes, expected deletions, over, full
-JUDGED: list[tuple[str, list[Held], int, list[int], int, bool]] = [
+JUDGED: list[tuple[str, list[StoredRecording], int, list[int], int, bool]] = [
     ("none yet", [], PLENTY, [], 0, False),
     ("just as much as may be", held(80, 10), PLENTY, [], 0, False),
     ("one byte too much", held(80, 11), PLENTY, [0], 0, False),
@@ -51,12 +51,14 @@ JUDGED: list[tuple[str, list[Held], int, list[int], int, bool]] = [
 @pytest.mark.parametrize(
     ("recordings", "free", "gone", "over", "full"), [row[1:] for row in JUDGED], ids=[row[0] for row in JUDGED]
 )
-def test_what_goes(recordings: list[Held], free: int, gone: list[int], over: int, full: bool) -> None:
+def test_what_goes(recordings: list[StoredRecording], free: int, gone: list[int], over: int, full: bool) -> None:
     assert judge(recordings, BUDGET, free) == Verdict(tuple(Path(str(n)) for n in gone), over, full)
 
 
 RECORDINGS = st.lists(
-    st.builds(Held, st.uuids().map(lambda name: Path(str(name))), st.integers(0, 100), st.booleans(), st.booleans()),
+    st.builds(
+        StoredRecording, st.uuids().map(lambda name: Path(str(name))), st.integers(0, 100), st.booleans(), st.booleans()
+    ),
     max_size=12,
     unique_by=lambda one: one.path,
 )
@@ -65,23 +67,23 @@ BUDGETS = st.builds(Budget, st.integers(0, 300), st.integers(0, 50), st.integers
 
 @given(RECORDINGS, BUDGETS, st.integers(0, 300))
 def test_nothing_that_must_stay_goes_and_nothing_goes_without_need(
-    recordings: list[Held], budget: Budget, free: int
+    recordings: list[StoredRecording], budget: Budget, free: int
 ) -> None:
     verdict = judge(recordings, budget, free)
-    may_go = [one for one in recordings if not one.marked and not one.fixed]
+    may_go = [recording for recording in recordings if not recording.marked and not recording.fixed]
     assert list(verdict.delete) == [one.path for one in may_go[: len(verdict.delete)]], "the oldest, in their order"
-    kept = [one for one in recordings if one.path not in verdict.delete]
-    freed = sum(one.size_bytes for one in recordings) - sum(one.size_bytes for one in kept)
+    kept = [recording for recording in recordings if recording.path not in verdict.delete]
+    freed = sum(recording.size_bytes for recording in recordings) - sum(one.size_bytes for one in kept)
     if len(verdict.delete) < len(may_go):
         assert fits(kept, budget, free + freed), "some are left though the bounds do not hold"
     if verdict.delete:
-        last = next(one for one in recordings if one.path == verdict.delete[-1])
+        last = next(recording for recording in recordings if recording.path == verdict.delete[-1])
         assert not fits([*kept, last], budget, free + freed - last.size_bytes), "the last one need not have gone"
     assert verdict.over_bytes == max(0, sum(one.size_bytes for one in kept) + budget.file_bytes - budget.total_bytes)
     assert verdict.full == (free + freed < budget.free_bytes)
 
 
-def fits(kept: Sequence[Held], budget: Budget, free: float) -> bool:
+def fits(kept: Sequence[StoredRecording], budget: Budget, free: float) -> bool:
     """Check the verdict against the bounds of `config.RecordSection`."""
     return (
         sum(one.size_bytes for one in kept) + budget.file_bytes <= budget.total_bytes
@@ -159,5 +161,5 @@ def test_marks_are_made_and_taken_away_as_often_as_one_likes(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["none.mcap", "notes.txt", "."])
 def test_only_recordings_are_marked(name: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match="is no recording"):
+    with pytest.raises(InputError, match="not a recording"):
         mark(tmp_path / name, keep=True)

@@ -10,7 +10,7 @@ import pytest
 from onboard.navigation.odometry import OdometryState
 from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState
-from onboard.values.clock import Quickest, Sender
+from onboard.values.clock import FastestMessage, Sender
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 from tests.rigs.runtime_bench import LEFT, Bench, Puppet
@@ -69,7 +69,7 @@ def test_no_state_is_refused(text: str) -> None:
 
 
 def test_a_state_of_an_older_version_has_the_clock_of_its_odometry() -> None:
-    wheels = OdometryState(stamp_ns=70, arrival_ns=90, sender=Sender(Quickest(20, 90), 70, 90))
+    wheels = OdometryState(stamp_ns=70, arrival_ns=90, sender=Sender(FastestMessage(20, 90), 70, 90))
     state = json.loads(encode(RobotState(wheels=wheels)))
     state["wheels"] |= {"quickest": state["wheels"].pop("sender")["quickest"], "set_ns": 5, "backward_in_row": 0}
     state["wheels"]["agreement"] |= {"began": None, "from_twist": {"v_mps": 0.0, "w_radps": 0.0}}

@@ -141,18 +141,29 @@ def test_a_tick_holds_what_it_consumed_to_the_last_bit(drive: Drive) -> None:
     ticks, found = drive
     for tick, (_, message) in zip(ticks, found["/onboard/tick"], strict=True):
         wheels = [
-            OdometryMessage(int(one.stamp_ns), int(one.arrival_ns), planar(one.pose), Twist(*map(float, one.twist)))
-            for one in message.wheel_inputs
+            OdometryMessage(
+                int(wheel_input.stamp_ns),
+                int(wheel_input.arrival_ns),
+                planar(wheel_input.pose),
+                Twist(*map(float, wheel_input.twist)),
+            )
+            for wheel_input in message.wheel_inputs
         ]
         assert tuple(wheels) == tick.inputs.odometry
         goals = [
-            GoalRequest(int(one.stamp_ns), int(one.arrival_ns), one.frame_id, planar(one.pose))
-            for one in message.goal_inputs
+            GoalRequest(
+                int(goal_input.stamp_ns), int(goal_input.arrival_ns), goal_input.frame_id, planar(goal_input.pose)
+            )
+            for goal_input in message.goal_inputs
         ]
         assert tuple(goals) == tick.inputs.goals
-        for one, fix in zip(message.fix_inputs, tick.inputs.fixes, strict=True):
-            assert (one.stamp_ns, one.arrival_ns, planar(one.pose)) == (fix.stamp_ns, fix.arrival_ns, fix.pose)
-            assert list(one.covariance) == ([] if fix.covariance is None else fix.covariance.ravel().tolist())
+        for fix_input, fix in zip(message.fix_inputs, tick.inputs.fixes, strict=True):
+            assert (fix_input.stamp_ns, fix_input.arrival_ns, planar(fix_input.pose)) == (
+                fix.stamp_ns,
+                fix.arrival_ns,
+                fix.pose,
+            )
+            assert list(fix_input.covariance) == ([] if fix.covariance is None else fix.covariance.ravel().tolist())
         assert message.limits_scan_stamp_ns == tick.limits_scan.stamp_ns
         assert list(message.goal_distance_m) == ([] if tick.goal_distance_m is None else [tick.goal_distance_m])
     assert sum(len(message.fix_inputs) for _, message in found["/onboard/tick"]) == 2
@@ -260,9 +271,9 @@ def test_commands_and_frames_are_recorded_as_they_were_sent(tmp_path: Path) -> N
         assert Twist(command.twist.linear.x, command.twist.angular.z) == tick.command
         assert command.header.frame_id == "r7/base_link"
     assert any(tick.command.w_radps for tick in recorded.ticks)
-    moving = [(one.header.frame_id, one.child_frame_id) for one in found["/tf"][-1][1].transforms]
+    moving = [(transform.header.frame_id, transform.child_frame_id) for transform in found["/tf"][-1][1].transforms]
     assert ("r7/odom", "r7/base_link") in moving
-    assert {one.child_frame_id for one in found["/tf_static"][0][1].transforms} == {
+    assert {transform.child_frame_id for transform in found["/tf_static"][0][1].transforms} == {
         f"r7/{name}_optical_frame" for name in [*MOUNTS.depth, *MOUNTS.color]
     }
 

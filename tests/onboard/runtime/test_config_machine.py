@@ -107,7 +107,7 @@ def test_a_base_that_is_not_plugged_in_is_only_told(tmp_path: Path) -> None:
     ended = asked("check-config", "--config", quiet(tmp_path, odometry=odometry))
     assert ended.exit_code == 0
     warning, *rest = ended.stderr.splitlines()
-    assert warning == "warning: odometry.serial_port: /dev/bsae is not there; is the base plugged in?"
+    assert warning == "warning: odometry.serial_port: /dev/bsae does not exist; is the base plugged in?"
     assert [line.split()[0] for line in rest] == WHAT_DRIVES
     there = {"input": "serial", "serial_port": "/dev/null"}
     assert check_machine(load_config(quiet(tmp_path, odometry=there))) == []

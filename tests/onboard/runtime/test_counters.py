@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
 from onboard.config.config import RatesSection
 from onboard.counters import BUDGET_MS, LOG_EVERY, STAGES, Counters, Journal
+from onboard.system.log import with_code
 from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
 from tests.rigs.runtime_bench import LEFT, Bench, Puppet
 
@@ -113,6 +116,30 @@ def test_a_fault_that_comes_again_is_always_counted_and_seldom_logged() -> None:
             journal.fault("stale_scan", "nobody looks")
     assert counters.faults["stale_scan"] == 2 * LOG_EVERY
     assert [line["count"] for line in logged] == [1, LOG_EVERY, 2 * LOG_EVERY]
+
+
+def altered(bench: Bench, **inputs: object) -> None:
+    bench.alter = lambda before: replace(before, **inputs)
+
+
+#   what happens                                             event, code in the log
+LOGGED = [
+    (lambda bench: bench.driving().ask(x_m=math.nan), "goal_refused", "goal_not_finite"),
+    (lambda bench: bench.driving().ask(x_m=1e4), "goal_refused", "goal_too_far"),
+    (lambda bench: altered(bench.driving(), cancel=True), "mission", "cancelled"),
+    (lambda bench: altered(bench.driving(), e_stop=True), "mission", "e_stop"),
+    (lambda bench: altered(bench, speed_limit_mps=math.nan), "speed_limit_refused", "speed_limit_refused"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("happens", "event", "code"), LOGGED)
+def test_the_log_has_the_code_of_a_reason_and_the_recording_does_not(happens, event: str, code: str) -> None:
+    bench = Bench(Puppet(LEFT))
+    with capture_logs() as entries:
+        happens(bench)
+        ticks = bench.ticks(2)
+    assert [with_code(None, "", entry).get("code") for entry in entries if entry["event"] == event][-1] == code
+    assert not [note for tick in ticks for note in tick.events if "code=" in note]
 
 
 def test_a_stage_that_fails_fails() -> None:

@@ -111,12 +111,6 @@ def test_a_first_decision_that_is_missed_is_no_second_beginning() -> None:
     assert resets(bench.seconds(1.0)) == [(0, "sequence_start")]
 
 
-def test_resets_are_counted() -> None:
-    bench = Bench(Puppet(SLOW, reset_s=10.0)).driving()
-    bench.seconds(20.5)
-    assert bench.runtime.counters.memory_resets == 3
-
-
 def test_a_moment_without_inputs_stands_and_goes_on_at_the_next_decision() -> None:
     bench = Bench().driving()
     blink(bench)

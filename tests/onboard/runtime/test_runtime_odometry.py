@@ -10,8 +10,9 @@ import pytest
 
 from onboard.service.publisher import ERROR, WARNING, rows
 from onboard.state import TickRecord
-from onboard.values.geometry import IDENTITY, NO_ORIENTATION, compose, distance, inverse
+from onboard.values.geometry import IDENTITY, compose, distance, inverse
 from onboard.values.messages import STOP, Inputs, OdometryMessage, Pose
+from onboard.values.reasons import NO_ORIENTATION
 from tests.rigs.runtime_bench import Bench
 
 
@@ -107,13 +108,3 @@ def test_a_fix_with_an_orientation_that_is_none_localises_nobody() -> None:
     assert row(bench, tick, "pose") == (WARNING, f"localisation refused: {NO_ORIENTATION}")
     bench.fix(Pose(1.0, 2.0, 0.0))
     assert row(bench, bench.tick(), "pose")[1] == "localized"
-
-
-def test_a_goal_with_an_orientation_that_is_none_is_refused() -> None:
-    bench = Bench()
-    bench.tick()
-    bench.ask()
-    bench.alter = lambda inputs: replace(
-        inputs, goals=tuple(replace(goal, pose=without_heading(goal.pose)) for goal in inputs.goals)
-    )
-    assert bench.tick().state.startswith(f"stopped: goal refused: {NO_ORIENTATION}")

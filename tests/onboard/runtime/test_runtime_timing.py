@@ -298,10 +298,10 @@ PAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("missed", "under_way", "goes_on"), PAUSES)
-def test_after_a_long_pause_nothing_drives_by_an_old_picture(missed: int, under_way: bool, goes_on: bool) -> None:
+@pytest.mark.parametrize(("missed", "in_progress", "goes_on"), PAUSES)
+def test_after_a_long_pause_nothing_drives_by_an_old_picture(missed: int, in_progress: bool, goes_on: bool) -> None:
     bench = Bench(Puppet(FORWARD)).driving(x_m=30.0)
-    while (bench.runtime.state.pilot.pending is not None) is not under_way:
+    while (bench.runtime.state.pilot.pending is not None) is not in_progress:
         bench.tick()
     decided = bench.runtime.state.pilot.decisions
     bench.skip(missed)

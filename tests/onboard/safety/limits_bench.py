@@ -10,7 +10,7 @@ from onboard.config.config import LimitsSection, load_config
 from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant, load_plant
 from onboard.perception.collision import BIN_CENTERS_RAD
-from onboard.safety.limits import Bounds, Limited, LimitsState, Situation, bounds_of, limit
+from onboard.safety.limits import Bounds, LimitedCommand, LimitsState, Situation, bounds_of, limit
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BIN_DEG, BINS, STOP, Scan, Teleop, Twist
 
@@ -50,11 +50,13 @@ AHEAD = Twist(1.0, 0.0)
 
 def limited(
     wanted: Twist | None, situation: Situation = FREE, bounds: Bounds = BOUNDS, state: LimitsState = STARTED
-) -> Limited:
+) -> LimitedCommand:
     return limit(state, wanted, situation, bounds)[1]
 
 
-def before(*points: tuple[float, float], wanted: Twist = AHEAD, bounds: Bounds = BOUNDS, **other: object) -> Limited:
+def before(
+    *points: tuple[float, float], wanted: Twist = AHEAD, bounds: Bounds = BOUNDS, **other: object
+) -> LimitedCommand:
     """Return the limited command before obstacles."""
     return limited(wanted, replace(FREE, scan=scan_of(*points), **other), bounds)  # type: ignore[arg-type]
 

@@ -24,7 +24,7 @@ from onboard.assembly.robot import session_of, zones_of
 from onboard.config.config import Config, PolicySection, ZonesSection, load_config
 from onboard.config.footprint import Footprint
 from onboard.navigation.ekf import OUTLIERS_TO_DOUBT, LocalizationState, localised
-from onboard.perception.obstacle_memory import NOWHERE, Around
+from onboard.perception.obstacle_memory import NOWHERE, Surroundings
 from onboard.policy.contract import ACTIONS
 from onboard.safety.keepout_zones import (
     ELSEWHERE,
@@ -191,10 +191,10 @@ def test_the_policy_sees_forbidden_ground_where_a_camera_looks() -> None:
 
 
 def test_recovery_backs_into_no_forbidden_ground() -> None:
-    around = Around(scan_of(), NOWHERE)
-    assert free_behind_m(around, ELSEWHERE, Footprint(0.3)) == math.inf
-    assert free_behind_m(around, Zone(True, np.array([[-1.0, 0.0]])), Footprint(0.3)) == pytest.approx(0.7)
-    assert free_behind_m(around, Zone(held=True), Footprint(0.3)) == 0.0
+    surroundings = Surroundings(scan_of(), NOWHERE)
+    assert free_behind_m(surroundings, ELSEWHERE, Footprint(0.3)) == math.inf
+    assert free_behind_m(surroundings, Zone(True, np.array([[-1.0, 0.0]])), Footprint(0.3)) == pytest.approx(0.7)
+    assert free_behind_m(surroundings, Zone(held=True), Footprint(0.3)) == 0.0
 
 
 # --- cell by cell -----------------------------------------------------------------------------------------------------

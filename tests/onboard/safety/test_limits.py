@@ -12,7 +12,7 @@ from onboard.config.footprint import Footprint
 from onboard.perception.collision import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
 from onboard.policy.contract import ACTIONS
 from onboard.safety import limits
-from onboard.safety.limits import Limited, LimitsState, Reason, Situation, limit, operator_drives
+from onboard.safety.limits import LimitedCommand, LimitsState, Reason, Situation, limit, operator_drives
 from onboard.values.messages import STOP, Twist
 from tests.onboard.safety.limits_bench import (
     AHEAD,
@@ -109,7 +109,7 @@ def test_r2_zero_in_the_same_tick_without_a_ramp() -> None:
 def test_r3_the_operator_replaces_what_is_wanted(wanted: Twist | None) -> None:
     command = Twist(-0.1, 0.5)
     got = limited(wanted, replace(FREE, teleop=operator(command)))
-    assert got == Limited(command, Reason.TELEOP, command, True)
+    assert got == LimitedCommand(command, Reason.TELEOP, command, True)
 
 
 def test_r3_an_operator_at_zero_holds_the_robot() -> None:
@@ -175,9 +175,9 @@ def test_r5_just_fresh_enough_is_fresh() -> None:
 
 def test_r4_nothing_wanted_is_idle_whatever_is_stale() -> None:
     for situation in (FREE, replace(FREE, scan=None, odometry_arrival_ns=None)):
-        assert limited(None, situation) == Limited(STOP, Reason.IDLE, None, False)
+        assert limited(None, situation) == LimitedCommand(STOP, Reason.IDLE, None, False)
         lost = replace(situation, engine_lost=True)
-        assert limited(None, lost) == Limited(STOP, Reason.ENGINE_LOST, None, False)
+        assert limited(None, lost) == LimitedCommand(STOP, Reason.ENGINE_LOST, None, False)
 
 
 @pytest.mark.parametrize("wanted", [Twist(nan, 0.0), Twist(0.0, nan), Twist(inf, 0.0), Twist(0.0, -inf)])
@@ -495,7 +495,7 @@ def test_r15_in_free_space_the_wire_is_the_policy_for_every_transition() -> None
     for first in ACTIONS:
         for second in ACTIONS:
             state = LimitsState(sent=first, sent_ns=NOW_NS - TICK_NS)
-            assert limited(second, state=state) == Limited(second, Reason.NONE, second, False)
+            assert limited(second, state=state) == LimitedCommand(second, Reason.NONE, second, False)
 
 
 def test_r16_the_last_limit_that_changed_the_command_is_the_reason() -> None:
@@ -503,6 +503,17 @@ def test_r16_the_last_limit_that_changed_the_command_is_the_reason() -> None:
     assert limited(Twist(2.0, 0.0), FREE, ramping).reason is Reason.ACCELERATION
     assert before((0.26, 0.0), wanted=Twist(2.0, 0.0), bounds=ramping).reason is Reason.ZONE_STOP
     assert before(wanted=Twist(0.5, 0.0), teleop=operator(Twist(0.5, 0.0))).reason is Reason.TELEOP
+
+
+# --- R28: pause -------------------------------------------------------------------------------------------------------
+
+
+def test_r28_a_pause_stands_whatever_is_wanted_but_an_operator_drives() -> None:
+    assert before(wanted=Twist(0.5, 0.2), paused=True) == LimitedCommand(STOP, Reason.PAUSED, None, False)
+    assert before(wanted=Twist(0.5, 0.2), paused=False).reason is Reason.NONE
+    driven = before(wanted=Twist(0.5, 0.2), paused=True, teleop=operator(Twist(0.3, 0.0)))
+    assert (driven.twist, driven.reason) == (Twist(0.3, 0.0), Reason.TELEOP)
+    assert before(wanted=None, paused=True, e_stop=True).reason is Reason.E_STOP
 
 
 def test_r16_reasons_are_words() -> None:

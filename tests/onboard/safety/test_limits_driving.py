@@ -9,7 +9,7 @@ import pytest
 
 from onboard.config.plant_model import MotionState, step
 from onboard.policy.contract import ACTIONS
-from onboard.safety.limits import Limited, LimitsState, Situation, limit
+from onboard.safety.limits import LimitedCommand, LimitsState, Situation, limit
 from onboard.values.messages import BIN_DEG, BINS, Pose, Scan, Twist
 from tests.onboard.safety.limits_bench import AHEAD, BOUNDS, NOW_NS, PLANT, RADIUS_M, TICK_NS
 
@@ -52,7 +52,9 @@ def clearance_m(state: MotionState, segments: list[Segment]) -> float:
     return best - RADIUS_M
 
 
-def drive(state: MotionState, wanted: list[Twist], segments: list[Segment]) -> tuple[list[MotionState], list[Limited]]:
+def drive(
+    state: MotionState, wanted: list[Twist], segments: list[Segment]
+) -> tuple[list[MotionState], list[LimitedCommand]]:
     """Return the states and commands of a drive, with the limits applied in each tick."""
     limits, path, commands = LimitsState(), [state], []
     for tick, twist in enumerate(wanted):

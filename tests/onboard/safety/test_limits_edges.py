@@ -15,7 +15,7 @@ from onboard.safety.limits import (
     RAMP_S,
     UNSEEN,
     Bounds,
-    Limited,
+    LimitedCommand,
     LimitsState,
     Reason,
     Situation,
@@ -41,7 +41,7 @@ BLIND_AHEAD = scan_of(blind=(80, 100))
 BLIND_LEFT = scan_of(blind=(109, 124))
 
 
-def limited(wanted: Twist, situation: Situation = FREE, bounds: Bounds = BOUNDS) -> Limited:
+def limited(wanted: Twist, situation: Situation = FREE, bounds: Bounds = BOUNDS) -> LimitedCommand:
     return limit(LimitsState(), wanted, situation, bounds)[1]
 
 
@@ -50,7 +50,7 @@ def limited(wanted: Twist, situation: Situation = FREE, bounds: Bounds = BOUNDS)
 
 @pytest.mark.parametrize("wanted", [Twist(1.0, 3.0), Twist(1.0, -3.0), Twist(-0.3, 3.0), Twist(0.0, -3.0), STOP])
 def test_r1_r15_at_a_bound_nothing_is_changed(wanted: Twist) -> None:
-    assert limited(wanted) == Limited(wanted, Reason.NONE, wanted, False)
+    assert limited(wanted) == LimitedCommand(wanted, Reason.NONE, wanted, False)
 
 
 @pytest.mark.parametrize("wanted", [Twist(nextafter(1.0, 2.0), 0.0), Twist(0.0, nextafter(3.0, 4.0))])
@@ -85,7 +85,7 @@ def test_r5_r17_an_age_is_met_to_the_nanosecond(
 def test_r3_r17_an_operator_too_late_is_no_operator() -> None:
     late = Teleop(NOW_NS - 500 * MS - 1, Twist(0.1, 0.0))
     blind = replace(FREE, teleop=late, policy_scan=replace(scan_of(), stamp_ns=0))
-    assert limited(Twist(0.3, 0.0), blind) == Limited(STOP, Reason.STALE_POLICY_SCAN, Twist(0.3, 0.0), False)
+    assert limited(Twist(0.3, 0.0), blind) == LimitedCommand(STOP, Reason.STALE_POLICY_SCAN, Twist(0.3, 0.0), False)
 
 
 def test_r5_which_reasons_are_lost_inputs_and_which_are_unseen_places() -> None:
@@ -133,7 +133,7 @@ def test_r10_an_obstacle_exactly_at_the_end_of_the_slow_zone_slows() -> None:
 def test_r10_the_slow_speed_itself_is_not_slowed() -> None:
     situation = replace(FREE, scan=scan_of({AHEAD_BIN: 0.7}))
     slow = Twist(0.3, 0.5)
-    assert limited(slow, situation) == Limited(slow, Reason.NONE, slow, False)
+    assert limited(slow, situation) == LimitedCommand(slow, Reason.NONE, slow, False)
 
 
 def test_r16_of_two_that_changed_it_the_stricter_is_the_reason() -> None:
@@ -191,4 +191,4 @@ def test_r19_a_limit_counts_without_a_command_and_while_e_stopped() -> None:
     situation = replace(FREE, speed_limit_mps=0.5, e_stop=True)
     state, got = limit(LimitsState(), None, situation, BOUNDS)
     assert state == LimitsState(e_stopped=True, pressed=True, sent=STOP, sent_ns=NOW_NS, speed_limit_mps=0.5)
-    assert got == Limited(STOP, Reason.E_STOP, None, False)
+    assert got == LimitedCommand(STOP, Reason.E_STOP, None, False)

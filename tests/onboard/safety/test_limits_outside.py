@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.safety.limits import LOST, Bounds, Limited, LimitsState, Reason, Situation, limit
+from onboard.safety.limits import LOST, Bounds, LimitedCommand, LimitsState, Reason, Situation, limit
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, Scan, Teleop, Twist
 from tests.onboard.safety.limits_bench import BOUNDS, FREE, MS, NOW_NS, bounds_with, scan_of
@@ -18,7 +18,7 @@ from tests.onboard.safety.limits_bench import BOUNDS, FREE, MS, NOW_NS, bounds_w
 AHEAD = Twist(1.0, 0.5)
 
 
-def limited(wanted: Twist, situation: Situation, bounds: Bounds = BOUNDS) -> Limited:
+def limited(wanted: Twist, situation: Situation, bounds: Bounds = BOUNDS) -> LimitedCommand:
     return limit(LimitsState(), wanted, situation, bounds)[1]
 
 
@@ -221,13 +221,13 @@ def test_r24_r8_a_turn_from_before_does_not_wait_for_a_ramp() -> None:
 
 def test_r23_r8_a_notice_does_not_wait_for_a_ramp() -> None:
     """Nor does a notice prevent a ramp from a backward command."""
-    slow, told = bounds_with(acceleration_mps2=0.3), replace(FREE, obstacle=True)
+    slow, reported = bounds_with(acceleration_mps2=0.3), replace(FREE, obstacle=True)
     rolling = LimitsState(sent=Twist(1.0, 0.0), sent_ns=NOW_NS - 33 * MS)
     for wanted in (Twist(1.0, 0.0), Twist(-0.3, 0.0)):
-        got = limit(rolling, wanted, told, slow)[1]
+        got = limit(rolling, wanted, reported, slow)[1]
         assert (got.twist, got.reason) == (STOP, Reason.OBSTACLE)
     backing = LimitsState(sent=Twist(-0.2, 0.0), sent_ns=NOW_NS - 100 * MS)
-    got = limit(backing, Twist(1.0, 0.0), told, slow)[1]
+    got = limit(backing, Twist(1.0, 0.0), reported, slow)[1]
     assert got.twist.v_mps == pytest.approx(-0.17)
     assert got.reason is Reason.ACCELERATION
 
@@ -239,8 +239,8 @@ def test_r23_r14_with_a_wall_in_the_stop_zone_as_well_the_wall_is_named() -> Non
 
 
 def test_r23_with_no_creep_an_operator_stands() -> None:
-    told = replace(FREE, obstacle=True, teleop=Teleop(NOW_NS, AHEAD))
-    assert limited(STOP, told, bounds_with(creep_mps=0.0)).twist == STOP
+    reported = replace(FREE, obstacle=True, teleop=Teleop(NOW_NS, AHEAD))
+    assert limited(STOP, reported, bounds_with(creep_mps=0.0)).twist == STOP
 
 
 @given(st.floats(-5.0, 5.0), st.floats(-5.0, 5.0))

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from onboard.safety.limits import OVERLOADED, WINDOW, Bounds, Limited, LimitsState, Reason, Situation, limit, overload
+from onboard.safety.limits import (
+    OVERLOADED,
+    WINDOW,
+    Bounds,
+    LimitedCommand,
+    LimitsState,
+    Reason,
+    Situation,
+    limit,
+    overload,
+)
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Twist
 from tests.onboard.safety.limits_bench import AHEAD, BOUNDS, FREE, NOW_NS, TICK_NS, bounds_with, operator, scan_of
@@ -17,7 +27,7 @@ RUN = 2 * WINDOW
 
 def after(
     every: int, wanted: Twist = AHEAD, slots: int = RUN, bounds: Bounds = BOUNDS, situation: Situation = FREE
-) -> tuple[LimitsState, Limited]:
+) -> tuple[LimitsState, LimitedCommand]:
     """Return state and result after slots of which each `every`th runs; obstacles stay where `situation` has them."""
     state, result = LimitsState(), None
     for slot in range(0, slots, every):

@@ -62,7 +62,7 @@ class Base:
     @property
     def ahead_m(self) -> float:
         scan, bounds = scan_at(self.now_ns), BOUNDS
-        return free_ground.way_m(
+        return free_ground.free_path_m(
             self.ground, scan, self.pose, self.now_ns, bounds.seen_free_ns, bounds.footprint, bounds.swept
         )
 

@@ -6,12 +6,14 @@ compared once: it decodes only kinds of `UNSURE` otherwise than here.
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from hil.maps.load import free_cells
 from onboard.safety.map_image import RosMapTable, occupied_cells, read_map_image, speed_limits
@@ -61,7 +63,7 @@ def png(kind: int, bits: int, rows: list[bytes], *chunks: tuple[bytes, bytes]) -
     head = struct.pack(">IIBBBBB", COLUMNS, ROWS, bits, kind, 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + row for row in rows))
     parts = [(b"IHDR", head), *chunks, (b"IDAT", data), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*one) for one in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
 def bmp(bits: int, compression: int, data: bytes, masks: bytes = b"", head_bytes: int = 40) -> bytes:
@@ -220,3 +222,25 @@ def test_a_mask_of_another_white_is_refused_by_its_maxval(head, words, tmp_path)
         read_map_image(write(tmp_path, "pgm", head + content, "trinary", 0), free_cells)
     assert "map.pgm: nav2 versions differ in" in str(refused.value)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["WEBP", "ICO", "TGA"])
+def test_an_image_of_a_format_that_map_server_does_not_read_is_refused_by_a_line(name, tmp_path):
+    content = io.BytesIO()
+    Image.new("L", (COLUMNS, ROWS), 255).save(content, name)
+    file = write(tmp_path, name.lower(), content.getvalue(), "trinary", 0)
+    with pytest.raises(InputError, match=rf"map\.{name.lower()}: not an image in a format that is read"):
+        read_map_image(file, occupied_cells)
+
+
+@pytest.mark.parametrize(("grey", "read"), [(0, True), (255, True), (89, False)])
+def test_a_lossy_image_is_read_where_no_decoder_can_differ(grey, read, tmp_path):
+    """Black and white are; grey 89 is 0.651 of black, beside the threshold of 0.65."""
+    content = io.BytesIO()
+    Image.new("L", (COLUMNS, ROWS), grey).save(content, "JPEG")
+    file = write(tmp_path, "jpg", content.getvalue(), "trinary", 0)
+    if read:
+        assert ((read_map_image(file, occupied_cells)[1] == 100) == (grey == 0)).all()
+        return
+    with pytest.raises(InputError, match="nav2 versions differ in 128 of 128 cells"):
+        read_map_image(file, occupied_cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from math import inf
 
@@ -21,8 +22,8 @@ from onboard.safety.recovery import (
     Situation,
     advance,
     blocked,
+    path_m,
     renewed,
-    way_m,
 )
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Twist
@@ -35,7 +36,7 @@ WANTS = Situation(
 )
 IDLE = replace(WANTS, wanted=STOP)
 ARC = Twist(0.6, 1.0)
-NEEDED_M = SECTION.rear_clearance_m + way_m(SECTION)
+NEEDED_M = SECTION.rear_clearance_m + path_m(SECTION)
 
 Log = list[tuple[float, Event]]
 
@@ -72,6 +73,32 @@ def backing_at(seconds: float = 5.0) -> RecoveryState:
     state, overrides, _ = run(seconds)
     assert overrides[-1] == BACKWARD
     return state
+
+
+# --- R19: a base that refuses to drive backward ----------------------------------------------------------------------
+
+ONLY_TURNS = RecoverySection(back_off=False)
+
+
+def test_r19_without_backing_off_a_try_is_a_turn_to_the_left_then_to_the_right() -> None:
+    closed = replace(WANTS, rear_free_m=0.0)
+    state, overrides, log = run(60.0, closed, section=ONLY_TURNS)
+    turns = [twist for twist in overrides if twist is not None and twist != STOP]
+    assert all(twist.v_mps == 0.0 and abs(twist.w_radps) == recovery.TURN_RADPS for twist in turns)
+    signs = [twist.w_radps > 0.0 for twist in turns]
+    assert signs[0]
+    assert [b for a, b in itertools.pairwise(signs) if a != b] == [False, True]
+    assert len(turns) == 3 * round(recovery.TURN_S / TICK_S)
+    assert [event for _, event in log] == [Event.BEGAN, Event.ENDED] * 3 + [Event.GAVE_UP]
+    assert state.gave_up == "blocked: 3 recoveries in 60 s failed"
+
+
+def test_r19_a_notice_ends_the_turn_as_it_ends_backing_off() -> None:
+    state, overrides, _ = run(5.0, section=ONLY_TURNS)
+    assert overrides[-1] == Twist(0.0, recovery.TURN_RADPS)
+    touched = replace(WANTS, obstacle=True)
+    state, override, event = advance(state, touched, ONLY_TURNS, round(5.1 * NS_PER_S))
+    assert (override, event, state.backing) == (None, Event.CUT_SHORT, None)
 
 
 # --- R1: what blocked means -------------------------------------------------------------------------------------------
@@ -366,7 +393,7 @@ class Robot(RuleBasedStateMachine):
             assert not situation.suspended
             assert situation.rear_free_m >= SECTION.rear_clearance_m - 0.05
             assert self.backed_s < SECTION.backward_s
-            assert self.backed_m < 1.5 * way_m(SECTION)
+            assert self.backed_m < 1.5 * path_m(SECTION)
         self.began_ns = [when for when in self.began_ns if self.now_ns - when < WINDOW_S * NS_PER_S]
         assert len(self.began_ns) <= SECTION.tries
 

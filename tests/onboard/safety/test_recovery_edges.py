@@ -19,8 +19,8 @@ from onboard.safety.recovery import (
     Situation,
     advance,
     blocked,
+    path_m,
     renewed,
-    way_m,
 )
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Twist
@@ -115,7 +115,7 @@ def test_r9_the_window_is_met_exactly(late_ns: int, gives_up: bool) -> None:
 
 def test_r4_r6_r15_how_much_more_is_allowed() -> None:
     assert (DISTANCE_SLACK, REAR_NOISE_M, ROLLS_ON_S) == (1.5, 0.05, 0.5)
-    assert way_m(SECTION) == WAY_M
+    assert path_m(SECTION) == WAY_M
 
 
 @pytest.mark.parametrize(("backed_m", "goes_on"), [(0.0, True), (0.749, True), (0.75, False), (2.0, False)])

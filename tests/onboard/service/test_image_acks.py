@@ -12,8 +12,8 @@ import pytest
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_diagnostics, ros_twist
 from onboard.drivers.dds.topics import reader_quality, topic
-from onboard.policy.decision import Acted
-from onboard.service.image_acks import Used, UsedImages, used_from_ros
+from onboard.policy.decision import FinishedDecision
+from onboard.service.image_acks import ImageTiming, UsedImages, used_from_ros
 from onboard.state import TickRecord
 from onboard.values.clock import SimulatedClock, Slot, wall_ns
 from onboard.values.errors import InputError
@@ -52,7 +52,7 @@ def record() -> TickRecord:
     )
 
 
-def told(wire: Wire, of: TickRecord) -> Used:
+def reported(wire: Wire, of: TickRecord) -> ImageTiming:
     """Return the DDS message about a tick, 9 ms after its start; the rear camera's lens is covered."""
     cameras = {"front": Camera(111), "rear": Camera(222), "left": Camera(0), "color": Camera(333)}
     listener = UsedImages(wire, "robot", SimulatedClock(START_NS + 9 * MS), cameras)
@@ -64,24 +64,24 @@ def told(wire: Wire, of: TickRecord) -> Used:
 
 def test_a_tick_without_a_decision(wire: Wire) -> None:
     before_ns = wall_ns()
-    used = told(wire, replace(record(), sensed=None))
+    used = reported(wire, replace(record(), sensed=None))
     assert before_ns <= used.published_ns <= wall_ns()
-    expected = Used(used.published_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", NEWEST)
+    expected = ImageTiming(used.published_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", NEWEST)
     assert used == expected
 
 
 DECISION = Decision(LEFT, np.zeros(28, np.float32))
 #    acted                                                         number, from sensing to the command [ns]
 ACTED = [
-    (Acted(6, START_NS - 100 * MS, DECISION, 1), 6, 104 * MS),
-    (Acted(6, START_NS - 100 * MS, None, 1), 0, 0),  # a miss: the command is not of that decision
+    (FinishedDecision(6, START_NS - 100 * MS, DECISION, 1), 6, 104 * MS),
+    (FinishedDecision(6, START_NS - 100 * MS, None, 1), 0, 0),  # a miss: the command is not of that decision
 ]
 
 
 @pytest.mark.parametrize(("acted", "number", "acting_ns"), ACTED)
-def test_a_tick_with_decisions(wire: Wire, acted: Acted, number: int, acting_ns: int) -> None:
+def test_a_tick_with_decisions(wire: Wire, acted: FinishedDecision, number: int, acting_ns: int) -> None:
     some = record()
-    used = told(wire, replace(some, acted=acted))
+    used = reported(wire, replace(some, acted=acted))
     assert some.sensed is not None
     assert (used.sensed, used.acted, used.acting_ns) == (some.sensed.number, number, acting_ns)
 

@@ -78,7 +78,7 @@ def steady(found: list[InputFault | None]) -> InputFault | None:
     return found[-1]
 
 
-SET = "set the time in header.stamp"
+SET = "its driver must set header.stamp"
 ROWS = [
     ("odometry", {}, 30.0, "odometry.stale_ms = 200", "odometry.judge_late"),
     ("scan", LIDAR, 10.0, "limits.scan_stale_ms = 400", "dds.judge_late"),
@@ -96,7 +96,11 @@ STAMPS: list[tuple[str, Stamps, str]] = [
     ("zero", lambda t: 0.0, f"the stamps of all messages are 0: {SET}"),
     ("constant", lambda t: WALL_S, f"the stamps of all messages are the same, 1700000000.000 s: {SET}"),
     ("whole seconds", lambda t: math.floor(WALL_S + t), f"its stamps change only every 1.00 s: {SET}"),
-    ("backward", lambda t: WALL_S - t, "its stamps go back in time again and again: take header.stamp from one clock"),
+    (
+        "backward",
+        lambda t: WALL_S - t,
+        "its stamps jump back repeatedly: its driver must take header.stamp from a single clock",
+    ),
     (
         "0.9 of real time",
         lambda t: 0.9 * t + 0.1,

@@ -12,7 +12,8 @@ import pytest
 from onboard.drivers.dds.topics import Topic
 from onboard.service.input_watch import ERROR, NOTHING, OK, WAITING, WARNING, InputWatch, causes, missing_in
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import BINS, STOP, CameraHealth, Inputs, Scan
+from onboard.values.messages import BINS, STOP, CameraHealth, Inputs, Scan, Twist
+from onboard.values.reasons import refused_goal
 from tests.rigs.runtime_bench import Bench
 
 LIDAR = {"scan": {"topic": "laser"}, "cameras": {"source": "none", "color": "none"}}
@@ -31,8 +32,10 @@ class Site:
             lambda: [NO_IMAGE],
             lambda row: (row.name if isinstance(row, Topic) else row) in published,
             lambda: dropped,
-            lambda: ("scan", OK, "all bins are seen", {}),
+            lambda: (OK, "all bins are seen"),
+            lambda: self.withheld,
         )
+        self.withheld: list[InputFault] = []
         self.bench.runtime._listeners = (*self.bench.runtime._listeners, self.watch)
         self.ends_ns = sys.maxsize
         self._period_ns = 1e9 / lidar_hz if lidar_hz else None
@@ -53,7 +56,7 @@ class Site:
         return {row[0]: row for row in newest}
 
 
-NOBODY = "laser (sensor_msgs/msg/LaserScan): nobody publishes it"
+NOBODY = "laser (sensor_msgs/msg/LaserScan): no publisher"
 #   name            sections  Hz    published            refused               level    words of the row scan
 SCANS = [
     ("well", LIDAR, 10.0, {"scan from laser"}, {}, OK, "10.0 scans/s, all bins are seen"),
@@ -85,7 +88,7 @@ def test_cameras_are_named_with_topic_and_reason():
     site.bench.images.clear()
     row = site.rows(3)["scan"]
     assert row[1] == ERROR
-    assert "/front/depth/image (sensor_msgs/msg/Image): nobody publishes it, no image yet" in row[2]
+    assert "/front/depth/image (sensor_msgs/msg/Image): no publisher, no image yet" in row[2]
 
 
 def test_a_scan_of_the_limits_has_a_row_of_its_own():
@@ -101,7 +104,7 @@ def test_what_is_missing_is_an_error_and_in_the_state_after_ten_seconds_and_clea
     assert (early[1], site.watch.faults()) == (OK, ())
     late = site.rows(7)[WAITING]
     assert late[1] == ERROR
-    assert "odometry (none yet): /odom (nav_msgs/msg/Odometry): nobody publishes it" in late[2]
+    assert "odometry (none yet): /odom (nav_msgs/msg/Odometry): no publisher" in late[2]
     assert f"scan (none yet): /{NOBODY}" in late[2]
     (fault,) = site.watch.faults()
     assert fault.reason == f"waiting for {late[2]}"
@@ -134,8 +137,8 @@ VIEWS = [
 @pytest.mark.parametrize(("seen", "drives"), [row[1:] for row in VIEWS], ids=[row[0] for row in VIEWS])
 def test_a_robot_that_would_turn_for_ever_says_which_bins_are_blind(seen, drives):
     site = Site(10.0, {"scan from laser"}, {}, **LIDAR)
-    why = f"{int((~seen).sum())} of 180 bins are blind: 3 of 9 rays are 0.0: topic /laser"
-    site.watch._ready_made = lambda: ("scan", WARNING, why, {})
+    why = f"{int((~seen).sum())} of 180 bins are blind: 3 of 9 rays are 0.0"
+    site.watch._ready_made = lambda: (WARNING, why)
     whole, seen_now = site.bench.alter, [seen]
     site.bench.alter = lambda inputs: replace(
         inputs,
@@ -155,7 +158,7 @@ def test_a_robot_that_would_turn_for_ever_says_which_bins_are_blind(seen, drives
 
 def test_the_end_of_a_drive_that_blind_bins_held_says_so_until_the_next_drive():
     site = Site(10.0, {"scan from laser"}, {}, **LIDAR, goal={"progress_timeout_s": 12.0})
-    site.watch._ready_made = lambda: ("scan", WARNING, "120 of 180 bins are blind", {})
+    site.watch._ready_made = lambda: (WARNING, "120 of 180 bins are blind")
     whole, seen = site.bench.alter, [np.arange(BINS) % 3 > 1]
     site.bench.alter = lambda inputs: replace(
         inputs, scans={"laser": replace(whole(inputs).scans["laser"], seen=seen[0])}
@@ -167,3 +170,35 @@ def test_the_end_of_a_drive_that_blind_bins_held_says_so_until_the_next_drive():
     seen[0] = np.ones(BINS, np.bool_)
     site.bench.driving(x_m=3.0)
     assert site.watch.faults() == ()
+
+
+def test_an_input_that_comes_and_is_not_used_is_not_called_missing():
+    site = Site(0.0, {"scan from laser", "odom"}, {}, **LIDAR)
+    two = "second publisher on {}: a and b: stop one of them, or remap it"
+    site.bench.reports = False
+    site.withheld = [InputFault("scan", two.format("/laser")), InputFault("odometry", two.format("/odom"))]
+    missing = site.rows(2)[WAITING][2]
+    assert f"odometry ({two.format('/odom')}): /odom (nav_msgs/msg/Odometry)" in missing
+    assert f"scan ({two.format('/laser')}): /laser" in missing
+    site.withheld = [InputFault(fault.row, refused_goal(fault.reason)) for fault in site.withheld]
+    assert site.rows(1)[WAITING][2] == missing
+    site.withheld = site.withheld[1:]
+    assert "scan (withheld until the second publisher is gone): /laser" in site.rows(1)[WAITING][2]
+    site.withheld = [InputFault("scan", "/other: a scan of 3 rays is refused")]
+    assert "odometry (none yet)" in site.rows(1)[WAITING][2]
+    assert "scan (none yet)" in site.rows(1)[WAITING][2]
+
+
+def test_refused_odometry_is_named_with_a_reason_that_keeps_its_numbers():
+    site = Site(10.0, {"scan from laser", "odom"}, {}, **LIDAR)
+    speeds = iter(range(50, 10_000))
+
+    def too_fast(inputs: Inputs) -> Inputs:
+        twist = Twist(float(next(speeds)), 0.0)
+        return replace(inputs, odometry=tuple(replace(message, twist=twist) for message in inputs.odometry))
+
+    site.bench.alter = lambda inputs: too_fast(site._with_scan(inputs))
+    missing = site.rows(2)[WAITING][2]
+    assert missing.startswith("odometry (")
+    assert "odometry refused: v is" in missing
+    assert site.rows(2)[WAITING][2] == missing, "the state must not change with every message"

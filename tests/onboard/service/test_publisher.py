@@ -18,7 +18,17 @@ from onboard.navigation.odometry import NS_PER_MS
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.recording.recorder import RecorderStats
 from onboard.service import publisher
-from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, faulty_rows, rows, status_line
+from onboard.service.publisher import (
+    ERROR,
+    OK,
+    WARNING,
+    Publisher,
+    StatusLine,
+    faulty_rows,
+    rows,
+    status_line,
+    with_codes,
+)
 from onboard.values.interfaces import Diagnostic, InputFault
 from onboard.values.messages import BINS, CameraHealth, Pose, Scan
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
@@ -50,6 +60,7 @@ class RecordedOutputs:
         self.states: list[str] = []
         self.poses: list[tuple[Pose, Pose | None]] = []
         self.newest: Sequence[Diagnostic] = ()
+        self.drives: list[Diagnostic] = []
 
     def scan(self, scan: Scan, stamp_ns: int) -> None:
         self.times["scan"] += 1
@@ -69,6 +80,10 @@ class RecordedOutputs:
 
     def cameras(self, stamp_ns: int) -> None:
         self.times["cameras"] += 1
+
+    def drive(self, row: Diagnostic, stamp_ns: int) -> None:
+        self.times["drive"] += 1
+        self.drives.append(row)
 
 
 class PublisherBench:
@@ -92,9 +107,27 @@ def test_each_message_goes_out_at_its_rate() -> None:
     listener = PublisherBench()
     Bench(listeners=[listener]).seconds(20.0)
     assert len(listener.outputs.poses) == 600
-    assert listener.outputs.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
+    assert listener.outputs.times == {"scan": 200, "diagnostics": 20, "cameras": 20, "drive": 60}
     assert listener.outputs.states == ["idle"] * 20
     assert listener.asked == 20, "the cameras are asked with the diagnostics only"
+
+
+def test_the_drive_is_reported_at_once_by_the_stamp_of_its_goal() -> None:
+    listener = PublisherBench()
+    bench = Bench(listeners=[listener])
+    bench.ticks(5)
+    bench.ask()
+    tick = bench.tick()
+    name, level, text, values = listener.outputs.drives[-1]
+    stamp = tick.inputs.goals[0].stamp_ns
+    assert (name, level, text) == ("drive", 0, "navigating")
+    expected = {"goal": stamp, "state": "navigating", "refused": 0, "paused": False, "goals_left": 1, "distance_m": 5.0}
+    assert {key: values[key] for key in expected} == expected
+    bench.ask(frame="mars")
+    refused = bench.tick().inputs.goals[0].stamp_ns
+    values = listener.outputs.drives[-1][3]
+    assert (values["goal"], values["refused"]) == (stamp, refused)
+    assert str(values["refusal"]).startswith("unknown frame 'mars'")
 
 
 def test_both_scans_go_out_where_they_differ() -> None:
@@ -255,6 +288,38 @@ ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
 @pytest.mark.parametrize(("name", "happens", "stats", "level", "message"), ROWS)
 def test_rows(name: str, happens: Any, stats: RecorderStats | None, level: int, message: str) -> None:
     assert row(name, happens or (lambda bench: None), stats)[:2] == (level, message)
+
+
+#   row                                                              its codes, and a word of what clears them
+CODED = [
+    (("runtime", ERROR, "stopped: no progress towards the goal for 30 s", {}), "no_progress", "Free the path"),
+    (("runtime", OK, "idle: cancelled", {}), "cancelled", "Send a goal."),
+    (("command", OK, "zone_stop", {}), "zone_stop", "limits.stop_margin_m"),
+    (("odometry", ERROR, "odometry refused: v is nan", {}), "odometry_not_finite", "driver"),
+    (("camera rear", ERROR, "covered: 0.1 % valid pixels, limit 5 %", {}), "covered", "Uncover"),
+    (("command", OK, "none", {}), "none", ""),
+    (("camera front", OK, "working", {}), "", ""),
+    (("scan", WARNING, "unheard of", {}), "", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "code", "clears"), CODED)
+def test_a_reason_is_published_with_its_code_and_what_clears_it(row: Diagnostic, code: str, clears: str) -> None:
+    ((_, level, message, values),) = with_codes([row])
+    assert (level, message, values.get("code", "")) == (row[1], row[2], code)
+    assert clears in str(values.get("clears", ""))
+    assert ("clears" in values) == bool(clears)
+
+
+def test_the_diagnostics_have_the_codes() -> None:
+    listener = PublisherBench()
+    bench = Bench(listeners=[listener])
+    bench.alter = lambda inputs: replace(inputs, e_stop=True)
+    bench.seconds(2.0)
+    assert {name: values["code"] for name, _, _, values in listener.outputs.newest if "code" in values} == {
+        "runtime": "idle",
+        "command": "e_stop",
+    }
 
 
 def test_the_values_are_those_of_the_tick() -> None:

@@ -49,13 +49,13 @@ class Waiting:
             await_machine(config, self.notifier, self.pause, lambda: self.now_s)
         return logged
 
-    def told(self) -> list[str]:
-        told = []
+    def reported(self) -> list[str]:
+        reported = []
         while True:
             try:
-                told.append(self._manager.recv(4096).decode())
+                reported.append(self._manager.recv(4096).decode())
             except BlockingIOError:
-                return told
+                return reported
 
     def close(self) -> None:
         self.notifier.close()
@@ -77,9 +77,9 @@ def test_a_base_that_comes_is_waited_for_and_told_once(waiting: Waiting, tmp_pat
     port = tmp_path / "base"
     waiting.comes = {40: port}
     logged = waiting.wait(with_base(port))
-    line = f"odometry.serial_port: {port} is not there; is the base plugged in?"
+    line = f"odometry.serial_port: {port} does not exist; is the base plugged in?"
     assert waiting.pauses == 40
-    assert waiting.told() == [f"STATUS=waiting: {line}"]
+    assert waiting.reported() == [f"STATUS=waiting: {line}"]
     assert [(one["event"], one.get("missing"), one.get("waited_s")) for one in logged] == [
         ("waiting", line, None),
         ("waited", None, 40 * LOOK_EVERY_S),
@@ -88,7 +88,7 @@ def test_a_base_that_comes_is_waited_for_and_told_once(waiting: Waiting, tmp_pat
 
 def test_what_is_there_is_not_waited_for(waiting: Waiting) -> None:
     assert waiting.wait(with_base(Path("/dev/null"), peers=["localhost", "127.0.0.1:7410", ""])) == []
-    assert (waiting.pauses, waiting.told()) == (0, [])
+    assert (waiting.pauses, waiting.reported()) == (0, [])
 
 
 def test_what_does_not_come_is_named_at_the_end(waiting: Waiting, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_does_not_come_is_named_at_the_end(waiting: Waiting, tmp_path: Path
 
 
 def test_what_is_no_name_of_a_host_is_not_waited_for(waiting: Waiting) -> None:
-    with pytest.raises(ConfigError, match=r"dds\.peers: 'aaa.*' is no host"):
+    with pytest.raises(ConfigError, match=r"dds\.peers: .* cannot resolve the host name"):
         waiting.wait(Config(dds=DdsSection(peers=["a" * 70])))
     assert waiting.pauses == 0
 

@@ -20,7 +20,7 @@ from onboard.drivers import kobuki_protocol
 from onboard.drivers.dds.participant import Reader, Wire
 from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.service import stop_base
-from onboard.service.stop_base import Driven
+from onboard.service.stop_base import BaseLink
 from onboard.service.systemd import note_driven
 from onboard.values.errors import DriverError
 from onboard.values.messages import STOP
@@ -52,7 +52,7 @@ def test_a_base_that_is_found_after_a_bystander_hears_zero_too(wires: list[Wire]
     bystander, late = listener(wires), []
     coming = threading.Timer(LATE_S, lambda: late.append(listener(wires)))
     coming.start()
-    readers = stop_base.halt(Driven(SECTION, OdometrySection(), 30.0))
+    readers = stop_base.halt(BaseLink(SECTION, OdometrySection(), 30.0))
     coming.join(PATIENCE_S)
     assert {twist_from_ros(message.sample) for message in hear(bystander)} == {STOP}
     assert {twist_from_ros(message.sample) for message in hear(late[0])} == {STOP}
@@ -102,9 +102,9 @@ def over(robot_end: int) -> Config:
     return Config(dds=SECTION, odometry=OdometrySection(input="serial", serial_port=os.ttyname(robot_end)))
 
 
-def driven_over(robot_end: int) -> Driven:
+def driven_over(robot_end: int) -> BaseLink:
     config = over(robot_end)
-    return Driven(config.dds, config.odometry, config.rates.control_hz)
+    return BaseLink(config.dds, config.odometry, config.rates.control_hz)
 
 
 def fill(robot_end: int) -> None:

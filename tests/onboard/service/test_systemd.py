@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from onboard.config.config import Config, DdsSection, OdometrySection
-from onboard.drivers.dds.participant import Wire, wait_until
-from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.service import stop_base
-from onboard.service.stop_base import Driven
+from onboard.service.stop_base import BaseLink
 from onboard.service.systemd import (
     CAMERAS_NS,
     DRIVEN_FILE,
@@ -29,8 +27,8 @@ from onboard.service.systemd import (
     with_blind,
 )
 from onboard.values.errors import DriverError
-from onboard.values.messages import STOP, CameraHealth, GoalRequest, Inputs, Pose, Teleop, Twist
-from tests.rigs.network.loopback import PATIENCE_S, SECTION, free_domain
+from onboard.values.messages import CameraHealth, GoalRequest, Inputs, Pose, Teleop, Twist
+from tests.rigs.network.loopback import SECTION, free_domain
 from tests.rigs.runtime_bench import FORWARD, Bench, Puppet
 
 WORKING = CameraHealth("front", True, "", 3, 0)
@@ -57,7 +55,7 @@ class Manager:
             except BlockingIOError:
                 return
 
-    def told(self) -> list[list[str]]:
+    def reported(self) -> list[list[str]]:
         """Return the messages since the last call."""
         self.tick(None, None)
         words, self._words = self._words, []
@@ -91,14 +89,14 @@ def test_every_tick_feeds_the_watchdog_once_and_at_its_end(manager: Manager) -> 
     class Last:
         def tick(self, record: object, counters: object) -> None:
             sent_then.append(len(bench.sent))
-            assert manager.told() == []
+            assert manager.reported() == []
 
     service = Service(manager.notifier, lambda: [WORKING])
     bench = Bench(listeners=[Last(), service])
     for number in range(1, 4):
         bench.tick()
-        (told,) = manager.told()
-        assert told.count("WATCHDOG=1") == 1
+        (reported,) = manager.reported()
+        assert reported.count("WATCHDOG=1") == 1
         assert sent_then == list(range(1, number + 1)), "the command went out before"
 
 
@@ -106,12 +104,12 @@ def test_ready_comes_once_with_the_first_frame_of_every_camera(manager: Manager)
     cameras = [WORKING, SILENT]
     bench, service = served(manager, cameras)
     bench.seconds(1.0)
-    notices = manager.told()
+    notices = manager.reported()
     assert not any("READY=1" in words for words in notices)
     assert "STATUS=waiting for the first frame of rear" in notices[0]
     cameras[1] = replace(SILENT, working=True, frames=1)
     bench.seconds(1.0)
-    assert [("READY=1" in words) for words in manager.told()] == [True] + [False] * 29
+    assert [("READY=1" in words) for words in manager.reported()] == [True] + [False] * 29
     assert service.ready
 
 
@@ -119,10 +117,10 @@ def test_after_a_wait_the_cameras_that_work_must_do(manager: Manager) -> None:
     bench, service = served(manager, [WORKING, SILENT])
     bench.seconds(CAMERAS_NS / 1e9 - 0.1)
     assert not service.ready
-    manager.told()
+    manager.reported()
     bench.seconds(0.2)
     assert service.ready
-    (notices,) = [words for words in manager.told() if "READY=1" in words]
+    (notices,) = [words for words in manager.reported() if "READY=1" in words]
     (status,) = [word.removeprefix("STATUS=") for word in notices if word.startswith("STATUS=")]
     assert (status.endswith(", without rear"), blind_in(status)) == (True, {"rear"})
 
@@ -131,12 +129,12 @@ def test_the_status_names_the_cameras_that_give_nothing_as_long_as_they_do(manag
     cameras = [WORKING, replace(SILENT, camera="left"), SILENT]
     bench, _ = served(manager, cameras)
     bench.seconds(CAMERAS_NS / 1e9 + 0.2)
-    manager.told()
+    manager.reported()
     cameras[2] = replace(SILENT, working=True)
     bench.seconds(1.1)
     cameras[1] = WORKING
     bench.seconds(1.1)
-    notices = [word for words in manager.told() for word in words if word.startswith("STATUS=")]
+    notices = [word for words in manager.reported() for word in words if word.startswith("STATUS=")]
     assert [blind_in(word) for word in notices] == [{"left"}, frozenset()]
     assert blind_in(with_blind("idle", [])) == frozenset()
 
@@ -182,14 +180,14 @@ def test_without_a_service_manager_nothing_is_held_back_and_nothing_said() -> No
 def test_both_kinds_of_address_are_heard(address: str, tmp_path: Path) -> None:
     manager = Manager(address.format(pid=os.getpid(), folder=tmp_path))
     manager.notifier.send("READY=1", "STATUS=two\nlines")
-    assert manager.told() == [["READY=1", "STATUS=two lines"]]
+    assert manager.reported() == [["READY=1", "STATUS=two lines"]]
     manager.close()
 
 
 def test_a_manager_that_does_not_listen_never_holds_up_a_tick(manager: Manager) -> None:
     for _ in range(5000):
         manager.notifier.send("WATCHDOG=1")
-    assert 0 < len(manager.told()) < 5000
+    assert 0 < len(manager.reported()) < 5000
 
 
 def test_a_manager_that_is_gone_is_no_error(tmp_path: Path) -> None:
@@ -215,7 +213,7 @@ def test_the_last_word_is_why_it_ended(manager: Manager, error: BaseException | 
     else:
         with pytest.raises(type(error)):
             ending()
-    assert manager.told() == [["STOPPING=1"], [status]]
+    assert manager.reported() == [["STOPPING=1"], [status]]
 
 
 # ---- the stop after the end
@@ -262,18 +260,8 @@ def test_what_the_stop_imports_before_it_is_sent_is_little(tmp_path: Path) -> No
     assert done.stdout.strip() == ""
 
 
-def test_zero_arrives_at_a_base_over_dds() -> None:
-    base = Wire(SECTION)
-    commands = base.reader("cmd_vel")
-    assert stop_base.halt(Driven(SECTION, OdometrySection(), 30.0))
-    received = []
-    assert wait_until(lambda: bool(received.extend(commands.take()) or received), PATIENCE_S)
-    assert {twist_from_ros(message.sample) for message in received} == {STOP}
-    base.close()
-
-
 def test_without_a_base_it_says_so() -> None:
-    assert not stop_base.halt(Driven(DdsSection(domain=free_domain()), OdometrySection(), 30.0))
+    assert not stop_base.halt(BaseLink(DdsSection(domain=free_domain()), OdometrySection(), 30.0))
 
 
 def test_a_port_that_is_not_there_is_an_error_and_exit_code_1(tmp_path: Path) -> None:

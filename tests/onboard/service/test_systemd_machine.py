@@ -76,15 +76,6 @@ def listed(name: str) -> list[str]:
 
 
 @NEEDS_SYSTEMD
-def test_the_run_has_ended_and_sent_zero_before_the_computer_sleeps(box: Machine) -> None:
-    box.run("systemctl", "start", UNIT)
-    until(lambda: box.show("ActiveState", unit=UNIT) == {"ActiveState": "active"})
-    box.run("systemctl", "start", "suspend.target")
-    assert box.run("cat", AT_SLEEP).split() == ["inactive", ZERO_SENT]
-    assert box.show("ActiveState", "Result", unit=UNIT) == {"ActiveState": "inactive", "Result": "success"}
-
-
-@NEEDS_SYSTEMD
 def test_a_computer_whose_sleep_is_masked_does_not_sleep_and_the_run_goes_on(box: Machine) -> None:
     box.run("systemctl", "start", UNIT)
     until(lambda: box.show("ActiveState", unit=UNIT) == {"ActiveState": "active"})

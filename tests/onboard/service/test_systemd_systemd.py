@@ -81,8 +81,8 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
 
 def by_writer(commands: list[ReceivedCommand]) -> list[list[ReceivedCommand]]:
     """Return the received commands by writer, in the order of the writers' first command."""
-    writers = list(dict.fromkeys(one.writer for one in commands))
-    return [[one for one in commands if one.writer == writer] for writer in writers]
+    writers = list(dict.fromkeys(command.writer for command in commands))
+    return [[command for command in commands if command.writer == writer] for writer in writers]
 
 
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))

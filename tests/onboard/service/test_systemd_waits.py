@@ -45,8 +45,8 @@ ARRIVALS = [
     ("the interface", CABLE, "dds.interface: there is no 'eth1'"),
     ("its address", "ip -n robot address add 192.168.77.1/24 dev eth1", "dds.interface: 'eth1' has no IPv4 address"),
     ("its link", "ip -n robot link set eth1 up", "dds.interface: 'eth1' is down"),
-    ("a host", f"echo 192.168.77.2 {HOST} >> /etc/hosts", f"dds.peers: '{HOST}' is no host"),
-    ("the base", "systemctl start base.service", f"odometry.serial_port: {PORT} is not there"),
+    ("a host", f"echo 192.168.77.2 {HOST} >> /etc/hosts", f"dds.peers: '{HOST}': this machine cannot resolve"),
+    ("the base", "systemctl start base.service", f"odometry.serial_port: {PORT} does not exist"),
 ]
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own here: {missing()}")

@@ -78,6 +78,8 @@ def test_the_ticks_core_is_its_own() -> None:
 
 
 def test_a_core_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match=f"rates.core: {ALLOWED[-1] + 1}: this process may use {ALLOWED[0]}"):
+    with pytest.raises(
+        ConfigError, match=f"rates.core: {ALLOWED[-1] + 1}: this process may use the cores {ALLOWED[0]}"
+    ):
         realtime.check_core(ALLOWED[-1] + 1)
     realtime.check_core(None)

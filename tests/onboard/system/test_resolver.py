@@ -14,7 +14,7 @@ import pytest
 from onboard.config.config import DdsSection, OdometrySection
 from onboard.drivers.dds.domain import hold_domain
 from onboard.service import stop_base
-from onboard.service.stop_base import Driven
+from onboard.service.stop_base import BaseLink
 from onboard.system.resolver import Hosts
 from onboard.values.errors import DriverError
 from tests.rigs.network.loopback import free_domain
@@ -87,11 +87,11 @@ def test_a_signal_ends_the_question_at_once(silent: Resolver) -> None:
 
 def test_a_domain_with_an_unknown_peer_is_refused_in_one_line() -> None:
     """Without this check Cyclone would end the process."""
-    with pytest.raises(DriverError, match=f"dds.peers: '{UNKNOWN_HOST}' is no host that this machine knows"):
+    with pytest.raises(DriverError, match=f"dds.peers: '{UNKNOWN_HOST}': this machine cannot resolve the host name"):
         hold_domain(free_domain(), DdsSection(peers=[UNKNOWN_HOST]))
 
 
 def test_zero_is_sent_to_the_peers_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_base, "BASE_WAIT_S", SOON_S)
     section = DdsSection(domain=free_domain(), peers=[UNKNOWN_HOST, "localhost"])
-    assert stop_base.halt(Driven(section, OdometrySection(), 30.0)) == 0
+    assert stop_base.halt(BaseLink(section, OdometrySection(), 30.0)) == 0

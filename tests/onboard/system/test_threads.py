@@ -20,7 +20,7 @@ PRIORITY = 40
 LIMIT_S = 120.0
 
 
-def told(what: str, folder: Path) -> Any:
+def reported(what: str, folder: Path) -> Any:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), what, str(folder)], capture_output=True, text=True, timeout=LIMIT_S
     )
@@ -31,7 +31,7 @@ def told(what: str, folder: Path) -> Any:
 @NEEDS_FIFO
 def test_the_tick_comes_before_all_that_works_for_it(tmp_path: Path) -> None:
     """The engine's own threads inherit the priority of the inference thread, which starts them."""
-    tasks = told("threads", tmp_path)
+    tasks = reported("threads", tmp_path)
     assert len(tasks["inference"]) > 1
     found = {who: set(map(tuple, rows)) for who, rows in tasks.items()}
     assert found == {
@@ -45,7 +45,7 @@ def test_the_tick_comes_before_all_that_works_for_it(tmp_path: Path) -> None:
 
 @NEEDS_FIFO
 def test_on_one_core_no_tick_waits_for_a_decision(tmp_path: Path) -> None:
-    found = told("tick", tmp_path)
+    found = reported("tick", tmp_path)
     assert found["late_ms"] < found["decision_ms"] / 4
 
 

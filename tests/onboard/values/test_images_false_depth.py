@@ -44,7 +44,7 @@ def test_the_scan_is_that_of_an_image_with_holes(unit_m):
     mount = replace(FRONT, depth_scale_m=unit_m, base_from_camera=LOOK_DOWN)
     rig = build_rig(Mounts(DEFAULT_ROBOT, {"front": mount}, {}), ScanSection())
     scans = [
-        fuse({"front": DepthFrame("front", 1, 1, one)}, 1, IDENTITY, ScanMemory(), rig)[0] for one in images(unit_m)
+        fuse({"front": DepthFrame("front", 1, 1, image)}, 1, IDENTITY, ScanMemory(), rig)[0] for image in images(unit_m)
     ]
     np.testing.assert_array_equal(scans[0].ranges_m, scans[1].ranges_m)
     np.testing.assert_array_equal(scans[0].seen, scans[1].seen)

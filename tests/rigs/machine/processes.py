@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onboard.config.toml_text import toml_key, toml_value
-from onboard.drivers.dds.participant import Reader, Received
+from onboard.drivers.dds.participant import Reader, ReceivedMessage
 from tests.rigs.machine.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -102,9 +102,9 @@ def environment(domain: int | None) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "120", **given}
 
 
-def next_message(reader: Reader, wanted: Any = lambda sample: True, limit_s: float = PATIENCE_S) -> Received:
+def next_message(reader: Reader, wanted: Any = lambda sample: True, limit_s: float = PATIENCE_S) -> ReceivedMessage:
     """Return the first message from now on that is wanted."""
-    found: list[Received] = []
+    found: list[ReceivedMessage] = []
 
     def arrived() -> bool:
         found.extend(message for message in reader.take() if wanted(message.sample))

@@ -6,7 +6,7 @@ import os
 import socket
 
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.participant import Reader, Received, Wire, wait_until
+from onboard.drivers.dds.participant import Reader, ReceivedMessage, Wire, wait_until
 
 LAST_DOMAIN = 100
 """The ports of higher domains are among those that Linux lends to anybody."""
@@ -34,9 +34,9 @@ SECTION = DdsSection(domain=DOMAIN)
 PATIENCE_S = 5.0
 
 
-def hear(reader: Reader, count: int = 1) -> list[Received]:
+def hear(reader: Reader, count: int = 1) -> list[ReceivedMessage]:
     """Return the next messages, at least so many unless they do not come within PATIENCE_S."""
-    messages: list[Received] = []
+    messages: list[ReceivedMessage] = []
 
     def enough() -> bool:
         messages.extend(reader.take())

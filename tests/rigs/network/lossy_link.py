@@ -45,7 +45,7 @@ class Pipe:
 
     source: int
     sink: int
-    under_way: deque[tuple[int, bytes]] = field(default_factory=deque)
+    in_progress: deque[tuple[int, bytes]] = field(default_factory=deque)
     dropped: int = 0
     passed: int = 0
 
@@ -91,7 +91,7 @@ def forward(pipes: list[Pipe], loss: float, delay_ms: float, seed: int) -> None:
     for fd in (control, *(pipe.source for pipe in pipes)):
         poll.register(fd, select.POLLIN | select.POLLHUP)
     while True:
-        due_ns = [pipe.under_way[0][0] for pipe in pipes if pipe.under_way]
+        due_ns = [pipe.in_progress[0][0] for pipe in pipes if pipe.in_progress]
         wait_ms = max(0.0, (min(due_ns) - time.monotonic_ns()) / 1e6) if due_ns else None
         ready = {fd for fd, _ in poll.poll(wait_ms)}
         if control in ready:
@@ -115,14 +115,14 @@ def take(pipe: Pipe, chance: random.Random, loss: float, delay_ns: int) -> None:
         if chance.random() < loss:
             pipe.dropped += 1
         else:
-            pipe.under_way.append((time.monotonic_ns() + delay_ns, packet))
+            pipe.in_progress.append((time.monotonic_ns() + delay_ns, packet))
 
 
 def give(pipe: Pipe) -> None:
     """Hand over what has been under way for long enough."""
-    while pipe.under_way and pipe.under_way[0][0] <= time.monotonic_ns():
+    while pipe.in_progress and pipe.in_progress[0][0] <= time.monotonic_ns():
         with contextlib.suppress(OSError):  # a device whose queue is full drops, as any does
-            os.write(pipe.sink, pipe.under_way.popleft()[1])
+            os.write(pipe.sink, pipe.in_progress.popleft()[1])
             pipe.passed += 1
 
 

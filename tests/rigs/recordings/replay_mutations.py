@@ -71,11 +71,13 @@ def put_together(
         writer.add_metadata(named, dict(session))
     schemas: dict[tuple[str, bytes], int] = {}
     channels: dict[str, int] = {}
-    for one in whole.messages:
-        kind = one.schema, one.definition
-        schemas[kind] = schemas.get(kind) or writer.register_schema(one.schema, "ros2msg", one.definition)
-        channels[one.topic] = channels.get(one.topic) or writer.register_channel(one.topic, "cdr", schemas[kind])
-        writer.add_message(channels[one.topic], one.time_ns, one.data, one.time_ns)
+    for message in whole.messages:
+        kind = message.schema, message.definition
+        schemas[kind] = schemas.get(kind) or writer.register_schema(message.schema, "ros2msg", message.definition)
+        channels[message.topic] = channels.get(message.topic) or writer.register_channel(
+            message.topic, "cdr", schemas[kind]
+        )
+        writer.add_message(channels[message.topic], message.time_ns, message.data, message.time_ns)
     writer.finish()
     return stream.getvalue()
 
@@ -84,7 +86,7 @@ def join_sessions(recording: Path, file: Path) -> None:
     """Write to `file` a recording joined with itself, shifted by half a tick, as session "second"."""
     whole, offset = taken_apart(recording.read_bytes()), "wall_minus_monotonic_ns"
     later = {**whole.session, "session": "second", offset: str(int(whole.session[offset]) + HALF_TICK_NS)}
-    moved = [replace(one, time_ns=one.time_ns + HALF_TICK_NS) for one in whole.messages]
+    moved = [replace(message, time_ns=message.time_ns + HALF_TICK_NS) for message in whole.messages]
     both = tuple(sorted([*whole.messages, *moved], key=lambda one: one.time_ns))
     file.write_bytes(put_together(replace(whole, messages=both), more_sessions=[later]))
 
@@ -113,8 +115,8 @@ def a_bomb(whole: Whole, rng: np.random.Generator) -> bytes:
     compressed = zstandard.ZstdCompressor(level=1, write_content_size=bool(rng.integers(2)))
     zeros = compressed.compressobj(size=BOMB_BYTES if rng.integers(2) else -1)
     packed = b"".join(zeros.compress(bytes(1 << 24)) for _ in range(BOMB_BYTES >> 24)) + zeros.flush()
-    told = (BOMB_BYTES, 1000, 2**63)[rng.integers(3)]
-    body = struct.pack("<QQQI", 0, 1, told, 0) + struct.pack("<I4sQ", 4, b"zstd", len(packed)) + packed
+    reported = (BOMB_BYTES, 1000, 2**63)[rng.integers(3)]
+    body = struct.pack("<QQQI", 0, 1, reported, 0) + struct.pack("<I4sQ", 4, b"zstd", len(packed)) + packed
     record = struct.pack("<BQ", 6, len(body)) + body
     start = chunk.chunk_start_offset
     padded = record.ljust(chunk.chunk_length, b"\0") if len(record) < chunk.chunk_length else record
@@ -137,7 +139,7 @@ def cut_messages(whole: Whole, rng: np.random.Generator) -> bytes:
 
 
 def lost_messages(whole: Whole, rng: np.random.Generator) -> bytes:
-    kept = tuple(one for one in whole.messages if rng.random() > 0.02)
+    kept = tuple(message for message in whole.messages if rng.random() > 0.02)
     return put_together(replace(whole, messages=kept))
 
 
@@ -147,20 +149,22 @@ def messages_in_another_order(whole: Whole, rng: np.random.Generator) -> bytes:
 
 
 def messages_twice(whole: Whole, rng: np.random.Generator) -> bytes:
-    doubled = [one for one in whole.messages for _ in range(1 + (rng.random() < 0.05))]
+    doubled = [message for message in whole.messages for _ in range(1 + (rng.random() < 0.05))]
     return put_together(replace(whole, messages=tuple(doubled)))
 
 
 def other_topics(whole: Whole, rng: np.random.Generator) -> bytes:
     """Messages of one kind stand on the topic of another."""
-    topics = sorted({one.topic for one in whole.messages})
+    topics = sorted({message.topic for message in whole.messages})
     names = dict(zip(topics, rng.permutation(topics).tolist(), strict=True))
-    return put_together(replace(whole, messages=tuple(replace(one, topic=names[one.topic]) for one in whole.messages)))
+    return put_together(
+        replace(whole, messages=tuple(replace(message, topic=names[message.topic]) for message in whole.messages))
+    )
 
 
 def another_state(whole: Whole, rng: np.random.Generator) -> bytes:
     """A whole state that says something else, or is none; ticks before it are gone, so that it is begun with."""
-    first = next(place for place, one in enumerate(whole.messages) if one.topic == KEYFRAME_TOPIC)
+    first = next(place for place, message in enumerate(whole.messages) if message.topic == KEYFRAME_TOPIC)
     kept = replace(whole, messages=whole.messages[max(0, first - 3) :])
     return put_together(_with_data(kept, rng, _other_state, topic=KEYFRAME_TOPIC, share=1.0))
 
@@ -189,7 +193,9 @@ def foreign(whole: Whole, rng: np.random.Generator) -> bytes:
         return put_together(replace(whole, messages=()))
     if kind == 2:
         return put_together(whole, CompressionType.LZ4)
-    odd = tuple(replace(one, schema="std_msgs/msg/Header", definition=b"string odd\n") for one in whole.messages)
+    odd = tuple(
+        replace(message, schema="std_msgs/msg/Header", definition=b"string odd\n") for message in whole.messages
+    )
     return put_together(replace(whole, messages=odd))
 
 
@@ -215,10 +221,11 @@ def _with_data(
     share: float = 0.02,
 ) -> Whole:
     """Return a recording in which some messages, at least one, hold something else."""
-    places = [place for place, one in enumerate(whole.messages) if topic in ("", one.topic)]
+    places = [place for place, message in enumerate(whole.messages) if topic in ("", message.topic)]
     chosen = {place for place in places if rng.random() < share} or {places[rng.integers(len(places))]}
     messages = tuple(
-        replace(one, data=spoil(one.data, rng)) if place in chosen else one for place, one in enumerate(whole.messages)
+        replace(message, data=spoil(message.data, rng)) if place in chosen else message
+        for place, message in enumerate(whole.messages)
     )
     return replace(whole, messages=messages)
 
@@ -241,8 +248,8 @@ def _other_state(data: bytes, rng: np.random.Generator) -> bytes:
         state = json.loads(text)
         _spoil_leaf(state, rng)
         text = json.dumps(state)
-    told = text.encode() + b"\0"
-    return data[:4] + struct.pack("<I", len(told)) + told
+    reported = text.encode() + b"\0"
+    return data[:4] + struct.pack("<I", len(reported)) + reported
 
 
 def _spoil_leaf(state: dict[str, object], rng: np.random.Generator) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
-from hil.maps.materials import draw_look
+from hil.maps.materials import draw_appearance
 from hil.physics.collision_world import body_of
 from hil.recordings.locate import takes_of
 from hil.replay.recorded_policy import Policies
@@ -32,12 +32,24 @@ from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet
 TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
 
 
-def short_drive(folder: Path) -> Path:
-    """Record two seconds with the policy that the configuration names, whole states among them; return the file."""
+def short_drive(folder: Path, age_ms: int = 0) -> Path:
+    """Record two seconds with the policy that the configuration names, whole states among them; return the file.
+
+    age_ms: how much older the images of each camera are than those of the one before it
+    """
     tape = Tape(folder, plain_config())
     made = Bench(policy_maker(plain_config(), PLANT)(), listeners=[tape])
     rng = np.random.default_rng(1)
-    made.alter = lambda inputs: with_noise(inputs, rng, 2000, 9000)
+
+    def seen(inputs: Inputs) -> Inputs:
+        noisy = with_noise(inputs, rng, 2000, 9000)
+        aged = {
+            name: replace(frame, stamp_ns=frame.stamp_ns - number * age_ms * NS_PER_S // 1000)
+            for number, (name, frame) in enumerate(noisy.depth.items())
+        }
+        return replace(noisy, depth=aged)
+
+    made.alter = seen
     made.ask()
     made.ticks(25)
     made.fix(Pose(1.0, 2.0, 0.6))
@@ -58,7 +70,7 @@ def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
     config = config.model_copy(update={"policy": policy})
     body = body_of(config.robot)
     scenario = choose("gdc1", 1, 3, body)
-    senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
+    senses, look = Senses(seed=3, depth_noise=True), draw_appearance(4)
     robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)
     tape = Tape(folder, config, queue=RecordQueue(100_000, 1e9))
     with contextlib.closing(policy_maker(config, PLANT)()) as deciding:

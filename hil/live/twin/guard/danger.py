@@ -50,16 +50,16 @@ class Cause(str, Enum):
     NONE = ""
     OBSTACLE = "obstacle"
     RIVALS = "second publisher of scan or odometry"
-    SCAN = "real scan missing or old"
+    SCAN = "real scan missing or stale"
     LATE = "virtual frame late"
     CONTACT = "virtual contact"
-    PAUSED = "twin paused by somebody else or by itself"
-    SILENT = "twin not heard"
+    PAUSED = "twin paused by another process or by itself"
+    SILENT = "no message from the twin"
     GAVE_UP = "twin does not resume"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GuardInputs:
     """Inputs of the guard at a look.
 
     now_ns:       time of the look [ns]
@@ -90,14 +90,14 @@ class Seen:
     rivals: bool = False
 
 
-def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
+def danger(seen: GuardInputs, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
     """Return the cause if a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
     scan = seen.scan
     if seen.rivals:
         return Cause.RIVALS
     if scan is None or abs(seen.now_ns - scan.stamp_ns) > rules.scan_stale_s * NS_PER_S:
         return Cause.SCAN
-    if collision.look(scan, command, rules.radius_m) is collision.Look.AHEAD_BLIND:
+    if collision.view_sector(scan, command, rules.radius_m) is collision.SectorView.AHEAD_BLIND:
         return Cause.SCAN
     speed_mps = max(abs(command.v_mps), abs(seen.measured.v_mps) if seen.measured else 0.0)
     stop_m = collision.braking_m(speed_mps, rules.braking_mps2, rules.reaction_s) + rules.margin_m + speed_mps * ahead_s
@@ -116,7 +116,7 @@ def free_ahead_m(scan: Scan, bearing_rad: float, radius_m: float) -> float:
     return collision.travel_m(turned, STRAIGHT, Footprint(radius_m))
 
 
-def late(seen: Seen, rules: Rules) -> bool:
+def late(seen: GuardInputs, rules: Rules) -> bool:
     """Return whether the newest virtual frame is late, by its arrival or by the odometry that caused it (G4)."""
     limit_ns = rules.deadline_s * NS_PER_S
     return seen.frame_ns is None or seen.now_ns - seen.frame_ns > limit_ns or abs(seen.frame_lag_ns) > limit_ns
@@ -127,6 +127,6 @@ def resting(measured: Twist | None) -> bool:
     return measured is not None and abs(measured.v_mps) <= REST_MPS and abs(measured.w_radps) <= REST_RADPS
 
 
-def moves(seen: Seen) -> bool:
+def moves(seen: GuardInputs) -> bool:
     """Return whether the robot moves, its odometry is stale, or its command is not zero."""
     return seen.command.v_mps != 0.0 or seen.command.w_radps != 0.0 or not resting(seen.measured)

@@ -6,8 +6,8 @@ import math
 
 import structlog
 
-from hil.live.twin.guard.danger import Seen
-from hil.live.twin.guard.rules import Order
+from hil.live.twin.guard.danger import GuardInputs
+from hil.live.twin.guard.rules import GuardMessages
 from hil.live.twin.topics import COLLISION, PAUSE, RESET, RESUME, RUNNING, STATE
 from onboard.config.config import Config
 from onboard.drivers.dds.discovery import Peers
@@ -49,7 +49,7 @@ class GuardLink:
         self._frame: tuple[int, int] | None = None
         self._driving: bool | None = None
 
-    def look(self, now_ns: int) -> Seen:
+    def read(self, now_ns: int) -> GuardInputs:
         """Return the present inputs, without waiting. Raises DriverError if the link is lost."""
         self._hear_robot(now_ns)
         self._hear_twin(now_ns)
@@ -57,7 +57,7 @@ class GuardLink:
         odometry, frame = self._newest, self._frame
         fresh = odometry is not None and now_ns - odometry.arrival_ns <= SILENT_NS
         known = self._state is not None and now_ns - self._state[0] <= TWIN_SILENT_NS
-        return Seen(
+        return GuardInputs(
             now_ns=now_ns,
             scan=scan,
             command=self._command[1] if now_ns - self._command[0] <= SILENT_NS else STOP,
@@ -69,7 +69,7 @@ class GuardLink:
             frame_lag_ns=0 if frame is None or odometry is None else odometry.stamp_ns - frame[1],
             elsewhere=bool(self._resets.take()),
             driving=self._driving,
-            rivals=self._publishers.look(now_ns),
+            rivals=self._publishers.poll(now_ns),
         )
 
     def _hear_robot(self, now_ns: int) -> None:
@@ -88,7 +88,7 @@ class GuardLink:
         for message in self._frames.take()[-1:]:
             self._frame = now_ns, ns_from_time(message.sample.header.stamp)
 
-    def obey(self, order: Order) -> None:
+    def obey(self, order: GuardMessages) -> None:
         """Send the messages of an order. Raises DriverError."""
         if order.teleop is not None:
             self._teleop.write(ros_twist(order.teleop))
@@ -131,7 +131,7 @@ class ScanReader:
         self._stamp_ns = stamp_ns  # also of a rejected scan, so that a clock set back rejects only one scan
         frame = sample.header.frame_id.lstrip("/")
         if frame != self._base:
-            raise InputError(f"it is in frame {frame!r}, scans are taken in {self._base!r}")
+            raise InputError(f"it is in frame {frame!r}, scans must be in {self._base!r}")
         if before_ns is not None and stamp_ns <= before_ns:
             raise InputError(f"its stamp is {(before_ns - stamp_ns) / NS_PER_S:g} s before that of the last")
         return scan_of_rays(rays_from_ros(sample), now_ns)

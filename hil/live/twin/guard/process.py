@@ -1,4 +1,4 @@
-"""The guard's process, beside the real robot's runtime: reads the real scan, and drives as an operator does.
+"""The guard's process, next to the real robot's runtime: reads the real scan, and drives as an operator does.
 
 `rules.py` has its decisions and `link.py` its inputs. The guard reads the command to the base, not the policy's output.
 """
@@ -84,7 +84,7 @@ class GuardProcess:
     def tick(self, now_ns: int) -> None:
         """Read the inputs once, update the guard, and send its order."""
         before = self.guard
-        self.guard, order = advance(before, self._link.look(now_ns), self._rules)
+        self.guard, order = advance(before, self._link.read(now_ns), self._rules)
         self._link.obey(order)
         self.watch.note(before, self.guard)
 

@@ -33,7 +33,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from hil.live.twin.guard.danger import Cause, Rules, Seen, danger, free_ahead_m, late, moves, resting
+from hil.live.twin.guard.danger import Cause, GuardInputs, Rules, danger, free_ahead_m, late, moves, resting
 from onboard.perception import collision
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import wrap
@@ -101,7 +101,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class GuardMessages:
     """Messages to send: an operator's command (None sends no command), pause and resume (twin), cancel (runtime)."""
 
     teleop: Twist | None = None
@@ -110,7 +110,7 @@ class Order:
     cancel: bool = False
 
 
-def advance(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def advance(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Return the guard's new state after a look, and its order."""
     if seen.elsewhere:
         guard = replace(guard, elsewhere_ns=seen.now_ns, last=STOP)
@@ -131,34 +131,34 @@ def advance(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     return _going_on(guard, seen, rules)
 
 
-def _enter(guard: Guard, phase: Phase, seen: Seen) -> Guard:
+def _enter(guard: Guard, phase: Phase, seen: GuardInputs) -> Guard:
     return replace(guard, phase=phase, since_ns=seen.now_ns, yaw_rad=seen.yaw_rad)
 
 
-def _elapsed_s(guard: Guard, seen: Seen) -> float:
+def _elapsed_s(guard: Guard, seen: GuardInputs) -> float:
     return (seen.now_ns - guard.since_ns) / NS_PER_S
 
 
-def _touched(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
+def _touched(guard: Guard, seen: GuardInputs) -> tuple[Guard, GuardMessages]:
     """Stop the robot and cancel its goal, in every phase (G9)."""
     at_rest = guard.phase in (Phase.WAITING, Phase.WATCHING)
     waits = seen.twin_running is not True if at_rest else guard.waits
     return _stop(replace(guard, last=STOP, waits=waits), Cause.CONTACT, seen)
 
 
-def _waiting(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def _waiting(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Begin to watch when the twin runs and its frames are not late. Otherwise stop a robot in danger (G1)."""
     if seen.twin_running and not late(seen, rules):
         fresh = replace(guard, cause=Cause.NONE, failed_ns=None, tries=0, waits=False)
-        return _enter(fresh, Phase.WATCHING, seen), Order()
+        return _enter(fresh, Phase.WATCHING, seen), GuardMessages()
     known = seen.command != STOP or seen.measured is not None
     cause = danger(seen, seen.command, rules) if known and moves(seen) else Cause.NONE
     if cause is not Cause.NONE:
         return _stop(replace(guard, last=STOP, waits=True), cause, seen)
-    return guard, Order()
+    return guard, GuardMessages()
 
 
-def _watching(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def _watching(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Begin a safety stop if the robot is in danger, a frame is late, or the twin does not run (G1 to G4)."""
     if not seen.twin_running:
         return _left_alone(guard, Cause.SILENT if seen.twin_running is None else Cause.PAUSED, seen)
@@ -167,21 +167,21 @@ def _watching(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
         cause = Cause.LATE
     guard = replace(guard, tries=0 if steady else guard.tries)
     if cause is Cause.NONE:
-        return guard, Order()
+        return guard, GuardMessages()
     if cause is Cause.LATE and not steady:
         return _not_resumed(guard, seen)
     return _stop(replace(guard, last=_worth_keeping(guard, seen)), cause, seen)
 
 
-def _left_alone(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
+def _left_alone(guard: Guard, cause: Cause, seen: GuardInputs) -> tuple[Guard, GuardMessages]:
     """Wait, because the twin does not run. If the robot moves, stop it first (G1)."""
     guard = replace(guard, last=STOP, waits=True)
     if moves(seen):
         return _stop(guard, cause, seen)
-    return replace(_enter(guard, Phase.WAITING, seen), cause=cause), Order()
+    return replace(_enter(guard, Phase.WAITING, seen), cause=cause), GuardMessages()
 
 
-def _worth_keeping(guard: Guard, seen: Seen) -> Twist:
+def _worth_keeping(guard: Guard, seen: GuardInputs) -> Twist:
     """Return the velocity to command after the stop. It is zero if the commanded velocity is not forward.
 
     It is also zero shortly after a reset of the twin, and while the runtime drives to no goal.
@@ -190,41 +190,41 @@ def _worth_keeping(guard: Guard, seen: Seen) -> Twist:
     return seen.command if seen.command.v_mps > 0.0 and not moved and seen.driving is not False else STOP
 
 
-def _stop(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
+def _stop(guard: Guard, cause: Cause, seen: GuardInputs) -> tuple[Guard, GuardMessages]:
     """Begin a safety stop (G5, G9)."""
     stopped = replace(_enter(guard, Phase.STOPPING, seen), cause=cause)
-    return stopped, Order(STOP, pause=not guard.waits, cancel=cause is Cause.CONTACT)
+    return stopped, GuardMessages(STOP, pause=not guard.waits, cancel=cause is Cause.CONTACT)
 
 
-def _failed(guard: Guard, seen: Seen) -> Guard:
+def _failed(guard: Guard, seen: GuardInputs) -> Guard:
     """Return the guard after the twin failed to resume: it continues from rest, and waits after `TRIES` (G8)."""
     tries = guard.tries + 1
     return replace(guard, last=STOP, failed_ns=seen.now_ns, tries=tries, waits=tries >= TRIES)
 
 
-def _not_resumed(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
+def _not_resumed(guard: Guard, seen: GuardInputs) -> tuple[Guard, GuardMessages]:
     guard = _failed(guard, seen)
     return _stop(guard, Cause.GAVE_UP if guard.waits else Cause.LATE, seen)
 
 
-def _stopping(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Command zero until robot and twin stand (G5). Then turn, start again if the way is free, or wait."""
+def _stopping(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
+    """Command zero until robot and twin stand (G5). Then turn, start again if the path is free, or wait."""
     gone = seen.twin_running is None and _elapsed_s(guard, seen) >= GONE_S
     if resting(seen.measured) and (gone or (guard.waits and _elapsed_s(guard, seen) >= HOLD_S)):
         cause = Cause.SILENT if gone else guard.cause
-        return replace(_enter(guard, Phase.WAITING, seen), cause=cause, last=STOP), Order()
+        return replace(_enter(guard, Phase.WAITING, seen), cause=cause, last=STOP), GuardMessages()
     early = guard.failed_ns is not None and seen.now_ns - guard.failed_ns < RETRY_S * NS_PER_S
     standing = resting(seen.measured) and seen.twin_running is False
     if guard.waits or not standing or early or danger(seen, STOP, rules) is Cause.SCAN:
-        return guard, Order(STOP, pause=not guard.waits and seen.twin_running is not False)
+        return guard, GuardMessages(STOP, pause=not guard.waits and seen.twin_running is not False)
     if guard.cause is Cause.CONTACT:
-        return _enter(replace(guard, last=STOP), Phase.RESUMING, seen), Order(STOP, resume=True)
+        return _enter(replace(guard, last=STOP), Phase.RESUMING, seen), GuardMessages(STOP, resume=True)
     if danger(seen, guard.last, rules) is Cause.NONE and guard.cause in (Cause.LATE, Cause.SILENT):
-        return _enter(guard, Phase.STARTING, seen), Order(guard.last)
+        return _enter(guard, Phase.STARTING, seen), GuardMessages(guard.last)
     return _begin_turn(guard, seen, rules)
 
 
-def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def _begin_turn(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Begin a turn: choose how much room is enough, and the nearer side with that room (G6)."""
     bearings = [float(bearing) for bearing in collision.BIN_CENTERS_RAD] if seen.scan else []
     free = {bearing: free_ahead_m(seen.scan, bearing, rules.radius_m) for bearing in bearings if seen.scan}
@@ -232,10 +232,10 @@ def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     nearest = min((bearing for bearing, free_m in free.items() if free_m >= enough_m), key=abs, default=1.0)
     side = 1 if nearest >= 0.0 else -1
     guard = replace(guard, side=side, turned_rad=0.0, best_free_m=0.0, enough_m=enough_m)
-    return _enter(guard, Phase.TURNING, seen), Order(Twist(0.0, side * rules.turn_radps))
+    return _enter(guard, Phase.TURNING, seen), GuardMessages(Twist(0.0, side * rules.turn_radps))
 
 
-def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def _turning(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Turn until there is enough room, while the twin is paused (G6)."""
     if danger(seen, STOP, rules) is Cause.SCAN or seen.scan is None:
         return _stop(guard, Cause.SCAN, seen)
@@ -245,11 +245,11 @@ def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     if turned_rad >= 2.0 * math.pi:
         guard = replace(guard, enough_m=min(guard.enough_m, NEARLY * guard.best_free_m), last=STOP)
     if free_m >= guard.enough_m and danger(seen, guard.last, rules, START_S + RESUME_S) is Cause.NONE:
-        return _enter(guard, Phase.STARTING, seen), Order(guard.last)
-    return guard, Order(Twist(0.0, guard.side * rules.turn_radps), pause=seen.twin_running is not False)
+        return _enter(guard, Phase.STARTING, seen), GuardMessages(guard.last)
+    return guard, GuardMessages(Twist(0.0, guard.side * rules.turn_radps), pause=seen.twin_running is not False)
 
 
-def _going_on(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+def _going_on(guard: Guard, seen: GuardInputs, rules: Rules) -> tuple[Guard, GuardMessages]:
     """Command the last velocity, then resume the twin, then let the policy drive the robot again (G7, G8)."""
     cause = danger(seen, guard.last, rules)
     if cause is not Cause.NONE and guard.last != STOP:
@@ -257,11 +257,11 @@ def _going_on(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     if guard.phase is Phase.STARTING:
         reached = seen.measured is not None and abs(seen.measured.v_mps - guard.last.v_mps) <= REACHED_MPS
         if not reached and _elapsed_s(guard, seen) < START_S:
-            return guard, Order(guard.last)
-        return _enter(guard, Phase.RESUMING, seen), Order(guard.last, resume=True)
+            return guard, GuardMessages(guard.last)
+        return _enter(guard, Phase.RESUMING, seen), GuardMessages(guard.last, resume=True)
     shown = seen.frame_ns is not None and seen.frame_ns >= guard.since_ns and not late(seen, rules)
     if seen.twin_running and shown:
-        return replace(_enter(guard, Phase.WATCHING, seen), cause=Cause.NONE, failed_ns=None), Order()
+        return replace(_enter(guard, Phase.WATCHING, seen), cause=Cause.NONE, failed_ns=None), GuardMessages()
     if _elapsed_s(guard, seen) < RESUME_S:
-        return guard, Order(guard.last, resume=not seen.twin_running)
+        return guard, GuardMessages(guard.last, resume=not seen.twin_running)
     return _not_resumed(guard, seen)

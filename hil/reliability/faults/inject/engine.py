@@ -8,7 +8,7 @@ import numpy as np
 
 from hil.reliability.faults.inject.schedule import Injection
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
-from onboard.policy.inference import Result
+from onboard.policy.inference import InferenceResult
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import DriverError
 from onboard.values.messages import STOP, Decision, Inputs, Twist
@@ -39,7 +39,7 @@ class HungEngine(Injection):
 class FailingEngine(Injection):
     """Every decision fails."""
 
-    def result(self, result: Result) -> Result:
+    def result(self, result: InferenceResult) -> InferenceResult:
         """Return an error."""
         return replace(result, decision=None, memory=None, error="injected: the device was lost")
 
@@ -47,7 +47,7 @@ class FailingEngine(Injection):
 class NanEngine(Injection):
     """The logits and the memory of every decision are NaN."""
 
-    def result(self, result: Result) -> Result:
+    def result(self, result: InferenceResult) -> InferenceResult:
         """Return a result of NaN."""
         if result.decision is None or result.memory is None:
             return result
@@ -57,15 +57,15 @@ class NanEngine(Injection):
         )
 
 
-class Ahead(Injection):
+class FullSpeedAhead(Injection):
     """The policy wants full speed straight ahead, whatever it sees. Its memory is not changed."""
 
-    def result(self, result: Result) -> Result:
+    def result(self, result: InferenceResult) -> InferenceResult:
         """Return the result with that action."""
         return _choosing(AHEAD, result)
 
 
-def _choosing(action: int, result: Result) -> Result:
+def _choosing(action: int, result: InferenceResult) -> InferenceResult:
     if result.decision is None:
         return result
     logits = np.zeros(len(ACTIONS), np.float32)
@@ -104,7 +104,7 @@ class HeldBase(Injection):
         """Return inputs with the notice."""
         return replace(inputs, obstacle=True)
 
-    def result(self, result: Result) -> Result:
+    def result(self, result: InferenceResult) -> InferenceResult:
         """Return the result with the turn."""
         return _choosing(TURN, result)
 

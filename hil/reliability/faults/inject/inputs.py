@@ -23,7 +23,7 @@ OFF_M = 2.0
 MAD_TWISTS = (1e9, -1e9, math.nan, math.inf, -math.inf)
 
 
-class Silent(Injection):
+class SilentNetwork(Injection):
     """No message arrives from any sender, as with a broken network. The last inputs turn stale."""
 
     def image(self, camera: str, sample: Image, now_ns: int) -> None:
@@ -104,14 +104,14 @@ class LateWheels(Injection):
     """Odometry arrives `LATE_NS` late; its content and stamps do not change."""
 
     def __init__(self) -> None:
-        self._under_way: deque[OdometryMessage] = deque()
+        self._in_progress: deque[OdometryMessage] = deque()
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs with the delayed odometry that is due."""
-        self._under_way.extend(inputs.odometry)
+        self._in_progress.extend(inputs.odometry)
         arrived = []
-        while self._under_way and self._under_way[0].arrival_ns + LATE_NS <= inputs.now_ns:
-            arrived.append(replace(self._under_way.popleft(), arrival_ns=inputs.now_ns))
+        while self._in_progress and self._in_progress[0].arrival_ns + LATE_NS <= inputs.now_ns:
+            arrived.append(replace(self._in_progress.popleft(), arrival_ns=inputs.now_ns))
         return replace(inputs, odometry=tuple(arrived))
 
 
@@ -134,7 +134,7 @@ class ClockStep(Injection):
         return replace(
             inputs,
             odometry=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.odometry),
-            fixes=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.fixes),
+            fixes=tuple(replace(fix, stamp_ns=fix.stamp_ns + self._step_ns) for fix in inputs.fixes),
         )
 
     def _stepped(self, given: Header) -> Header:
@@ -199,7 +199,7 @@ class Cancelled(Injection):
         return replace(inputs, cancel=inputs.cancel or first)
 
 
-class MadGoal(Injection):
+class NonFiniteGoal(Injection):
     """A sender asks in every tick for a goal that is not finite."""
 
     def __init__(self, frame_id: str) -> None:
@@ -242,7 +242,7 @@ class Flood(Injection):
         return float(self._rng.choice(MAD_TWISTS)) if mad else float(self._rng.normal(0.0, 2.0))
 
 
-class MadSpeedLimit(Injection):
+class NonFiniteSpeedLimit(Injection):
     """`/speed_limit` is NaN."""
 
     def inputs(self, inputs: Inputs) -> Inputs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.ros_types import Image, LaserScan
-from onboard.policy.inference import Result
+from onboard.policy.inference import InferenceResult
 from onboard.values.messages import Inputs, Twist
 
 COLOR = "color"
@@ -40,7 +40,7 @@ class Injection:
         """Return the additional latency of a decision that begins now [ns]. end_ns: end of the fault."""
         return 0
 
-    def result(self, result: Result) -> Result:
+    def result(self, result: InferenceResult) -> InferenceResult:
         """Return the result that replaces the result of a decision that begins now."""
         return result
 
@@ -63,7 +63,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedInjection:
     """An injection from its onset to just before its end, on the clock of the run [ns]."""
 
     injection: Injection
@@ -74,18 +74,18 @@ class Planned:
 class Schedule:
     """The injections of a run. `add` may be called during the run."""
 
-    def __init__(self, planned: Iterable[Planned] = ()) -> None:
+    def __init__(self, planned: Iterable[PlannedInjection] = ()) -> None:
         self._planned = list(planned)
 
-    def add(self, planned: Planned) -> None:
+    def add(self, planned: PlannedInjection) -> None:
         """Add an injection."""
         self._planned.append(planned)
 
-    def coming(self, now_ns: int) -> list[Planned]:
+    def coming(self, now_ns: int) -> list[PlannedInjection]:
         """Return the injections that have not begun."""
         return [one for one in self._planned if now_ns < one.onset_ns]
 
-    def active(self, now_ns: int) -> list[Planned]:
+    def active(self, now_ns: int) -> list[PlannedInjection]:
         """Return the active injections in the order of `add`, and drop the ended injections."""
         self._planned = [one for one in self._planned if now_ns < one.end_ns]
         return [one for one in self._planned if one.onset_ns <= now_ns]

@@ -27,7 +27,7 @@ LATE_NS = NS_PER_S // 2
 Sample = TypeVar("Sample", Image, LaserScan)
 
 
-class OfSources(Injection):
+class SourceFault(Injection):
     """A fault of some sources: cameras by name, scans by topic. Other sources work."""
 
     def __init__(self, sources: Collection[str]) -> None:
@@ -46,7 +46,7 @@ class OfSources(Injection):
         raise NotImplementedError
 
 
-class Gone(OfSources):
+class NoMessages(SourceFault):
     """No message arrives."""
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> None:
@@ -54,7 +54,7 @@ class Gone(OfSources):
         return
 
 
-class Frozen(OfSources):
+class Frozen(SourceFault):
     """The source repeats its last message. stamped: the stamps increase, so that each repeat looks new."""
 
     def __init__(self, sources: Collection[str], *, stamped: bool = False) -> None:
@@ -72,24 +72,24 @@ class Frozen(OfSources):
         return replace(held, header=sample.header) if self._stamped else held
 
 
-class Late(OfSources):
+class DelayedMessages(SourceFault):
     """Messages arrive `late_ns` late, unchanged. A message less than `period_ns` after the last message is dropped."""
 
     def __init__(self, sources: Collection[str], late_ns: int = LATE_NS, period_ns: int = 0) -> None:
         super().__init__(sources)
         self._late_ns, self._period_ns = late_ns, period_ns
         self._next_ns: dict[str, int] = {}
-        self._under_way: dict[str, deque[tuple[int, Any]]] = {}
+        self._in_progress: dict[str, deque[tuple[int, Any]]] = {}
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample | None:
         """Return the newest delayed message that is due; None without one."""
-        under_way = self._under_way.setdefault(source, deque())
+        in_progress = self._in_progress.setdefault(source, deque())
         if now_ns >= self._next_ns.get(source, now_ns):
-            under_way.append((now_ns + self._late_ns, sample))
+            in_progress.append((now_ns + self._late_ns, sample))
             self._next_ns[source] = now_ns + self._period_ns
         arrived: Sample | None = None
-        while under_way and under_way[0][0] <= now_ns:
-            arrived = under_way.popleft()[1]
+        while in_progress and in_progress[0][0] <= now_ns:
+            arrived = in_progress.popleft()[1]
         return arrived
 
 
@@ -109,7 +109,7 @@ def ahead(mounts: Mounts) -> frozenset[str]:
     return found or frozenset(sorted(off, key=off.__getitem__)[:1])
 
 
-class Changed(OfSources):
+class Changed(SourceFault):
     """Each message of the sources is replaced. change: gets the source and its message, returns the new message."""
 
     def __init__(self, sources: Collection[str], change: Callable[[str, Any], Any]) -> None:

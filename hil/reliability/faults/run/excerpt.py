@@ -11,7 +11,7 @@ from hil.recordings.ticks import ticks_of
 from hil.replay.recorded_policy import recorded_plant, recorded_zones
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import drives
-from onboard.recording.recorder import FORMAT
+from onboard.recording.mcap_file import FORMAT
 from onboard.recording.state_snapshot import decode
 from onboard.recording.tick_message import only_with_images
 from onboard.safety.keepout_zones import MapZones
@@ -72,12 +72,12 @@ def choose_excerpt(path: Path, lasts_s: float, from_s: float = 0.0) -> Excerpt:
         marks = _marks(recording)
         chosen = _best(marks, lasts_s, from_s)
         if chosen is None:
-            raise InputError(f"{path}: nothing drives in it from {from_s:g} s on, or for too short a time")
+            raise InputError(f"{path}: the robot does not drive, or not long enough, from {from_s:g} s on")
         first, onset, last = chosen
         ticks, state, depth, color = _read(recording, marks, first, last)
     whole_from = len(ticks) - (last - onset)
     if whole_from < 1:
-        raise InputError(f"{path}: its ticks are not whole")
+        raise InputError(f"{path}: its ticks are incomplete")
     t_s = (ticks[whole_from].slot.start_ns - marks[0].now_ns) / NS_PER_S
     session = recording.sessions[0]
     plant, zones = recorded_plant(path, session), recorded_zones(path, session)

@@ -49,7 +49,7 @@ BACKWARD = Twist(-0.1, 0.0)
 TOUCH_S = 0.5
 QUEUED_S = 1.0
 """Latency of the operator's commands: longer than the dead man's time."""
-NOT_IN_PROCESS = "it is done to what a process cannot be given from outside"
+NOT_IN_PROCESS = "it cannot be injected into a process from outside"
 
 Meddle = Callable[[Stand, float], tuple[int, int]]
 """Injects a fault into running processes for a duration [s]; returns its onset and end, monotonic [ns]."""
@@ -146,7 +146,7 @@ def _peer(stand: Stand, lasts_s: float) -> tuple[int, int]:
     stand.watch(LEASE_S)
     stand.base_received()
     stand.start_base()
-    stand.wait(stand.base_received, START_S, "the base was not heard again")
+    stand.wait(stand.base_received, START_S, "no message from the base was received again")
     end_ns = time.monotonic_ns()
     stand.ask(AHEAD, stand.config.dds.base_frame)
     return onset_ns, end_ns
@@ -170,7 +170,7 @@ def _flood(stand: Stand, lasts_s: float) -> tuple[int, int]:
     """Send 1000 operator commands a second."""
     writer, rng = stand.wire.writer("cmd_vel_teleop"), random.Random(0)
     if not writer.wait_for_reader(READER_S):
-        raise OnboardError("nobody listens to an operator")
+        raise OnboardError("the runtime does not subscribe to operator commands")
 
     def number() -> float:
         return rng.choice(MAD_TWISTS) if rng.random() < 0.3 else rng.gauss(0.0, 2.0)
@@ -189,7 +189,7 @@ def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
     try:
         writer = somebody.writer("e_stop")
         if not writer.wait_for_reader(READER_S):
-            raise OnboardError("nobody listens to the e-stop")
+            raise OnboardError("the runtime does not subscribe to the e-stop")
         writer.write(Bool(False))
         stand.watch(RELEASED_S)  # the writer is ready a little before the reader has discovered it
         onset_ns = time.monotonic_ns()
@@ -205,7 +205,7 @@ def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
     """Send operator commands at once; after they expire send commands with old stamps, as from a queue."""
     writer = stand.wire.writer("cmd_vel_teleop")
     if not writer.wait_for_reader(READER_S):
-        raise OnboardError("nobody listens to an operator")
+        raise OnboardError("the runtime does not subscribe to operator commands")
     for _ in range(round(TOUCH_S / BURST_S)):  # the writer is ready a little before the reader has discovered it
         writer.write(ros_twist(BACKWARD))
         stand.watch(BURST_S)

@@ -14,7 +14,7 @@ from hil.live.demo import LOCALIZE_S, START_S
 from hil.live.demo_result import write_config
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
-from hil.reliability.faults.observed_tick import off_the_wire, stands
+from hil.reliability.faults.observed_tick import is_stop, off_the_wire
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
@@ -77,7 +77,7 @@ class Stand:
         """Observe until a condition is true. Raises TooLateError on timeout, OnboardError if a process has ended."""
         deadline_s = time.monotonic() + limit_s
         while not condition():
-            self.look()
+            self.poll()
             for child in filter(None, (self.base, self.runtime)):
                 child.check()
             if time.monotonic() > deadline_s:
@@ -87,7 +87,7 @@ class Stand:
         """Observe for a duration [s]."""
         deadline_s = time.monotonic() + seconds
         while time.monotonic() < deadline_s:
-            self.look()
+            self.poll()
 
     def base_received(self) -> bool:
         """Return whether odometry arrived since the last call."""
@@ -95,8 +95,8 @@ class Stand:
 
     def set_off(self) -> None:
         """Wait for both processes, send the goal, and wait until the robot drives. Raises OnboardError."""
-        self.wait(lambda: bool(self.state), START_S, "the runtime was not heard")
-        self.wait(self.base_received, START_S, "the base was not heard")
+        self.wait(lambda: bool(self.state), START_S, "no message from the runtime was received")
+        self.wait(self.base_received, START_S, "no message from the base was received")
         self.watch(LOCALIZE_S)
         self.ask(self._drive.goal, self._drive.config.dds.map_frame)
         self.wait_moving()
@@ -113,11 +113,11 @@ class Stand:
 
         def moves() -> bool:
             newest = self.ticks[max(last, len(self.ticks) - count) :]
-            return len(newest) == count and not any(stands(tick) for tick in newest)
+            return len(newest) == count and not any(is_stop(tick) for tick in newest)
 
-        self.wait(moves, SETS_OFF_S, "the robot did not set off")
+        self.wait(moves, SETS_OFF_S, "the robot did not start to move")
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Wait up to `POLL_S` for a command, and keep the new messages."""
         self._commands.wait(POLL_S)
         now_ns = time.monotonic_ns()
@@ -131,7 +131,7 @@ class Stand:
     def end(self) -> dict[str, Any]:
         """End the runtime, then the base, which so receives its stop. Return the runtime's summary, {} if missing."""
         self.runtime.end()
-        self.look()
+        self.poll()
         if self.base is not None:
             self.base.end()
         self.wire.close()

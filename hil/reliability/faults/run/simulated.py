@@ -108,7 +108,7 @@ def drive(
         for _ in range(round(ROLL_S * NS_PER_S / STEP_NS)):
             clock.advance(STEP_NS)
             base.take(clock.now_ns())
-            script.look(clock.now_ns())
+            script.record_truth(clock.now_ns())
     finally:
         policy.close()
     return Run(script.ticks, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts, script.truth)
@@ -146,14 +146,14 @@ class _Script:
         """Keep the tick; send the goal or stop the runtime when it is due."""
         now_ns = record.slot.start_ns
         self.ticks.append(imageless(record))
-        self.look(now_ns)
+        self.record_truth(now_ns)
         if not self._goal_sent and now_ns >= self._goal_ns:
             self._goal_sent = True
             self._inbox.requests.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
         if now_ns >= self._until_ns:
             self.runtime.stop()
 
-    def look(self, now_ns: int) -> None:
+    def record_truth(self, now_ns: int) -> None:
         """Keep the true state of the base now."""
         state = self._robot.state
         self.truth.append(Truth(now_ns, state.path_m, state.twist.v_mps))
@@ -161,7 +161,7 @@ class _Script:
 
 # ---- One fault of the table on the simulated clock
 
-ONLY_PROCESS = "only a real process can have it"
+ONLY_PROCESS = "it can be injected only into a real process"
 
 
 def changed(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:

@@ -60,11 +60,11 @@ def test_bits_are_those_of_the_scan(generation):
 def test_goals_depend_on_the_seed_alone_and_lie_on_their_floor(rules, generation):
     again = Generation(rules, plan_floors(MAPS, 1, 0), 0, 0, 4)
     atlas = generation.atlas()
-    for one, other in zip(generation.goals(at_least=3), again.goals(at_least=3), strict=True):
-        assert (one.floor, one.xy_m, one.row) == (other.floor, other.xy_m, other.row)
-        assert np.array_equal(one.field, other.field)
-        assert np.array_equal(one.starts, other.starts)
-        for x_m, y_m in [one.xy_m, *one.starts[:, :2]]:
+    for goal, other in zip(generation.goals(at_least=3), again.goals(at_least=3), strict=True):
+        assert (goal.floor, goal.xy_m, goal.row) == (other.floor, other.xy_m, other.row)
+        assert np.array_equal(goal.field, other.field)
+        assert np.array_equal(goal.starts, other.starts)
+        for x_m, y_m in [goal.xy_m, *goal.starts[:, :2]]:
             assert not atlas.blocked[int(y_m / atlas.cell_m), int(x_m / atlas.cell_m)]
     assert generation.goals() == []
 

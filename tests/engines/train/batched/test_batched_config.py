@@ -20,10 +20,10 @@ WRONG = [
     ({"batched__reward": {"step": -1}}, "batched.reward.step: Input should be greater than or equal to 0 (is -1)"),
     ({"batched__teacher": {"until": 0}}, "batched.teacher.until: Input should be greater than 0 (is 0)"),
     ({"batched__horizn": 3},            "unknown key batched.horizn; did you mean"),
-    ({"network__size": "tiny"},         "[network] is not used with [batched]: leave it out"),
-    ({"imitation__rounds": 3},          "[imitation] is not used with [batched]: leave it out"),
-    ({"driving__lanes": 3},             "driving.lanes is not used with [batched]: leave it out"),
-    ({"domain__pedestrians": 0.5},      "domain.pedestrians is not used with [batched]: leave it out"),
+    ({"network__size": "tiny"},         "[network] is not used with [batched]: omit it"),
+    ({"imitation__rounds": 3},          "[imitation] is not used with [batched]: omit it"),
+    ({"driving__lanes": 3},             "driving.lanes is not used with [batched]: omit it"),
+    ({"domain__pedestrians": 0.5},      "domain.pedestrians is not used with [batched]: omit it"),
     ({"domain__limits": 0.5},           "domain.limits: must be 1 with [batched] (is 0.5)"),
 ]  # fmt: skip
 

@@ -40,11 +40,11 @@ def out(tmp_path_factory):
 
 
 def test_it_makes_a_model_that_says_how_it_was_trained(out):
-    told = load_manifest(out / "policy.onnx").extra["training"]
-    assert (told["policy"], told["seed"], told["device"]) == ("onboard-s", 71, "cpu")
-    assert told["digest"] == batched().digest("batched")
-    assert told["decisions"] == 64
-    assert told["seconds"] > 0.1
+    reported = load_manifest(out / "policy.onnx").extra["training"]
+    assert (reported["policy"], reported["seed"], reported["device"]) == ("onboard-s", 71, "cpu")
+    assert reported["digest"] == batched().digest("batched")
+    assert reported["decisions"] == 64
+    assert reported["seconds"] > 0.1
 
 
 def test_it_goes_on_for_as_long_as_it_is_given_and_without_work_once_it_is_over(out):
@@ -64,9 +64,9 @@ def test_it_begins_with_a_model(out, tmp_path):
     assert run(*arguments, "--set", "batched.within_s=0.1", "--set", "batched.rate=1e-12").exit_code == 0
     first, after = (policy_of(folder / "policy.onnx").actor.weight for folder in (out, tmp_path))
     assert float((first - after).detach().abs().max()) < 1e-6
-    told = load_manifest(tmp_path / "policy.onnx").extra["training"]
-    assert told["init"] == str(out / "policy.onnx")
-    assert told["began"]["decisions"] == 64
+    reported = load_manifest(tmp_path / "policy.onnx").extra["training"]
+    assert reported["init"] == str(out / "policy.onnx")
+    assert reported["began"]["decisions"] == 64
 
 
 def test_the_critic_of_the_checkpoint_beside_a_model_joins(out, tmp_path, monkeypatch):
@@ -97,7 +97,7 @@ def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeyp
     for iterations in (1, 2):
         ended = run(*arguments)
         assert (ended.exit_code, ended.stdout) == (130, "")
-        assert ended.stderr == f"stopped; the same command goes on at the last checkpoint in {tmp_path}\n"
+        assert ended.stderr == f"stopped; run the same command again to resume from the last checkpoint in {tmp_path}\n"
         kept = load_training(tmp_path / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
         assert (kept["iteration"], kept["decisions"]) == (iterations, 64 * iterations)
     assert made[0] < made[2] < 1.0
@@ -110,7 +110,7 @@ def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeyp
 #   arguments                               what the line says
 WRONG = [
     (["--set", "batched.lanes=0"],          "--set batched.lanes: Input should be greater than or equal to 1 (is 0)"),
-    (["--set", "network.size=tiny"],        "[network] is not used with [batched]: leave it out"),
+    (["--set", "network.size=tiny"],        "[network] is not used with [batched]: omit it"),
     (["--until", "imitation"],              "--until imitation: a training with [batched] has no such option"),
     (["--init", "onboard-v1"],              "onboard-v1.onnx: not a model of the small policy"),
     (["--init", "none.onnx"],               "none.onnx"),
@@ -125,9 +125,9 @@ def test_what_is_wrong_is_said_in_one_line(out, arguments, line):
     before = (out / "batched.ckpt").read_bytes()
     result = run("--out", str(out), *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    (told,) = result.stderr.splitlines()
-    assert told.startswith("error: ")
-    assert line in told
+    (reported,) = result.stderr.splitlines()
+    assert reported.startswith("error: ")
+    assert line in reported
     assert (out / "batched.ckpt").read_bytes() == before
 
 
@@ -137,7 +137,7 @@ def test_a_checkpoint_with_impossible_times_is_refused(tmp_path):
     )
     result = run("--out", str(tmp_path))
     assert result.stderr == (
-        f"error: {tmp_path}/batched.ckpt: spent_s: expected a number of seconds, found -1.0; give another --out, or "
+        f"error: {tmp_path}/batched.ckpt: spent_s: expected a number of seconds, found -1.0; use another --out, or "
         "remove it\n"
     )
 
@@ -186,14 +186,14 @@ def test_a_gpu_that_fails_names_the_checkpoint_that_the_cpu_goes_on_from(out, mo
     monkeypatch.setattr(training._Run, "run", fails)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     given = task()._replace(section=task().section.model_copy(update={"within_s": 1e6}))
-    with pytest.raises(raised) as told:
+    with pytest.raises(raised) as reported:
         training.train(given, out, CUDA, lambda *_: None)
     if raised is DriverError:
-        assert str(told.value).startswith(f"the GPU failed: {type(failure).__name__}: ")
-        assert str(told.value).endswith(
-            f"; the last checkpoint is {out}/batched.ckpt: the same command goes on from it, also with --device cpu"
+        assert str(reported.value).startswith(f"the GPU failed: {type(failure).__name__}: ")
+        assert str(reported.value).endswith(
+            f"; the last checkpoint is {out}/batched.ckpt: the same command resumes from it, also with --device cpu"
         )
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(reported.value)
 
 
 def test_a_gpu_that_fails_before_the_first_checkpoint_says_so(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def driven():
     world, rows = world_with(), []
     for _ in range(DECISIONS):
         labels = world.labels().clone()
-        places = np.array([(one["x_m"], one["y_m"]) for one in world._lanes.states])
+        places = np.array([(state["x_m"], state["y_m"]) for state in world._lanes.states])
         backing = np.array([one["backing"] != NEVER for one in world._lanes.more])
         rows.append((labels.numpy(), places, backing, world.observe().state[:, 0].numpy().copy()))
         world.step(labels.argmin(dim=1))

@@ -256,7 +256,7 @@ def scans_m(poses: list[Pose]) -> list[np.ndarray]:
 def test_the_scan_of_the_atlas_is_that_of_its_floor():
     world = world_of(256)
     poses = placed(world, np.random.default_rng(1))
-    world._look()
+    world._cast_scans()
     _, building, _, _ = site()
     seen = looked_at(building.setting.mounts, building.setting.config.scan)
     expected = np.array([np.where(seen, np.minimum(scan, 10.0) / 10.0, 0.0) for scan in scans_m(poses)])

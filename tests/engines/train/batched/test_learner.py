@@ -191,9 +191,9 @@ def test_a_checkpoint_is_gone_on_with(tmp_path):
     second.take(tmp_path / "a.ckpt", torch.load(tmp_path / "a.ckpt", weights_only=True))
     assert (second.iteration, second.decisions) == (1, 72)
     assert torch.equal(second.returns.moments, first.returns.moments)
-    for one, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
-        assert torch.equal(one, other)
-        assert torch.equal(first.optimizer.state[one]["exp_avg_sq"], second.optimizer.state[other]["exp_avg_sq"])
+    for parameter, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(parameter, other)
+        assert torch.equal(first.optimizer.state[parameter]["exp_avg_sq"], second.optimizer.state[other]["exp_avg_sq"])
 
 
 def test_the_critic_of_the_same_policy_is_taken_and_no_other():
@@ -218,7 +218,7 @@ def test_the_critic_of_the_same_policy_is_taken_and_no_other():
 
 #   entry         what is there           what is said of it
 DAMAGED = [
-    ("returns",   torch.ones(2),          "returns: expected 3 finite numbers; give another --out, or remove it"),
+    ("returns",   torch.ones(2),          "returns: expected 3 finite numbers; use another --out, or remove it"),
     ("returns",   torch.full((3,), math.nan), "returns: expected 3 finite numbers"),
     ("iteration", -1,                     "iteration: expected a whole number, 0 or more, found -1"),
     ("decisions", None,                   "decisions: expected a whole number, 0 or more, found None"),
@@ -238,7 +238,7 @@ def test_numbers_that_are_not_finite_end_it():
     learner = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
     with torch.no_grad():
         learner.policy.critic_out.bias.fill_(torch.inf)
-    with pytest.raises(OnboardError, match=r"^iteration 0: .*value_loss.* not finite; go on from a checkpoint$"):
+    with pytest.raises(OnboardError, match=r"^iteration 0: .*value_loss.* not finite; resume from a checkpoint$"):
         learner.iterate(0.0)
 
 

@@ -67,7 +67,7 @@ def test_drives_to_which_the_robot_takes_no_goal_are_refused(tmp_path):
     robot.write_text("[goal]\nmax_distance_m = 8.0\n")
     changes = {"robot__config": str(robot)}
     line = (
-        r"^places\.most_m: expected 7\.7 or less, found 7\.8: the robot takes no goal .* 8 m \(goal\.max_distance_m\)"
+        r"^places\.most_m: expected 7\.7 or less, found 7\.8: the robot refuses a goal .* 8 m \(goal\.max_distance_m\)"
     )
     with pytest.raises(ConfigError, match=line):
         check(small(**changes, places__most_m=7.8))
@@ -84,8 +84,6 @@ def test_a_map_without_free_space_is_refused(monkeypatch):
 
 def test_a_map_too_small_for_a_drive_is_refused():
     _, building = depot()
-    line = (
-        r"^map depot: no goal indoors has a start from which the way is 90 to 95 m \(places\.least_m, places\.most_m\)$"
-    )
+    line = r"^map depot: no goal indoors has a start with a path of 90 to 95 m \(places\.least_m, places\.most_m\)$"
     with pytest.raises(InputError, match=line):
         draw_drives(PlacesSection(least_m=90.0, most_m=95.0), building, np.random.default_rng(0))

@@ -65,7 +65,7 @@ class Left:
 
 
 LOWER = r"a collector failed: out of memory: lower driving\.lanes or .*"
-LOGGED_ABOVE = "a collector's process ended with exit code {}, told above"
+LOGGED_ABOVE = "a collector's process ended with exit code {}, see above"
 #    how it fails    line of the error                                           text on standard error
 FAILURES = [
     (no_building, "a collector failed: map atlantis: no such map", ""),
@@ -74,11 +74,12 @@ FAILURES = [
     (no_process, LOWER, ""),
     (no_luck, LOGGED_ABOVE.format(1), "ZeroDivisionError: seven by"),
     (Unlucky, LOGGED_ABOVE.format(1), "KeyError: 'lanes'"),
-    (Killed, "a collector's process ended without a word: most likely the machine ran out of memory", ""),
+    (Killed, "a collector's process ended without an error message: most likely the machine ran out of memory", ""),
     (Left, LOGGED_ABOVE.format(3), ""),
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("make", "line", "shown"), FAILURES)
 def test_a_failure_is_told_in_one_line(capfd, make, line, shown):
     collectors = collectors_of(make)

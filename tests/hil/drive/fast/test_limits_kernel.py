@@ -6,16 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hil.drive.fast.course import EDGE_M
-from hil.drive.fast.limits_kernel import FastLimits, cells_may_bind
+from hil.drive.fast.limits_kernel import FastLimits, cells_may_bind, soonest_m
 from hil.maps.world_grid import World, world_of_walls
 from hil.physics.contact import solid_between
 from hil.sensors.direct_scan import direct_scan
 from onboard.config.config import LimitsSection, ScanSection
 from onboard.config.footprint import Footprint
+from onboard.perception.collision import point_travel_m
 from onboard.policy.contract import ACTIONS
 from onboard.safety.limits import bounds_of
 from onboard.values.messages import BINS, Pose, Twist
@@ -59,6 +60,7 @@ places = st.builds(Pose, st.floats(1.2, 1.8), st.floats(1.2, 1.8), st.floats(-ma
 
 @pytest.mark.parametrize("fast", [FAST, CARELESS], ids=["default", "without time to contact or margin"])
 @given(where=cells, pose=places, wanted=st.sampled_from(MOVING))
+@example(where=[(27, 26)], pose=Pose(1.5625, 1.4375, 1.4375), wanted=Twist(0.3, 3.0))
 @settings(max_examples=250, deadline=None)
 def test_where_the_cells_are_free_the_limits_let_pass(fast, where, pose, wanted):
     world = scattered(where)
@@ -74,6 +76,19 @@ def test_one_post_anywhere_near(pose, wanted, bearing, range_m):
     world = scattered([(row, column)] if 0 <= row < SIDE and 0 <= column < SIDE else [])
     if binds(world, pose, wanted):
         assert may_bind(world, pose, wanted)
+
+
+@given(
+    at=st.tuples(st.floats(-0.7, 0.7), st.floats(-0.7, 0.7)), twist=st.sampled_from(MOVING),
+    radius_m=st.floats(0.1, 0.6),
+    off=st.tuples(st.floats(0.001, 0.06), st.floats(0.0, 1.0), st.floats(-math.pi, math.pi)),
+)  # fmt: skip
+@settings(max_examples=1000, deadline=None)
+def test_a_point_near_the_position_is_not_met_sooner(at, twist, radius_m, off):
+    off_m, share, bearing = off
+    point = at[0] + share * off_m * math.cos(bearing), at[1] + share * off_m * math.sin(bearing)
+    met_m = point_travel_m(*point, twist.v_mps, twist.w_radps, radius_m)
+    assert soonest_m(*at, twist.v_mps, twist.w_radps, radius_m + off_m, off_m) <= met_m + 1e-5
 
 
 #  name                    pose                       wanted            may bind

@@ -270,7 +270,7 @@ def test_they_agree_on_backing_off_beside_what_was_seen_before(localization):
         for drive in (drive_fast, drive_runtime)
     ]
     assert outcomes[0].trace[:, 5].min() < -0.3, "it turns"
-    assert [one.contacts for one in outcomes] == [0, 0]
+    assert [outcome.contacts for outcome in outcomes] == [0, 0]
     assert differences(*outcomes) == []
 
 

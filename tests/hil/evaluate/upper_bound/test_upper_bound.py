@@ -128,13 +128,13 @@ def test_without_drift_the_start_is_enough() -> None:
 def test_nobody_does_better_on_average() -> None:
     seeds = range(20)
     for _, ends in ends_of(SETTING, EPISODE, ("paper", "printed_noise", "no_localization"), seeds):
-        ideal, own = (np.mean([getattr(one, name) ** 2 for one in ends]) for name in ("ideal_m", "own_m"))
+        ideal, own = (np.mean([getattr(end, name) ** 2 for end in ends]) for name in ("ideal_m", "own_m"))
         assert ideal < own
 
 
 def test_waiting_for_a_fix_helps_but_where_none_comes() -> None:
     ends = dict(ends_of(SETTING, EPISODE, ("paper", "no_localization"), range(20)))
-    mean = {name: np.mean([(one.ideal_m, one.waited_m) for one in rows], axis=0) for name, rows in ends.items()}
+    mean = {name: np.mean([(row.ideal_m, row.waited_m) for row in rows], axis=0) for name, rows in ends.items()}
     assert mean["paper"][1] < mean["paper"][0]
     assert mean["no_localization"][1] == mean["no_localization"][0]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.live.target.round_trips import LOST_NS, PATIENCE_NS, REMEMBERED, Command, Matcher, Sent, Trip
-from onboard.service.image_acks import Used
+from hil.live.target.round_trips import LOST_NS, PATIENCE_NS, REMEMBERED, Command, ImageSet, Matcher, Trip
+from onboard.service.image_acks import ImageTiming
 
 MS = 1_000_000
 THEIRS = 7_000_000_000 * MS
@@ -18,15 +18,15 @@ THEIRS = 7_000_000_000 * MS
 BOTH = ("front", "rear")
 
 
-def sent(stamp: int, at_ms: int, cameras: tuple[str, ...] = BOTH, posed_ms: int | None = None) -> Sent:
-    return Sent(stamp, cameras, at_ms * MS, (at_ms if posed_ms is None else posed_ms) * MS)
+def sent(stamp: int, at_ms: int, cameras: tuple[str, ...] = BOTH, posed_ms: int | None = None) -> ImageSet:
+    return ImageSet(stamp, cameras, at_ms * MS, (at_ms if posed_ms is None else posed_ms) * MS)
 
 
-def used(tick: int, images: Mapping[str, int], **changes: int) -> Used:
+def used(tick: int, images: Mapping[str, int], **changes: int) -> ImageTiming:
     """Return word of a tick of 10 ms: images there after 2, command out after 6; tick n begins at 1000 + 33 n ms."""
     numbers = {"sensed": 0, "acted": 0, "acting_ns": 0} | changes
     published_ns = THEIRS + (1010 + 33 * tick) * MS
-    return Used(published_ns, 10 * MS, 2 * MS, 4 * MS, tick, 0, reason="none", images=images, **numbers)
+    return ImageTiming(published_ns, 10 * MS, 2 * MS, 4 * MS, tick, 0, reason="none", images=images, **numbers)
 
 
 def command(tick: int, at_ms: int) -> Command:
@@ -184,7 +184,7 @@ def test_whatever_is_lost_a_set_is_answered_once_by_the_first_command_told_of_th
 ) -> None:
     """Each tick has the newest set; commands and words get lost apart from each other, and words come late."""
     matcher = Matcher(BOTH)
-    words: list[tuple[int, Used]] = []
+    words: list[tuple[int, ImageTiming]] = []
     for tick in range(30):
         matcher.send(sent(tick, 33 * tick))
         if tick not in lost:

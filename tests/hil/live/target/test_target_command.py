@@ -23,7 +23,7 @@ from tests.rigs.network.loopback import free_domain
 MISTAKES = [
     (["--target", "10.0.0.7"], "--target: over which interface?"),
     (["--interface", "nosuch0"], "dds.interface: there is no 'nosuch0'"),
-    (["--policy", "nosuch"], "policy nosuch: no policy of that name ships"),
+    (["--policy", "nosuch"], "policy nosuch: no shipped policy has this name"),
     (["--map", "nosuch"], "nosuch"),
     (["--config", "nosuch.toml"], "nosuch.toml: cannot be read"),
     (["--json", "no/such/folder.json"], "there is no folder"),

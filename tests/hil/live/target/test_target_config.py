@@ -43,7 +43,7 @@ def test_this_end(dds: DdsSection, network: Network, expected: tuple[str, list[s
 
 
 def test_a_target_elsewhere_needs_an_interface() -> None:
-    with pytest.raises(InputError, match=r"--target: over which interface\? Say --interface"):
+    with pytest.raises(InputError, match=r"--target: over which interface\? Set --interface"):
         desktop_section(DdsSection(), Network("10.0.0.7"))
 
 
@@ -62,7 +62,7 @@ def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
 
 
 def test_where_there_is_no_way() -> None:
-    with pytest.raises(InputError, match=r"--target no\.such\.host\.invalid: there is no way to it"):
+    with pytest.raises(InputError, match=r"--target no\.such\.host\.invalid: cannot be reached"):
         address_towards("no.such.host.invalid")
 
 

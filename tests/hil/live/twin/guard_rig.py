@@ -7,8 +7,8 @@ from math import hypot, inf
 
 import numpy as np
 
-from hil.live.twin.guard.danger import Rules, Seen
-from hil.live.twin.guard.rules import Guard, Order, Phase, advance
+from hil.live.twin.guard.danger import GuardInputs, Rules
+from hil.live.twin.guard.rules import Guard, GuardMessages, Phase, advance
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
 from onboard.perception.collision import BIN_CENTERS_RAD
@@ -32,9 +32,9 @@ def scan_of(*points: tuple[float, float], stamp_ns: int = NOW_NS, blind_deg: tup
     return Scan(stamp_ns, ranges, ~((centers > blind_deg[0]) & (centers < blind_deg[1])))
 
 
-SEEN = Seen(NOW_NS, scan_of(), FAST, FAST, 0.0, True, NOW_NS)
+SEEN = GuardInputs(NOW_NS, scan_of(), FAST, FAST, 0.0, True, NOW_NS)
 WATCHING = Guard(Phase.WATCHING)
 
 
-def after(guard: Guard, rules: Rules = RULES, **changes: object) -> tuple[Guard, Order]:
+def after(guard: Guard, rules: Rules = RULES, **changes: object) -> tuple[Guard, GuardMessages]:
     return advance(guard, replace(SEEN, **changes), rules)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from hil.live.twin.guard.danger import Cause, Seen
+from hil.live.twin.guard.danger import Cause, GuardInputs
 from hil.live.twin.guard.link import TWIN_SILENT_NS, GuardLink
 from hil.live.twin.guard.process import GuardProcess, rules_of
 from hil.live.twin.guard.rules import Phase
@@ -101,13 +101,13 @@ class Bench:
         self.clock.advance(TICK_NS)
         self.process.tick(self.clock.now_ns())
 
-    def look(self, **said: Any) -> Seen:
+    def read(self, **said: Any) -> GuardInputs:
         """Let one of the others say something, and return what the guard sees of it."""
         readers = {"reset": self._link._resets, "mission": self._link._missions}
         for name, sample in said.items():
             getattr(self, f"_{name}").write(sample)
             assert readers[name].wait(PATIENCE_S)
-        return self._link.look(self.clock.now_ns())
+        return self._link.read(self.clock.now_ns())
 
     def said(self, word: Any) -> list[Any]:
         reader = self._heard[getattr(word, "name", word)]
@@ -159,7 +159,7 @@ def test_g1_a_pause_of_somebody_else_is_told_once_and_the_twin_left_alone(stack:
     assert not bench.take(PAUSE.name)
     result = bench.process.watch.result()
     assert [phase for _, phase, _ in result["phases"]] == ["watching", "stopping"]
-    assert result["stops"]["twin paused by somebody else or by itself"] == 1
+    assert result["stops"]["twin paused by another process or by itself"] == 1
 
 
 def test_a_late_virtual_frame_stops_too(stack: contextlib.ExitStack) -> None:
@@ -189,11 +189,11 @@ def test_without_a_scan_of_their_own_the_limits_scan_is_the_policys(stack: conte
 def test_what_was_said_long_ago_is_not_taken_for_now(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack)
     bench.tick()
-    seen = bench._link.look(bench.clock.now_ns() + NS_PER_S)
+    seen = bench._link.read(bench.clock.now_ns() + NS_PER_S)
     assert seen.command == STOP
     assert seen.measured is None
     assert seen.twin_running is True
-    assert bench._link.look(bench.clock.now_ns() + TWIN_SILENT_NS + 1).twin_running is None
+    assert bench._link.read(bench.clock.now_ns() + TWIN_SILENT_NS + 1).twin_running is None
 
 
 def test_g4_a_frame_of_an_old_pose_is_late_however_soon_it_comes(stack: contextlib.ExitStack) -> None:
@@ -217,20 +217,20 @@ def test_g3_a_scan_that_cannot_be_believed_is_none(
 ) -> None:
     bench = Bench(stack)
     bench.tick()
-    seen_ns = bench.look().scan.stamp_ns  # type: ignore[union-attr]
+    seen_ns = bench.read().scan.stamp_ns  # type: ignore[union-attr]
     bench.tick(wall_m=0.8, **change)
-    scan = bench.look().scan
+    scan = bench.read().scan
     assert scan is not None
     assert (scan.stamp_ns, bench._link._scans.refused) == (seen_ns, 1)
     assert named in bench._link._scans._reason
     bench.tick()
-    assert bench.look().scan.stamp_ns > seen_ns  # type: ignore[union-attr]
+    assert bench.read().scan.stamp_ns > seen_ns  # type: ignore[union-attr]
 
 
 def test_g3_a_scan_in_another_frame_is_none(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack)
     bench.tick(scan_frame="front")
-    assert bench.look().scan is None
+    assert bench.read().scan is None
     assert "front" in bench._link._scans._reason
 
 
@@ -257,17 +257,17 @@ def test_g3_a_second_publisher_stops_the_robot_until_it_has_gone(stack: contextl
     assert bench.said("cmd_vel_teleop")[-1] == ros_twist(STOP)
     bench.clock.advance(HEARD_NS)
     bench.tick()
-    assert not bench._link.look(bench.clock.now_ns()).rivals
+    assert not bench._link.read(bench.clock.now_ns()).rivals
 
 
 def test_g7_it_hears_resets_and_whether_the_runtime_drives(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack)
-    seen = bench.look()
+    seen = bench.read()
     assert (seen.elsewhere, seen.driving) == (False, None)
-    assert bench.look(reset=Empty()).elsewhere
-    assert not bench.look().elsewhere
-    assert bench.look(mission=String("navigating (goal refused: far)")).driving is True
-    assert bench.look(mission=String("stopped: e_stop")).driving is False
+    assert bench.read(reset=Empty()).elsewhere
+    assert not bench.read().elsewhere
+    assert bench.read(mission=String("navigating (goal refused: far)")).driving is True
+    assert bench.read(mission=String("stopped: e_stop")).driving is False
 
 
 def test_g8_a_dead_twin_is_not_driven_for(stack: contextlib.ExitStack) -> None:

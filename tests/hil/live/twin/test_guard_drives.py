@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.live.twin.guard.danger import Cause, Rules, Seen, danger, free_ahead_m
-from hil.live.twin.guard.rules import Guard, Order, Phase, advance
+from hil.live.twin.guard.danger import Cause, GuardInputs, Rules, danger, free_ahead_m
+from hil.live.twin.guard.rules import Guard, GuardMessages, Phase, advance
 from hil.physics.simulated_base import base_at, send_command, step_base
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.values.clock import NS_PER_S
@@ -43,7 +43,7 @@ class Room:
         self.half = length_m / 2, width_m / 2
         self.base, self.running, self.now_ns, self.frame_ns = base_at(pose), True, NOW_NS, NOW_NS
         self.pauses, self.died_ns = 0, inf
-        self._orders = [Order()] * DELAY_TICKS
+        self._orders = [GuardMessages()] * DELAY_TICKS
         self._scan = self.scan()
 
     def scan(self) -> Scan:
@@ -61,7 +61,9 @@ class Room:
             self._scan = self.scan() if tick % EVERY_SCAN == 0 else self._scan
             motion = self.base.motion
             heartbeat = self.running if self.now_ns - self.died_ns <= NS_PER_S else None
-            seen = Seen(self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, heartbeat, self.frame_ns)
+            seen = GuardInputs(
+                self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, heartbeat, self.frame_ns
+            )
             guard, order = advance(guard, seen, rules)
             self._orders.append(order)
             command = self._heed(self._orders.pop(0), policy)
@@ -74,7 +76,7 @@ class Room:
             assert clear_m > rules.radius_m, f"{clear_m:.3f} m from a wall, {guard}"
         return guard, seen_phases
 
-    def _heed(self, order: Order, policy: Twist) -> Twist:
+    def _heed(self, order: GuardMessages, policy: Twist) -> Twist:
         """Let the twin do as it is told; return what the base is told."""
         shows = self.running and self.now_ns < self.died_ns
         self.pauses += order.pause and shows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hil.live.twin.guard.danger import Cause
-from hil.live.twin.guard.rules import GONE_S, HOLD_S, RESUME_S, RETRY_S, STEADY_S, TRIES, Guard, Order, Phase
+from hil.live.twin.guard.rules import GONE_S, HOLD_S, RESUME_S, RETRY_S, STEADY_S, TRIES, Guard, GuardMessages, Phase
 from onboard.perception.collision import braking_m
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import wrap
@@ -32,7 +32,7 @@ BEGINNINGS = [
 def test_g1_it_begins_once_the_twin_runs(running: bool | None, frame_ns: int | None, phase: Phase) -> None:
     guard, order = after(Guard(), twin_running=running, frame_ns=frame_ns)
     assert guard.phase is phase
-    assert order == Order()
+    assert order == GuardMessages()
 
 
 @pytest.mark.parametrize(("running", "cause"), [(False, Cause.PAUSED), (None, Cause.SILENT)])
@@ -41,20 +41,20 @@ def test_g1_a_robot_whose_twin_is_gone_is_stopped_and_held_and_then_left_alone(
 ) -> None:
     gone = {"twin_running": running}
     guard, order = after(WATCHING, **gone)
-    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, cause, Order(STOP))
+    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, cause, GuardMessages(STOP))
     held_ns = NOW_NS + round(0.9 * HOLD_S * NS_PER_S)
     guard, order = after(guard, **(STANDING | gone), now_ns=held_ns)
-    assert (guard.phase, order) == (Phase.STOPPING, Order(STOP)), "its runtime still believes the last frame"
+    assert (guard.phase, order) == (Phase.STOPPING, GuardMessages(STOP)), "its runtime still believes the last frame"
     later_ns = NOW_NS + round(1.1 * HOLD_S * NS_PER_S)
     rolling, order = after(guard, **gone, now_ns=later_ns)
-    assert (rolling.phase, order) == (Phase.STOPPING, Order(STOP))
+    assert (rolling.phase, order) == (Phase.STOPPING, GuardMessages(STOP))
     guard, order = after(guard, **(STANDING | gone), now_ns=later_ns)
-    assert (guard.phase, guard.cause, order) == (Phase.WAITING, cause, Order())
+    assert (guard.phase, guard.cause, order) == (Phase.WAITING, cause, GuardMessages())
 
 
 def test_g1_a_robot_that_stands_when_its_twin_is_paused_is_left_alone() -> None:
     guard, order = after(WATCHING, **STANDING, scan=scan_of((0.5, 0.0)))
-    assert (guard.phase, guard.cause, order) == (Phase.WAITING, Cause.PAUSED, Order())
+    assert (guard.phase, guard.cause, order) == (Phase.WAITING, Cause.PAUSED, GuardMessages())
 
 
 #   what                         change of a robot that moves while the guard waits                     cause
@@ -75,7 +75,7 @@ def test_g1_while_it_waits_danger_stops_a_robot_that_moves(
     running: bool | None, what: str, change: dict[str, object], cause: Cause
 ) -> None:
     guard, order = after(Guard(), twin_running=running, **change)
-    expected = (Phase.WAITING, Order()) if cause is Cause.NONE else (Phase.STOPPING, Order(STOP))
+    expected = (Phase.WAITING, GuardMessages()) if cause is Cause.NONE else (Phase.STOPPING, GuardMessages(STOP))
     assert (guard.phase, order) == expected
     assert guard.cause is cause
 
@@ -122,10 +122,10 @@ def test_g2_g3_g4_g9_what_stops_the_robot(what: str, change: dict[str, object], 
     guard, order = after(WATCHING, **change)
     assert guard.cause is cause
     if cause is Cause.NONE:
-        assert (guard.phase, order) == (Phase.WATCHING, Order())
+        assert (guard.phase, order) == (Phase.WATCHING, GuardMessages())
     else:
         assert guard.phase is Phase.STOPPING
-        assert order == Order(STOP, pause=True, cancel=cause is Cause.CONTACT)
+        assert order == GuardMessages(STOP, pause=True, cancel=cause is Cause.CONTACT)
 
 
 # --- G5: standing -----------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ SIDES = [
 def test_g6_it_turns_the_shorter_way(what: str, points: list[tuple[float, float]], side: int) -> None:
     guard, order = after(STOPPED, **STANDING, scan=scan_of(*points))
     assert guard.phase is Phase.TURNING
-    assert order == Order(Twist(0.0, side * 0.5))
+    assert order == GuardMessages(Twist(0.0, side * 0.5))
 
 
 TURNING = Guard(Phase.TURNING, Cause.OBSTACLE, last=SLOW, side=-1, enough_m=2.5)
@@ -216,7 +216,7 @@ def test_g6_the_last_arc_must_be_out_of_danger_too() -> None:
 @pytest.mark.parametrize("phase", [Phase.TURNING, Phase.STARTING, Phase.RESUMING])
 def test_g3_g7_without_a_scan_whatever_it_was_doing_ends_in_a_stop(phase: Phase) -> None:
     guard, order = after(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW), scan=None)
-    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, Cause.SCAN, Order(STOP, pause=True))
+    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, Cause.SCAN, GuardMessages(STOP, pause=True))
 
 
 # --- G7, G8: going on -------------------------------------------------------------------------------------------------
@@ -226,33 +226,39 @@ RESUMING = Guard(Phase.RESUMING, Cause.OBSTACLE, NOW_NS, SLOW)
 
 #   what                        guard      change                                               phase, order
 GOING_ON = [
-    ("not fast yet", STARTING, {"measured": Twist(0.1, 0.0)}, Phase.STARTING, Order(SLOW)),
-    ("fast enough", STARTING, {"measured": Twist(0.22, 0.0)}, Phase.RESUMING, Order(SLOW, resume=True)),
+    ("not fast yet", STARTING, {"measured": Twist(0.1, 0.0)}, Phase.STARTING, GuardMessages(SLOW)),
+    ("fast enough", STARTING, {"measured": Twist(0.22, 0.0)}, Phase.RESUMING, GuardMessages(SLOW, resume=True)),
     (
         "never fast enough",
         replace(STARTING, since_ns=NOW_NS - NS_PER_S),
         {"measured": STOP},
         Phase.RESUMING,
-        Order(SLOW, resume=True),
+        GuardMessages(SLOW, resume=True),
     ),
-    ("said again", RESUMING, {"twin_running": False}, Phase.RESUMING, Order(SLOW, resume=True)),
-    ("runs, no frame yet", RESUMING, {"frame_ns": NOW_NS - MS}, Phase.RESUMING, Order(SLOW)),
-    ("runs and shows", RESUMING, {"frame_ns": NOW_NS + MS}, Phase.WATCHING, Order()),
-    ("obstacle meanwhile", STARTING, {"scan": scan_of((0.6, 0.0))}, Phase.STOPPING, Order(STOP, pause=True)),
-    ("obstacle while resuming", RESUMING, {"scan": scan_of((0.6, 0.0))}, Phase.STOPPING, Order(STOP, pause=True)),
+    ("said again", RESUMING, {"twin_running": False}, Phase.RESUMING, GuardMessages(SLOW, resume=True)),
+    ("runs, no frame yet", RESUMING, {"frame_ns": NOW_NS - MS}, Phase.RESUMING, GuardMessages(SLOW)),
+    ("runs and shows", RESUMING, {"frame_ns": NOW_NS + MS}, Phase.WATCHING, GuardMessages()),
+    ("obstacle meanwhile", STARTING, {"scan": scan_of((0.6, 0.0))}, Phase.STOPPING, GuardMessages(STOP, pause=True)),
+    (
+        "obstacle while resuming",
+        RESUMING,
+        {"scan": scan_of((0.6, 0.0))},
+        Phase.STOPPING,
+        GuardMessages(STOP, pause=True),
+    ),
     (
         "does not resume",
         replace(RESUMING, since_ns=NOW_NS - round(RESUME_S * NS_PER_S)),
         {"twin_running": False},
         Phase.STOPPING,
-        Order(STOP, pause=True),
+        GuardMessages(STOP, pause=True),
     ),
 ]
 
 
 @pytest.mark.parametrize(("what", "guard", "change", "phase", "order"), GOING_ON, ids=[row[0] for row in GOING_ON])
 def test_g7_the_last_velocity_then_resume(
-    what: str, guard: Guard, change: dict[str, object], phase: Phase, order: Order
+    what: str, guard: Guard, change: dict[str, object], phase: Phase, order: GuardMessages
 ) -> None:
     onward, given_order = after(guard, **({"measured": SLOW, "command": SLOW} | change))
     assert (onward.phase, given_order) == (phase, order)
@@ -262,13 +268,13 @@ def test_g8_a_twin_that_does_not_resume_is_asked_again_later() -> None:
     late = replace(RESUMING, since_ns=NOW_NS - NS_PER_S)
     guard, _ = after(late, **STANDING)
     waiting, order = after(guard, **STANDING, now_ns=NOW_NS + 10 * MS, scan=scan_of(stamp_ns=NOW_NS))
-    assert (waiting.phase, order) == (Phase.STOPPING, Order(STOP))
+    assert (waiting.phase, order) == (Phase.STOPPING, GuardMessages(STOP))
     then_ns = NOW_NS + round(RETRY_S * NS_PER_S)
     again, order = after(waiting, **STANDING, now_ns=then_ns, scan=scan_of(stamp_ns=then_ns))
-    assert (again.phase, order) == (Phase.STARTING, Order(STOP)), "from rest: the first try has had its way"
+    assert (again.phase, order) == (Phase.STARTING, GuardMessages(STOP)), "from rest: the first try has had its way"
 
 
-def tried(guard: Guard, running: bool | None, seconds: float) -> tuple[Guard, list[Order]]:
+def tried(guard: Guard, running: bool | None, seconds: float) -> tuple[Guard, list[GuardMessages]]:
     """Return the guard, and its orders, after a time beside a robot that obeys and a twin that only says this."""
     orders, measured = [], SLOW
     for tick in range(round(seconds * NS_PER_S / TICK_NS)):
@@ -294,7 +300,7 @@ def test_g8_a_twin_that_stays_paused_is_asked_so_often_and_then_left_alone() -> 
     assert max(moving) * TICK_NS <= (RESUME_S + 0.1) * NS_PER_S, "only on the first try does the robot move"
     resumed = [order.resume for order in orders]
     assert sum(now and not before for before, now in zip([False, *resumed], resumed, strict=False)) == TRIES
-    assert (guard.phase, guard.cause, orders[-1]) == (Phase.WAITING, Cause.GAVE_UP, Order())
+    assert (guard.phase, guard.cause, orders[-1]) == (Phase.WAITING, Cause.GAVE_UP, GuardMessages())
     again, _ = after(guard)
     assert (again.phase, again.tries) == (Phase.WATCHING, 0)
 
@@ -311,9 +317,9 @@ def test_g8_frames_that_are_late_again_at_once_are_a_failed_try() -> None:
 def test_g6_a_twin_that_runs_while_the_robot_turns_is_paused_again() -> None:
     wall = {"scan": scan_of((0.7, 0.0)), "measured": STOP, "command": STOP}
     _, order = after(TURNING, **wall, twin_running=True)
-    assert order == Order(Twist(0.0, -0.5), pause=True)
+    assert order == GuardMessages(Twist(0.0, -0.5), pause=True)
     _, order = after(TURNING, **wall, twin_running=False)
-    assert order == Order(Twist(0.0, -0.5))
+    assert order == GuardMessages(Twist(0.0, -0.5))
 
 
 @pytest.mark.parametrize("phase", [Phase.STOPPING, Phase.TURNING, Phase.STARTING, Phase.RESUMING])
@@ -352,22 +358,22 @@ def test_g7_what_is_kept_of_a_stop_while_watching(
 def test_g9_a_contact_stops_whatever_the_guard_is_doing(phase: Phase) -> None:
     guard, order = after(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW, enough_m=9.0), contact=True)
     assert (guard.phase, guard.cause, guard.last) == (Phase.STOPPING, Cause.CONTACT, STOP)
-    assert order == Order(STOP, pause=True, cancel=True)
+    assert order == GuardMessages(STOP, pause=True, cancel=True)
 
 
 def test_a_late_frame_with_free_room_ahead_needs_no_turn() -> None:
     guard, order = after(replace(STOPPED, cause=Cause.LATE), **STANDING)
-    assert (guard.phase, order) == (Phase.STARTING, Order(SLOW))
+    assert (guard.phase, order) == (Phase.STARTING, GuardMessages(SLOW))
 
 
 def test_g9_after_a_contact_the_twin_is_resumed_and_the_robot_stands() -> None:
     guard, _ = after(WATCHING, contact=True)
     guard, order = after(guard, **STANDING)
-    assert (guard.phase, order) == (Phase.RESUMING, Order(STOP, resume=True))
+    assert (guard.phase, order) == (Phase.RESUMING, GuardMessages(STOP, resume=True))
     guard, order = after(guard, measured=STOP, command=STOP, frame_ns=NOW_NS + MS)
-    assert (guard.phase, order) == (Phase.WATCHING, Order())
+    assert (guard.phase, order) == (Phase.WATCHING, GuardMessages())
 
 
 def test_g9_a_contact_on_the_way_to_rest_cancels_too() -> None:
     guard, order = after(STOPPED, measured=SLOW, contact=True)
-    assert (guard.cause, order) == (Cause.CONTACT, Order(STOP, pause=True, cancel=True))
+    assert (guard.cause, order) == (Cause.CONTACT, GuardMessages(STOP, pause=True, cancel=True))

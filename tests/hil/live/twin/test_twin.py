@@ -44,7 +44,7 @@ def near(a: Pose, b: Pose) -> bool:
 
 def test_before_the_robot_is_heard_it_waits_and_refuses() -> None:
     assert Twin().why == WAITING
-    with pytest.raises(InputError, match="reset: there has been no odometry"):
+    with pytest.raises(InputError, match="reset: no odometry of the robot was received"):
         reset(Twin(), LIFE)
     assert resume(Twin(), 0) == Twin()
     assert pause(Twin()) == Twin()

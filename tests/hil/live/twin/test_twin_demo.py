@@ -62,7 +62,7 @@ def test_figures_of_round_trips() -> None:
 
 
 def test_no_round_trip_at_all_is_an_error_of_one_line() -> None:
-    with pytest.raises(OnboardError, match="nothing"):
+    with pytest.raises(OnboardError, match="no message of any round trip"):
         figures(np.array([inf, inf]))
 
 

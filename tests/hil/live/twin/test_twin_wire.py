@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from math import nan
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hil.live.twin.link import TwinLink
@@ -28,7 +25,7 @@ from hil.live.twin.topics import (
     robot_section,
     twin_section,
 )
-from hil.live.twin.twin import ASKED, Twin
+from hil.live.twin.twin import ASKED
 from hil.scene.walkers import Crowd
 from onboard.config.config import Config, DdsSection
 from onboard.config.mounts import load_mounts
@@ -42,7 +39,7 @@ from onboard.navigation.odometry import integrate
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
-from onboard.values.geometry import IDENTITY, between, distance
+from onboard.values.geometry import distance
 from onboard.values.messages import STOP, Pose, Twist
 from tests.hil.live.twin.twin_places import START, boxed, life, standing
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S
@@ -81,13 +78,13 @@ class Bench:
         views = Views(MOUNTS, CONFIG.scan)
         self.clock = SimulatedClock()
         self.process = TwinProcess(place, views, link, self.clock, CONFIG, TwinOptions(localization_scale=0.0))  # type: ignore[arg-type]
-        self.theirs, around = wire(robot), wire(twin)
+        self.theirs, surroundings = wire(robot), wire(twin)
         names = ["odom", "amcl_pose", "scan", "front/depth/image", "color/image", POSE, COLLISION, STATE]
         self.heard: dict[str, list[Any]] = {}
-        self._readers = {getattr(name, "name", name): around.reader(name) for name in names}
+        self._readers = {getattr(name, "name", name): surroundings.reader(name) for name in names}
         self._readers["speed_limit"] = self.theirs.reader("speed_limit")
         self._odom = self.theirs.writer("odom")
-        self._words = {word: around.writer(word) for word in (RESET, PAUSE, RESUME)}
+        self._words = {word: surroundings.writer(word) for word in (RESET, PAUSE, RESUME)}
         self.robot, self.tick = Pose(-1.0, 4.0, 2.0), 0
         writers = [self._odom, *self._words.values()]
         assert wait_until(
@@ -173,28 +170,6 @@ def test_a_few_seconds_of_driving(stack: contextlib.ExitStack) -> None:
     assert len(bench.heard[COLLISION.name]) == pytest.approx(91, abs=5)
 
 
-def test_pause_the_robot_anyhow_resume(stack: contextlib.ExitStack) -> None:
-    bench = Bench(stack, Place())
-    bench.say(bench.robot)
-    bench.say(twist=AHEAD, ticks=15)
-    bench.ask(PAUSE)
-    bench.settle()
-    stopped = pose_from_ros(bench.newest(POSE.name).pose)
-    frames = len(bench.heard["scan"])
-    bench.say(twist=Twist(0.1, 2.0), ticks=30)
-    bench.settle()
-    assert pose_from_ros(bench.newest(POSE.name).pose) == stopped
-    assert bench.newest("odom").twist.twist.linear.x == 0.0, "its wheels stand, and are still heard"
-    assert bench.newest(STATE.name).data.startswith(PAUSED)
-    assert len(bench.heard["scan"]) == frames, "nothing is sensed meanwhile"
-    bench.ask(RESUME)
-    bench.say(twist=AHEAD, ticks=15)
-    bench.settle()
-    after = pose_from_ros(bench.newest(POSE.name).pose)
-    assert distance(between(stopped, after), Pose(0.3, 0.0, 0.0)) < 1e-6
-    assert bench.newest(STATE.name).data == RUNNING
-
-
 def test_a_second_base_on_the_odometry_pauses_the_twin_and_is_named(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack, Place())
     bench.say(bench.robot)
@@ -234,21 +209,6 @@ def test_a_contact_is_told_and_begins_another_life(stack: contextlib.ExitStack) 
     json.dumps(result)
 
 
-def test_where_there_is_no_new_start_a_contact_is_one_contact_and_the_twin_stands(stack: contextlib.ExitStack) -> None:
-    bench = Bench(stack, Place(Pose(4.6, 1.0, 0.0), full=frozenset({1})))
-    bench.say(bench.robot)
-    bench.say(twist=AHEAD, ticks=30)
-    bench.ask(RESUME, AHEAD)
-    bench.say(twist=AHEAD, ticks=10)
-    bench.settle()
-    assert [message.data for message in bench.heard[COLLISION.name]].count(True) == 1
-    assert bench.newest(STATE.name).data == "paused: contact: map room: no room for a start"
-    assert bench.process.twin.pose.x_m == pytest.approx(5.0 - 0.25, abs=0.03), "before the box, not in it"
-    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 1)
-    bench.ask(RESET)
-    assert (bench.process.twin.pose, bench.process.twin.why) == (Pose(8.0, 1.0, 1.5), ""), "the life after"
-
-
 @pytest.mark.parametrize("word", [PAUSE, RESET], ids=["pause", "reset"])
 def test_a_contact_is_told_whatever_is_asked_at_the_same_time(stack: contextlib.ExitStack, word) -> None:
     bench = Bench(stack, Place(Pose(4.71, 1.0, 0.0)))
@@ -258,17 +218,6 @@ def test_a_contact_is_told_whatever_is_asked_at_the_same_time(stack: contextlib.
     assert [message.data for message in bench.heard[COLLISION.name]] == [False, True]
     assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 2)
     assert bench.process.twin.why == (ASKED if word is PAUSE else "")
-
-
-def test_a_reset_that_is_asked_for(stack: contextlib.ExitStack) -> None:
-    bench = Bench(stack, Place())
-    bench.say(bench.robot)
-    bench.ask(RESET)
-    bench.settle()
-    assert distance(pose_from_ros(bench.newest(POSE.name).pose), Pose(8.0, 1.0, 0.0)) < 1e-9
-    wheels = odometry_from_ros(bench.newest("odom"), 0).pose
-    assert wheels is not None
-    assert distance(wheels, IDENTITY) < 1e-9
 
 
 def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack) -> None:
@@ -291,50 +240,3 @@ def test_without_people_the_speed_limit_is_somebody_elses(stack: contextlib.Exit
     bench.process.run(None)
     bench.settle()
     assert bench.heard["speed_limit"] == []
-
-
-#   what        what the robot says                       state that is told
-BAD = [
-    ("NaN", Pose(nan, 0.0, 0.0), "paused: odometry: x is nan"),
-    ("jump", Pose(50.0, 4.0, 2.0), "paused: odometry: jumped by 51.1 m in 0.0333 s, limit 0.15 m"),
-]
-
-
-@pytest.mark.parametrize(("what", "bad", "reason"), BAD, ids=[row[0] for row in BAD])
-def test_bad_poses_freeze_the_twin_in_one_clear_line(
-    stack: contextlib.ExitStack, what: str, bad: Pose, reason: str
-) -> None:
-    bench = Bench(stack, Place())
-    bench.say(bench.robot)
-    bench.say(twist=AHEAD, ticks=10)
-    before, robot = bench.process.twin.pose, bench.robot
-    bench.say(bad)
-    bench.settle()
-    assert bench.newest(STATE.name).data == reason
-    assert bench.process.twin.pose == before
-    bench.ask(RESUME)
-    bench.robot = robot if what == "NaN" else bad
-    bench.say(bench.robot)
-    bench.ask(RESUME)
-    assert bench.process.twin.why == ""
-    assert distance(bench.process.twin.pose, before) < 1e-9
-
-
-def test_a_robot_that_falls_silent_freezes_the_twin(stack: contextlib.ExitStack) -> None:
-    bench = Bench(stack, Place())
-    bench.say(bench.robot)
-    bench.live(ticks=20)
-    bench.settle()
-    assert bench.newest(STATE.name).data == "paused: odometry: none for more than 0.5 s"
-    bench.ask(RESUME)
-    assert bench.process.twin.why == ""
-
-
-def test_two_twins_of_the_same_seed_sense_the_same() -> None:
-    place, views = Place(crowd=standing((3.0, 3.0))).life(0), Views(MOUNTS, CONFIG.scan)
-    twin = replace(Twin(), pose=START, crowd=place.crowd)
-    other = Place(crowd=standing((3.0, 3.0))).life(0)
-    assert np.array_equal(views.color("color", place, twin), Views(MOUNTS, CONFIG.scan).color("color", other, twin))
-    assert np.array_equal(views.depth("rear", place, twin), Views(MOUNTS, CONFIG.scan).depth("rear", other, twin))
-    near = views.scan(place, twin).ranges_m
-    assert near.min() < views.scan(place, replace(twin, crowd=None)).ranges_m[112]

@@ -72,7 +72,7 @@ def test_a_kernel_is_drawn_as_often_as_reality_differs() -> None:
     assert 0.3 < p_p < 1.0
     out = np.empty(3)
     draws = np.random.default_rng(3).random(4000)
-    drawn = np.mean([effect(np.array([4.6, np.pi, 0.0]), 0, arrays, float(one), out) >= 0 for one in draws])
+    drawn = np.mean([effect(np.array([4.6, np.pi, 0.0]), 0, arrays, float(draw), out) >= 0 for draw in draws])
     assert drawn == pytest.approx(p_p, abs=0.04)
 
 

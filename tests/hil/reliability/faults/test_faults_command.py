@@ -55,7 +55,7 @@ def test_a_simulated_drive_is_judged_and_told_as_json() -> None:
     assert (result["passed"], result["failed"], result["nothing_shown"], result["not_run"]) == (1, 0, 0, 1)
     assert result["timeouts_ms"]["odometry.stale_ms"] == 200.0
     disk, pressed = sorted(result["faults"], key=lambda row: row["name"])
-    assert (disk["status"], disk["happened"]) == ("not run", "only a real process can have it")
+    assert (disk["status"], disk["happened"]) == ("not run", "it can be injected only into a real process")
     assert (pressed["mode"], pressed["within_ticks"], pressed["problems"]) == ("simulated clock", 2, [])
     assert pressed["settled_tick"] <= 2
 
@@ -74,7 +74,7 @@ def test_a_run_in_which_nothing_drives_is_no_pass(monkeypatch: pytest.MonkeyPatc
     done = run("--sim", "--only", "e_stop", "--processes", "none")
     assert done.exit_code != 0
     assert "0 passed, 0 failed, 1 nothing shown, 0 not run" in done.stdout
-    assert str(done.exception).endswith("seed 1: nothing was shown; choose a part in which the robot drives")
+    assert str(done.exception).endswith("seed 1: no fault could be judged; choose a part in which the robot drives")
 
 
 DEMO = Path(__file__).parents[3] / "data/replay/demo.mcap"

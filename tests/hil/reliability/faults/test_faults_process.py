@@ -28,7 +28,7 @@ def test_a_fault_that_a_process_cannot_be_given_is_said(tmp_path: Path) -> None:
     other = next(fault for fault in FAULTS if not fault.process)
     verdict = in_process(other, Drive(load_config(None), [], Pose(0.0, 0.0, 0.0)), PLANT, tmp_path)
     assert verdict.status is Status.NOT_RUN
-    assert "cannot be given from outside" in verdict.happened
+    assert "cannot be injected into a process" in verdict.happened
 
 
 def test_a_robot_that_does_not_set_off_is_not_run_and_the_others_are(
@@ -37,11 +37,11 @@ def test_a_robot_that_does_not_set_off_is_not_run_and_the_others_are(
     """As on a machine too busy to decide in time: the verdicts on other faults are not lost."""
 
     def idle(*arguments: object) -> None:
-        raise TooLateError("the robot did not set off within 60 s")
+        raise TooLateError("the robot did not start to move within 60 s")
 
     monkeypatch.setattr(live, "_driven", idle)
     verdict = in_process(IN_PROCESS[0], Drive(load_config(None), [], Pose(0.0, 0.0, 0.0)), PLANT, tmp_path)
-    assert (verdict.status, verdict.happened) == (Status.NOT_RUN, "the robot did not set off within 60 s")
+    assert (verdict.status, verdict.happened) == (Status.NOT_RUN, "the robot did not start to move within 60 s")
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.inject.schedule import Schedule
-from hil.reliability.faults.observed_tick import stands
+from hil.reliability.faults.observed_tick import is_stop
 from hil.reliability.faults.run.excerpt import Excerpt, choose_excerpt
 from hil.reliability.faults.run.recorded import in_recording, play
 from hil.reliability.faults.run.simulated import ONSET_S, drive
@@ -47,7 +47,7 @@ def excerpt(drove: tuple[Path, Run]) -> Excerpt:
 
 
 def test_it_begins_where_the_robot_has_driven_for_a_second(excerpt: Excerpt, drove: tuple[Path, Run]) -> None:
-    moving = [tick for tick in drove[1].ticks if not stands(tick)]
+    moving = [tick for tick in drove[1].ticks if not is_stop(tick)]
     onset_ns = excerpt.ticks[excerpt.onset].slot.start_ns
     assert onset_ns == pytest.approx(moving[0].slot.start_ns + 1e9, abs=70e6)
     assert excerpt.ticks[-1].slot.start_ns - onset_ns == pytest.approx(LASTS_S * 1e9, abs=70e6)
@@ -84,11 +84,11 @@ def test_what_the_recording_has_not_is_said(excerpt: Excerpt) -> None:
 
     without = replace(excerpt, ticks=[bare(tick) for tick in excerpt.ticks])
     verdict = in_recording(BY_NAME["localization_jump"], without, Puppet(FORWARD))
-    assert (verdict.status, verdict.happened) == (Status.NOT_RUN, "no localisation came in it")
+    assert (verdict.status, verdict.happened) == (Status.NOT_RUN, "it has no localisation")
 
 
 def test_a_recording_in_which_nothing_drives_is_refused(tmp_path: Path) -> None:
     file, run = recorded(tmp_path, ONSET_S / 4)
     assert all(tick.command == STOP for tick in run.ticks)
-    with pytest.raises(InputError, match=r"\.mcap: nothing drives in it from 0 s on, or for too short a time$"):
+    with pytest.raises(InputError, match=r"\.mcap: the robot does not drive, or not long enough, from 0 s on$"):
         choose_excerpt(file, LASTS_S)

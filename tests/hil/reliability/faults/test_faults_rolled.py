@@ -12,7 +12,7 @@ from hil.__main__ import app
 from hil.reliability.faults.expectations import Run, Truth
 from hil.reliability.faults.report import markdown
 from hil.reliability.faults.run.simulated import in_simulation
-from hil.reliability.faults.verdict import Rolled, Verdict, rolled
+from hil.reliability.faults.verdict import StoppingDistance, Verdict, rolled
 from onboard.values.clock import NS_PER_S
 from tests.hil.reliability.faults.faults_rig import BY_NAME, site
 
@@ -43,7 +43,7 @@ WAYS = [
 @pytest.mark.parametrize(("what", "ways", "found"), WAYS, ids=[row[0] for row in WAYS])
 def test_the_way_from_the_onset_until_it_stands(what: str, ways: list[float], found: tuple[float, int] | None) -> None:
     way = rolled(run(ways))
-    assert way == (None if found is None else Rolled(0.5, pytest.approx(found[0]), found[1]))
+    assert way == (None if found is None else StoppingDistance(0.5, pytest.approx(found[0]), found[1]))
 
 
 def test_of_a_run_that_ended_what_the_base_did_afterwards_counts() -> None:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.reliability.faults.expectations import During, Must, Run, Then, place_stays, problems
+from hil.reliability.faults.expectations import Aftermath, Expectation, Reaction, Run, place_stays, problems
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import GRACE_TICKS, Monitor
 from hil.reliability.faults.observed_tick import UNKNOWN, off_the_wire
 from hil.reliability.faults.verdict import Mode, Status, judge
 from onboard.config.config import Config
-from onboard.policy.decision import Acted
+from onboard.policy.decision import FinishedDecision
 from onboard.recording.tick_message import NO_DEPTH
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
@@ -104,9 +104,9 @@ def test_a_ramp_is_held_away_from_zero_and_stopping_is_free(speeds: list[float],
     assert [(one.slot, one.rule) for one in found] == [(slot, "acceleration") for slot in leaps]
 
 
-FAILED = Acted(1, 0, None, 0, fault="it failed")
-MISSED = Acted(1, 0, None, 0)
-MADE = Acted(1, 0, Decision(0, np.zeros(28, np.float32)), 0)
+FAILED = FinishedDecision(1, 0, None, 0, fault="it failed")
+MISSED = FinishedDecision(1, 0, None, 0)
+MADE = FinishedDecision(1, 0, Decision(0, np.zeros(28, np.float32)), 0)
 GOAL = GoalRequest(0, 0, "map", Pose(1.0, 0.0, 0.0))
 NOTHING: dict[str, Any] = {"odometry": ()}
 OLD = (wheels(NS_PER_S + 9 * PERIOD_NS),)
@@ -119,7 +119,7 @@ CAUSES = [
     ("odometry of yesterday",    {"odometry": OLD},   {},                   "stale odometry",          18),
     ("no image",                 {"depth": {}},       {},                   "stale scan",              24),
     ("one image is old",         {"depth": ONE_OLD},  {},                   "stale scan",              12),
-    ("odometry is NaN",          {"odometry": MAD},   {},                   "odometry that cannot be", 12),
+    ("odometry is NaN",          {"odometry": MAD},   {},                   "impossible odometry", 12),
     ("the engine fails",         {},                  {"acted": FAILED},    "lost engine",             12),
     ("decisions are late",       {},                  {"acted": MISSED},    "lost engine",             14),
     ("they are, while it backs", {},                  BACKING,              "lost engine",             14),
@@ -192,8 +192,8 @@ def test_while_an_obstacle_is_told_nothing_goes_forward_and_nothing_backs_on(
     rows: list[tuple[bool | None, float, bool, bool]], found: list[tuple[int, str]]
 ) -> None:
     ticks = []
-    for number, (told, v, held, backing) in enumerate(rows):
-        consumed = {"obstacle": told, **(operated(number) if held else {})}
+    for number, (reported, v, held, backing) in enumerate(rows):
+        consumed = {"obstacle": reported, **(operated(number) if held else {})}
         ticks.append(tick(number, Twist(v, 0.0), consumed=consumed, recovery="backing" if backing else ""))
     assert broken(ticks) == found
     assert broken([replace(one, reason=UNKNOWN) for one in ticks]) == []
@@ -268,13 +268,13 @@ def test_a_recovery_beyond_its_bounds_is_found() -> None:
     assert recovered(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.50 m"
     assert recovered(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
     assert recovered(tries(4)) == ["try 4 within 60 s"]
-    requested = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]
+    requested = [replace(attempt, inputs=replace(attempt.inputs, goals=(GOAL,))) for attempt in tries(4)]
     assert recovered(requested) == ["try 4 within 60 s"], "a new goal does not begin anew"
 
 
 def test_a_drive_without_a_way_must_have_ended() -> None:
     stuck = [tick(number, STOP) for number in range(30 * 140)]
-    assert recovered(stuck, m_per_tick=0.0) == ["it drives, and has stood for 135 s"]
+    assert recovered(stuck, m_per_tick=0.0) == ["it should drive, but has stood for 135 s"]
     assert recovered(stuck, m_per_tick=0.001) == []
     assert recovered([replace(one, state="stopped: blocked") for one in stuck], m_per_tick=0.0) == []
 
@@ -282,10 +282,10 @@ def test_a_drive_without_a_way_must_have_ended() -> None:
 # ---- what a fault must come to
 
 ONSET, END = 10, 40
-STANDS = Must(During.STANDS, timeouts=("odometry.stale_ms",), reasons=("stale_odometry",))
+STANDS = Expectation(Reaction.STANDS, timeouts=("odometry.stale_ms",), reasons=("stale_odometry",))
 
 
-def told(must: Must, judged: Run, config: Config) -> list[str]:
+def reported(must: Expectation, judged: Run, config: Config) -> list[str]:
     return [problem.what for problem in problems(must, judged, config)]
 
 
@@ -305,42 +305,42 @@ RUNS = [
     (19, 41, ["it stands from tick 9 on, must by tick 8"]),
     (16, 30, ["never so: stands"]),
     (99, 99, ["never so: stands"]),
-    (16, 60, ['it does not go on: it stands (stale_odometry, "navigating")']),
+    (16, 60, ['it does not continue: it stands (stale_odometry, "navigating")']),
 ]
 
 
 @pytest.mark.parametrize(("stands_from", "again_from", "expected"), RUNS)
 def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, expected: list[str]) -> None:
     assert STANDS.within_ticks(Config()) == 6 + GRACE_TICKS
-    assert told(STANDS, run(stands_from, again_from), Config()) == expected
+    assert reported(STANDS, run(stands_from, again_from), Config()) == expected
 
 
 def test_a_robot_must_not_stand_for_another_reason() -> None:
     other = replace(STANDS, reasons=("stale_scan",))
-    assert told(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
+    assert reported(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
 
 
 def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stopped() -> None:
-    stays = replace(STANDS, then=Then.STAYS)
-    assert told(stays, run(16, 41), Config()) == ["it moves again in slot 41, nobody asked for it"]
-    assert told(stays, run(16, 60), Config()) == []
-    leaves = Must(During.HOLDS, Then.LEAVES)
-    assert told(leaves, run(16, 60), Config()) == ["the run goes on"]
-    assert told(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
-    assert told(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
+    stays = replace(STANDS, then=Aftermath.STAYS)
+    assert reported(stays, run(16, 41), Config()) == ["it moves again in slot 41 without a new goal"]
+    assert reported(stays, run(16, 60), Config()) == []
+    leaves = Expectation(Reaction.HOLDS, Aftermath.LEAVES)
+    assert reported(leaves, run(16, 60), Config()) == ["the run continues"]
+    assert reported(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
+    assert reported(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
 
 
 def test_a_fault_too_short_to_show_anything_is_said() -> None:
     short = run(16, 41)
     short = replace(short, end_ns=short.ticks[ONSET + 5].slot.start_ns)
-    assert told(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
+    assert reported(STANDS, short, Config()) == ["only 5 ticks of the fault were run, it may take 8"]
 
 
 GONE = Fault("gone", "nothing comes", STANDS, "R5")
 #   what                              with the fault  without it  status            told
 SHOWN = [
     ("as it must be",                   (16, 41),       None,       Status.PASSED,    []),
-    ("it stands on",                    (16, 60),       (99, 99),   Status.FAILED,    ["it does not go on: "]),
+    ("it stands on",                    (16, 60),       (99, 99),   Status.FAILED,    ["it does not continue: "]),
     ("it stands on, without it too",    (16, 60),       (35, 60),   Status.NOT_SHOWN, []),
     ("it stands too late and on",       (19, 60),       (35, 60),   Status.FAILED,    ["it stands from "]),
     ("it never stands, without it too", (99, 99),       (99, 99),   Status.FAILED,    ["never so: "]),
@@ -363,9 +363,12 @@ def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_sam
     there = run(99, 99)
     there = replace(there, ticks=[replace(one, state="reached", command=STOP) for one in there.ticks])
     verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: there)
-    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it reaches its goal meanwhile")
+    assert (verdict.status, verdict.happened) == (
+        Status.NOT_SHOWN,
+        "without the fault, the robot reaches its goal meanwhile",
+    )
     verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: None)
-    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it does not drive either")
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "the robot does not drive without the fault either")
     stood = run(0, 41)
     mad = [*stood.ticks[:-1], replace(stood.ticks[-1], command=Twist(math.nan, 0.0))]
     verdict = judge(GONE, Mode.CLOCK, replace(stood, ticks=mad), Config(), PLANT)
@@ -379,9 +382,9 @@ def test_reasons_count_from_when_it_must_be_so() -> None:
     """It stood by itself until then."""
     early = run(14, 41)
     ticks = [replace(one, reason="none") if one.slot.number < ONSET + 8 else one for one in early.ticks]
-    assert told(STANDS, replace(early, ticks=ticks), Config()) == []
+    assert reported(STANDS, replace(early, ticks=ticks), Config()) == []
     ticks = [replace(one, reason="none") if one.slot.number <= ONSET + 8 else one for one in early.ticks]
-    assert told(STANDS, replace(early, ticks=ticks), Config()) == ["it stands for another reason: none"]
+    assert reported(STANDS, replace(early, ticks=ticks), Config()) == ["it stands for another reason: none"]
 
 
 def test_a_place_that_leaps_is_told() -> None:
@@ -394,9 +397,9 @@ def test_a_place_that_leaps_is_told() -> None:
         return replace(lost, ticks=ticks)
 
     assert place_stays(leaping(0.5), Config()) == ""
-    assert place_stays(leaping(1.0), Config()) == "where it believes to be leaps by 1.00 m in slot 41"
+    assert place_stays(leaping(1.0), Config()) == "its pose estimate jumps by 1.00 m in slot 41"
 
 
 def test_decisions_that_may_be_due_are_ticks_too() -> None:
-    assert Must(During.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
-    assert Must(During.STANDS, decisions=2).within_ticks(Config()) == 20 + 3 + GRACE_TICKS
+    assert Expectation(Reaction.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
+    assert Expectation(Reaction.STANDS, decisions=2).within_ticks(Config()) == 20 + 3 + GRACE_TICKS

@@ -71,7 +71,7 @@ def without_zones(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_blindness(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(limits.collision, "look", lambda scan, twist, way_m: limits.collision.Look.SEEN)
+    patch.setattr(limits.collision, "view_sector", lambda scan, twist, way_m: limits.collision.SectorView.SEEN)
 
 
 def unwatched(patch: pytest.MonkeyPatch) -> None:
@@ -166,8 +166,8 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
     ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
     ("odometry that comes late",        taking_late_odometry, "odometry_late",          "never so: "),
-    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
-    ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
+    ("impossible odometry",         taking_any_odometry,  "odometry_too_fast",      "impossible odometry: "),
+    ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "its pose estimate "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
     ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),
     ("half speed after a miss",         without_slowing,      "engine_slow",            "0.60 m/s are wanted "),
@@ -205,7 +205,7 @@ def test_a_robot_that_stands_without_the_fault_too_shows_nothing() -> None:
     near = replace(site(), episode=Episode(Pose(12.6, 2.0, 0.0), (1.5, 3.0), 10.0))
     verdict = in_simulation(BY_NAME["time_step_hour"], near)
     assert (verdict.status, verdict.problems) == (Status.NOT_SHOWN, ())
-    assert verdict.happened.startswith("without the fault it is the same: it does not ")
+    assert verdict.happened.startswith("same result without the fault: it does not ")
     pressed = in_simulation(BY_NAME["e_stop"], near)
     assert pressed.status is Status.PASSED
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from onboard.__main__ import main
-from onboard.commands.bench import computing, lateness, output, rows, slowdowns, start
+from onboard.commands.bench import command, computing, lateness, output, rows, start
 from onboard.commands.doctor.finding import Level
 from onboard.config.config import CamerasSection, Config, DdsSection, OdometrySection, PolicySection, RecordSection
 from onboard.config.mounts import load_mounts
@@ -32,12 +32,12 @@ def put(root: Path, path: str, text: str) -> None:
 
 #   check,             file below the root,                                        text,           is it a limit
 FILES = [
-    (slowdowns.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n", False),
-    (slowdowns.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n", True),
-    (slowdowns.governor, "sys/devices/system/cpu/online", "0-1\n", False),
-    (slowdowns.kernel, "sys/kernel/realtime", "1\n", False),
-    (slowdowns.kernel, "sys/kernel/realtime", "0\n", True),
-    (slowdowns.kernel, "sys/kernel/other", "1\n", True),
+    (command.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n", False),
+    (command.governor, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n", True),
+    (command.governor, "sys/devices/system/cpu/online", "0-1\n", False),
+    (command.kernel, "sys/kernel/realtime", "1\n", False),
+    (command.kernel, "sys/kernel/realtime", "0\n", True),
+    (command.kernel, "sys/kernel/other", "1\n", True),
 ]
 
 
@@ -50,26 +50,26 @@ def test_what_limits_a_machine(tmp_path: Path, check, path: str, text: str, limi
 @pytest.mark.parametrize(("total", "limiting"), [(0, False), (10**9, True)])
 def test_memory_that_may_be_swapped_out_is_a_limit(monkeypatch: pytest.MonkeyPatch, total: int, limiting: bool) -> None:
     monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(total=total))
-    assert (slowdowns.swap().level is not Level.GREEN) is limiting
+    assert (command.swap().level is not Level.GREEN) is limiting
 
 
 @pytest.mark.parametrize(("usb", "limiting"), [("2.1", True), ("3.2", False)])
 def test_a_camera_by_usb_2_is_a_limit(monkeypatch: pytest.MonkeyPatch, usb: str, limiting: bool) -> None:
     device = Device("123", "D435", "5.16", usb)
-    monkeypatch.setattr(slowdowns, "list_devices", lambda: [device])
-    found = slowdowns.cameras()
+    monkeypatch.setattr(command, "list_devices", lambda: [device])
+    found = command.cameras()
     assert (found.level is not Level.GREEN) is limiting
     assert ("123" in found.found) is limiting
 
 
 def test_only_limits_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(slowdowns, "list_devices", list)
+    monkeypatch.setattr(command, "list_devices", list)
     put(tmp_path, "sys/kernel/realtime", "1")
     monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(total=0))
     monkeypatch.setattr(psutil, "getloadavg", lambda: (0.1, 0.1, 0.1))
-    assert {one.part for one in slowdowns.limits(tmp_path)} <= {"rights"}
+    assert {limit.part for limit in command.limits(tmp_path)} <= {"rights"}
     monkeypatch.setattr(psutil, "getloadavg", lambda: (99999.0, 0.1, 0.1))
-    assert "load" in {one.part for one in slowdowns.limits(tmp_path)}
+    assert "load" in {limit.part for limit in command.limits(tmp_path)}
 
 
 def test_a_row_is_well_up_to_its_budget() -> None:
@@ -195,5 +195,5 @@ def test_a_whole_run(
     assert by_name["fusion of four 848x480"]["ratio"] < 1.0
     assert by_name["tick lateness p50"]["value"] <= by_name["tick lateness max"]["value"]
     assert 50.0 < by_name["memory"]["value"] < 2000.0
-    assert by_name["command p50"]["note"].startswith("20 of 20 arrived")
+    assert by_name["command p50"]["note"].startswith("20 of 20 received")
     assert not any(tmp_path.glob("**/*.mcap")), "what bench records goes away again"

@@ -15,7 +15,7 @@ import pytest
 
 from onboard.commands.doctor import cameras, engine, mobile_base
 from onboard.commands.doctor.finding import Level
-from onboard.config.config import Config, PolicySection
+from onboard.config.config import Config, DdsSection, PolicySection
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.ros_convert import ros_rays
 from onboard.drivers.dds.ros_types import LaserScan
@@ -34,11 +34,11 @@ GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
 #   name              rate   publishers    level   words
 ODOMETRY = [
     ("well", 50.0, ["base"], GREEN, "50.0 odometry messages/s from base"),
-    ("nobody", 0.0, [], RED, "nobody publishes"),
-    ("announced only", 0.0, ["base"], RED, "none comes"),
+    ("nobody", 0.0, [], RED, "has no publisher"),
+    ("announced only", 0.0, ["base"], RED, "no message is received"),
     ("stale in between", 4.0, ["base"], RED, "slower than odometry.stale_ms"),
     ("as good as one a tick", 29.9, ["base"], GREEN, ""),
-    ("slower than ticks", 20.0, ["base"], AMBER, "fewer than one a tick"),
+    ("slower than ticks", 20.0, ["base"], AMBER, "less than one message per tick"),
     ("two bases", 50.0, ["a", "b"], RED, "several"),
 ]
 
@@ -50,6 +50,14 @@ def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None
     assert words in found.found
 
 
+def test_a_base_that_nobody_hears_is_told_with_the_usual_reasons_and_the_gateway() -> None:
+    config = Config(dds=DdsSection(namespace="r1", interface="eth0"))
+    remedy = mobile_base.over_dds(config, 0.0, []).remedy
+    for words in ("/r1/odom", "interface eth0", "namespace", "docs/ros2-loopback.xml", "Discovery Server", "rmw_zenoh"):
+        assert words in remedy
+    assert "`onboard gateway` (docs/gateway.md)" in remedy
+
+
 def laser_scan(frame: str, rays: int = 360, step_rad: float = math.tau / 360) -> LaserScan:
     turn = Rays(-math.pi, -math.pi + (rays - 1) * step_rad, step_rad, 0.1, 12.0, np.full(rays, 2.0, np.float32))
     return ros_rays(0, frame, turn)
@@ -59,7 +67,7 @@ def laser_scan(frame: str, rays: int = 360, step_rad: float = math.tau / 360) ->
 LIDARS = [
     ("well", (0, 0, 0), 10.0, laser_scan("laser"), ["driver"], GREEN, "10.0 scans/s from driver, frame laser, 0 bins"),
     ("half a turn", (0, 0, 0), 10.0, laser_scan("laser", 180), ["driver"], GREEN, "bins blind"),
-    ("nobody", None, 0.0, None, [], RED, "nobody publishes it"),
+    ("nobody", None, 0.0, None, [], RED, "no publisher"),
     ("announced only", None, 0.0, None, ["driver"], RED, "no scan is received"),
     ("no pose", None, 10.0, laser_scan("laser"), ["driver"], RED, "its frame is laser, not base_link"),
     ("in the base frame", None, 10.0, laser_scan("base_link"), ["driver"], GREEN, "frame base_link"),
@@ -107,9 +115,9 @@ def test_a_serial_base_that_talks(cable: tuple[int, str]) -> None:
 
 
 def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> None:
-    assert "says nothing" in mobile_base.over_serial(cable[1], 0.2, taken=False).found
+    assert "sends nothing" in mobile_base.over_serial(cable[1], 0.2, taken=False).found
     assert mobile_base.over_serial(cable[1], 0.2, taken=True).found == f"{cable[1]}, in use by the runtime"
-    assert "is not there" in mobile_base.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
+    assert "does not exist" in mobile_base.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
     no_port = tmp_path / "file"
     no_port.touch()
     assert mobile_base.over_serial(str(no_port), 0.2, taken=False).level is RED

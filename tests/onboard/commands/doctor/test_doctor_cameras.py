@@ -37,13 +37,13 @@ CAMERAS = [
     ("covered", replace(WELL, blind=1.0, reason="covered: 1 % valid"), RED, "blind 100% of the time: covered"),
     ("blind now and then", replace(WELL, blind=0.1, reason="no image"), AMBER, "blind 10% of the time: no image"),
     ("late once", replace(WELL, blind=0.02, reason="no image"), GREEN, ""),
-    ("a little slow", replace(WELL, rate_hz=26.9), AMBER, "26.9 images/s are too few"),
+    ("a little slow", replace(WELL, rate_hz=26.9), AMBER, "26.9 images/s, too few"),
     ("just fast enough", replace(WELL, rate_hz=27.0), GREEN, ""),
-    ("far too slow", replace(WELL, rate_hz=14.9), RED, "14.9 images/s are too few"),
-    ("restarted", replace(WELL, restarts=2), AMBER, "started again 2 times"),
-    ("USB 2", replace(WELL, device=replace(D435, usb_type="2.1")), AMBER, "plugged in by USB 2.1"),
-    ("old firmware", replace(WELL, device=replace(D435, firmware="5.12")), AMBER, "made for 5.16.0.1"),
-    ("another lens", replace(WELL, lens=(Problem(RED, "its lens has fx", "write it"),)), RED, "its lens"),
+    ("far too slow", replace(WELL, rate_hz=14.9), RED, "14.9 images/s, too few"),
+    ("restarted", replace(WELL, restarts=2), AMBER, "restarted 2 times"),
+    ("USB 2", replace(WELL, device=replace(D435, usb_type="2.1")), AMBER, "connected over USB 2.1"),
+    ("old firmware", replace(WELL, device=replace(D435, firmware="5.12")), AMBER, "recommends 5.16.0.1"),
+    ("another lens", replace(WELL, lens=(Problem(RED, "its lens reports fx", "set it"),)), RED, "its lens"),
     ("rate not known", replace(WELL, rate_hz=None), GREEN, "D435"),
     ("over DDS", CameraMeasurement("front", "dds", 3.0, 3.0, 0.0, "", 9, 0), GREEN, "3.0 of 3 images/s"),
 ]
@@ -135,19 +135,21 @@ def said(second: int, **rows: Row) -> RuntimeStatus:
 
 
 def test_a_running_runtime_is_asked_and_not_disturbed() -> None:
-    told = {"device": str({"serial": "123", "name": "D435", "firmware": "5.1", "usb_type": "2.1", "port": NATIVE})}
+    reported = {"device": str({"serial": "123", "name": "D435", "firmware": "5.1", "usb_type": "2.1", "port": NATIVE})}
     first = said(10, camera_front=Row(0, "working", {"frames": "100", "restarts": "0"}))
-    last = said(12, camera_front=Row(2, "covered", {"frames": "130", "restarts": "1", **told}))
+    last = said(12, camera_front=Row(2, "covered", {"frames": "130", "restarts": "1", **reported}))
     config = Config(cameras=CamerasSection(source="realsense"))
     (one,) = camera_probe.measure_by_diagnostics(config, mounts_of("front"), [first, last])
     assert (one.rate_hz, one.frames, one.restarts, one.blind, one.reason) == (15.0, 130, 1, 1.0, "covered")
     assert one.device == Device("123", "D435", "5.1", "2.1", "", NATIVE)
 
 
-@pytest.mark.parametrize("told", ["many", "-3", "1e3", "9" * 400, "\u0663", ""])
-def test_counts_that_are_none_are_none(told: str) -> None:
+@pytest.mark.parametrize("reported", ["many", "-3", "1e3", "9" * 400, "\u0663", ""])
+def test_counts_that_are_none_are_none(reported: str) -> None:
     """Whoever is on the domain may say so; to the doctor that camera has shown nothing."""
-    rows = [said(second, camera_front=Row(0, "working", {"frames": told, "restarts": told})) for second in (1, 2)]
+    rows = [
+        said(second, camera_front=Row(0, "working", {"frames": reported, "restarts": reported})) for second in (1, 2)
+    ]
     (one,) = camera_probe.measure_by_diagnostics(Config(), mounts_of("front"), rows)
     assert (one.rate_hz, one.frames, one.restarts) == (None, 0, 0)
     assert cameras.camera(one).level is RED
@@ -236,9 +238,9 @@ def test_the_floor_is_searched_in_the_images_of_a_camera() -> None:
         def health(self) -> CameraHealth:
             return CameraHealth("front", True, "", 1, 0)
 
-    watched = camera_probe._Watched(Camera(), "dds", mount)
+    watched = camera_probe._CameraWatch(Camera(), "dds", mount)
     for _ in range(30):
-        assert not watched.look()
+        assert not watched.poll()
     assert len(watched.floors) == camera_probe.MOST_FLOORS
     (problem,) = cameras.floor_seen(watched.floors)
     assert "0.10 m lower" in problem.found

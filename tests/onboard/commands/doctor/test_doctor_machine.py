@@ -91,7 +91,7 @@ POWER = [
     ("full power", {"etc__nvpmodel.conf": NVPMODEL, "var__lib__nvpmodel__status": "pmode:0000"}, GREEN, "MAXN"),
     ("capped", {"etc__nvpmodel.conf": NVPMODEL, "var__lib__nvpmodel__status": "pmode:0002"}, AMBER, "MODE_30W caps"),
     ("the default mode", {"etc__nvpmodel.conf": NVPMODEL}, AMBER, "MODE_30W caps"),
-    ("no mode named", {"etc__nvpmodel.conf": "# empty"}, AMBER, "does not say"),
+    ("no mode named", {"etc__nvpmodel.conf": "# empty"}, AMBER, "does not report"),
     ("clock free", {f"{CORE}cpuinfo_max_freq": 2_200_000, f"{CORE}scaling_max_freq": 2_200_000}, GREEN, ""),
     ("clock held", {f"{CORE}cpuinfo_max_freq": 2_200_000, f"{CORE}scaling_max_freq": 1_100_000}, AMBER, "cpu1"),
     ("battery full", battery(90, "Discharging"), GREEN, "90 %"),
@@ -133,7 +133,7 @@ HUGE = 1e12
 #   name, marked recordings of 1 MB, others, record section, level, words
 DISK = [
     ("room for everything", 0, 0, {"max_total_mb": 1.0, "max_file_mb": 1.0}, GREEN, "recordings hold 0.0 of 0.001 GB"),
-    ("no room for one file", 0, 0, {"max_total_mb": HUGE, "max_file_mb": 1e11}, AMBER, "has no room any more"),
+    ("no room for one file", 0, 0, {"max_total_mb": HUGE, "max_file_mb": 1e11}, AMBER, "no room for another file"),
     ("no room later", 0, 0, {"max_total_mb": HUGE, "max_file_mb": 1.0}, AMBER, "may still grow"),
     ("the oldest give room", 0, 3, {"max_total_mb": 3.0, "max_file_mb": 1.0}, GREEN, "hold 0.0 of 0.003 GB"),
     ("marked ones do not", 3, 0, {"max_total_mb": 3.0, "max_file_mb": 1.0}, AMBER, "marked recordings leave no room"),
@@ -218,9 +218,9 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize(("state", "told", "rights"), [row[1:] for row in UNITS], ids=[row[0] for row in UNITS])
-def test_service_and_rights(state: dict, told: Level, rights: Level) -> None:
-    assert service.service(state).level is told
+@pytest.mark.parametrize(("state", "reported", "rights"), [row[1:] for row in UNITS], ids=[row[0] for row in UNITS])
+def test_service_and_rights(state: dict, reported: Level, rights: Level) -> None:
+    assert service.service(state).level is reported
     assert service.rights(state).level is rights
 
 
@@ -260,7 +260,7 @@ AGES = [
     ("just young enough", TODAY - timedelta(OLD_DAYS), GREEN, f"{OLD_DAYS} days ago"),
     ("too old", TODAY - timedelta(OLD_DAYS + 1), AMBER, f"{OLD_DAYS + 1} days old"),
     ("tomorrow", TODAY + timedelta(1), AMBER, "in the future"),
-    ("never", None, AMBER, "no date"),
+    ("never", None, AMBER, "no calibration date"),
 ]
 
 
@@ -303,9 +303,9 @@ def test_a_lens_that_is_not_the_mounts_is_named() -> None:
 @given(st.lists(st.builds(Problem, st.sampled_from([AMBER, RED]), st.text(min_size=1), st.text(min_size=1))))
 def test_a_finding_is_as_bad_as_the_worst_complaint(problems: list[Problem]) -> None:
     found = combined("part", "all", problems)
-    assert found.level == max((one.level for one in problems), default=GREEN)
+    assert found.level == max((problem.level for problem in problems), default=GREEN)
     assert bool(found.remedy) == bool(problems)
-    assert all(one.found in found.found and one.remedy in found.remedy for one in problems)
+    assert all(problem.found in found.found and problem.remedy in found.remedy for problem in problems)
 
 
 @pytest.mark.parametrize(("mean", "level"), [(0.0, GREEN), (float(os.cpu_count() or 1), GREEN), (999.5, AMBER)])

@@ -56,7 +56,7 @@ def robot_end() -> Iterator[str]:
 
 
 def rows(given: Path | None) -> dict[str, Finding]:
-    return {one.part: one for one in examine(given, 0.5).findings}
+    return {finding.part: finding for finding in examine(given, 0.5).findings}
 
 
 #   name             as systemctl shows it                                 what the process is given
@@ -126,7 +126,7 @@ def test_a_runtime_on_the_units_domain_is_found_from_a_shell_without_it(
     monkeypatch.setattr(examining, "INSTALLED", given)
     unit(ActiveState="inactive", Environment=f"ROS_DOMAIN_ID={domain}")
     with closing(Wire(DdsSection(domain=domain))) as wire, closing(Claim(wire, "robot")):
-        assert "has this robot and says nothing" in rows(None)["runtime"].found
+        assert "of this robot is running but does not answer" in rows(None)["runtime"].found
         elsewhere = {"domain": free_domain()}
         assert "runtime" not in rows(toml(tmp_path / "other.toml", cameras=NO_CAMERAS, dds=elsewhere, **QUIET))
 
@@ -180,7 +180,7 @@ def test_a_service_that_waits_for_its_base_is_told_and_nothing_is_opened(
     monkeypatch.setattr(examining, "INSTALLED", given)
     unit(ActiveState="activating", SubState="start", NRestarts="0", StatusText=waits)
     found = rows(given)
-    assert (found["base"].level, found["base"].found) == (RED, f"{tmp_path}/base is not there")
+    assert (found["base"].level, found["base"].found) == (RED, f"{tmp_path}/base does not exist")
     assert (found["service"].level, found["service"].found) == (AMBER, f"activating (start), 0 restarts, {waits}")
     assert (found["cameras"].level, found["cameras"].found) == (AMBER, NOT_OPENED)
 

@@ -13,7 +13,7 @@ PYTHON = "/usr/bin/python3"
 
 WENT_BACK, REFUSED = 1, 2
 FIRST, SECOND = "0.1.0", "0.2.0"
-BUSY = "another installation goes on"
+BUSY = "another installation is running"
 
 
 def install_words(*words: str | Path) -> list[str | Path]:

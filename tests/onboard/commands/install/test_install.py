@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from onboard.system.signals import KILLED_BY
 from tests.onboard.commands.install.installing import (
     FIRST,
     REFUSED,
@@ -22,7 +20,6 @@ from tests.onboard.commands.install.installing import (
     in_force,
     install,
     install_words,
-    installer,
     one_line,
     overrides,
     versions,
@@ -47,7 +44,7 @@ def installed(box: Machine, wheels: Path) -> Machine:
 def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: Path) -> None:
     done = install(box, wheel(wheels, FIRST), "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert re.match(r"would build 0\.1\.0-\w{12} beside the others\nwould write the default", done.stdout)
+    assert re.match(r"would build 0\.1\.0-\w{12} next to the other versions\nwould write the default", done.stdout)
     result = json.loads(install(box, wheel(wheels, FIRST), "--dry-run", "--json", "-").stdout)
     assert result["steps"][:2] == ["build", "configure"]
     assert (result["release"], result["before"], result["dry_run"]) == (FIRST, None, True)
@@ -79,14 +76,6 @@ def test_the_first_is_ready_starts_with_the_machine_and_is_done_once(box: Machin
     assert box.file("/opt/onboard/versions").stat().st_mode & 0o777 == 0o755
 
 
-@LONG
-def test_the_same_starts_it_when_it_was_stopped(installed: Machine, wheels: Path) -> None:
-    installed.run("systemctl", "stop", "onboard.service")
-    assert installed.running() == ""
-    assert install(installed, wheel(wheels, FIRST)).returncode == 0
-    assert installed.running() == in_force(installed)
-
-
 #   what the new version does, what is said of it
 BROKEN = [
     ("silent", "not READY within 2 s"),
@@ -108,23 +97,6 @@ def test_a_version_that_does_not_come_up_is_taken_back(
     assert overrides(installed) == []
 
 
-@LONG
-def test_one_that_comes_up_is_in_force_and_back_again_by_word(installed: Machine, wheels: Path) -> None:
-    before = in_force(installed)
-    assert install(installed, wheel(wheels, SECOND)).returncode == 0
-    after = in_force(installed)
-    assert installed.running() == after
-    assert after.startswith(SECOND)
-    assert overrides(installed) == []
-    assert set(versions(installed)) == {before, after}, "those that did not come up are deleted by now"
-    older = install(installed, wheel(wheels, FIRST))
-    assert older.returncode == REFUSED
-    assert "--downgrade takes it" in one_line(older)
-    assert installed.running() == after
-    assert install(installed, "--rollback").returncode == 0
-    assert installed.running() == in_force(installed) == before
-
-
 def test_a_configuration_that_does_not_validate_leaves_the_old_one_running(installed: Machine, wheels: Path) -> None:
     before, pid = in_force(installed), installed.show("MainPID")
     file = installed.file("/etc/onboard/onboard.toml")
@@ -133,7 +105,7 @@ def test_a_configuration_that_does_not_validate_leaves_the_old_one_running(insta
     done = install(installed, wheel(wheels, SECOND))
     file.write_text(text)
     assert done.returncode == REFUSED
-    assert "refuses the configuration, nothing was changed" in one_line(done)
+    assert "rejects the configuration; nothing was changed" in one_line(done)
     assert "unknown key nonsense" in done.stderr
     assert (in_force(installed), installed.show("MainPID")) == (before, pid)
 
@@ -154,7 +126,7 @@ def test_a_unit_of_somebody_elses_is_left_alone(installed: Machine, wheels: Path
     kept = theirs.read_text()
     theirs.unlink()
     assert done.returncode == REFUSED
-    assert "/etc/systemd/system/onboard.service: is not ours" in one_line(done)
+    assert "/etc/systemd/system/onboard.service: was not written by `onboard install`" in one_line(done)
     assert (in_force(installed), kept) == (before, "[Service]\nExecStart=/bin/true\n")
 
 
@@ -166,25 +138,36 @@ def tried(box: Machine, path: Path) -> subprocess.Popen[str]:
     return process
 
 
-@LONG
-def test_an_end_in_the_middle_goes_back_first(installed: Machine, wheels: Path) -> None:
+def test_a_pipe_that_is_closed_leaves_the_old_one_running(installed: Machine, wheels: Path) -> None:
     before = in_force(installed)
-    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
-    subprocess.run(["kill", "-TERM", str(installer(process))], check=True)
-    _, output = process.communicate(timeout=LIMIT_S)
-    assert (process.returncode, output) == (KILLED_BY + signal.SIGTERM, "error: ended by SIGTERM\n")
+    words = installed.command(*onboard(*install_words(wheel(wheels, SECOND, "silent"), "--ready-within", "2")))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    assert process.stderr is not None
+    until(lambda: bool(overrides(installed)) and installed.show("ActiveState") == "activating", LIMIT_S)
+    process.stdout.close()  # as of `| head`, or of a `tee` that was ended
+    errors, code = process.stderr.read(), process.wait(LIMIT_S)
+    assert (code, errors.count("\n")) == (WENT_BACK, 1), errors
+    assert f"not READY within 2 s (activating, result success); {before} runs again" in errors
     assert installed.running() == in_force(installed) == before
     assert overrides(installed) == []
 
 
-@LONG
-def test_two_at_a_time_are_refused(installed: Machine, wheels: Path) -> None:
-    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
-    done = install(installed, wheel(wheels, SECOND))
-    subprocess.run(["kill", "-TERM", str(installer(process))], check=True)
-    process.communicate(timeout=LIMIT_S)
-    assert done.returncode == REFUSED
-    assert "another installation goes on" in one_line(done)
+def test_the_next_call_starts_what_is_in_force_when_another_one_runs(installed: Machine, wheels: Path) -> None:
+    box, runs = installed, in_force(installed)
+    quiet = install(box, wheel(wheels, SECOND), "--no-start")
+    assert quiet.returncode == 0, quiet.stderr
+    assert in_force(box).startswith(SECOND)
+    assert quiet.stdout.endswith(f"at the next start of the service; {runs} runs until then\n")
+    assert box.running() == runs
+    done = install(box, wheel(wheels, SECOND))
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" not in done.stdout
+    assert box.running() == in_force(box)
+    assert in_force(box).startswith(SECOND)
+    assert set(versions(box)) == {runs, in_force(box)}
+    assert install(box, "--rollback").returncode == 0
+    assert box.running() == in_force(box) == runs
 
 
 def test_uninstalled_over_a_running_service_recordings_stay_until_purged(installed: Machine) -> None:
@@ -204,7 +187,7 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
         "/var/lib/onboard",
     }
     output = installed.onboard("uninstall", "--dry-run").stdout
-    assert "would stop the service" in output
+    assert "would stop and disable the service" in output
     assert installed.running() == in_force(installed)
     done = installed.onboard("uninstall")
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ import pytest
 from onboard.commands.install import steps
 from onboard.commands.install.install import exclusive, os_errors_as_input_errors
 from onboard.commands.install.layout import UNITS_IN_VERSION, Layout, Version, pointed_at, write_marker
-from onboard.commands.install.plan import Found, Order, Step
+from onboard.commands.install.plan import InstalledState, InstallRequest, Step
 from onboard.commands.install.run_program import EndedError, signals_as_errors
 from onboard.commands.install.steps import Installer, NotReadyError, Timeouts
 from onboard.commands.install.systemctl import Status
@@ -34,7 +34,7 @@ NOT_READY = "not READY within 1 s"
 
 
 @dataclass
-class Told:
+class FakeSystemd:
     """A systemd that does nothing but to remember what it was told, and what was on trial then.
 
     seen:  what it says of the service, before and after
@@ -76,7 +76,7 @@ IN_FORCE = [*TRIED, "reload"]
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
+def reported(tmp_path: Path) -> FakeSystemd:
     """Two versions, the old one in force."""
     layout = Layout(tmp_path)
     for name in (OLD, NEW):
@@ -85,35 +85,39 @@ def told(tmp_path: Path) -> Told:
         (units / "onboard.service").write_text(UNIT)
         write_marker(layout.folder(name), Version(name, name.partition("-")[0], "x.whl"))
     layout.current.symlink_to(f"versions/{OLD}")
-    return Told(layout)
+    return FakeSystemd(layout)
 
 
-def installation(told: Told, say: Callable[[str], None] = lambda _: None, **differs: str | None) -> Installer:
+def installation(
+    reported: FakeSystemd, say: Callable[[str], None] = lambda _: None, **differs: str | None
+) -> Installer:
     """Return one of the new version. differs: what else there is than the old one, which is in force and runs."""
-    found = Found(told.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True)
+    found = InstalledState(
+        reported.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True
+    )
     found = replace(found, **{"running": OLD, **differs})
     return Installer(
-        told.layout, told, Order("0.2.0", NEW, compiles=False), found, None,
+        reported.layout, reported, InstallRequest("0.2.0", NEW, compiles=False), found, None,
         Choice("", None, False, Path("/usr/bin/python3")), Timeouts(1.0, 0.0), say,
     )  # fmt: skip
 
 
-def upgrade(told: Told, say: Callable[[str], None] = lambda _: None) -> None:
+def upgrade(reported: FakeSystemd, say: Callable[[str], None] = lambda _: None) -> None:
     """Try the new version and put it in force."""
     with signals_as_errors():
-        installation(told, say).do((Step.TRY, Step.SWITCH))
+        installation(reported, say).do((Step.TRY, Step.SWITCH))
 
 
-def went_back(told: Told, error: type[OnboardError], match: str) -> None:
+def went_back(reported: FakeSystemd, error: type[OnboardError], match: str) -> None:
     with pytest.raises(error, match=match):
-        upgrade(told)
-    assert (pointed_at(told.layout.current), on_trial(told.layout)) == (OLD, [])
+        upgrade(reported)
+    assert (pointed_at(reported.layout.current), on_trial(reported.layout)) == (OLD, [])
 
 
-def test_one_that_comes_up_is_in_force(told: Told) -> None:
-    upgrade(told)
-    assert told.asked == IN_FORCE
-    assert (pointed_at(told.layout.current), on_trial(told.layout)) == (NEW, [])
+def test_one_that_comes_up_is_in_force(reported: FakeSystemd) -> None:
+    upgrade(reported)
+    assert reported.asked == IN_FORCE
+    assert (pointed_at(reported.layout.current), on_trial(reported.layout)) == (NEW, [])
 
 
 #   state before      what is done with the old one   what is said of it
@@ -128,13 +132,13 @@ BEFORE = [
 
 
 @pytest.mark.parametrize(("active", "done", "expected"), BEFORE)
-def test_the_old_one_is_put_back_as_it_was(active: str, done: str, expected: str, told: Told) -> None:
-    told.new, told.seen = (
+def test_the_old_one_is_put_back_as_it_was(active: str, done: str, expected: str, reported: FakeSystemd) -> None:
+    reported.new, reported.seen = (
         NOT_READY,
         [Status(active, "success", "", "1", True), Status("failed", "timeout", "", "2", True)],
     )
-    went_back(told, NotReadyError, f"{NOT_READY}; .*{expected}")
-    assert told.asked == [*TRIED, "reload", done]
+    went_back(reported, NotReadyError, f"{NOT_READY}; .*{expected}")
+    assert reported.asked == [*TRIED, "reload", done]
 
 
 #   status before             after                          taken
@@ -149,81 +153,89 @@ SEES = [
 
 @pytest.mark.parametrize(("before", "after", "taken"), SEES)
 def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(
-    before: str, after: str, taken: bool, told: Told
+    before: str, after: str, taken: bool, reported: FakeSystemd
 ) -> None:
-    told.seen = [Status("active", "success", status, "1", True) for status in (before, after)]
+    reported.seen = [Status("active", "success", status, "1", True) for status in (before, after)]
     if taken:
-        upgrade(told)
-        assert told.asked == IN_FORCE
+        upgrade(reported)
+        assert reported.asked == IN_FORCE
     else:
-        went_back(told, NotReadyError, f"sees nothing of .*rear, as the version before does; {OLD} runs again")
-        assert told.asked == BACK
+        went_back(
+            reported, NotReadyError, f"receives nothing from .*rear, which the previous version did; {OLD} runs again"
+        )
+        assert reported.asked == BACK
 
 
-def test_what_an_old_one_that_was_not_ready_would_have_seen_is_not_known(told: Told) -> None:
-    told.seen = [
+def test_what_an_old_one_that_was_not_ready_would_have_seen_is_not_known(reported: FakeSystemd) -> None:
+    reported.seen = [
         Status("activating", "success", "waiting", "1", True),
         Status("active", "success", "idle, without rear", "2", True),
     ]
-    upgrade(told)
-    assert told.asked == IN_FORCE
+    upgrade(reported)
+    assert reported.asked == IN_FORCE
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_a_signal_while_the_new_one_is_tried_ends_with_the_old_one(number: signal.Signals, told: Told) -> None:
-    told.meanwhile = lambda version: os.kill(os.getpid(), number) if version == NEW else None
-    went_back(told, EndedError, f"ended by {number.name}")
-    assert told.asked == BACK
+def test_a_signal_while_the_new_one_is_tried_ends_with_the_old_one(
+    number: signal.Signals, reported: FakeSystemd
+) -> None:
+    reported.meanwhile = lambda version: os.kill(os.getpid(), number) if version == NEW else None
+    went_back(reported, EndedError, f"ended by {number.name}")
+    assert reported.asked == BACK
 
 
-def test_signals_while_it_goes_back_change_nothing(told: Told) -> None:
-    told.new, told.meanwhile = (
+def test_signals_while_it_goes_back_change_nothing(reported: FakeSystemd) -> None:
+    reported.new, reported.meanwhile = (
         NOT_READY,
         lambda version: os.kill(os.getpid(), signal.SIGINT) if version == OLD else None,
     )
-    went_back(told, NotReadyError, NOT_READY)
-    assert told.asked == BACK
+    went_back(reported, NotReadyError, NOT_READY)
+    assert reported.asked == BACK
 
 
-def test_a_signal_between_the_trial_and_the_switch_ends_with_the_old_one(told: Told) -> None:
+def test_a_signal_between_the_trial_and_the_switch_ends_with_the_old_one(reported: FakeSystemd) -> None:
     def say(words: str) -> None:
         if words.startswith("switch"):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(EndedError):
-        upgrade(told, say)
-    assert told.asked == BACK
-    assert (pointed_at(told.layout.current), on_trial(told.layout)) == (OLD, [])
+        upgrade(reported, say)
+    assert reported.asked == BACK
+    assert (pointed_at(reported.layout.current), on_trial(reported.layout)) == (OLD, [])
 
 
-def test_a_signal_in_the_middle_of_the_switch_comes_too_late(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_in_the_middle_of_the_switch_comes_too_late(
+    reported: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def placed(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(steps, "place", placed)
-    upgrade(told)
-    assert told.asked == IN_FORCE
-    assert (pointed_at(told.layout.current), on_trial(told.layout)) == (NEW, [])
+    upgrade(reported)
+    assert reported.asked == IN_FORCE
+    assert (pointed_at(reported.layout.current), on_trial(reported.layout)) == (NEW, [])
 
 
-def test_an_old_one_that_does_not_come_up_either_is_told(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    told.new = NOT_READY
-    monkeypatch.setattr(told, "start", lambda *_: NOT_READY)
-    went_back(told, NotReadyError, f"{NEW} is not in force, and {OLD} does not come up: {NOT_READY}")
+def test_an_old_one_that_does_not_come_up_either_is_told(
+    reported: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported.new = NOT_READY
+    monkeypatch.setattr(reported, "start", lambda *_: NOT_READY)
+    went_back(reported, NotReadyError, f"{NEW} was rolled back, but {OLD} does not start: {NOT_READY}")
 
 
 #   the version before   what is said of it
-OTHERS = [(OLD, f"`onboard install --rollback` takes {OLD}"), (None, "there is none to go back to")]
+OTHERS = [(OLD, f"`onboard install --rollback` returns to {OLD}"), (None, "there is no version to return to")]
 
 
 @pytest.mark.parametrize(("previous", "expected"), OTHERS)
 def test_one_that_is_started_in_force_and_does_not_come_up_is_stopped(
-    previous: str | None, expected: str, told: Told, monkeypatch: pytest.MonkeyPatch
+    previous: str | None, expected: str, reported: FakeSystemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told, "start", lambda *_: NOT_READY)
+    monkeypatch.setattr(reported, "start", lambda *_: NOT_READY)
     with pytest.raises(NotReadyError, match=f"{NEW}: {NOT_READY}; it is stopped, and {expected}\\. "):
-        installation(told, current=NEW, previous=previous, running=None).do((Step.START,))
-    assert told.asked == ["stop"]
+        installation(reported, current=NEW, previous=previous, running=None).do((Step.START,))
+    assert reported.asked == ["stop"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +269,7 @@ def test_a_lock_that_cannot_be_made_is_no_other_installation(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"run: File exists"), os_errors_as_input_errors(), exclusive(Layout(tmp_path)):
         pass
     layout = Layout(tmp_path / "other")
-    with exclusive(layout), pytest.raises(InputError, match="another installation goes on"), exclusive(layout):
+    with exclusive(layout), pytest.raises(InputError, match="another installation is running"), exclusive(layout):
         pass
     with pytest.raises(BlockingIOError), exclusive(layout):
         raise BlockingIOError

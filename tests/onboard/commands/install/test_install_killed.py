@@ -55,7 +55,7 @@ UPGRADE_STEPS = [
     ("build", 0.5),
     ("build", 2.0),
     ("check the configuration", 0.01),
-    ("make the service's user", 0.0),
+    ("create the service's user", 0.0),
     ("restart the service", 0.01),
     ("restart the service", 0.6),
     ("switch", 0.0),
@@ -68,7 +68,7 @@ FIRST_STEPS = [
     ("check the configuration", 0.01),
     ("switch", 0.0),
     ("start the service with", 0.02),
-    ("start the service with the machine", 0.0),
+    ("start the service at every boot", 0.0),
 ]
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.commands.install.cli import install_command
-from onboard.commands.install.install import Request, install
+from onboard.commands.install.install import Request, install, version_of
 from onboard.commands.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
-from onboard.commands.install.plan import Found, Order, Step, before, line, outcome, plan, surplus
+from onboard.commands.install.plan import InstalledState, InstallRequest, Step, before, line, outcome, plan, surplus
 from onboard.commands.install.steps import Timeouts
 from onboard.commands.install.systemctl import Status, Systemd
 from onboard.commands.install.unit_files import (
@@ -42,16 +44,16 @@ OLD, NEW, OLDEST = "0.1.0-a", "0.2.0-b", "0.0.9-c"
 VERSIONS = {name: Version(name, name.partition("-")[0], f"{name}.whl") for name in (OLD, NEW, OLDEST)}
 
 
-def there(*names: str, current: str | None = None, previous: str | None = None, running: str = "") -> Found:
+def there(*names: str, current: str | None = None, previous: str | None = None, running: str = "") -> InstalledState:
     """All in order, with these versions; what runs is the one in force when not said otherwise."""
     versions = {name: VERSIONS[name] for name in names}
-    found = Found(versions, current, previous, left=(), placed=True, configured=True, runs=True, enabled=True)
+    found = InstalledState(versions, current, previous, left=(), placed=True, configured=True, runs=True, enabled=True)
     return replace(found, running=running or current)
 
 
-NOTHING = Found({}, None, None, left=(), placed=False, configured=False, runs=False, enabled=False)
+NOTHING = InstalledState({}, None, None, left=(), placed=False, configured=False, runs=False, enabled=False)
 INSTALLED = there(OLD, current=OLD)
-WANT_OLD, WANT_NEW = Order("0.1.0", OLD), Order("0.2.0", NEW)
+WANT_OLD, WANT_NEW = InstallRequest("0.1.0", OLD), InstallRequest("0.2.0", NEW)
 
 BUILD, CONFIGURE, CHECK, ACCOUNT = Step.BUILD, Step.CONFIGURE, Step.CHECK, Step.ACCOUNT
 TRY, SWITCH, START, ENABLE, PRUNE = Step.TRY, Step.SWITCH, Step.START, Step.ENABLE, Step.PRUNE
@@ -98,7 +100,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize(("order", "found", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
-def test_the_plan(order: Order, found: Found, steps: tuple[Step, ...]) -> None:
+def test_the_plan(order: InstallRequest, found: InstalledState, steps: tuple[Step, ...]) -> None:
     assert plan(order, found) == steps
 
 
@@ -117,38 +119,40 @@ KEPT = [
 
 @pytest.mark.parametrize(("found", "name", "previous", "deleted"), KEPT)
 def test_what_ran_is_the_one_before_and_what_runs_is_not_deleted(
-    found: Found, name: str, previous: str | None, deleted: list[str]
+    found: InstalledState, name: str, previous: str | None, deleted: list[str]
 ) -> None:
     assert (before(name, found), surplus(name, found)) == (previous, deleted)
 
 
 #   asked for    there                                           changed   said
 SAID = [
-    (WANT_OLD, INSTALLED, False, f"{OLD} is in force and READY: nothing to do"),
-    (WANT_NEW, UNSTARTED, True, f"{NEW} is in force"),
-    (QUIET_NEW, UNSTARTED, False, f"{NEW} is in force from the next start of the service on; {OLD} runs until then"),
-    (QUIET_NEW, replace(UNSTARTED, running=None), True, f"{NEW} is in .* on; another one runs until then"),
-    (QUIET_NEW, replace(UNSTARTED, running=None, runs=False), True, f"{NEW} is in .* on; nothing runs"),
-    (QUIET_OLD, UNSTARTED, True, f"{OLD} is in force, and is what runs"),
+    (WANT_OLD, INSTALLED, False, f"{OLD} is active and READY: nothing to do"),
+    (WANT_NEW, UNSTARTED, True, f"{NEW} is active"),
+    (QUIET_NEW, UNSTARTED, False, f"{NEW} becomes active at the next start of the service; {OLD} runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None), True, f"{NEW} becomes active .*; another one runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None, runs=False), True, f"{NEW} becomes active .*; nothing runs"),
+    (QUIET_OLD, UNSTARTED, True, f"{OLD} is active and running"),
 ]
 
 
 @pytest.mark.parametrize(("order", "found", "changed", "expected"), SAID)
-def test_what_is_said_at_the_end_is_so(order: Order, found: Found, changed: bool, expected: str) -> None:
+def test_what_is_said_at_the_end_is_so(
+    order: InstallRequest, found: InstalledState, changed: bool, expected: str
+) -> None:
     assert re.fullmatch(expected, outcome(order, found, changed=changed))
 
 
 def test_an_older_one_that_was_not_asked_for_is_refused() -> None:
-    with pytest.raises(InputError, match=r"0\.1\.0-a is older than 0\.2\.0-b, which is in force: --downgrade"):
+    with pytest.raises(InputError, match=r"0\.1\.0-a is older than the active version 0\.2\.0-b: --downgrade"):
         plan(WANT_OLD, there(NEW, current=NEW))
 
 
 def test_another_build_of_the_same_release_is_no_downgrade() -> None:
-    assert TRY in plan(Order("0.2.0", "0.2.0-other"), there(NEW, current=NEW))
+    assert TRY in plan(InstallRequest("0.2.0", "0.2.0-other"), there(NEW, current=NEW))
 
 
 FOUND = st.builds(
-    lambda names, current, previous, running, flags: Found(
+    lambda names, current, previous, running, flags: InstalledState(
         {name: VERSIONS[name] for name in names},
         current if current in names else None,
         previous if previous in names else None,
@@ -167,14 +171,14 @@ FOUND = st.builds(
     st.tuples(*[st.booleans()] * 6),
 )
 ORDERS = st.builds(
-    lambda version, start: Order(version.release, version.name, True, start),
+    lambda version, start: InstallRequest(version.release, version.name, True, start),
     st.sampled_from(sorted(VERSIONS.values(), key=lambda one: one.name)),
     st.booleans(),
 )
 
 
 @given(ORDERS, FOUND)
-def test_every_plan(order: Order, found: Found) -> None:
+def test_every_plan(order: InstallRequest, found: InstalledState) -> None:
     steps = plan(order, found)
     assert list(steps) == [step for step in Step if step in steps], "in their order, each once"
     assert (SWITCH in steps) or (order.name == found.current and found.placed), "the wanted one is in force at the end"
@@ -236,7 +240,7 @@ class NoSystemd(Systemd):
     """A machine without systemd."""
 
     def status(self) -> Status:
-        raise InputError("systemctl is not on this machine, and the service needs systemd")
+        raise InputError("systemctl not found: the service needs systemd")
 
 
 @pytest.mark.parametrize("python", [Path(sys.executable), Path("/root/python")])
@@ -246,9 +250,31 @@ def test_a_dry_run_prints_its_plan_on_a_machine_that_refuses_the_installation(py
     request = Request(wheel(tmp_path, "0.2.0"), choice, Timeouts(1.0, 0.0), start=False, dry_run=True)
     result = install(request, Layout(tmp_path / "root"), NoSystemd(), said.append)
     assert result["steps"] == ["build", "configure", "check", "account", "compile", "switch"]
-    assert f"would build {result['version']} beside the others" in said
-    refused = [line for line in said if line.startswith("would be refused on this machine: ")]
-    assert any("systemctl is not on this machine" in line for line in refused)
+    assert f"would build {result['version']} next to the other versions" in said
+    refused = [line for line in said if line.startswith("this machine would refuse it: ")]
+    assert any("systemctl not found" in line for line in refused)
     assert not (tmp_path / "root").exists()
     with pytest.raises(InputError):
         install(replace(request, dry_run=False), Layout(tmp_path / "root"), NoSystemd(), said.append)
+
+
+#   command line of the process                                                   version
+LINES = [
+    (["/opt/onboard/versions/1.0-a/bin/python", "/opt/onboard/current/bin/onboard", "run"], "1.0-a"),
+    (["/bin/sh", "/opt/onboard/versions/1.0-a/bin/onboard", "run"], "1.0-a"),
+    (["/usr/bin/python3", "/opt/onboard/current/bin/onboard"], None),
+    (["/opt/onboard/versions"], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("words", "version"), LINES)
+def test_the_version_of_a_process(words: list[str], version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda _: words)
+    assert version_of(Layout(), os.getpid()) == version
+
+
+def test_no_process_is_of_no_version() -> None:
+    assert version_of(Layout(), 0) is None
+    assert version_of(Layout(), 2**22 + 1) is None
+    assert version_of(Layout(), os.getpid()) is None, f"{sys.executable} is none"

@@ -12,23 +12,23 @@ from pathlib import Path
 import pytest
 
 from onboard.commands.install.layout import UNITS_IN_VERSION, Layout, Version, pointed_at, write_marker
-from onboard.commands.install.plan import Found, Order, plan
+from onboard.commands.install.plan import InstalledState, InstallRequest, plan
 from onboard.commands.install.steps import Installer, Timeouts
 from onboard.commands.install.wheel import Choice
 from onboard.values.errors import InputError
-from tests.onboard.commands.install.test_install_back import NEW, OLD, RUNS, Told
+from tests.onboard.commands.install.test_install_back import NEW, OLD, RUNS, FakeSystemd
 from tests.rigs.machine.install_rig import ROOT
 from tests.rigs.machine.processes import toml
 from tests.rigs.network.loopback import free_domain
 
 CHOICE = Choice("", None, False, Path("/usr/bin/python3"))
-WANT_NEW = Order("0.2.0", NEW, compiles=False)
+WANT_NEW = InstallRequest("0.2.0", NEW, compiles=False)
 PORT = "no-base"
 OFF = replace(RUNS, active="inactive")
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
+def reported(tmp_path: Path) -> FakeSystemd:
     """Two versions whose command is this tree's, and a robot whose base is on a cable; the old one is in force."""
     layout = Layout(tmp_path)
     for name in (OLD, NEW):
@@ -49,60 +49,64 @@ def told(tmp_path: Path) -> Told:
         record={"enabled": False},
         dds={"domain": free_domain()},
     )
-    return Told(layout)
+    return FakeSystemd(layout)
 
 
-def there(told: Told) -> Found:
+def there(reported: FakeSystemd) -> InstalledState:
     """Return that the old one is in force and runs."""
-    found = Found(told.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True)
+    found = InstalledState(
+        reported.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True
+    )
     return replace(found, running=OLD)
 
 
-def done(told: Told, order: Order, found: Found) -> list[str]:
+def done(reported: FakeSystemd, order: InstallRequest, found: InstalledState) -> list[str]:
     """Do all steps; return what was shown."""
     shown: list[str] = []
-    Installer(told.layout, told, order, found, None, CHOICE, Timeouts(1.0, 0.0), shown.append).do(plan(order, found))
+    Installer(reported.layout, reported, order, found, None, CHOICE, Timeouts(1.0, 0.0), shown.append).do(
+        plan(order, found)
+    )
     return shown
 
 
-def test_an_upgrade_is_refused_at_once_and_nothing_is_changed(told: Told) -> None:
-    with pytest.raises(InputError, match=rf"odometry\.serial_port: .*{PORT} is not there; .* or give --no-start$"):
-        done(told, WANT_NEW, there(told))
-    assert (told.asked, pointed_at(told.layout.current)) == ([], OLD)
+def test_an_upgrade_is_refused_at_once_and_nothing_is_changed(reported: FakeSystemd) -> None:
+    with pytest.raises(InputError, match=rf"odometry\.serial_port: .*{PORT} does not exist; .* or use --no-start$"):
+        done(reported, WANT_NEW, there(reported))
+    assert (reported.asked, pointed_at(reported.layout.current)) == ([], OLD)
 
 
-def test_what_was_stopped_is_not_started_either(told: Told) -> None:
-    stopped = replace(there(told), runs=False, running=None)
+def test_what_was_stopped_is_not_started_either(reported: FakeSystemd) -> None:
+    stopped = replace(there(reported), runs=False, running=None)
     with pytest.raises(InputError, match="--no-start"):
-        done(told, Order("0.1.0", OLD, compiles=False), stopped)
-    assert told.asked == []
+        done(reported, InstallRequest("0.1.0", OLD, compiles=False), stopped)
+    assert reported.asked == []
 
 
-def test_without_a_start_it_is_said_and_the_version_is_in_force(told: Told) -> None:
-    shown = done(told, replace(WANT_NEW, start=False), there(told))
+def test_without_a_start_it_is_said_and_the_version_is_in_force(reported: FakeSystemd) -> None:
+    shown = done(reported, replace(WANT_NEW, start=False), there(reported))
     assert [line for line in shown if line.startswith("warning: odometry.serial_port: ")]
-    assert pointed_at(told.layout.current) == NEW
-    assert not [one for one in told.asked if one.startswith("start")]
+    assert pointed_at(reported.layout.current) == NEW
+    assert not [one for one in reported.asked if one.startswith("start")]
 
 
-def test_a_file_of_ours_that_is_missing_is_put_back_while_the_service_runs(told: Told) -> None:
-    shown = done(told, Order("0.1.0", OLD, compiles=False), replace(there(told), placed=False))
+def test_a_file_of_ours_that_is_missing_is_put_back_while_the_service_runs(reported: FakeSystemd) -> None:
+    shown = done(reported, InstallRequest("0.1.0", OLD, compiles=False), replace(there(reported), placed=False))
     assert [line for line in shown if line.startswith("warning: ")]
-    assert pointed_at(told.layout.current) == OLD
+    assert pointed_at(reported.layout.current) == OLD
 
 
-def test_the_first_is_started_since_its_own_device_rules_may_name_the_port(told: Told) -> None:
-    told.layout.current.unlink()
-    told.seen = [OFF]
-    nothing = replace(there(told), current=None, placed=False, runs=False, running=None)
-    shown = done(told, WANT_NEW, nothing)
+def test_the_first_is_started_since_its_own_device_rules_may_name_the_port(reported: FakeSystemd) -> None:
+    reported.layout.current.unlink()
+    reported.seen = [OFF]
+    nothing = replace(there(reported), current=None, placed=False, runs=False, running=None)
+    shown = done(reported, WANT_NEW, nothing)
     assert [line for line in shown if line.startswith("warning: ")]
-    assert pointed_at(told.layout.current) == NEW
-    assert [one for one in told.asked if one.startswith("start")]
+    assert pointed_at(reported.layout.current) == NEW
+    assert [one for one in reported.asked if one.startswith("start")]
 
 
-def test_with_the_base_plugged_in_nothing_is_said(told: Told) -> None:
-    (told.layout.root / PORT).touch()
-    shown = done(told, WANT_NEW, there(told))
+def test_with_the_base_plugged_in_nothing_is_said(reported: FakeSystemd) -> None:
+    (reported.layout.root / PORT).touch()
+    shown = done(reported, WANT_NEW, there(reported))
     assert not [line for line in shown if "warning" in line]
-    assert pointed_at(told.layout.current) == NEW
+    assert pointed_at(reported.layout.current) == NEW

@@ -40,11 +40,11 @@ def renamed(folder: Path) -> Path:
 REFUSED: list[tuple[str, Callable[[Path], Path], str]] = [
     ("missing", lambda folder: folder / "none.whl", "cannot be read: No such file"),
     ("a folder", lambda folder: folder, "cannot be read: Is a directory"),
-    ("cut off", cut, "is no wheel: File is not a zip file"),
-    ("without its name", renamed, "is no wheel: Invalid wheel filename"),
+    ("cut off", cut, "is not a wheel: File is not a zip file"),
+    ("without its name", renamed, "is not a wheel: Invalid wheel filename"),
     ("another package", lambda folder: wheel(folder, "1.0", name="numpy"), "is a wheel of 'numpy', not of 'onboard'"),
     ("without a unit", lambda folder: wheel(folder, "0.2.0", unit=None), "has no onboard.service"),
-    ("no version", lambda folder: wheel(folder, "newest"), "is no wheel: Invalid wheel filename"),
+    ("no version", lambda folder: wheel(folder, "newest"), "is not a wheel: Invalid wheel filename"),
 ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_an_interpreter_that_the_service_cannot_see_is_refused(tmp_path: Path, m
     copied = tmp_path / "python"
     shutil.copy(sys.executable, copied)
     monkeypatch.setattr(building, "HIDDEN", (tmp_path.resolve(),))
-    with pytest.raises(InputError, match="which the service does not see"):
+    with pytest.raises(InputError, match="which the service cannot access"):
         check_python(copied)
 
 
@@ -198,7 +198,7 @@ def test_the_lock_of_this_tree_goes_with_its_wheel() -> None:
 def test_a_tool_that_takes_too_long_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
     alive = tmp_path / "alive"
     child = f"while true; do touch {alive}; sleep 0.01; done"
-    with pytest.raises(InputError, match=r"too slow: not done after 0\.5 s"):
+    with pytest.raises(InputError, match=r"too slow: timed out after 0\.5 s"):
         run_tool(["sh", "-c", f"sh -c '{child}' & wait"], "too slow", 0.5)
     alive.unlink()
     with pytest.raises(InputError, match="again"):

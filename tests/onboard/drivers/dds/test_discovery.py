@@ -39,8 +39,8 @@ class Nothing:
 
 def seen(peers, count):
     """Return who is there once there are so many, or after all patience."""
-    wait_until(lambda: len(peers.look()) == count, PATIENCE_S)
-    return peers.look()
+    wait_until(lambda: len(peers.poll()) == count, PATIENCE_S)
+    return peers.poll()
 
 
 def test_alone_there_is_nobody_else(wires):
@@ -49,7 +49,7 @@ def test_alone_there_is_nobody_else(wires):
     wires[1].writer("odom")
     peers = Peers(wires[0])
     wires[1].reader("odom")
-    assert not wait_until(lambda: bool(peers.look()), 0.5)
+    assert not wait_until(lambda: bool(peers.poll()), 0.5)
 
 
 @pytest.mark.parametrize(("name", "topic"), [("cmd_vel", "/cmd_vel"), ("state", "/onboard/state")])
@@ -73,7 +73,7 @@ def test_another_robot_of_the_domain_is_nobody_else(wires):
     neighbour.writer("cmd_vel")
     neighbour.writer("state")
     peers = Peers(wires[0])
-    assert not wait_until(lambda: bool(peers.look()), 0.5)
+    assert not wait_until(lambda: bool(peers.poll()), 0.5)
     neighbour.close()
 
 
@@ -223,7 +223,7 @@ def test_the_runtime_holds_and_refuses_goals_beside_another_type_and_drives_on_w
     bench, inner, camera, peers = Bench(scan={"cameras": ["front"]}), Nothing(), Front(), Peers(ours)
     watch = PublisherWatch([], PublisherNames(ours, peers), peers.faults)
     guard = GuardedInbox(inner, peers, refuse=False)
-    inputs = InputWatch(bench.config, list, lambda _row: True, dict, lambda: ("scan", 0, "", {}))
+    inputs = InputWatch(bench.config, list, lambda _row: True, dict, lambda: (0, ""))
     devices = DeviceInbox(guard, [camera], None, watch=watch)
     bench.runtime._listeners = (inputs,)
 
@@ -240,7 +240,7 @@ def test_the_runtime_holds_and_refuses_goals_beside_another_type_and_drives_on_w
     assert bench.driving(x_m=20.0).seconds(1.0)[-1].command.v_mps > 0.0
     stranger, row = Wire(SECTION), topic(name)
     stranger.writer(replace(row, kind=STRING))
-    assert wait_until(lambda: peers.look() == () and bool(peers.faults()), PATIENCE_S)
+    assert wait_until(lambda: peers.poll() == () and bool(peers.faults()), PATIENCE_S)
     why = f"{ros_topic(SECTION, row)}: {peers.faults()[0].reason.partition(': ')[2]}"
     assert f"publishes {STRING}, ours is {row.kind}" in why
     held = [bench.seconds(1.0)[-1] for _ in range(4)][-1]
@@ -250,7 +250,7 @@ def test_the_runtime_holds_and_refuses_goals_beside_another_type_and_drives_on_w
         assert state(bench.tick()) == f"navigating; goal refused: {why}"
     assert [(entry["event"], entry["reason"]) for entry in logs if "goal" in entry["event"]] == [("goal_refused", why)]
     stranger.close()
-    assert wait_until(lambda: peers.look() == () and not peers.faults(), PATIENCE_S)
+    assert wait_until(lambda: peers.poll() == () and not peers.faults(), PATIENCE_S)
     on = bench.seconds(1.0)[-1]
     assert (state(on), on.episode) == ("navigating", held.episode)
     assert on.command.v_mps > 0.0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ from hil.drive.episodes import load_episodes
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.participant import Reader, Wire
 from onboard.drivers.dds.ros_convert import ros_goal, ros_odometry
-from onboard.navigation.mission import LOST_INPUT_S
 from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.messages import STOP, Pose
 from tests.rigs.machine.processes import PATIENCE_S, Command, done, next_message, running, toml
@@ -44,7 +41,6 @@ TIMEOUT_TICKS, BRAKING_TICKS, IN_FLIGHT = 15, 30, 3
 """Odometry comes at 30 Hz: the base's own time-out of 0.5 s, and a second to brake from 1 m/s."""
 SAFE_AFTER_NS = 2 * NS_PER_S
 """Twice `FLUSH_S` of the recorder: the first commands are in the file, on a busy machine too."""
-FULL_BYTES = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +172,6 @@ def test_a_ros_node_sends_the_robot_cancels_and_hears_it_arrive(hall: Place, nod
         assert runtime.end() == 0
 
 
-@needs_ros
-def test_a_ros_node_on_another_domain_hears_nothing(here: Place) -> None:
-    stranger = Peer(free_domain())
-    stranger.subscribe("/onboard/state", TEXT, "latched")
-    stranger.subscribe("/cmd_vel", TWIST)
-    states = here.wire.reader("state")
-    with here.run() as runtime:
-        runtime.wait_for("ready")
-        next_message(states)
-        assert stranger.hear("/onboard/state", "latched", 1.0) is None
-        assert stranger.hear("/cmd_vel", "default", 0.1) is None
-    stranger.close()
-
-
 # ---- whatever ends the runtime, the robot stops ------------------------------------------------------------------
 
 
@@ -296,29 +278,7 @@ def test_after_kill_9_the_base_stops_and_the_recording_is_there(stops: Place) ->
     assert opens(killed)["/cmd_vel"] > 0
     assert killed_ns - last_stamp_ns(killed, "/cmd_vel") < NS_PER_S
     again = done("onboard", "repair", killed, folder=stops.folder)
-    assert again.out == f"{killed}: whole already, not touched\n"
-
-
-@pytest.mark.long
-def test_a_full_disk_ends_the_recording_and_not_the_drive(stops: Place) -> None:
-    """RLIMIT_FSIZE stands for the full disk: the file cannot grow, EFBIG instead of ENOSPC."""
-    drive = Drive(stops)
-    with stops.run() as runtime:
-        runtime.wait_for("ready")
-        resource.prlimit(runtime.process.pid, resource.RLIMIT_FSIZE, (FULL_BYTES, FULL_BYTES))
-        drive.begin(runtime)
-        shown = next_message(drive.diagnostics, lambda array: recorder(array).level > 0).sample
-        assert "recording stopped: File too large" in recorder(shown).message
-        next_message(drive.commands, lambda command: command.linear.x > MOVING_MPS)
-        assert drive.states.take()[-1].sample.data == "navigating"
-        assert runtime.end() == 0
-    full = stops.recordings()[-1]
-    assert done("onboard", "repair", full, folder=stops.folder).process.returncode == 0
-    assert opens(full)["/cmd_vel"] > 0
-
-
-def recorder(array: Any) -> Any:
-    return next(row for row in array.status if row.name == "recorder")
+    assert again.out == f"{killed}: already complete, not changed\n"
 
 
 # ---- a real RealSense recording, a goal from ROS 2 ---------------------------------------------------------------
@@ -385,33 +345,3 @@ def test_a_real_recording_drives_and_a_ros_node_hears_it(here: Place) -> None:
     recorded = opens(here.recordings()[-1])
     assert recorded["/front/depth/image"] > 0
     assert recorded["/cmd_vel"] > 0
-
-
-def test_when_a_recording_ends_the_robot_stops_with_a_reason(here: Place) -> None:
-    pytest.importorskip("pyrealsense2", exc_type=ImportError)
-    goal, states, diagnostics = (
-        here.wire.writer("goal_pose"),
-        here.wire.reader("state"),
-        here.wire.reader("diagnostics"),
-    )
-    received: list[str] = []
-    with here.run("--json", "result.json", config=office(here, loop=False)) as runtime:
-        runtime.wait_for("ready")
-
-        def stopped() -> bool:
-            wheels_say(here)
-            received.extend(message.sample.data for message in states.take())
-            if "navigating" not in received:
-                goal.write(ros_goal(wall_ns(), "base_link", Pose(3.0, 0.0, 0.0)))
-            return bool(received) and received[-1].startswith(
-                f"stopped: input lost for {LOST_INPUT_S:g} s: scan (depth cameras)"
-            )
-
-        until(stopped, PATIENCE_S)
-        diagnostics.take()
-        camera = next_message(diagnostics, lambda array: any(row.name == "camera front" for row in array.status)).sample
-        assert runtime.end() == 0
-    assert "end" in next(row.message for row in camera.status if row.name == "camera front")
-    result = json.loads((here.folder / "result.json").read_text())
-    assert result["state"].startswith(f"stopped: input lost for {LOST_INPUT_S:g} s: scan (depth cameras) is ")
-    assert result["commands_by_reason"]["none"] > 0

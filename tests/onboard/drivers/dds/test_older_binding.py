@@ -29,6 +29,7 @@ SITE = secure_peer.VENV / "lib" / f"python{sys.version_info[0]}.{sys.version_inf
 LONGEST_S = 300.0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(LONGEST_S)
 @pytest.mark.skipif(
     not (secure_peer.WHOLE.exists() and SITE.exists()),

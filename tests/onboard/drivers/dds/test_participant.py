@@ -167,14 +167,6 @@ def test_the_state_waits_for_late_readers(wires):
     assert [message.sample.data for message in hear(reader)] == ["navigating"]
 
 
-def test_wait_tells_of_a_message(wires):
-    reader, writer = wires[0].reader("e_stop"), wires[1].writer("e_stop")
-    assert not reader.wait(0.05)
-    assert matched(writer, reader)
-    writer.write(Bool(True))
-    assert reader.wait(PATIENCE_S)
-
-
 def test_namespaces_keep_robots_apart(wires):
     other = Wire(DdsSection(domain=DOMAIN, namespace="other"))
     stranger, reader = other.writer("e_stop"), wires[0].reader("e_stop")

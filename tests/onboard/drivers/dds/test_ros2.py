@@ -9,6 +9,7 @@ import signal
 import subprocess
 from functools import partial
 
+import cv2
 import numpy as np
 import pytest
 from cyclonedds.idl._support import Buffer
@@ -202,6 +203,29 @@ def test_we_see_ros_images(peer, wire):
     np.testing.assert_array_equal(color_camera.latest(0).image, color)
 
 
+def test_we_see_compressed_images_of_ros(peer):
+    remap = {"front/depth/image": "/c/depth/compressedDepth", "color/image": "/c/color/compressed"}
+    wire = Wire(SECTION.model_copy(update={"remap": remap}))
+    cameras = DdsDepthCamera(wire, MOUNTS.depth["front"], CamerasSection()), DdsColorCamera(wire, CamerasSection())
+    depth = np.arange(60 * 80, dtype=np.uint16).reshape(60, 80)
+    color = cv2.imencode(".jpg", np.full((480, 640, 3), (50, 100, 200), np.uint8))[1].tobytes()
+    content = {
+        "front/depth/image": ("16UC1; compressedDepth png", bytes(12) + cv2.imencode(".png", depth)[1].tobytes())
+    }
+    content["color/image"] = "bgr8; jpeg compressed bgr8", color
+    for (name, (form, data)), camera in zip(content.items(), cameras, strict=True):
+
+        def seen(name=name, form=form, data=data, camera=camera):
+            fields = {"header": HEADER, "format": form, "data": {"hex": data.hex()}}
+            peer.publish(remap[name], "sensor_msgs/msg/CompressedImage", fields, "sensor")
+            return wait_until(lambda: camera.latest(0) is not None, SAY_AGAIN_S)
+
+        assert wait_until(seen, PATIENCE_S), camera.health()
+    np.testing.assert_array_equal(cameras[0].latest(0).depth, depth)
+    assert np.abs(cameras[1].latest(0).image.astype(int) - (200, 100, 50)).max() <= 2
+    wire.close()
+
+
 def hears(node, topic, qos, say):
     """Return what the node hears of a topic while we say it again and again."""
     for _ in range(round(PATIENCE_S / SAY_AGAIN_S)):
@@ -306,11 +330,11 @@ def test_two_nodes_on_one_input_are_named_and_a_killed_one_counts_for_two_second
     steps = [partial(node.publish, "/odom", "nav_msgs/msg/Odometry", content) for node in nodes]
     said(inputs, lambda seen: seen.odometry, steps[0])
     steps[1]()
-    assert wait_until(lambda: (inputs.take(2), watch.look(2))[1], PATIENCE_S)
+    assert wait_until(lambda: (inputs.take(2), watch.poll(2))[1], PATIENCE_S)
     names = sorted(f"peer (pid {node.process.pid})" for node in nodes)
 
     def reason() -> str:
-        watch.look((1 + named.__next__()) * NAMED_NS)  # anew in each period
+        watch.poll((1 + named.__next__()) * NAMED_NS)  # anew in each period
         return watch.faults()[0].reason
 
     named = itertools.count()
@@ -320,7 +344,7 @@ def test_two_nodes_on_one_input_are_named_and_a_killed_one_counts_for_two_second
     assert not wait_until(lambda: bool(inputs.take(HEARD_NS).odometry), 0.5)
     steps[0]()
     assert wait_until(lambda: bool(inputs.take(3 * HEARD_NS).odometry), PATIENCE_S)
-    assert not watch.look(3 * HEARD_NS)
+    assert not watch.poll(3 * HEARD_NS)
     for node in nodes:
         node.close()
 

@@ -32,6 +32,7 @@ SAMPLES = [
     ros.Twist(ros.Vector3(x=0.3), ros.Vector3(z=-1.0)),
     ros.TwistStamped(HEADER, ros.Twist(ros.Vector3(x=0.3), ros.Vector3(z=-1.0))),
     ros.PoseStamped(HEADER, POSE),
+    ros.Path(HEADER, [ros.PoseStamped(HEADER, POSE), ros.PoseStamped(ros.Header(), POSE)]),
     ros.PoseWithCovarianceStamped(HEADER, ros.PoseWithCovariance(POSE, COVARIANCE)),
     ros.Odometry(
         HEADER,
@@ -44,10 +45,14 @@ SAMPLES = [
     ros.TFMessage([TRANSFORM, TRANSFORM, TRANSFORM]),
     ros.LaserScan(HEADER, -3.0, 3.0, 0.125, 0.0, 0.5, 0.0, 10.0, [1.0, float("inf"), 2.5], []),
     ros.LaserScan(HEADER, ranges=[0.5], intensities=[1.0, 2.0]),
+    ros.PointCloud2(HEADER, 1, 2, [ros.PointField("x", 4, 7, 1), ros.PointField("y")], False, 12, 24, b"1" * 24),
+    ros.PointCloud2(),
     ros.SpeedLimit(HEADER, True, 50.0),
+    ros.BatteryState(HEADER, 12.5, 20.0, percentage=0.5, present=True, cell_voltage=[1.5, 2.5], location="base"),
     ros.Image(HEADER, 2, 3, "16UC1", 0, 6, bytes(range(12))),
     ros.Image(HEADER, 1, 1, "rgb8", 1, 3, b"\x01\x02\x03"),
     ros.Image(),
+    ros.CompressedImage(HEADER, "rgb8; jpeg compressed bgr8", b"\xff\xd8\xff"),
     ros.CameraInfo(HEADER, 60, 80, "plumb_bob", [0.1] * 5, COVARIANCE[:9], COVARIANCE[9:18], COVARIANCE[:12], 1, 2),
     ros.CameraInfo(HEADER, d=[], roi=ros.RegionOfInterest(1, 2, 3, 4, True)),
     ros.DiagnosticArray(HEADER, []),
@@ -102,7 +107,7 @@ def test_big_endian_bytes_are_understood(sample):
 def test_cut_off_bytes_are_refused_and_the_type_named(sample):
     whole = ros.to_cdr(sample)
     for length in range(min(len(whole), 200)):
-        with pytest.raises(InputError, match=f"{length} bytes are no {ros.ros_name(type(sample))}"):
+        with pytest.raises(InputError, match=f"{length} bytes are not a {ros.ros_name(type(sample))}"):
             ros.from_cdr(type(sample), whole[:length])
 
 

@@ -96,7 +96,7 @@ def test_a_damaged_key_and_one_of_another_kind_are_refused(tmp_path):
         make_keystore(tmp_path / "keys", CONFIG, NOW)
     plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     (tmp_path / "keys/private/ca.key.pem").write_bytes(ed25519.Ed25519PrivateKey.generate().private_bytes(*plain))
-    with pytest.raises(InputError, match="an elliptic curve key is wanted"):
+    with pytest.raises(InputError, match="must be an elliptic curve key"):
         make_keystore(tmp_path / "keys", CONFIG, NOW)
 
 
@@ -145,7 +145,7 @@ def test_the_wheel_has_no_plugins_and_says_so_instead_of_speaking_in_the_clear(k
         "except DriverError as error:\n    sys.stdout.write(str(error))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert "security plugins, which the wheel has not" in done.stdout
+    assert "security plugins, which the wheel does not have" in done.stdout
 
 
 # ---- with the plugins ---------------------------------------------------------------------------------------------

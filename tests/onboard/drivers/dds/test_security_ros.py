@@ -55,8 +55,11 @@ def test_all_ends_that_a_node_brings_are_in_its_permissions(keystore):
     finally:
         node.close()
     ends = {
-        ("publish" if one.writes else "subscribe", f"rt{one.topic}" if one.topic.startswith("/") else one.topic)
-        for one in graph.endpoints
+        (
+            "publish" if endpoint.writes else "subscribe",
+            f"rt{endpoint.topic}" if endpoint.topic.startswith("/") else endpoint.topic,
+        )
+        for endpoint in graph.endpoints
     }
     assert {("publish", "rt/odom"), ("subscribe", "rt/cmd_vel"), ("publish", "rt/rosout")} <= ends
     assert {end for end in ends if not allowed(keystore, "base", *end)} == set()

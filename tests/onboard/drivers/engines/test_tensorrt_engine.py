@@ -243,7 +243,7 @@ def test_another_thread_is_refused(engine):
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-    assert refusals == ["the engine was called from another thread than the one that made it"]
+    assert refusals == ["the engine was called from a thread that did not create it"]
 
 
 def test_closing_frees_everything_once_and_pops_the_context(machine, engine):
@@ -391,7 +391,7 @@ def no_engine(machine):
 
 REFUSALS = [
     (no_engine, "does not load the engine that it has just built"),
-    (no_context, "made no execution context"),
+    (no_context, "created no execution context"),
     (no_address, "tensor scan: TensorRT refused its address"),
 ]
 

@@ -181,7 +181,7 @@ def test_frames_for_long_make_the_next_attempt_the_first_again(make: Make) -> No
 
 #   mode     source    reason
 FINAL = [
-    ("fault", RECORDED, "recording is damaged"),
+    ("fault", RECORDED, "recording cannot be played: recording is damaged"),
     ("ends", RECORDED, "recording ended after 3 frames"),
 ]
 

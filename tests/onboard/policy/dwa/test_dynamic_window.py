@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
+from onboard.policy.dwa import dynamic_window
 from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
-from onboard.policy.dwa.dynamic_window import STAND, UNSAFE, Course, DynamicWindow
+from onboard.policy.dwa.dynamic_window import LEFT, RIGHT, STAND, UNSAFE, Course, DynamicWindow, course_of
 from onboard.values.geometry import apply, inverse
 from onboard.values.messages import STOP, Motion, Pose, Twist
 from tests.rigs import plain_window
@@ -38,6 +39,27 @@ def decide(goal: tuple[float, float], motion: Motion = HERE, course: Course | No
     course = course or Course()
     fan = WINDOW.look_ahead(motion, course, held, NOTHING, NOTHING)
     return WINDOW.decide(fan, free_field(goal), goal, motion, course)
+
+
+SIDES = [(LEFT, RIGHT, 0.1, LEFT), (LEFT, RIGHT, 0.5, RIGHT), (RIGHT, LEFT, 0.1, RIGHT), (STOP_ACTION, LEFT, 0.1, LEFT)]
+
+
+@pytest.mark.parametrize(("before", "best", "better_s", "chosen"), SIDES)
+def test_a_turn_in_place_keeps_its_side_unless_the_other_is_much_better(before, best, better_s, chosen):
+    scores = np.full(len(ACTIONS), UNSAFE, np.float32)
+    scores[[LEFT, RIGHT]] = -5.0
+    scores[best] += better_s
+    assert dynamic_window._kept_turn(scores, before) == chosen
+    assert dynamic_window._kept_turn(scores, NO_ACTION) == best
+
+
+@pytest.mark.parametrize(
+    "course", [Course(), Course(True, (0.1, 0.2, 0.3, 0.4)), Course(False, turns=7), Course(True, turns=9)]
+)
+def test_a_course_survives_the_memory(course):
+    back = course_of(np.array(course.numbers(), np.float32))
+    assert (back.arrived, back.turns) == (course.arrived, course.turns)
+    assert back.predicted == pytest.approx(course.predicted)
 
 
 FROM = Pose(0.3, -0.2, 0.4)

@@ -140,6 +140,17 @@ def test_it_arrives_without_contact(name, walls, goal, way_m, decisions, noise_m
     assert driven.path_m < 2.0 * way_m + 1.0
 
 
+@pytest.mark.parametrize("wall_m", [0.40, 0.42, 0.45])
+@pytest.mark.parametrize("goal", [(0.17, 0.0), (0.15, 0.08), (0.12, -0.13)])
+def test_where_nothing_gets_nearer_within_the_tolerance_it_stops(wall_m: float, goal: tuple[float, float]) -> None:
+    """A wall keeps the robot from a goal that is already within the tolerance: it may turn for three seconds."""
+    walls = np.array([(wall_m, -3.0, wall_m, 3.0), *box(-0.45, -0.5, wall_m, 0.5)])
+    driven = run(walls, goal, 40)
+    assert driven.stopped
+    assert len(driven.actions) <= 16
+    assert driven.nearest_m > RADIUS_M + 0.05
+
+
 def test_at_the_goal_it_stands_and_stays_though_the_estimate_jumps():
     rng = np.random.default_rng(1)
     memory = POLICY.initial_memory()

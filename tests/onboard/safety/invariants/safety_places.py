@@ -184,7 +184,7 @@ class SeenFree:
     def see(self, tick: TickRecord) -> None:
         """Enter this tick's scan."""
         now_ns, scan = tick.inputs.now_ns, tick.limits_scan
-        self._poses = {then_ns: one for then_ns, one in self._poses.items() if 0 < now_ns - then_ns <= NS_PER_S}
+        self._poses = {then_ns: pose for then_ns, pose in self._poses.items() if 0 < now_ns - then_ns <= NS_PER_S}
         self._poses[now_ns] = tick.after.wheels.pose
         self._scans = [one for one in self._scans if abs(now_ns - one[0].stamp_ns) <= self._free_ns]
         if scan.stamp_ns in self._poses:

@@ -340,7 +340,7 @@ class Driven(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_nothing_that_happens_makes_an_unsafe_command() -> None:
-    run_state_machine_as_test(Driven, settings=settings(max_examples=16, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(Driven, settings=settings(max_examples=8, stateful_step_count=20, deadline=None))
 
 
 @pytest.mark.long

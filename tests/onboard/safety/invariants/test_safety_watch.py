@@ -12,7 +12,7 @@ import pytest
 from onboard import episode
 from onboard.navigation import ekf, mission, odometry
 from onboard.perception import collision, free_ground, obstacle_memory, scan_fusion
-from onboard.perception.obstacle_memory import NOWHERE, Around
+from onboard.perception.obstacle_memory import NOWHERE, Surroundings
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS
 from onboard.safety import keepout_zones, limits, recovery
@@ -85,8 +85,8 @@ def _forgets_behind() -> Patches:
     return [(recovery, "_try", lambda state, *given: whole(replace(state, backed_into=False), *given))]
 
 
-def _rear_without_the_map(around: Around, zone: Any, radius_m: float) -> float:
-    return collision.free_behind_m(around.scan, around.out_of_view, radius_m)
+def _rear_without_the_map(surroundings: Surroundings, zone: Any, radius_m: float) -> float:
+    return collision.free_behind_m(surroundings.scan, surroundings.out_of_view, radius_m)
 
 
 FASTER = [(limits, "_within_speed", lambda twist, _: twist)]
@@ -102,11 +102,11 @@ NEVER_LATE = [(odometry, "timed", lambda *given: (replace(TIMED(*given)[0], late
 NO_END = _no_end_of_a_drive()
 NEVER_LOST = [(decision, "is_lost", lambda *_: False), (mission, "stop", lambda state, reason: state)]
 NO_LIMIT = [(limits, "_with_external_limit", lambda state, _: state)]
-NEVER_BLIND = [(collision, "look", lambda *_: collision.Look.SEEN)]
+NEVER_BLIND = [(collision, "view_sector", lambda *_: collision.SectorView.SEEN)]
 ALL_SEEN_FREE = [(free_ground, "unknown", lambda *_: NOWHERE)]
 NO_ZONES = [(limits, "_caps", lambda *_: [])]
 NO_DROPS = [(scan_fusion, "lower_to_drops", lambda *_: None)]
-NO_MEMORY = [(obstacle_memory, "around", lambda _, seen, __: Around(seen, NOWHERE))]
+NO_MEMORY = [(obstacle_memory, "surroundings", lambda _, seen, __: Surroundings(seen, NOWHERE))]
 NO_NEW_PLACE = [(ekf, "OUTLIERS_TO_RESTART", 100)]
 ALWAYS_NEW = [
     (episode, "is_repeated", lambda *_: False),
@@ -274,7 +274,7 @@ ROWS: list[tuple[str, str, Patches]] = [
     ("stale odometry",          "odometry_falls_silent",                          NEVER_STALE),
     ("late odometry",           "odometry_is_late",                               NEVER_LATE),
     ("stale scan",              "all_pictures_freeze",                            NEVER_STALE),
-    ("odometry that cannot be", "odometry_raves",                                 NO_END),
+    ("impossible odometry", "odometry_raves",                                 NO_END),
     ("lost engine",             "the_engine_fails",                               NO_END),
     ("lost engine",             "the_engine_is_slow",                             NO_END),
     ("lost engine",             "the_engine_is_lost_before_it_backs",             NEVER_LOST),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera, color_from_ros, depth_from_ros
-from onboard.drivers.dds.participant import wait_until
-from onboard.drivers.dds.ros_convert import ros_image
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera, as_sent, color_from_ros, depth_from_ros
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.ros_convert import header, ros_image
+from onboard.drivers.dds.ros_types import CompressedImage
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from tests.rigs.network.loopback import hear
+from tests.rigs.network.loopback import SECTION, hear
 
 FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 SMALL = replace(FRONT, width=3, height=2)
@@ -124,9 +126,8 @@ def test_color_arrives_in_the_policys_size(sample):
 @pytest.mark.parametrize(
     ("sample", "named"),
     [
-        (image("mono8", color()[..., 0]), "'mono8'"),
-        (image("rgb8", color(100, 100)), "100x100"),
-        (image("rgb8", color(), width=0, height=0, data=b""), "0x0"),
+        (image("mono16", color()[..., 0]), "'mono16'"),
+        (image("rgb8", color(), width=0, height=0, data=b""), r"shape \(0, 0, 3\)"),
     ],
 )
 def test_bad_color_is_refused(sample, named):
@@ -168,10 +169,56 @@ def test_camera_gives_the_frame_until_it_is_stale(wires):
     assert camera.health().working
 
 
+class LaterExecutor:
+    """Decodes when `work` is called; `asked` counts."""
+
+    def __init__(self) -> None:
+        self.asked, self._queue = 0, []
+
+    def submit(self, decode):
+        self.asked += 1
+        self._queue.append((decode, Future()))
+        return self._queue[-1][1]
+
+    def work(self):
+        for decode, future in self._queue:
+            try:
+                future.set_result(decode())
+            except InputError as error:
+                future.set_exception(error)
+        self._queue = []
+
+
+def test_a_compressed_image_is_decoded_beside_the_tick_and_of_several_the_newest():
+    section = SECTION.model_copy(update={"remap": {"front/depth/image": "/a/compressedDepth"}})
+    ours, theirs = Wire(section), Wire(section)
+    executor = LaterExecutor()
+    camera = DdsDepthCamera(ours, FRONT, CAMERAS, executor)
+    for number, value in enumerate((1000, 1001, 1002)):
+        image = ros_image(number * MS + 1, "front", "16UC1", np.full((60, 80), value, np.uint16))
+        sent((ours, theirs), "front/depth/image", as_sent(image, section, "front/depth/image"))
+        assert camera.latest(number * MS) is None
+    assert (executor.asked, camera.sent_ns) == (1, 0)
+    executor.work()
+    frame = camera.latest(3 * MS)
+    assert (frame.number, frame.stamp_ns, frame.depth[0, 0], camera.sent_ns) == (1, 0, 1000, 1)
+    executor.work()
+    frame = camera.latest(4 * MS)
+    assert (frame.number, frame.stamp_ns, frame.depth[0, 0], camera.sent_ns) == (3, 2 * MS, 1002, 2 * MS + 1)
+    zstd = CompressedImage(header(3 * MS, "front"), "16UC1; compressedDepth zstd", b"1234")
+    sent((ours, theirs), "front/depth/image", zstd)
+    assert camera.latest(5 * MS) is frame
+    executor.work()
+    assert camera.latest(6 * MS) is None
+    assert "'16UC1; compressedDepth zstd' are not read" in camera.health().reason
+    theirs.close()
+    ours.close()
+
+
 #    what comes                                         the reason
 BLIND = [
     (np.zeros((60, 80), np.uint16), "covered: 0.0 % valid pixels, limit 5 %"),
-    (np.ones((48, 64), np.uint16), "image is 64x48, mounts say 80x60"),
+    (np.ones((48, 64), np.uint16), "image refused: image is 64x48, mounts say 80x60"),
 ]
 
 
@@ -220,9 +267,9 @@ def test_color_camera(wires):
     frame = camera.latest(5 * MS)
     np.testing.assert_array_equal(frame.image, color())
     assert (frame.number, frame.stamp_ns, camera.health().working) == (1, 5 * MS, True)
-    sent(wires, "color/image", ros_image(0, "color", "mono8", color()[..., 0]))
+    sent(wires, "color/image", ros_image(0, "color", "mono16", color()[..., 0]))
     assert camera.latest(6 * MS) is None
-    assert "'mono8'" in camera.health().reason
+    assert "'mono16'" in camera.health().reason
 
 
 @pytest.mark.parametrize(("judge_late", "ages_ms"), [(True, [0, 0, 100, None, None, 0]), (False, [0] * 6)])

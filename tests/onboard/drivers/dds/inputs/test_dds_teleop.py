@@ -11,9 +11,12 @@ from structlog.testing import capture_logs
 
 from onboard.config.config import LimitsSection
 from onboard.drivers.dds.command_inputs import LOGGED_NS
+from onboard.drivers.dds.discovery import Peers
 from onboard.drivers.dds.participant import Reader, Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import ros_goal, ros_twist
+from onboard.drivers.dds.ros_types import Header, TwistStamped
+from onboard.drivers.dds.topics import also_as
 from onboard.episode import LATE_NS
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, Inputs, Pose, Teleop, Twist
@@ -185,7 +188,7 @@ def test_that_commands_come_late_is_told_once(wires, inputs):
             Talk(*wires, "cmd_vel_teleop", inputs),
             [(0, 20), (100, 120 + told_ms), (200, 230 + told_ms), (300, 360 + told_ms), (900, 920)],
         )
-    assert [one["event"] for one in logs] == ["teleop_late"]
+    assert [log["event"] for log in logs] == ["teleop_late"]
     assert logs[0]["why"] == "the network, or its clock was set back"
 
 
@@ -197,7 +200,7 @@ def test_a_goal_that_was_long_under_way_arrives_as_long_ago(wires, inputs):
     assert found == pytest.approx([0.0, 60.0, 0.0], abs=0.05)
 
 
-REFUSED = "goal refused: it came 5.0 s late, or its clock was set back; at most 5 s are taken"
+REFUSED = "goal refused: the goal is 5.0 s late (limit 5 s), or its sender's clock was set back"
 
 
 @pytest.mark.parametrize(("late_ns", "taken"), [(LATE_NS, True), (LATE_NS + MS, False)])
@@ -206,9 +209,25 @@ def test_a_goal_that_came_too_late_is_refused_in_one_line_and_the_drive_goes_on(
     bench.ticks(3)
     bench.ask(x_m=3.0)
     episode = bench.ticks(30)[-1].episode
-    bench.alter = lambda i: replace(i, goals=tuple(replace(one, arrival_ns=i.now_ns - late_ns) for one in i.goals))
+    bench.alter = lambda i: replace(i, goals=tuple(replace(goal, arrival_ns=i.now_ns - late_ns) for goal in i.goals))
     bench.ask(x_m=1.0)
     tick = bench.tick()
     assert (tick.episode != episode) == taken
     assert tick.state.startswith("navigating")
     assert tick.state.endswith(REFUSED) != taken
+
+
+def test_a_stamped_command_drives_like_a_plain_one_and_is_no_other_type(wires):
+    ours, theirs = wires
+    inputs, peers = DdsInputs(ours), Peers(ours)
+    writer = theirs.writer(also_as(theirs.section, "cmd_vel_teleop"))
+    assert writer.wait_for_reader(PATIENCE_S)
+
+    def driven() -> bool:
+        writer.write(TwistStamped(Header(), ros_twist(Twist(0.25, -0.5))))
+        teleop = inputs.take(BEGAN_NS).teleop
+        return teleop is not None and teleop.twist == Twist(0.25, -0.5)
+
+    assert wait_until(driven, PATIENCE_S)
+    peers.poll()
+    assert peers.faults() == []

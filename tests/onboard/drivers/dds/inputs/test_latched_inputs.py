@@ -12,7 +12,7 @@ from onboard.drivers.dds.latched_inputs import Alarm
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.robot_link import STOP_TRIES, DdsDrive, DdsInputs
 from onboard.drivers.dds.ros_convert import ros_twist
-from onboard.drivers.dds.ros_types import Bool
+from onboard.drivers.dds.ros_types import BatteryState, Bool
 from onboard.drivers.dds.topics import LATCHED, WORD, topic
 from onboard.values.errors import DriverError
 from onboard.values.messages import STOP, Twist
@@ -32,6 +32,56 @@ def test_a_press_that_ends_within_the_tick_counts_for_it(wires):
     sender.send("e_stop", Bool(True), Bool(False))
     assert inputs.take(1).e_stop is True
     assert inputs.take(2).e_stop is False
+
+
+def test_an_e_stop_of_the_other_polarity_is_pressed_at_false_and_while_it_is_unknown(wires):
+    """As a chain of contacts that is closed while all is well."""
+    section = SECTION.model_copy(update={"e_stop_pressed": False, "e_stop_required": True})
+    ours = Wire(section)
+    inputs, sender = DdsInputs(ours), Sender(ours, wires[1])
+    assert inputs.take(1).e_stop is True
+    sender.send("e_stop", Bool(True))
+    assert inputs.take(2).e_stop is False
+    sender.send("e_stop", Bool(False), Bool(True))
+    assert inputs.take(3).e_stop is True
+    assert inputs.take(4).e_stop is False
+    ours.close()
+
+
+def test_of_one_sender_the_last_word_is_the_pause_and_of_several_a_pause_wins(wires, another):
+    inputs, first, second = DdsInputs(wires[0]), Sender(*wires), Sender(wires[0], another)
+    assert inputs.take(1).pause is None
+    first.send("pause", Bool(True), Bool(False))
+    assert inputs.take(2).pause is False
+    first.send("pause", Bool(True))
+    second.send("pause", Bool(False))
+    assert inputs.take(3).pause is True
+    assert inputs.take(4).pause is None
+
+
+#   percentage as sent        charge
+CHARGES = [(0.42, 0.42), (42.0, 0.42), (1.0, 1.0), (0.0, 0.0), (float("nan"), None), (-1.0, None), (float("inf"), None)]
+
+
+@pytest.mark.parametrize(("stated", "charge"), CHARGES)
+def test_a_charge_is_taken_as_a_fraction_or_in_percent_or_not_at_all(stated, charge, wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("battery", BatteryState(percentage=stated))
+    assert inputs.take(1).battery == (None if charge is None else pytest.approx(charge))
+
+
+def test_of_two_batteries_the_lower_counts_until_its_sender_is_gone(wires, another):
+    inputs, first, second = DdsInputs(wires[0]), Sender(*wires), Sender(wires[0], another)
+    first.send("battery", BatteryState(percentage=0.75))
+    second.send("battery", BatteryState(percentage=0.25))
+    assert inputs.take(1).battery == 0.25
+    another.close()
+
+    def gone() -> bool:
+        first.send("battery", BatteryState(percentage=0.75))
+        return inputs.take(2).battery == 0.75
+
+    assert wait_until(gone, PATIENCE_S)
 
 
 def test_a_steady_no_beside_it_does_not_take_back_the_yes_of_a_publisher_that_died(wires):
@@ -148,10 +198,10 @@ def test_who_starts_anew_hears_the_press_that_a_sender_keeps(wires):
     for _ in range(2):
         ours = Wire(SECTION)
         inputs, witness = DdsInputs(ours), ours.reader("e_stop")
-        assert wait_until(lambda told=witness: bool(told.take()), PATIENCE_S)
+        assert wait_until(lambda reported=witness: bool(reported.take()), PATIENCE_S)
         assert [inputs.take(1).e_stop, inputs.take(2).e_stop] == [True] * 2
         button.write(Bool(False))
-        assert wait_until(lambda told=inputs: told.take(3).e_stop is False, PATIENCE_S)
+        assert wait_until(lambda reported=inputs: reported.take(3).e_stop is False, PATIENCE_S)
         button.write(Bool(True))
         ours.close()
 

@@ -71,7 +71,7 @@ def test_a_sender_that_falls_silent_counts_as_a_press_until_it_speaks_again(ours
         said_ns = 7 * NS_PER_S
         found = [inputs.take(said_ns + after_ns).e_stop for after_ns in (0, LIMIT_NS, LIMIT_NS + 1, 2 * LIMIT_NS)]
     assert found == [False, False, True, True]
-    assert [(one["event"], one["topic"]) for one in logs] == [("sender_silent", "e_stop")]
+    assert [(log["event"], log["topic"]) for log in logs] == [("sender_silent", "e_stop")]
     button.send("e_stop", Bool(False))
     assert inputs.take(said_ns + 3 * LIMIT_NS).e_stop is False
 

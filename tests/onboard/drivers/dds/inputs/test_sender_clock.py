@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.drivers.dds.participant import Received
+from onboard.drivers.dds.participant import ReceivedMessage
 from onboard.drivers.dds.sender_clock import SILENCE_NS, SenderClock, WriterClocks
 from onboard.values.clock import DRIFT, NS_PER_S
 
@@ -121,6 +121,6 @@ def test_after_a_silence_a_writers_clock_is_judged_anew(
 ) -> None:
     clocks, found = WriterClocks(judged=True), []
     for written_s, arrived_s in came_s:
-        message = Received(None, 1, round((APART_MS / 1e3 + written_s) * NS_PER_S))
+        message = ReceivedMessage(None, 1, round((APART_MS / 1e3 + written_s) * NS_PER_S))
         found.append(clocks.late_ns(message, round(arrived_s * NS_PER_S)) / NS_PER_S)
     assert found == pytest.approx(late_s, abs=0.05)

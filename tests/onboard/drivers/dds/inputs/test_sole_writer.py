@@ -15,7 +15,7 @@ from onboard.config.config import DEFAULT_ROBOT, CamerasSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.discovery import Peers
-from onboard.drivers.dds.participant import Received, Wire, wait_until
+from onboard.drivers.dds.participant import ReceivedMessage, Wire, wait_until
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_convert import header, ros_fix, ros_goal, ros_image, ros_odometry, ros_scan
 from onboard.drivers.dds.ros_types import GUID_BYTES, NodeGraph, PoseWithCovarianceStamped
@@ -33,7 +33,7 @@ FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 class Script:
     """A wire and its only reader: the messages of the next `take`, and the writers that DDS lists."""
 
-    waiting: list[Received] = field(default_factory=list)
+    waiting: list[ReceivedMessage] = field(default_factory=list)
     listed: frozenset[int] = frozenset({1, 2, 3})
     undecodable = 0
     section = SECTION
@@ -41,7 +41,7 @@ class Script:
     def reader(self, _name: object) -> Script:
         return self
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[ReceivedMessage]:
         taken, self.waiting = self.waiting, []
         return taken
 
@@ -50,7 +50,7 @@ class Script:
 
     def say(self, writer: int, frame: str = "map") -> None:
         sample = PoseWithCovarianceStamped(header(0, frame))
-        self.waiting.append(Received(sample, writer))
+        self.waiting.append(ReceivedMessage(sample, writer))
 
 
 def steady(writer: int, hz: float, since_s: float = 0.0, until_s: float = 30.0, frame: str = "map"):
@@ -198,7 +198,7 @@ def watched(wires):
         taken = inputs.take(round(now_s * NS_PER_S))
         seen = [camera.latest(round(now_s * NS_PER_S)) for camera in cameras]
         arrived = bool(taken.odometry or taken.fixes or taken.scans or any(one is not None for one in seen))
-        return arrived, watch.look(round(now_s * NS_PER_S))
+        return arrived, watch.poll(round(now_s * NS_PER_S))
 
     yield take, watch, Sender(*wires), Sender(ours, second), second
     second.close()

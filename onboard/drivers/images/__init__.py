@@ -1,0 +1,1 @@
+"""Bytes of images become pixels: raw encodings of ROS, PNG, JPEG and RVL."""

@@ -1,0 +1,36 @@
+"""The runtime's half of the gateway. Its other half, with real ROS nodes: `tests/ros2/test_gateway.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from pathlib import Path
+
+from onboard.assembly.robot import lidar_rows
+from onboard.config.config import Config
+from onboard.service.gateway import Gateway
+from tests.rigs.network.loopback import free_domain
+
+
+def test_every_lidar_and_cloud_is_carried_with_its_type(tmp_path: Path) -> None:
+    front, rear, cloud = "/scan_front", "/scan_rear", "/points"
+    poses = {name: [0.2, 0.0, 0.3, 0.0, 0.0, 0.0] for name in (front, rear, cloud)}
+    scan = {"lasers": {name: poses[name] for name in (front, rear)}}
+    limits = {"lasers": {cloud: poses[cloud]}, "clouds": [cloud]}
+    dds = {"domain": free_domain(), "interface": "lo"}
+    config = Config.model_validate({"scan": scan, "limits_scan": limits, "dds": dds, "cameras": {"source": "none"}})
+    gate = Gateway(config.dds, lidar_rows(config), tmp_path / "socket")
+    serving = threading.Thread(target=gate.run)
+    serving.start()
+    with contextlib.closing(gate), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as node:
+        node.connect(str(tmp_path / "socket"))
+        kinds = json.loads(node.recv(1 << 20))["to_runtime"]
+        gate.stop()
+        serving.join()
+    assert {name: kinds[name] for name in (front, rear, cloud)} == {
+        front: "sensor_msgs/msg/LaserScan",
+        rear: "sensor_msgs/msg/LaserScan",
+        cloud: "sensor_msgs/msg/PointCloud2",
+    }
