@@ -18,6 +18,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
+from onboard.perception.building.reach import Reach
 from onboard.policy.encode import ColorFeed, parts_of
 from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
@@ -58,6 +59,7 @@ class Setting:
     limits: whether limits (`onboard.safety.limits`) and recovery are active; otherwise the policy drives alone
     true_plant: the true plant of the base, if it differs from `plant`
     kernels: they may set the pose of the base (paper 2); None for the plain simulator
+    reach:  the map that the robot has of the building; None without one
     """
 
     world: World
@@ -72,6 +74,7 @@ class Setting:
     limits: bool = True
     true_plant: Plant | None = None
     kernels: KernelSet | None = None
+    reach: Reach | None = None
 
     @property
     def base_plant(self) -> Plant:

@@ -472,6 +472,17 @@ class MapSection(Section):
         description="map of the building, as map_server reads it: the policy `mapped` plans in it, and goals that it "
         "shows to be out of reach are refused",
     )
+    tracker: bool = Field(
+        False,
+        description="localise by comparing the scan with the map, in place of `/amcl_pose`. It starts at "
+        "`/initialpose`, at the pose of the last stop, or where `onboard locate` finds the robot",
+    )
+
+    @model_validator(mode="after")
+    def _with_file(self) -> MapSection:
+        if self.tracker and self.file is None:
+            raise ValueError("tracker needs the map of the building: set map.file")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:

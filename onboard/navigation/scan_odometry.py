@@ -94,7 +94,7 @@ def advance(
 
     registered: whether the scan is in the base frame of now (`scan.history` above 1), not of its stamp
     """
-    then = _wheels_at(scan, wheels, registered)
+    then = wheels_at(scan, wheels, registered)
     if then is None or (scan.arrival_ns is not None and scan.arrival_ns - scan.stamp_ns > AGE_NS):
         return state, localization
     key, back = state.key, between(wheels.pose, then.motion.pose)
@@ -126,7 +126,7 @@ def _at_key(
     return replace(state, key=key, pose=pose, tried=None), ekf.keyed(localization, back)
 
 
-def _wheels_at(scan: Scan, wheels: OdometryState, registered: bool) -> Sample | None:
+def wheels_at(scan: Scan, wheels: OdometryState, registered: bool) -> Sample | None:
     """Return the odometry of the scan's base frame, by its age unless it is of now; None without such odometry."""
     if wheels.stamp_ns is None or wheels.arrival_ns is None:
         return None
