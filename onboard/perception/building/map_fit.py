@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from onboard.perception.building.reach import Reach
+from onboard.perception.building.map_image import OCCUPIED
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.perception.building.reach import Reach, reach_in
 from onboard.perception.scan_matching import scan_points, solved, times, untold
-from onboard.values.geometry import compose, inverse, wrap
+from onboard.values.geometry import IDENTITY, compose, inverse, wrap
 from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_RAD, BINS, Pose, Scan
 
@@ -101,8 +103,9 @@ def search(scan: Scan, reach: Reach, about: Pose, half_m: float, half_rad: float
     return pose, agreement(scan, reach, pose).explained
 
 
-def warm_up(reach: Reach) -> None:
+def warm_up() -> None:
     """Compile the kernels, before the first tick."""
+    reach = reach_in(OccupancyGrid(1.0, IDENTITY, np.full((3, 3), OCCUPIED, np.int8)), 0.0)
     scan, here = Scan(0, np.ones(BINS, np.float32), np.ones(BINS, np.bool_)), Pose(0.0, 0.0, 0.0)
     fit(scan, reach, here, np.eye(3))
     agreement(scan, reach, here)
