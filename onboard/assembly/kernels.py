@@ -15,8 +15,8 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
-from onboard.assembly.policies import REACTIVE, policy_maker
-from onboard.assembly.robot import build_rigs, lidars_of
+from onboard.assembly.policies import MAPPED, REACTIVE, policy_maker
+from onboard.assembly.robot import build_rigs, building_of, lidars_of
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -60,12 +60,14 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
 def compile_all(config: Config, signals: Signals) -> int:
     """Compile what a start with this configuration would compile; return how many kernels were not in the cache.
 
-    The kernels of `reactive` are compiled for every policy, so that a change of the policy needs none later.
+    The kernels of `reactive`, with a map also those of `mapped`, are compiled for every policy, so that a change of the
+    policy needs none later.
     Opens no device and no network. Raises OnboardError for a wrong file, and as `Signals.check`.
     """
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
-    before, reactive = kernel.compilations.count, config.policy.driven_by(REACTIVE)
-    make = policy_maker(config.model_copy(update={"policy": reactive}), plant)
+    before, building = kernel.compilations.count, building_of(config)
+    without_model = config.policy.driven_by(REACTIVE if building is None else MAPPED)
+    make = policy_maker(config.model_copy(update={"policy": without_model}), plant, building)
     with contextlib.closing(InferenceThread(make)) as policy:
         policy.begin()
         prepare_kernels(config, build_rigs(config, mounts), signals)

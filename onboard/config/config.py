@@ -478,10 +478,16 @@ class MapSection(Section):
         "`/initialpose`, at the pose of the last stop, or where `onboard locate` finds the robot",
     )
 
+    subgoals: bool = Field(
+        False,
+        description="policies without a map get points 6 m ahead on the map's path in place of the goal",
+    )
+
     @model_validator(mode="after")
     def _with_file(self) -> MapSection:
-        if self.tracker and self.file is None:
-            raise ValueError("tracker needs the map of the building: set map.file")
+        for name in ("tracker", "subgoals"):
+            if getattr(self, name) and self.file is None:
+                raise ValueError(f"{name} needs the map of the building: set map.file")
         return self
 
     @model_serializer(mode="wrap")

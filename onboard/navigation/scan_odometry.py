@@ -105,10 +105,10 @@ def advance(
         return state, localization
     if state.tried is not None and not _has_moved(between(state.tried, then.motion.pose), RETRY, RETRY):
         return state, localization
-    spread = _spread(motion, max(0.0, then.moving_s - key.moving_s))
+    spread = spread_of(motion, max(0.0, then.moving_s - key.moving_s))
     far = _has_moved(motion, FAR_M, FAR_RAD)
     found = None if far else scan_matching.match(key.ranges_m, scan.ranges_m, motion, spread)
-    if found is None or not _explains(found, motion, spread):
+    if found is None or not explains(found, motion, spread):
         if not _has_moved(motion, AGAIN * KEY_M, AGAIN * KEY_RAD):
             return replace(state, tried=then.motion.pose), localization
         state = replace(state, missed=state.missed + 1)
@@ -139,7 +139,7 @@ def _has_moved(motion: Pose, by_m: float, by_rad: float) -> bool:
     return distance(IDENTITY, motion) >= by_m or abs(motion.yaw_rad) >= by_rad
 
 
-def _spread(motion: Pose, moving_s: float) -> Covariance:
+def spread_of(motion: Pose, moving_s: float) -> Covariance:
     """Return the (3, 3) covariance of the wheels' motion, with their systematic errors, in the first base frame."""
     spread = odometry.noise_along(IDENTITY, motion, moving_s) + FLOOR
     half = 0.5 * motion.yaw_rad
@@ -150,7 +150,7 @@ def _spread(motion: Pose, moving_s: float) -> Covariance:
     return total
 
 
-def _explains(found: scan_matching.Match, motion: Pose, spread: Covariance) -> bool:
+def explains(found: scan_matching.Match, motion: Pose, spread: Covariance) -> bool:
     """Return whether the match fits wheels with `DOUBT` times their assumed noise."""
     off_x_m, off_y_m = found.likely.x_m - motion.x_m, found.likely.y_m - motion.y_m
     off = np.array([off_x_m, off_y_m, wrap(found.likely.yaw_rad - motion.yaw_rad)])

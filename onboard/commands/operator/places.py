@@ -34,8 +34,10 @@ LEAST_EXPLAINED = 0.5
 TOLD_SD = (0.3, 0.3, 0.2)
 """Standard deviation of a place as the operator states it: x, y [m], yaw [rad]."""
 FOUND_SD = (0.1, 0.1, 0.05)
-STARTING = (reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY)
-"""Refusals of a runtime that has just started."""
+STARTING = (
+    reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
+)  # fmt: skip
+"""What a runtime says that ends, or has just started."""
 BACK_S, PAUSE_S = 120.0, 1.0
 """A route waits so long for the runtime to come back, and so long between two looks."""
 
