@@ -375,7 +375,7 @@ def look_at_goal(
 def _look_around_goal(
     mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, period_s: float
 ) -> Mission:
-    """Return the mission with what stands about the goal, stopped if it is enclosed. Within tolerance nothing counts."""
+    """Return the mission with what stands about the goal, stopped if it is enclosed."""
     goal_xy_m, away_m = mission.goal_xy_m, mission.away_m(pose)
     if goal_xy_m is None or away_m is None or away_m <= section.tolerance_m:
         return mission
