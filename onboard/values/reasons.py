@@ -311,6 +311,8 @@ COVERED = Row("covered", CAMERA, "covered: {percent:.1f} % valid pixels, limit {
 IMAGE_NONE = Row("image_none", CAMERA, "no image yet", f"{PUBLISH}.")
 IMAGE_STALE = Row("image_old", CAMERA, "no image for {age_ms:.0f} ms, limit {limit_ms:.0f} ms{late}", f"{PUBLISH}.")
 IMAGE_REFUSED = Row("image_refused", CAMERA, "image refused: {why}", "Correct the camera's driver.")
+LENS_CHANGED = Row("lens_changed", CAMERA, "{topic} states {size}, fx {fx:g}; at the start {was}, fx {was_fx:g}",
+                   "Start the runtime again: was the camera or its mode changed?")
 IMAGE_WITHHELD = Row("image_withheld", CAMERA, "second publisher on {topic}", "Stop one of the publishers.")
 CAMERA_NOT_STARTED = Row("camera_not_started", CAMERA, "not started", "Ends by itself.")
 CAMERA_STARTING = Row("camera_starting", CAMERA, "starting", "Ends by itself.")
