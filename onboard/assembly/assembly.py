@@ -55,6 +55,7 @@ from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
 from onboard.recording.recorder import Recorder
 from onboard.recording.retention import check_usable
+from onboard.recording.scene import Scene
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
@@ -63,6 +64,7 @@ from onboard.service.input_watch import InputWatch, causes
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
+from onboard.service.viewers import Viewers
 from onboard.state import TickRecord
 from onboard.system import realtime
 from onboard.system.log import BackgroundText
@@ -207,7 +209,9 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         recorder = _open_recorder(config, clock.now_ns(), held)
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
+        zones = zones_of(config)
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones)) if recorder else None
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones))))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
@@ -218,10 +222,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
         line = StatusLine()
-        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+        robot = robot_of(config, rigs, plant, policy, zones)
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, paces, inputs, publisher, line, monitor, service)
+        listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
