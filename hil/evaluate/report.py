@@ -161,7 +161,7 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "policy", f"{run.policy}, model {model}" if model else run.policy
     yield "loop", LOOPS[run.loop]
     yield "scan", run.scan
-    if run.policy == "planner":
+    if run.known_map:
         yield "known map", run.known_map
     yield "condition", f"{run.condition}: {condition.what}"
     if people := run.pedestrians + condition.pedestrians:

@@ -226,6 +226,11 @@ GOAL_TOO_FAR = Row("goal_too_far", GOAL, "the goal is {away_m:.4g} m away, limit
 GOAL_BATTERY_LOW = Row("goal_battery_low", GOAL, "the battery is at {percent:.0f} %, new goals need {limit:.0f} % "
                        "(limits.battery_min)", "Charge the battery, then send the goal again.")
 GOAL_TOO_MANY = Row("goal_too_many", GOAL, "a sequence of more than {most} poses", "Send fewer poses.")
+MAP_WITHOUT_ROBOT = Row("map_without_robot", GOAL, "the map (map.file) has no ground to drive on near the robot at "
+                        "({x_m:.2f}, {y_m:.2f})", "Correct the localisation, or the map.")
+GOAL_OUT_OF_REACH = Row("goal_out_of_reach", GOAL, "the map (map.file) shows {what} at ({x_m:.2f}, {y_m:.2f}); "
+                        "the nearest place that can be reached is ({near_x_m:.2f}, {near_y_m:.2f})",
+                        "Send that place, or another goal. If the building has changed, correct the map.")
 GOAL_TOO_EARLY = Row("goal_too_early", GOAL, "the service is not ready yet",
                      "Wait for READY (`systemctl status onboard`), then send it again.")
 
@@ -318,6 +323,8 @@ COVERED = Row("covered", CAMERA, "covered: {percent:.1f} % valid pixels, limit {
 IMAGE_NONE = Row("image_none", CAMERA, "no image yet", f"{PUBLISH}.")
 IMAGE_STALE = Row("image_old", CAMERA, "no image for {age_ms:.0f} ms, limit {limit_ms:.0f} ms{late}", f"{PUBLISH}.")
 IMAGE_REFUSED = Row("image_refused", CAMERA, "image refused: {why}", "Correct the camera's driver.")
+LENS_CHANGED = Row("lens_changed", CAMERA, "{topic} states {size}, fx {fx:g}; at the start {was}, fx {was_fx:g}",
+                   "Start the runtime again: was the camera or its mode changed?")
 IMAGE_WITHHELD = Row("image_withheld", CAMERA, "second publisher on {topic}", "Stop one of the publishers.")
 CAMERA_NOT_STARTED = Row("camera_not_started", CAMERA, "not started", "Ends by itself.")
 CAMERA_STARTING = Row("camera_starting", CAMERA, "starting", "Ends by itself.")
