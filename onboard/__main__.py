@@ -67,7 +67,7 @@ COMMANDS = {
         "top --config my_robot/onboard.toml",
     ),
     "dashboard": Command(
-        "onboard.commands.dashboard.command:dashboard",
+        "onboard.commands.operator.dashboard.command:dashboard",
         "Serve one page that shows the running robot, why it stands, and its recordings; its stop is always there.",
         LOOK,
         "dashboard --allow-control",

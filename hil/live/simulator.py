@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from types import MappingProxyType
@@ -17,26 +17,30 @@ from hil.drive.robot import NO_LASERS, TICK_HZ, Glance, Lasers, SensorSignals, S
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.image_size import enlarged
 from onboard.config.config import DdsSection
-from onboard.config.mounts import Mounts
-from onboard.drivers.dds.camera_input import as_sent
+from onboard.config.mounts import Mount, Mounts
+from onboard.drivers.dds.camera_input import as_sent, lens_topic
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
 from onboard.drivers.dds.ros_convert import (
     optical_frame,
+    ros_camera_info,
     ros_cloud,
     ros_fix,
     ros_image,
+    ros_mount_transform,
     ros_odometry,
     ros_rays,
+    ros_transform,
     twist_from_ros,
 )
-from onboard.drivers.dds.ros_types import Bool
+from onboard.drivers.dds.ros_types import Bool, TFMessage
 from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
 from onboard.perception.laser_scan import Rays
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError
+from onboard.values.geometry import IDENTITY
 from onboard.values.messages import STOP
 
 LASER_FRAME = "laser"
@@ -77,6 +81,10 @@ class Link:
         self._obstacle = wire.writer("obstacle")
         self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
         self._mounts = mounts.depth
+        taken = [name for name, mount in mounts.depth.items() if mount.lens_taken or mount.pose_taken]
+        self._infos = {name: wire.writer(lens_topic(wire.section, name)) for name in taken}
+        if taken:
+            self._publish_frames(wire, [mounts.depth[name] for name in taken])
         self._color = wire.writer("color/image") if mounts.color else None
         frames = {topic: LASER_FRAME if pose is not None else wire.section.base_frame for topic, pose in lasers.items()}
         rows = {topic: scan_source(topic, topic in clouds) for topic in frames}
@@ -133,11 +141,21 @@ class Link:
                     image = enlarged(image, self._mounts[name])
                     sample = ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
                     self._depth[name].write(as_sent(sample, self._section, f"{name}/depth/image"))
+                    if name in self._infos:
+                        info = ros_camera_info(stamp_ns, self._mounts[name], self._section.frame_prefix)
+                        self._infos[name].write(info)
         if color and self._color is not None and self._plugged_in("color", glance):
             seen = robot.color(glance)
             if seen is not None:
                 sample = ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen)
                 self._color.write(as_sent(sample, self._section, "color/image"))
+
+    def _publish_frames(self, wire: Wire, cameras: Sequence[Mount]) -> None:
+        """Publish the poses that a runtime takes from tf."""
+        stamp_ns, base, prefix = wall_ns(), self._section.base_frame, self._section.frame_prefix
+        frames = [ros_mount_transform(stamp_ns, base, camera, prefix) for camera in cameras]
+        floor = ros_transform(stamp_ns, f"{prefix}base_footprint", base, IDENTITY)
+        wire.writer("tf_static").write(TFMessage([floor, *frames]))
 
     def _plugged_in(self, camera: str, glance: Glance) -> bool:
         return camera not in self._silent_from or glance.tick < self._silent_from[camera]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from onboard.assembly.inbox import dds_inputs_of
-from onboard.commands.dashboard.command import _listening
-from onboard.commands.dashboard.feed import Feed
-from onboard.commands.dashboard.metrics import Webhook
-from onboard.commands.dashboard.orders import Orders, Stop
-from onboard.commands.dashboard.recordings import Recordings
-from onboard.commands.dashboard.server import Robot
-from onboard.commands.dashboard.server import Server as HttpServer
+from onboard.commands.operator.dashboard.command import _listening
+from onboard.commands.operator.dashboard.feed import Feed
+from onboard.commands.operator.dashboard.metrics import Webhook
+from onboard.commands.operator.dashboard.orders import Orders, Stop
+from onboard.commands.operator.dashboard.recordings import Recordings
+from onboard.commands.operator.dashboard.server import Robot
+from onboard.commands.operator.dashboard.server import Server as HttpServer
 from onboard.config.config import Config, DdsSection
 from onboard.counters import Counters
 from onboard.drivers.dds.participant import Wire
@@ -32,7 +32,7 @@ from onboard.state import TickRecord
 from onboard.values.messages import Inputs, Twist
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
-from tests.rigs.runtime_bench import MOUNTS, Bench, plain_config
+from tests.rigs.runtime_bench import MOUNTS, NEAR_MM, Bench, plain_config
 
 TOKEN = "a-token-of-the-tests"
 
@@ -41,6 +41,7 @@ class LiveRobot:
     """A bench in real time: goals, stop, pause and cancel are from the wire, and it publishes as `onboard run` does."""
 
     def __init__(self, domain: int, **sections: Any) -> None:
+        _warm_up(**sections)
         self.bench = Bench(dds=DdsSection(domain=domain), listeners=(self,), **sections)
         self.config = self.bench.config
         self._wire = Wire(self.config.dds)
@@ -81,6 +82,18 @@ class LiveRobot:
     def _run(self) -> None:
         while not self._ended.wait(1.0 / self.config.rates.control_hz):
             self.bench.tick()
+
+
+def _warm_up(**sections: Any) -> None:
+    """Compile what a drive needs, as `onboard run` does before its first tick."""
+    bench = Bench(**sections)
+    for pressed in (False, True, False):
+        bench.e_stop = pressed
+        bench.ticks(5)
+        bench.ask()
+        bench.seconds(3.0)
+    bench.wall("front", NEAR_MM)
+    bench.seconds(15.0)
 
 
 class Server:

@@ -52,11 +52,11 @@ def dashboard(
 
 
 def _serve(config: Config, listening: socket.socket, token: str | None, webhook: str | None) -> None:
-    from onboard.commands.dashboard.feed import NO_RUNTIME, START, Feed
-    from onboard.commands.dashboard.metrics import Webhook
-    from onboard.commands.dashboard.orders import Orders, Stop
-    from onboard.commands.dashboard.recordings import Recordings
-    from onboard.commands.dashboard.server import Robot, Server
+    from onboard.commands.operator.dashboard.feed import NO_RUNTIME, START, Feed
+    from onboard.commands.operator.dashboard.metrics import Webhook
+    from onboard.commands.operator.dashboard.orders import Orders, Stop
+    from onboard.commands.operator.dashboard.recordings import Recordings
+    from onboard.commands.operator.dashboard.server import Robot, Server
 
     hook = Webhook(webhook, config.robot.name) if webhook else None
     with contextlib.ExitStack() as held:

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from onboard.commands.dashboard.command import _listening, _token
-from onboard.commands.dashboard.metrics import Webhook
-from onboard.commands.dashboard.server import MOST_PAGES
+from onboard.commands.operator.dashboard.command import _listening, _token
+from onboard.commands.operator.dashboard.metrics import Webhook
+from onboard.commands.operator.dashboard.server import MOST_PAGES
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
 from tests.rigs.machine.waiting import until

@@ -32,10 +32,10 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onboard.commands.dashboard.feed import Feed
-from onboard.commands.dashboard.metrics import metrics
-from onboard.commands.dashboard.orders import ORDERS, Orders, Stop
-from onboard.commands.dashboard.recordings import Recordings
+from onboard.commands.operator.dashboard.feed import Feed
+from onboard.commands.operator.dashboard.metrics import metrics
+from onboard.commands.operator.dashboard.orders import ORDERS, Orders, Stop
+from onboard.commands.operator.dashboard.recordings import Recordings
 from onboard.values.errors import InputError, OnboardError
 
 PAGE = Path(__file__).parent / "page"

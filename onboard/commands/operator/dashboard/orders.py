@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onboard.commands.dashboard.feed import NO_RUNTIME, Feed
+from onboard.commands.operator.dashboard.feed import NO_RUNTIME, Feed
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_goal, ros_goals
