@@ -370,7 +370,11 @@ def open_cameras(
     for name in mounts.depth:
         if (source := section.source_of(name)) != "none" and name not in {camera.name for camera in depth}:
             raise ConfigError(f"cameras: no driver opens {name}, whose source is {source}")
-    return depth, DdsColorCamera(wire(), section, decoder) if section.color == "dds" else color
+    if section.color == "dds":
+        return depth, DdsColorCamera(wire(), section, decoder)
+    if color is None and section.color != "none":
+        raise ConfigError(f"cameras: no driver opens the colour camera, whose source is {section.color}")
+    return depth, color
 
 
 def _sole_readers(
