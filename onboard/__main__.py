@@ -72,6 +72,12 @@ COMMANDS = {
         LOOK,
         "dashboard --allow-control",
     ),
+    "foxglove": Command(
+        "onboard.commands.operator.foxglove:foxglove",
+        "Serve the running robot's topics to Foxglove, images only while a panel shows them.",
+        LOOK,
+        "foxglove --config my_robot/onboard.toml",
+    ),
     "reasons": Command(
         "onboard.commands.operator.reasons:reasons",
         "Print why the runtime limits a command, ends a drive or refuses something, and what clears each reason.",
