@@ -117,7 +117,7 @@ docs-check: $(VENV)/.runtime ## say which figures in the documents are of other 
 .PHONY: site
 site: $(SITE_VENV)/.ready ## build the documents as a site, out/site; fails for a broken link
 	@PYTHONPATH=. $(BIN)/python .ci/site_pages.py out/site-source
-	@$(SITE_VENV)/bin/mkdocs build --quiet --strict && echo "site: out/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict && echo "site: out/site/index.html" # --quiet would not count warnings
 
 .PHONY: check
 check: test-all lint ## the tests, format, lint and types, as CI
