@@ -9,7 +9,7 @@ from onboard.assembly.robot import build_rigs
 from onboard.config.plant_model import load_plant
 from onboard.perception.height_coverage import described
 from onboard.safety.limits import SLOW_FRACTION, seen_mps
-from tests.onboard.perception.table_tops import case_of, drive_at_table
+from tests.rigs.fusion.table_tops import case_of, drive_at_table
 
 RANDOM = 50
 

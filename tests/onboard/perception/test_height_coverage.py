@@ -13,7 +13,7 @@ from onboard.config.plant_model import load_plant
 from onboard.perception.height_coverage import WINDOW_M, coverage_of, described, sight_mps
 from onboard.perception.obstacle_memory import REACH_M
 from onboard.safety.limits import SLOW_FRACTION, bounds_of
-from tests.onboard.perception.table_tops import looking
+from tests.rigs.fusion.table_tops import looking
 
 CONFIG = load_config(None)
 PLANT = load_plant(CONFIG.robot.plant)
