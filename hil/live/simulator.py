@@ -27,6 +27,7 @@ from onboard.drivers.dds.ros_convert import (
     ros_cloud,
     ros_fix,
     ros_image,
+    ros_imu,
     ros_mount_transform,
     ros_odometry,
     ros_rays,
@@ -34,7 +35,7 @@ from onboard.drivers.dds.ros_convert import (
     twist_from_ros,
 )
 from onboard.drivers.dds.ros_types import Bool, TFMessage
-from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
+from onboard.drivers.dds.topics import imu_source, ros_topic, scan_source, type_of
 from onboard.perception.laser_scan import Rays
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
@@ -63,6 +64,7 @@ class Link:
         unplugged: Mapping[str, float] = MappingProxyType({}),
         lasers: Lasers = NO_LASERS,
         clouds: Collection[str] = (),
+        imu: str = "",
     ) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
@@ -71,6 +73,7 @@ class Link:
                                   command timeout of the plant stops the robot; docs/base.md requires that timeout
         unplugged: camera -> simulated time from which it sends nothing [s]
         clouds: lasers whose ends are sent as PointCloud2
+        imu: topic of the IMU, if there is one
         """
         self._silent_from = {name: round(time_s * TICK_HZ) for name, time_s in unplugged.items()}
         self._section: DdsSection = wire.section
@@ -78,6 +81,7 @@ class Link:
         self._commands = wire.reader("cmd_vel")
         self._odometry = wire.writer("odom")
         self._fixes = wire.writer("amcl_pose")
+        self._imu = wire.writer(imu_source(imu)) if imu else None
         self._obstacle = wire.writer("obstacle")
         self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
         self._mounts = mounts.depth
@@ -108,6 +112,8 @@ class Link:
         stamp_ns, frames = wall_ns(), self._section
         motion = sensed.odometry
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
+        if self._imu is not None and sensed.imu_radps is not None:
+            self._imu.write(ros_imu(stamp_ns, frames.base_frame, sensed.imu_radps))
         if sensed.fix is not None:
             self._fixes.write(ros_fix(stamp_ns - sensed.fix_age_ns, frames.map_frame, sensed.fix, FIX_SD))
         if sensed.touching != self._published_contact or number % NOTICE_TICKS == 0:
@@ -261,12 +267,13 @@ def run_sim(
     unplugged: Mapping[str, float] = MappingProxyType({}),
     lasers: Lasers = NO_LASERS,
     clouds: Collection[str] = (),
+    imu: str = "",
     say: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
     ready: called with the domain when the link is open; say: as for `simulate`
-    stops_on_liveliness_lost, unplugged, lasers, clouds: as for `Link`
+    stops_on_liveliness_lost, unplugged, lasers, clouds, imu: as for `Link`
     Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
@@ -277,7 +284,7 @@ def run_sim(
                 f"{ros_topic(section, 'odom')}"
             )
         robot.depth(robot.glance())  # compiles, before odometry is published
-        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers, clouds)
+        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers, clouds, imu)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds, say))

@@ -265,6 +265,14 @@ ODOMETRY_JUMPED = Row("odometry_jumped", ODOMETRY, "jumped: its pose moved {move
                       "its odom frame again", GO)
 ODOMETRY_BACKWARD = Row("odometry_time_backward", ODOMETRY, "{count} messages so far: the clock of its sender was set "
                         "back", "Ends by itself. Synchronise the clock of the base.")
+IMU_SILENT = Row("imu_silent", ODOMETRY, "IMU: no usable message for {ms} ms, the wheels turn alone",
+                 "Start its driver; its frame must be in /tf_static, or state `odometry.imu_rpy_deg`.")
+IMU_AGAINST = Row("imu_against_wheels", ODOMETRY, "IMU: it turns {ratio:.1f} times as the wheels do, so the other way: "
+                  "it is not used", "Correct `odometry.imu_rpy_deg` or its frame in tf, then start again.")
+IMU_UNIT = Row("imu_other_unit", ODOMETRY, "IMU: it turns {ratio:.1f} times as the wheels do: it is not used",
+               "Have its driver send rad/s, then start again.")
+IMU_IDLE = Row("imu_idle", ODOMETRY, "IMU: it turns {percent:.0f} % of what the wheels do, so they turn alone",
+               "Free the robot if its wheels spin. Otherwise correct `odometry.imu_rpy_deg`: is z another axis?")
 ODOMETRY_NONE = Row("odometry_none", ODOMETRY, "no message yet", "Start the base's driver.")
 ODOMETRY_LATE = Row("odometry_late", ODOMETRY, "latency {ms} ms: a clock was changed, or messages queue",
                     "Check the clock and the network of the base.")
