@@ -163,6 +163,8 @@ def test_it_fits_and_can_be_read(
     opened = Opened(browser, with_token(server), color_scheme=scheme, viewport=size)
     opened.shows("word", "")
     opened.page.wait_for_selector("#charts canvas")
+    until(lambda: any("map.png" in url for url in opened.asked))
+    until(lambda: opened.text("scale").startswith("map frame"))
     opened.page.click("#parts summary")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     low = {key: value for key, value in opened.page.evaluate(CONTRASTS).items() if value < LEAST_CONTRAST}
@@ -173,6 +175,8 @@ def test_it_fits_and_can_be_read(
     assert opened.page.evaluate(small) == 0, "a finger needs 44 pixels"
     assert all(url.startswith(server.address) for url in opened.asked)
     opened.page.evaluate("scrollTo(0, 0)")
+    for _ in range(3):
+        opened.page.click("#farther")
     opened.page.screenshot(path=Path(PICTURES or tmp_path) / f"{name}-{scheme}.png")
     assert opened.problems == []
     robot.bench.wall("front", 0)
