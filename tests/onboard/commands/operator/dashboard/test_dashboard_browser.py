@@ -109,6 +109,7 @@ def test_a_tap_and_a_confirmation_move_the_robot_and_stop_stops_it(
     until(lambda: robot.command == STOP)
     opened.shows("sentence", "e_stop")
     assert opened.text("codes") == "e_stop"
+    assert "A goal with the token releases it" in opened.text("clears")
     opened.page.tap("#resume")
     opened.shows("said", "resume: sent")
     assert robot.command == STOP, "latched"
@@ -192,6 +193,19 @@ def test_a_page_left_open_over_a_restart_goes_on(browser: Any, robot: LiveRobot,
     with serving(robot.config, tmp_path, port=port):
         until(lambda: opened.text("word") != "no connection")
     opened.page.close()
+
+
+def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "robot_1.mcap").touch()
+    with serving(lonely_config(), tmp_path) as server:
+        opened = Opened(browser, with_token(server))
+        opened.shows("sentence", "no runtime is heard")
+        opened.page.click("#files summary")
+        opened.shows("counted", "1 recordings")
+        opened.page.click("#list button")
+        until(lambda: opened.page.text_content("#list button") == "kept")
+        assert (tmp_path / "robot_1.mcap.keep").exists()
+        opened.page.close()
 
 
 def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:
