@@ -22,7 +22,7 @@ AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper
                   "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
 """The paper's building; its Table 3 has a success rate for each kind of goal."""
-AGENTS_FILE = Path(__file__).parents[1] / "ablations" / "agents.toml"
+AGENTS_FILE = Path(__file__).with_name("agents.toml")
 """The agents with their descriptions of today. A result file holds the description of its own time."""
 
 

@@ -6,9 +6,7 @@ Several drives share a goal and its distance field. The reward reads the geodesi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -16,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
-from engines.train.rollout.goals import Goal, Reachable, any_goal, drawn_goal
+from engines.train.drives.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.drive.fast.course import Course, make_course, varied
 from hil.drive.setting import Setting
 from hil.maps.load import load_map
@@ -26,7 +24,6 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, FreeSpace, free_space
 from hil.physics.odometry_noise import FIX_SD
 from hil.scene.furniture import DENSEST, furnish
-from hil.scene.walkers import walking_space
 from onboard.config.config import GoalSection
 from onboard.config.toml_file import Fraction, Positive, Section
 from onboard.values.errors import ConfigError, InputError
@@ -84,18 +81,13 @@ class PlacesSection(Section):
             )
 
 
-@dataclass(frozen=True)  # without slots, for what is computed once
+@dataclass(frozen=True, slots=True)
 class Building:
     """A furnished building, prepared for many drives. setting: the configured robot in it."""
 
     setting: Setting
     course: Course
     space: FreeSpace
-
-    @cached_property
-    def walkable(self) -> FreeSpace:
-        """Return the free space of people; computed at the first use."""
-        return walking_space(self.setting.world)
 
 
 def check_place(section: PlacesSection, place: str, robot: Setting) -> None:
@@ -139,30 +131,6 @@ def draw_drives(section: PlacesSection, building: Building, rng: np.random.Gener
         )
     starts = _starts_of(building, found, rng)
     return [(_draw_start(section, found.goal, starts, rng), found.goal) for _ in range(section.sharing)]
-
-
-class Turns:
-    """Endless drives, in each building in turn, drawn by one generator."""
-
-    def __init__(self, section: PlacesSection, buildings: Sequence[Building], rng: np.random.Generator) -> None:
-        self._section, self._buildings, self._rng = section, buildings, rng
-        self._at = int(rng.integers(len(buildings)))
-        self._drawn: list[tuple[Episode, Goal]] = []
-
-    def next(self) -> tuple[Building, Episode, Goal]:
-        """Return building, episode and goal of the next drive. Raises InputError as `draw_drives`."""
-        if not self._drawn:
-            self._at = (self._at + 1) % len(self._buildings)
-            self._drawn = draw_drives(self._section, self._buildings[self._at], self._rng)
-        return self._buildings[self._at], *self._drawn.pop()
-
-
-def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
-    """Return the path length from a point of the map frame to the goal [m], inf without a known path."""
-    row, column = building.space.world.cell_of((xy_m[0], xy_m[1]))
-    i, j = row - goal.corner[0], column - goal.corner[1]
-    rows, columns = goal.field_m.shape
-    return float(goal.field_m[i, j]) if 0 <= i < rows and 0 <= j < columns else math.inf
 
 
 class Starts(NamedTuple):

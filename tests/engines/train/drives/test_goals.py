@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.train.rollout import goals
-from engines.train.rollout.goals import any_goal, drawn_goal
+from engines.train.drives import goals
+from engines.train.drives.goals import any_goal, drawn_goal
 from hil.maps.world_grid import world_of_walls
 from hil.physics.collision_world import Body
 from hil.physics.free_space import free_space, indoor_cells, is_indoors

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
-from engines.train.rollout.gru import packed_gru
+from engines.train.batched.packed_gru import packed_gru
 
 LENGTHS = ([1], [5, 3, 3, 1], [4, 4])
 

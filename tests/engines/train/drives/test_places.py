@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from engines.train.rollout.places import DETOUR, PlacesSection, draw_drives, geodesic_m, make_building
+from engines.train.drives.places import DETOUR, PlacesSection, draw_drives, make_building
 from engines.train.stages import check
 from hil.maps.world_grid import world_of_walls
 from hil.physics.free_space import shortest_path
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.geometry import IDENTITY
-from tests.rigs.train_rig import depot, small
+from tests.rigs.train_rig import batched, depot
 
 
 def drawn(section: PlacesSection, count: int = 10):
@@ -50,11 +50,9 @@ def test_detours_are_as_long_as_the_recipe_says():
 def test_the_field_is_the_length_of_the_way():
     building, drives = drawn(PlacesSection(maps=("depot",)), 3)
     for episode, goal in drives[::6]:
-        start = (episode.start.x_m, episode.start.y_m)
-        way = shortest_path(building.space, start, goal.xy_m)
+        way = shortest_path(building.space, (episode.start.x_m, episode.start.y_m), goal.xy_m)
         length = np.hypot(*np.diff(way, axis=0).T).sum()
-        assert geodesic_m(building, goal, start) == pytest.approx(length, rel=0.05, abs=0.1)
-    assert geodesic_m(building, drives[0][1], (1e4, 0.0)) == math.inf
+        assert episode.geodesic_m == pytest.approx(length, rel=0.05, abs=0.1)
 
 
 def test_the_same_seed_draws_the_same_drives():
@@ -70,14 +68,14 @@ def test_drives_to_which_the_robot_takes_no_goal_are_refused(tmp_path):
         r"^places\.most_m: expected 7\.7 or less, found 7\.8: the robot refuses a goal .* 8 m \(goal\.max_distance_m\)"
     )
     with pytest.raises(ConfigError, match=line):
-        check(small(**changes, places__most_m=7.8))
-    check(small(**changes, places__most_m=7.7))
+        check(batched(**changes, places__most_m=7.8))
+    check(batched(**changes, places__most_m=7.7))
 
 
 def test_a_map_without_free_space_is_refused(monkeypatch):
     rules, _ = depot()
     full = world_of_walls("full", 0.05, IDENTITY, np.ones((20, 20), np.bool_))
-    monkeypatch.setattr("engines.train.rollout.places.load_map", lambda place: full)
+    monkeypatch.setattr("engines.train.drives.places.load_map", lambda place: full)
     with pytest.raises(InputError, match=r"map full: no free space for a body of radius 0\.25 m"):
         make_building(PlacesSection(furniture=0.0), "full", 0, rules.robot)
 
