@@ -17,7 +17,7 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import GOAL_ACCEPTED, Answer
-from onboard.navigation import ekf, heading, lost_input, odometry, scan_odometry, start_frame
+from onboard.navigation import ekf, gyro, heading, lost_input, odometry, scan_odometry, start_frame
 from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
@@ -63,8 +63,9 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
+        coverage = (robot.limits_scanner or robot.scanner).coverage
         self._bounds = limit_rules.bounds_of(
-            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms
+            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms, coverage
         )
         self._period_ns = round(NS_PER_S / config.rates.control_hz)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)
@@ -153,6 +154,8 @@ class Runtime:
     def _integrate(self, was: RobotState, inputs: Inputs) -> tuple[PoseEstimate, Said]:
         """Advance odometry and filter. Also return the reason why odometry ends a drive, or ""."""
         section, wheels = self._config.odometry, was.wheels
+        if section.imu:
+            wheels = replace(wheels, gyro=gyro.hear(wheels.gyro, inputs.imu, inputs.now_ns))
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
         localization = ekf.advance(was.localization, inputs.fixes, wheels, section)
@@ -192,7 +195,7 @@ class Runtime:
         mission, start = mission_rules.stop(was.mission, refusal), was.start
         situation = episode.Situation(
             inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, estimate.wheels, estimate.localization,
-            inputs.battery,
+            inputs.battery, self._robot.reach,
         )  # fmt: skip
         located = self._locate(estimate, inputs).located if mission.then_xy_m else None
         if located is not None and mission_rules.passes(mission, located.filtered.pose, self._config.goal):
@@ -310,6 +313,7 @@ class Runtime:
             goal_xy_m=goal,
             previous_action=pilot.previous_action,
             deviations=located.deviations,
+            map_from_start=start_frame.map_from_start(estimate.start, estimate.localization),
         )
         return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 

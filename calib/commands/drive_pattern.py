@@ -56,6 +56,11 @@ def drive_pattern(
     """
     loaded = load_config(config)
     limits = loaded.limits
+    if speed < limits.v_max_mps:
+        (sys.stdout if dry_run else sys.stderr).write(
+            f"--speed {speed:g} is below limits.v_max_mps {limits.v_max_mps:g}: a plant fitted to this drive goes no "
+            f"faster, and neither does `reactive`; where the floor allows it, add --speed {limits.v_max_mps:g}\n"
+        )
     todo = steps(min(speed, limits.v_max_mps), min(speed, -limits.v_min_mps), min(turn, limits.w_max_radps))
     drive = PatternDrive(todo, Rectangle(behind, ahead, right, left))
     if dry_run:

@@ -21,7 +21,7 @@ from calib.learned.experiment import (
 )
 from calib.learned.report import Found, chart, claims_of, error_table, found_of, section
 from hil.reality_gap.report import chart_file, check_page, put_section
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, svg_text, write_json
 from onboard.values.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def learned_gap(
         command = "onboard-calib learned-gap --husky tests/data/husky-steps"
         charts = {CHART: chart_file(report, CHART).name}
         text = section(command, found["hidden"], found["husky"], claims, charts)
-        put_section(report, NAME, text, {CHART: chart(found["hidden"].models)})
+        put_section(report, NAME, text, {CHART: svg_text(chart(found["hidden"].models))})
     out = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
     for name, one in found.items():
         for errors in filter(None, (one.models, one.transforms, one.losses)):

@@ -135,9 +135,20 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[st
             notes.append(f"{name}: the roll-out error is {100 * fit.rmse / _rms(data.speed):.0f} % of the speed")
         for place in (P.F_UP, P.F_DOWN, P.DELAY_S):
             half, value = float(np.ptp(fit.interval[place])) / 2.0, float(fit.parameters[place])
+            if place != P.DELAY_S and value * PLANT_STEP_S > 1.0:
+                continue
             if half > WIDE * max(value, 0.1 if place == P.DELAY_S else 0.0):
                 accepted = False
                 notes.append(f"{name}: {KEYS[place]} = {value:.3g} is known only to within {half:.2g}")
+        if lags := [
+            f"{2e3 * fit.parameters[zeta] / fit.parameters[f]:.0f} ms ({KEYS[f]})"
+            for f, zeta in ((P.F_UP, P.ZETA_UP), (P.F_DOWN, P.ZETA_DOWN))
+            if fit.parameters[f] * PLANT_STEP_S > 1.0
+        ]:
+            notes.append(
+                f"{name}: a ramp with a loop behind it that is faster than a tick: of f and zeta only the lag "
+                f"2 zeta / f counts, {' and '.join(lags)}"
+            )
         if abs(fit.gain - 1.0) > GAIN_OFF:
             accepted = False
             notes.append(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib.dynamics.motion_log import Floats, MotionLog
+from onboard.config.plant_model import stable_steps
 from onboard.values.kernel import kernel
 
 PLANT_STEP_S = 1.0 / 30.0
@@ -107,6 +108,8 @@ def roll_out(
     the speed is interpolated.
     """
     rows = len(t_s)
+    inside = stable_steps(step_s, parameters[0], parameters[1], parameters[2], parameters[3])
+    h_s = step_s / inside
     most_up = most_down = 0.0
     before = speed
     rate, previous, now_s = 0.0, speed, t_s[0]
@@ -137,17 +140,18 @@ def roll_out(
         at_s = until_s
         while edge + 1 < rows and t_s[edge + 1] <= at_s + 1e-9:
             edge += 1
-        delta = mean - speed
-        if delta * speed > 0.0:
-            rate += step_s * (parameters[0] * parameters[0] * delta - 2.0 * parameters[1] * parameters[0] * rate)
-            rate = min(max(rate, -parameters[7]), parameters[7])
-            most_up = max(most_up, abs(rate))
-        else:
-            rate += step_s * (parameters[2] * parameters[2] * delta - 2.0 * parameters[3] * parameters[2] * rate)
-            rate = min(max(rate, -parameters[8]), parameters[8])
-            most_down = max(most_down, abs(rate))
         previous = speed
-        speed = min(max(speed + step_s * rate, parameters[6]), parameters[5])
+        for _ in range(inside):
+            delta = mean - speed
+            if delta * speed > 0.0:
+                rate += h_s * (parameters[0] * parameters[0] * delta - 2.0 * parameters[1] * parameters[0] * rate)
+                rate = min(max(rate, -parameters[7]), parameters[7])
+                most_up = max(most_up, abs(rate))
+            else:
+                rate += h_s * (parameters[2] * parameters[2] * delta - 2.0 * parameters[3] * parameters[2] * rate)
+                rate = min(max(rate, -parameters[8]), parameters[8])
+                most_down = max(most_down, abs(rate))
+            speed = min(max(speed + h_s * rate, parameters[6]), parameters[5])
         now_s += step_s
     return most_up, most_down
 

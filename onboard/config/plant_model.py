@@ -122,17 +122,26 @@ def load_plant(path: Path) -> Plant:
 
 
 @kernel
+def stable_steps(dt_s: float, f_up: float, zeta_up: float, f_down: float, zeta_down: float) -> int:
+    """Return in how many steps `dt_s` is integrated.
+
+    The equation is unstable beyond f * dt = 2 (sqrt(zeta^2 + 1) - zeta), which is at least 1 / (zeta + 0.5). A faster
+    axis, such as a quick loop behind a ramp, takes several steps, none longer than that bound. On the bound with
+    zeta = 0.5 a single step takes the speed exactly to the command, where no limit acts.
+    """
+    fastest = max(f_up * (zeta_up + 0.5), f_down * (zeta_down + 0.5))
+    return max(math.ceil(dt_s * fastest - 1e-9), 1)
+
+
+@kernel
 def step_axis(
     command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
 ) -> tuple[float, float]:
     """Return (speed, rate) of one axis after `dt_s`. axis: the (7,) array of `Axis.as_array`.
 
-    The step is unstable beyond f * dt = 2 (sqrt(zeta^2 + 1) - zeta), which is at least 1 / (zeta + 0.5). A faster axis,
-    such as a quick loop behind a ramp, takes several steps, none longer than that bound. On the bound with zeta = 0.5 a
-    single step takes the speed exactly to the command, where no limit acts.
+    A step that is too long for the axis is taken in several (`stable_steps`).
     """
-    fastest = max(axis[0] * (axis[2] + 0.5), axis[1] * (axis[3] + 0.5))
-    steps = max(math.ceil(dt_s * fastest - 1e-9), 1)
+    steps = stable_steps(dt_s, axis[0], axis[2], axis[1], axis[3])
     h = dt_s / steps
     for _ in range(steps):
         delta = command - speed

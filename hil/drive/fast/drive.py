@@ -21,13 +21,11 @@ from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    MapPolicy,
     Outcome,
     Setting,
     goal_request,
     goal_tick,
     how_ended,
-    map_from_start,
 )
 from hil.physics.free_space import Episode
 from hil.physics.simulated_base import NS, STEP_NS
@@ -47,6 +45,7 @@ from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.values import reasons
 from onboard.values.clock import Slot
+from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
 
@@ -103,10 +102,11 @@ class FastDrive:
     ) -> None:
         """Prepare the drive. inference: runs the policy; None runs the policy inline, in the same call.
 
-        Raises InputError if the start is not free.
+        Raises InputError if the start is not free, and for a robot with an IMU, which only the whole runtime reads.
         """
+        if setting.config.odometry.imu:
+            raise InputError("odometry.imu: only the whole runtime reads an IMU (evaluate --runtime)")
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
-        self._with_map = policy if isinstance(policy, MapPolicy) else None
         self._inference = inference or InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
         self._most = math.floor(max_s * NS / STEP_NS)
@@ -303,9 +303,8 @@ class FastDrive:
             goal_xy_m=goal_xy_m,
             previous_action=self._deciding.previous_action,
             deviations=located.deviations,
+            map_from_start=start_frame.map_from_start(self._start, self._robot.localization()),
         )
-        if self._with_map is not None:
-            self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
         pose, period_s = located.filtered.pose, rates.ticks_per_decision / rates.control_hz
         radius_m = self._config.robot.footprint.inner_m

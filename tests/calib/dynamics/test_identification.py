@@ -18,7 +18,7 @@ from calib.dynamics.paper_fit import adjusted_fit, paper_fit, rise_time
 from calib.dynamics.plausibility import dead_band
 from calib.dynamics.response_model import P, axis_logs, roll_out
 from onboard.config.plant_model import Plant, step_axis
-from tests.rigs.recordings.motion_logs import driven_plant, plant, simulated
+from tests.rigs.recordings.motion_logs import driven_plant, held_steps, plant, simulated
 
 HUSKY = Path(__file__).parents[2] / "data" / "husky-steps" / "steps.csv"
 F, DELAY, ZETA = 0.05, 0.05, 0.07
@@ -78,17 +78,54 @@ def test_the_simulated_base_is_found_and_its_plant_drives_as_it_does():
     assert found.rmse["v"] == pytest.approx(0.02, rel=0.1)
 
 
-def test_the_roll_out_is_the_plant_step_by_step():
+@pytest.mark.parametrize("faster", [1.0, 6.0])  # a step of 1/30 s is too long for the faster one
+def test_the_roll_out_is_the_plant_step_by_step(faster):
     rng = np.random.default_rng(1)
     command, t_s = rng.uniform(-1.0, 1.0, 300), np.arange(300) * PAPER_STEP
-    table = plant((6.0, 0.7, 8.0, 0.9, 0.5, 2.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0)).linear
-    parameters = np.array([6.0, 0.7, 8.0, 0.9, 0.1, 0.5, -0.5, 2.5, 2.5])
+    table = plant((6.0 * faster, 0.7, 8.0 * faster, 0.9, 0.5, 2.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0)).linear
+    parameters = np.array([6.0 * faster, 0.7, 8.0 * faster, 0.9, 0.1, 0.5, -0.5, 2.5, 2.5])
     model = np.empty(300)
     roll_out(t_s, command, 0.0, parameters, PAPER_STEP, model)
     speed = rate = 0.0
     for row in range(300):
         assert model[row] == pytest.approx(speed, abs=1e-6)
         speed, rate = step_axis(command[row - 3] if row >= 3 else 0.0, speed, rate, table.as_array(), PAPER_STEP)
+
+
+def ramped(command: np.ndarray, period_s: float, slope: float, lag_s: float) -> np.ndarray:
+    """Return the speeds of a base whose driver ramps the command before a quick first-order loop."""
+    speeds, target, speed, step_s = np.empty_like(command), 0.0, 0.0, period_s / 10.0
+    for row, wanted in enumerate(command):
+        speeds[row] = speed
+        for _ in range(10):
+            target += min(max(wanted - target, -slope * step_s), slope * step_s)
+            speed += (target - speed) * -math.expm1(-step_s / lag_s)
+    return speeds
+
+
+def test_a_quick_loop_behind_a_ramp_is_accepted_and_its_plant_settles():
+    rng, period_s, logs = np.random.default_rng(1), 0.025, []
+    for number in range(2):
+        v_cmd, w_cmd = (held_steps(rng, 1000, period_s, low, high) for low, high in ((-0.2, 0.7), (-1.9, 1.9)))
+        speeds = ramped(v_cmd, period_s, 1.2, 0.03), ramped(w_cmd, period_s, 4.8, 0.03)
+        noisy = [speed + 0.005 * rng.standard_normal(1000) for speed in speeds]
+        path = np.zeros((1000, 3))
+        path[1:, 2] = np.cumsum(speeds[1][:-1]) * period_s
+        path[1:, :2] = np.cumsum(speeds[0][:-1, None] * np.c_[np.cos(path[:-1, 2]), np.sin(path[:-1, 2])], 0) * period_s
+        logs.append(MotionLog(f"log{number}", np.arange(1000) * period_s, v_cmd, w_cmd, *noisy, path))
+    found = identify(logs)
+    assert found.accepted, found.notes
+    assert any("faster than a tick" in note for note in found.notes)
+    assert found.rmse["v"] < 0.007
+    speed = rate = 0.0
+    table, rolled = found.plant.linear.as_array(), []
+    for wanted in [0.6] * 40 + [0.0] * 40:
+        speed, rate = step_axis(wanted, speed, rate, table, PAPER_STEP)
+        rolled.append(speed)
+    truth = ramped(np.repeat([0.6, 0.0], 40), PAPER_STEP, 1.2, 0.03)
+    assert np.abs(np.array(rolled[:-1]) - truth[1:]).max() < 0.05
+    assert rolled[39] == pytest.approx(0.6, abs=1e-3)
+    assert rolled[79] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_held_feedback_does_not_delay_the_fit():

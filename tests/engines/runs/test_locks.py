@@ -9,9 +9,9 @@ from onboard.values.errors import InputError
 
 
 def test_a_folder_is_one_trainings_at_a_time(tmp_path):
-    with alone_in(tmp_path), pytest.raises(InputError, match=f"^{tmp_path}: another training is writing it: wait"):
-        with alone_in(tmp_path):
-            pass
+    refused = pytest.raises(InputError, match=f"^{tmp_path}: another training is writing it: wait")
+    with alone_in(tmp_path), refused, alone_in(tmp_path):
+        pass
     with alone_in(tmp_path):
         pass
 
