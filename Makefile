@@ -95,7 +95,7 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 reality-gap: $(VENV)/$(if $(TRAIN),.dev,.runtime) ## drive the experiments of papers 2 and 3 and write docs/reality-gap.md; TRAIN=1 trains first
 	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
 	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
-	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md || test $$? = 1 # 1: the page says what is not shown
+	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md
 	@$(BIN)/onboard-calib drive-gap --report docs/reality-gap.md
 
 .PHONY: lint

@@ -1,4 +1,4 @@
-"""The table of the ablations, from the plain values of `engines.ablations.command`."""
+"""The table of the ablations, from stored values."""
 
 from __future__ import annotations
 
@@ -99,5 +99,5 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
     notes += [f"sha256 of the colour encoder's file: {', '.join(digests)}."] if digests else []
     other = [row for row in board["rows"] if row["code"] not in (None, board["code"])]
     names = "; ".join(f"`{row['agent']}` in {_place(row)}" for row in other)
-    again = f"Another state of the code drove: {names}. `onboard-engines ablations --again` drives them again."
+    again = f"Another state of the code drove: {names}."
     return [*notes, again] if names else notes
