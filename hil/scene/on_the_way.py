@@ -33,7 +33,7 @@ def pallets_beside(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Epis
     solid: (rows, columns) bool of `collision_world.blocked_cells`
     """
     places, headings, way = _way(space, episode)
-    rng, found = np.random.default_rng(seed), []
+    rng, found = np.random.default_rng(seed), list[Floats]()
     widths, passable = sides(space.world, solid, places, headings), space.passable.copy()
     for number in rng.permutation(len(places)):
         if len(found) == count:
@@ -55,7 +55,7 @@ def pallets_beside(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Epis
 def crossing_people(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, seed: int, count: int) -> Crowd:
     """Return up to `count` people who walk back and forth across the shortest path, and heed nobody."""
     places, headings, _ = _way(space, episode)
-    rng, ways = np.random.default_rng(seed), []
+    rng, ways = np.random.default_rng(seed), list[Floats]()
     widths = np.maximum(sides(space.world, solid, places, headings) - WALL_M, 0.0)
     for number in rng.permutation(np.flatnonzero(widths.sum(axis=1) >= SHORTEST_M)):
         if len(ways) == count:
@@ -73,7 +73,8 @@ def _way(space: FreeSpace, episode: Episode) -> tuple[Floats, Floats, Floats]:
     way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
     if way is None:
         raise InputError(f"map {space.world.name}: there is no path for people and pallets")
-    return *places_along(way), way
+    places, headings = places_along(way)
+    return places, headings, way
 
 
 def _disc(space: FreeSpace, x: float, y: float) -> npt.NDArray[np.bool_]:
