@@ -131,7 +131,7 @@ $(VENV)/.runtime: pyproject.toml
 	@test -x $(BIN)/python || "$$(bash .ci/prepare-machine --python)" -m venv $(VENV)
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
-	@bash .ci/prepare-python $(VENV) cpu realsense serial top wrap
+	@bash .ci/prepare-python $(VENV) cpu realsense serial top wrap plots
 	@echo "setup: compiling kernels and byte code, so that no start has to (a minute)"
 	@$(BIN)/onboard compile
 	@touch $@

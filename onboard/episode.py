@@ -12,6 +12,7 @@ sender, and the first goal after a silence. A clock that was set back looks like
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onboard.config.config import Config
@@ -21,9 +22,10 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.mission import Mission, accept, refuse
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.start_frame import GoalRefusedError, Start
+from onboard.perception.building.reach import Reach
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import wrap
+from onboard.values.geometry import apply, wrap
 from onboard.values.messages import GoalRequest, Pose
 from onboard.values.reasons import Said, of_topic
 
@@ -41,7 +43,10 @@ Answer = tuple[GoalRequest, str, Said]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """State against which the runtime checks goals in this tick. was_pressed: e-stop pressed in the previous tick."""
+    """State against which the runtime checks goals in this tick.
+
+    was_pressed: e-stop pressed in the previous tick; reach: the map of the building
+    """
 
     now_ns: int
     e_stop: bool
@@ -49,6 +54,7 @@ class Situation:
     wheels: OdometryState
     localization: LocalizationState
     battery: float | None = None
+    reach: Reach | None = None
 
 
 def judge(
@@ -91,7 +97,33 @@ def _route(
     known = start, situation.wheels, situation.localization, config.goal, config.dds
     asked = *request.through, (request.frame_id, request.pose)
     poses = [start_frame.pose_in_start(frame_id, pose, *known) for frame_id, pose in asked]
-    return [(pose.x_m, pose.y_m) for pose in poses], poses[-1].yaw_rad if request.heading else None
+    places = [(pose.x_m, pose.y_m) for pose in poses]
+    check_in_map(places, start, situation, config.goal.tolerance_m)
+    return places, poses[-1].yaw_rad if request.heading else None
+
+
+def check_in_map(
+    goals_xy_m: Sequence[tuple[float, float]], start: Start, situation: Situation, tolerance_m: float
+) -> None:
+    """Raise GoalRefusedError for a goal that the map shows to be out of reach. Without localisation nothing is checked.
+
+    goals_xy_m: in the start frame
+    """
+    reach, base = situation.reach, situation.localization.map_from_base
+    to_map = start_frame.map_from_start(start, situation.localization)
+    if reach is None or to_map is None or base is None:
+        return
+    part = reach.part_at((base.x_m, base.y_m))
+    if not part:
+        raise GoalRefusedError(reasons.MAP_WITHOUT_ROBOT.say(x_m=base.x_m, y_m=base.y_m))
+    for x_m, y_m in (apply(to_map, goal) for goal in goals_xy_m):
+        away_m, (near_x_m, near_y_m) = reach.nearest((x_m, y_m), part)
+        if away_m > tolerance_m:
+            what = reach.kind_at((x_m, y_m))
+            what = "no way to it" if what == "free ground" else what
+            raise GoalRefusedError(
+                reasons.GOAL_OUT_OF_REACH.say(x_m=x_m, y_m=y_m, what=what, near_x_m=near_x_m, near_y_m=near_y_m)
+            )
 
 
 def check(request: GoalRequest, situation: Situation, config: Config) -> None:

@@ -192,7 +192,7 @@ class Runtime:
         mission, start = mission_rules.stop(was.mission, refusal), was.start
         situation = episode.Situation(
             inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, estimate.wheels, estimate.localization,
-            inputs.battery,
+            inputs.battery, self._robot.reach,
         )  # fmt: skip
         located = self._locate(estimate, inputs).located if mission.then_xy_m else None
         if located is not None and mission_rules.passes(mission, located.filtered.pose, self._config.goal):
@@ -310,6 +310,7 @@ class Runtime:
             goal_xy_m=goal,
             previous_action=pilot.previous_action,
             deviations=located.deviations,
+            map_from_start=start_frame.map_from_start(estimate.start, estimate.localization),
         )
         return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 

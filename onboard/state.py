@@ -12,6 +12,7 @@ from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start, StartFrameMotion
+from onboard.perception.building.reach import Reach
 from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.perception.scan_fusion import ScanMemory, Scanner
@@ -33,6 +34,7 @@ class Robot:
     initial_memory: the policy's memory after a reset
     memory_reset_s: period of resets; None: no resets
     zones:          keep-out and speed zones of the map; None without masks
+    reach:          the map of the building; None without one
     """
 
     config: Config
@@ -42,6 +44,7 @@ class Robot:
     initial_memory: Memory
     memory_reset_s: float | None
     zones: MapZones | None = None
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from onboard.drivers.dds.participant import Wire
 from tests.rigs.machine.install_rig import Machine, machine
-from tests.rigs.network.loopback import SECTION
+from tests.rigs.network.loopback import SECTION, participants
 
 # No deadline: kernels compile at their first call, and machines are shared. In CI the examples are the same every time.
 settings.register_profile("onboard", deadline=None, derandomize="CI" in os.environ)
@@ -65,6 +65,13 @@ def wires():
     yield ours, theirs
     ours.close()
     theirs.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail the test that leaves a participant in the domain of this process, where later tests would see its ends."""
+    yield
+    assert not participants(), "a participant of this process was not closed: Wire.close"
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from calib.cameras.align import Placement, world
+from calib.cameras.align import world
 from calib.cameras.extrinsics import Calibration, rpy_deg
 from onboard.commands.cli import write_text
+from onboard.commands.figures import new_figure, svg_text
 from onboard.config.mounts import Mounts
 
 Floats = npt.NDArray[np.float64]
@@ -48,39 +49,30 @@ def page(found: Calibration, guess: Mounts, title: str) -> str:
     ]
     names = list(guess.depth)
     if found.aligned is not None and found.cloud is not None and found.start is not None:
-        before, after = (world(found.cloud, at)[1] for at in (found.start, found.aligned.placement))
-        reach_m = float(np.percentile(np.abs(after), REACH_PERCENT))
-        parts += [
-            _figure("Before: the guess and the odometry", before, found.start, found, reach_m),
-            _figure("After", after, found.aligned.placement, found, reach_m),
-            "<p>"
-            + " ".join(_key(c, name) for c, name in enumerate(names))
-            + ". The black line is the base's path.</p>",
-        ]
+        after = world(found.cloud, found.aligned.placement)[1]
+        parts.append(_picture(found, names, float(np.percentile(np.abs(after), REACH_PERCENT))))
     if found.cameras:
         parts.append(_table(found, guess))
     return "\n".join(parts) + "\n"
 
 
-def _key(c: int, name: str) -> str:
-    return f'<span style="color:{COLOURS[c % len(COLOURS)]}">&#9679; {html.escape(name)}</span>'
-
-
-def _figure(title: str, points: Floats, at: Placement, found: Calibration, reach_m: float) -> str:
-    """Return the picture of the patches, camera by camera, and of the base's path; x points up, y left."""
+def _picture(found: Calibration, names: Sequence[str], reach_m: float) -> str:
+    """Return the patches, camera by camera, and the base's path, before and after; x points up, y left."""
     assert found.cloud is not None
-    per_m = 0.5 * PICTURE_PX / reach_m
-    drawn = 0.5 * PICTURE_PX - per_m * points[:, ::-1]
-    paths = []
-    for c in range(len(at.cameras)):
-        mine = drawn[found.cloud.camera == c]
-        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in mine)
-        paths.append(f'<path d="{dots}" stroke="{COLOURS[c % len(COLOURS)]}" stroke-width="2" stroke-linecap="round"/>')
-    way = " ".join(f"{x:.1f},{y:.1f}" for x, y in 0.5 * PICTURE_PX - per_m * at.frames[:, 1::-1])
-    paths.append(f'<polyline points="{way}" fill="none" stroke="#000"/>')
-    size = f'width="{PICTURE_PX}" height="{PICTURE_PX}" viewBox="0 0 {PICTURE_PX} {PICTURE_PX}"'
-    caption = f"<figcaption>{title}; {2 * reach_m:.1f} m across</figcaption>"
-    return f"<figure><svg {size}>{''.join(paths)}</svg>{caption}</figure>"
+    assert found.start is not None
+    assert found.aligned is not None
+    figure = new_figure(2 * PICTURE_PX, PICTURE_PX)
+    titles = ("before: the guess and the odometry", "after")
+    for axes, title, at in zip(figure.subplots(1, 2), titles, (found.start, found.aligned.placement), strict=True):
+        points = world(found.cloud, at)[1]
+        for camera, name in enumerate(names):
+            mine = points[found.cloud.camera == camera]
+            axes.plot(mine[:, 1], mine[:, 0], ".", ms=2, color=COLOURS[camera % len(COLOURS)], label=name)
+        axes.plot(at.frames[:, 1], at.frames[:, 0], "k-", lw=1, label="path of the base")
+        axes.set(title=title, aspect="equal", xlim=(reach_m, -reach_m), ylim=(-reach_m, reach_m))
+        axes.set(xlabel="y [m]", ylabel="x [m]")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(names) + 1, markerscale=5)
+    return f"<figure>{svg_text(figure)}</figure>"
 
 
 def _table(found: Calibration, guess: Mounts) -> str:

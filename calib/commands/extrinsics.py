@@ -20,6 +20,7 @@ from calib.cameras.report import write_report
 from calib.cameras.session import recorded_session
 from onboard.assembly.assembly import listening
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.commands.figures import check_figures
 from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError
@@ -51,6 +52,8 @@ def extrinsics(
     """
     for target in (json_file, out, report):
         check_json_target(None if target is None else str(target))
+    if report is not None:
+        check_figures()
     mounts = load_mounts(guess)
     if live:
         if recording.exists():

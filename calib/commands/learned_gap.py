@@ -14,6 +14,7 @@ from calib.learned.experiment import CHECKPOINTS, EXPERIMENT_FILE, Data, hidden_
 from calib.learned.report import chart, curves_of, error_table, errors_of, section, shown_of
 from hil.reality_gap.report import chart_file, check_page, put_section
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.figures import svg_text
 from onboard.values.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def learned_gap(
         command = "onboard-calib learned-gap --husky tests/data/husky-steps"
         charts = {CHART: chart_file(report, CHART).name}
         text = section(command, found, shown, curves, charts)
-        put_section(report, NAME, text, {CHART: chart(found["hidden"]["models"])})
+        put_section(report, NAME, text, {CHART: svg_text(chart(found["hidden"]["models"]))})
     out = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
     for name, errors in found.items():
         for errors_by in filter(None, errors.values()):

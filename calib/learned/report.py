@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calib.learned.evaluation import (
     LENGTHS,
@@ -20,9 +20,13 @@ from calib.learned.experiment import Data, ExperimentTable, checkpoint_file, tra
 from calib.learned.series import longest_in
 from hil.physics.motion.learned import MODELS, TRANSFORMS, read_learned
 from onboard.commands.cli import markdown_table
+from onboard.commands.figures import new_figure
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 AT_ONCE, HAND, IDENTIFIED = "commands at once", "hand formula", "identified plant"
 MOST_OF_PLANT = 0.6
@@ -143,40 +147,18 @@ def error_table(errors: Errors, heading: str) -> str:
 
 # ---- Chart: error by length, both logarithmic
 
-WIDTH, HEIGHT, LEFT_PX, RIGHT_PX, BOTTOM_PX = 640, 360, 60, 170, 40
-COLORS = ("#555", "#999", "#c0392b", "#d68910", "#8e44ad", "#1d5fc4", "#1e8449")
+WIDTH_PX, HEIGHT_PX = 640, 360
 
 
-def chart(errors: Errors) -> str:
-    """Return lines of the error by roll-out length as SVG: the formulas, and each model at its longest training."""
+def chart(errors: Errors) -> Figure:
+    """Return lines of the error by roll-out length: the formulas, and each model at its longest training."""
     last = {name.rpartition(" ")[0]: name for name in errors if name.rpartition(" ")[2].isdigit()}
-    chosen = {**{name: errors[name] for name in (AT_ONCE, HAND, IDENTIFIED)}, **{n: errors[n] for n in last.values()}}
-    values = [value for one in chosen.values() for value in one.values()]
+    figure = new_figure(WIDTH_PX, HEIGHT_PX)
+    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="length of the roll-out [steps]", ylabel="error [m]")
+    for name in (AT_ONCE, HAND, IDENTIFIED, *last.values()):
+        axes.plot(list(errors[name]), list(errors[name].values()), label=name)
     lengths = list(errors[IDENTIFIED])
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    wide, tall = WIDTH - LEFT_PX - RIGHT_PX, HEIGHT - BOTTOM_PX - 10
-
-    def x(length: int) -> float:
-        return LEFT_PX + wide * math.log(length) / math.log(lengths[-1])
-
-    def y(value: float) -> float:
-        return 10 + tall * (high - math.log10(value)) / (high - low)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        'font-family="sans-serif" font-size="12" role="img" aria-label="error by length of the roll-out">',
-        '<rect width="100%" height="100%" fill="#fff"/>',
-    ]
-    for power in range(low, high + 1):
-        parts.append(f'<path d="M{LEFT_PX} {y(10.0**power):.1f}H{LEFT_PX + wide}" stroke="#d5d9de"/>')
-        parts.append(f'<text x="{LEFT_PX - 6}" y="{y(10.0**power) + 4:.1f}" text-anchor="end">{10.0**power:g} m</text>')
-    below = f'y="{HEIGHT - BOTTOM_PX + 16}" text-anchor="middle"'
-    parts += [f'<text x="{x(length):.1f}" {below}>{length}</text>' for length in lengths]
-    middle = f'x="{LEFT_PX + wide / 2}" y="{HEIGHT - 6}"'
-    parts.append(f'<text {middle} text-anchor="middle">length of the roll-out [steps]</text>')
-    for number, (name, one) in enumerate(chosen.items()):
-        color = COLORS[number % len(COLORS)]
-        points = " ".join(f"{x(n):.1f},{y(value):.1f}" for n, value in one.items())
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{WIDTH - RIGHT_PX + 8}" y="{24 + 18 * number}" fill="{color}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.grid(axis="y")
+    figure.legend(loc="outside right upper")
+    return figure

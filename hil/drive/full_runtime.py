@@ -26,29 +26,26 @@ from hil.drive.sensing import (
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    MapPolicy,
     Outcome,
     Setting,
     flawed,
     goal_request,
     goal_tick,
     how_ended,
-    map_from_start,
     wants_color,
 )
 from hil.maps.materials import PLAIN
 from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs, lasers_of, lidars_of, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, building_of, lasers_of, lidars_of, robot_of, zones_of
 from onboard.policy.contract import ACTIONS
-from onboard.policy.inference import InferenceResult, InlineInference
+from onboard.policy.inference import InlineInference
 from onboard.runtime import Runtime
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
-from onboard.values.messages import Memory, Observation
 
 
 def drive_runtime(
@@ -76,11 +73,10 @@ def drive_runtime(
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))
-    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
-    inference = _LocatedInference(InlineInference(policy, clock.now_ns), policy, episode)
+    places = zones_of(config), building_of(config)
+    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, *places)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
-    runtime = Runtime(described, clock, inbox, inference, inbox, (judge,))
-    inference.runtime = judge.runtime = runtime
+    judge.runtime = runtime = Runtime(described, clock, inbox, _Kept(policy, clock.now_ns), inbox, (judge,))
     asyncio.run(runtime.run())
     return judge.outcome()
 
@@ -100,27 +96,11 @@ def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: 
     return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 
-class _LocatedInference:
-    """An inference that gives a policy with a map its start frame just before each decision."""
-
-    runtime: Runtime
-
-    def __init__(self, inner: InlineInference, policy: Policy, episode: Episode) -> None:
-        self._inner, self._policy, self._episode = inner, policy, episode
-
-    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Locate the start frame, then decide. The frame is from the tick before: the goal came before this tick."""
-        start = self.runtime.state.start
-        if isinstance(self._policy, MapPolicy) and start is not None:
-            self._policy.locate(map_from_start(start, self._episode))
-        return self._inner.submit(number, observation, memory)
-
-    def poll(self) -> InferenceResult | None:
-        """Return the result of the inner inference."""
-        return self._inner.poll()
+class _Kept(InlineInference):
+    """An inference whose policy the caller owns."""
 
     def close(self) -> None:
-        """Leave the policy open: the caller owns the policy."""
+        """Leave the policy open."""
 
 
 class _Judge:

@@ -19,12 +19,11 @@ from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
-from onboard.navigation.start_frame import Start
 from onboard.policy.encode import ColorFeed, parts_of
 from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import between, inverse
+from onboard.values.geometry import between
 from onboard.values.interfaces import Policy
 from onboard.values.messages import GoalRequest, Pose
 
@@ -43,14 +42,6 @@ def goal_tick(ticks_per_decision: int) -> int:
     """
     settled = -(-round(SETTLE_S * NS_PER_S) // round(NS_PER_S / TICK_HZ))
     return settled + (-settled - 1) % ticks_per_decision
-
-
-@runtime_checkable
-class MapPolicy(Protocol):
-    """A policy with a map. Before each decision, it gets the estimated pose of the start frame in the map."""
-
-    def locate(self, map_from_start: Pose) -> None:
-        """Store the pose of the start frame in the map, by the robot's present estimate."""
 
 
 ORDINARY_SENSES = Senses()
@@ -117,14 +108,6 @@ def wants_color(policy: Policy) -> bool:
     return isinstance(policy, NetworkPolicy) and any(
         isinstance(part, ColorFeed) for feed in policy.manifest.feeds for part in parts_of(feed)
     )
-
-
-def map_from_start(start: Start, episode: Episode) -> Pose:
-    """Return the estimated pose of the start frame in the map, for a policy with a map (`MapPolicy`).
-
-    Without localisation, this is the start pose of the episode.
-    """
-    return episode.start if start.start_from_map is None else inverse(start.start_from_map)
 
 
 def goal_request(setting: Setting, episode: Episode, now_ns: int) -> GoalRequest:

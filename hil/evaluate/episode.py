@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,17 @@ from hil.drive.episodes import EpisodeSet, straight_m
 from hil.drive.fast.drive import drive_fast
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
-from hil.evaluate.baselines.registry import POLICIES, check_looks, check_policy, check_rates, make_policy, resolved
+from hil.evaluate.baselines.registry import (
+    POLICIES,
+    WITH_MAP,
+    check_looks,
+    check_policy,
+    check_rates,
+    make_policy,
+    resolved,
+)
 from hil.evaluate.campaign import DriveResult, Job, noise_seed
-from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set, rearranged
+from hil.evaluate.episode_selection import OWN_SPLIT, Source, floor_plan, load_set, rearranged
 from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
 from hil.maps.materials import draw_appearance
@@ -29,6 +37,7 @@ from hil.scene.doors import door_on
 from hil.scene.on_the_way import crossing_people, pallets_beside
 from hil.scene.walkers import Crowd, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
+from onboard.assembly.policies import MAPPED
 from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
@@ -95,11 +104,10 @@ Loop = Literal["fast", "runtime", "rendered"]
 """fast: policy and plant stepped directly, with the direct scan. runtime: the whole runtime, with the same scan.
 rendered: the whole runtime with rendered cameras.
 """
-KnownMap = Literal["true", "rearranged"]
+KnownMap = Literal["", "true", "rearranged", "plan"]
+KNOWN_MAPS = get_args(KnownMap)
 PATH_EVERY, PATH_DIGITS = 10, 3
 """Pictures get every tenth tick of the driven path, rounded to 1 mm."""
-PLANNER = "planner"
-"""Name of the policy that knows a map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,8 @@ class Run:
     """Policy and options of a campaign. A result depends on these, the robot, the episodes and the seed.
 
     scan:        kind of scan for policy and limits
-    known_map:   building in the planner's map: true, or with furniture rearranged
+    known_map:   building in the policy's map: true, with furniture rearranged, or the plan without furniture;
+                 "" for the policy's own, which is the plan for `mapped` and true for `planner`
     pedestrians: number of pedestrians in addition to the condition's
     condition:   row of hil/drive/conditions.toml
     color:       whether the robot has a colour camera
@@ -116,7 +125,7 @@ class Run:
     policy: str
     loop: Loop = "fast"
     scan: ScanKind = "fused"
-    known_map: KnownMap = "true"
+    known_map: KnownMap = ""
     pedestrians: int = 0
     condition: str = ORDINARY
     color: bool = True
@@ -149,8 +158,8 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
     robot: the condition must fit its cameras and rates; not checked if None
     """
     check_policy(run.policy)
-    if run.known_map != "true" and run.policy != PLANNER:
-        raise InputError(f"--known-map {run.known_map}: only the {PLANNER} knows a map, not {run.policy}")
+    if run.known_map and run.policy not in WITH_MAP:
+        raise InputError(f"--known-map {run.known_map}: only {' and '.join(WITH_MAP)} know a map, not {run.policy}")
     if not 0 <= run.pedestrians <= MOST_CHARACTERS:
         raise InputError(f"--pedestrians {run.pedestrians}: must be 0 to {MOST_CHARACTERS}")
     (name,) = chosen([run.condition])
@@ -169,7 +178,7 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Data that all episodes of one set share. planned_in: rearranged world for the planner, None for the true one."""
+    """Data that all episodes of one set share. planned_in: world of the policy's map, None for the true one."""
 
     source: Source
     known: EpisodeSet
@@ -181,7 +190,7 @@ class _Place:
 class EpisodeDriver:
     """Drives the jobs of some sets. Each worker gets a copy.
 
-    Keeps the world of the last set, and the network after the first load.
+    Keeps the world of the last set with its map policy, and the network after the first load.
     """
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
@@ -193,13 +202,15 @@ class EpisodeDriver:
         self._sources = dict(sources)
         self._place: _Place | None = None
         self._loaded: Policy | None = None
+        self._with_map: Policy | None = None
 
     def __call__(self, job: Job) -> DriveResult:
         """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
-        policy = self._loaded or make_policy(self._policy, setting, episode, place.planned_in)
+        policy = self._loaded or self._with_map or make_policy(self._policy, setting, episode, place.planned_in)
+        self._with_map = policy if self._policy in WITH_MAP else None
         network = first_of(policy)
         if isinstance(network, NetworkPolicy) and self._loaded is None:
             network.memory_reset_s = self._condition.resets_every_s(network.memory_reset_s)
@@ -219,12 +230,19 @@ class EpisodeDriver:
             self._place = None  # free the old world before the next is loaded
             source = self._sources[map_name]
             known = load_set(source)
-            planned_in = rearranged(source, known) if self._run.known_map == "rearranged" else None
+            self._with_map = None
+            planned_in = self._planned_in(source, known)
             pedestrians = self._run.pedestrians + self._condition.pedestrians
             row = self._condition
             others = others_in(known.world, self._robot.body, pedestrians, row.blocked_s, row.crossing, row.pallets)
             self._place = _Place(source, known, planned_in, others, self._robot_in(known.world))
         return self._place
+
+    def _planned_in(self, source: Source, known: EpisodeSet) -> World | None:
+        known_map = self._run.known_map or ("plan" if self._run.policy == MAPPED else "true")
+        if known_map == "plan":
+            return floor_plan(source, known)
+        return rearranged(source, known) if known_map == "rearranged" else None
 
     def _robot_in(self, world: World) -> Setting:
         """Return the robot under the run's condition. Made once per set: caches find shared data by object identity."""

@@ -167,6 +167,11 @@ def rearranged(source: Source, known: EpisodeSet) -> World:
     return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, source.furniture)
 
 
+def floor_plan(source: Source, known: EpisodeSet) -> World:
+    """Return the building of a set without furniture."""
+    return load_map(_map_of(Path(source.place), known.map_name))
+
+
 def _files_in(place: str) -> list[str]:
     folder = Path(place)
     if not folder.is_dir():

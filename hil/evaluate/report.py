@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hil.drive.conditions import load_conditions
 from hil.evaluate.campaign import DriveResult
@@ -13,9 +13,13 @@ from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
 from hil.evaluate.result import Row
 from hil.evaluate.tables import ENDINGS, HEADINGS, SPLITS, between, cells, intervals, number, percent, with_interval
 from onboard.commands.cli import markdown_table, write_text
+from onboard.commands.figures import check_figures, new_figure, svg_text
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
 from onboard.values.reasons import TABLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUFFIX = ".md"
 FAILURES, TOUCHES, SHOWN = 4, 2, 6
@@ -38,9 +42,10 @@ MEASURES = """\
 
 
 def check_report(file: Path) -> None:
-    """Raise InputError if the report's suffix is not .md. The chart has the same name with the suffix .svg."""
+    """Raise OnboardError if the report cannot be drawn, or is no .md file; the chart is the .svg file beside it."""
     if file.suffix != SUFFIX:
         raise InputError(f"--report {file}: must end in {SUFFIX}; the chart is written next to it")
+    check_figures()
 
 
 def write_report(evaluation: Evaluation, file: Path) -> None:
@@ -48,7 +53,7 @@ def write_report(evaluation: Evaluation, file: Path) -> None:
     chart = file.with_suffix(".svg")
     splits = [(SPLITS.get(name, name), one) for name, one in evaluation.by("split").items()]
     rates = [*evaluation.by("map").items(), *splits, ("all", evaluation.summary())]
-    write_text(chart, success_chart(rates))
+    write_text(chart, svg_text(success_chart(rates)))
     write_text(file, "\n\n".join(sections(evaluation, chart.name)) + "\n")
 
 
@@ -157,7 +162,7 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "policy", f"{run.policy}, model {model}" if model else run.policy
     yield "loop", LOOPS[run.loop]
     yield "scan", run.scan
-    if run.policy == "planner":
+    if run.known_map:
         yield "known map", run.known_map
     yield "condition", f"{run.condition}: {condition.what}"
     if people := run.pedestrians + condition.pedestrians:
@@ -180,35 +185,21 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 # ---- Chart of success rates
 
-NAME_PX, SCALE_PX, VALUE_PX, ROW_PX, AXIS_PX = 160, 400, 70, 26, 22
-QUARTERS = (0, 25, 50, 75, 100)
+WIDTH_PX, ROW_PX, AXIS_PX = 630, 26, 40
+BAR, DOT = "#9dbbe6", "#1d5fc4"
 
 
-def success_chart(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Return an SVG with success rates [%] as dots and 95 % intervals as bars. A row without episodes has neither."""
-    width, bottom = NAME_PX + SCALE_PX + VALUE_PX, ROW_PX * len(rows)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + AXIS_PX}" width="{width}" '
-        f'height="{bottom + AXIS_PX}" font-family="sans-serif" font-size="13" role="img" '
-        'aria-label="success rates with their 95 % intervals">',
-        '<rect width="100%" height="100%" fill="#fff"/>',
-    ]
-    for at in QUARTERS:
-        x = _x(at)
-        parts.append(f'<path d="M{x:.1f} 0V{bottom}" stroke="#d5d9de"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" fill="#555" text-anchor="middle">{at} %</text>')
-    for row, (name, summary) in enumerate(rows):
-        y = ROW_PX * (row + 0.5)
-        parts.append(f'<text x="{NAME_PX - 12}" y="{y + 4.5}" text-anchor="end">{escape(name)}</text>')
-        if summary.success_rate is None:
-            continue
-        low, high = (_x(100.0 * end) for end in summary.ci95["success_rate"])
-        x = _x(100.0 * summary.success_rate)
-        parts.append(f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="#9dbbe6" stroke-width="6"/>')
-        parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="#1d5fc4"/>')
-        parts.append(f'<text x="{width - 4}" y="{y + 4.5}" text-anchor="end">{percent(summary.success_rate)}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _x(rate: float) -> float:
-    return NAME_PX + SCALE_PX * rate / 100.0
+def success_chart(rows: Sequence[tuple[str, Summary]]) -> Figure:
+    """Return success rates [%] as dots and 95 % intervals as bars. A row without episodes has neither."""
+    figure = new_figure(WIDTH_PX, ROW_PX * len(rows) + AXIS_PX)
+    axes = figure.add_subplot(xlim=(0, 100), ylim=(len(rows) - 0.5, -0.5), xticks=range(0, 101, 25))
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows], parse_math=False)
+    axes.xaxis.set_major_formatter("{x:.0f} %")
+    axes.grid(axis="x")
+    beside = axes.secondary_yaxis("right")
+    beside.set_yticks(range(len(rows)), [percent(summary.success_rate) for _, summary in rows])
+    for row, (_, summary) in enumerate(rows):
+        if summary.success_rate is not None:
+            axes.plot([100.0 * end for end in summary.ci95["success_rate"]], [row, row], color=BAR, lw=5)
+            axes.plot(100.0 * summary.success_rate, row, "o", color=DOT, clip_on=False)
+    return figure

@@ -17,7 +17,7 @@ from hil.maps.made_floor import PREFIX, is_made, made_floor
 from hil.maps.mesh_doubts import AS_IS
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import CELL_M, World, world_of_walls
-from onboard.safety.map_image import FREE, OCCUPIED, RosMapTable, check_size, read_map_image
+from onboard.perception.building.map_image import FREE, OCCUPIED, RosMapTable, check_size, read_map_image
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
@@ -117,7 +117,7 @@ def _suffix(file: Path) -> str:
     return file.suffix.lower()
 
 
-# ---- ROS occupancy maps, read as map_server and nav2 do (`onboard/safety/map_image.py`)
+# ---- ROS occupancy maps, read as map_server and nav2 do (`onboard/perception/building/map_image.py`)
 
 
 def load_ros_map(path: Path) -> World:

@@ -29,7 +29,7 @@ from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
 from hil.maps.mesh_doubts import check_gltf, check_shape, extents_of
 from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, make_world
-from onboard.safety.map_image import check_size
+from onboard.perception.building.map_image import check_size
 from onboard.values.errors import InputError, MissingExtraError
 from onboard.values.kernel import kernel
 from onboard.values.messages import Pose

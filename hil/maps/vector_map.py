@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import mark_segments
 from hil.maps.world_grid import CELL_M, World, check_coordinates, world_of_walls
-from onboard.safety.map_image import check_size
+from onboard.perception.building.map_image import check_size
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.maps.cell_kernels import chessboard_distance
-from onboard.safety.map_image import MAX_COORDINATE_M
+from onboard.perception.building.map_image import MAX_COORDINATE_M
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply, inverse
 from onboard.values.messages import Pose

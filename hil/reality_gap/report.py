@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hil.physics.state_kernels.state_table import Array
 from hil.reality_gap.result import GapResult
 from onboard.commands.cli import markdown_table
+from onboard.commands.figures import check_figures, new_figure, svg_text
 from onboard.values.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUFFIX = ".md"
 WORDS = {
@@ -31,6 +33,7 @@ def check_page(page: Path, experiment: str) -> None:
     if not os.access(page if page.exists() else page.parent, os.W_OK):
         raise InputError(f"--report {page}: cannot be written")
     _split(page, experiment)
+    check_figures()
 
 
 def put_section(page: Path, name: str, text: str, charts: Mapping[str, str]) -> None:
@@ -52,8 +55,10 @@ def chart_file(page: Path, chart: str) -> Path:
 
 def write_page(result: GapResult, page: Path, command: str) -> None:
     """Put table and chart into a page: between the experiment's marks, at the end without marks. Raises InputError."""
-    chart = chart_file(page, result.experiment)
-    put_section(page, result.experiment, section(result, chart.name, command), {result.experiment: svg(result)})
+    file = chart_file(page, result.experiment)
+    put_section(
+        page, result.experiment, section(result, file.name, command), {result.experiment: svg_text(chart(result))}
+    )
 
 
 def section(result: GapResult, chart: str, command: str) -> str:
@@ -122,57 +127,24 @@ def _replace(file: Path, text: str) -> None:
 
 # ---- Chart: a dot with its interval for each run, and the average total reward over the missions
 
-WIDTH, NAME_PX, VALUE_PX, ROW_PX, CURVES_PX, AXIS_PX = 640, 90, 50, 26, 200, 24
-MARGIN = 0.05
+WIDTH_PX, HEIGHT_PX = 640, 420
 
 
-def svg(result: GapResult) -> str:
-    """Return both parts as SVG with one horizontal scale each."""
-    atr, curves = result.atr, {name: result.curves[name] for name in WORDS}
-    values = np.concatenate([*curves.values(), *([*one.interval] for one in atr.values() if one.interval is not None)])
-    low, high = float(values.min()), float(values.max())
-    low, high = low - MARGIN * (high - low or 1.0), high + MARGIN * (high - low or 1.0)
-    rows_px = ROW_PX * len(WORDS)
-    height = rows_px + AXIS_PX + CURVES_PX + AXIS_PX
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        'font-family="sans-serif" font-size="13" role="img" aria-label="average total reward of the five runs">',
-        '<rect width="100%" height="100%" fill="#fff"/>',
-    ]
-    scale = (WIDTH - NAME_PX - VALUE_PX) / (high - low)
-    for mark in _ticks(low, high):
-        x = NAME_PX + (mark - low) * scale
-        y = rows_px + AXIS_PX + (high - mark) / (high - low) * CURVES_PX
-        parts += [
-            f'<path d="M{x:.1f} 0V{rows_px}M{NAME_PX} {y:.1f}H{WIDTH - VALUE_PX}" stroke="#d5d9de" fill="none"/>',
-            f'<text x="{x:.1f}" y="{rows_px + 16}" fill="#555" text-anchor="middle">{mark:g}</text>',
-            f'<text x="{NAME_PX - 8}" y="{y + 4:.1f}" fill="#555" text-anchor="end">{mark:g}</text>',
-        ]
-    for row, (run, (name, _, color)) in enumerate(WORDS.items()):
-        y, mean = ROW_PX * (row + 0.5), atr[run]
-        parts.append(f'<text x="{NAME_PX - 8}" y="{y + 4.5}" fill="{color}" text-anchor="end">{name}</text>')
+def chart(result: GapResult) -> Figure:
+    """Return both parts, one above the other."""
+    figure = new_figure(WIDTH_PX, HEIGHT_PX)
+    means, curves = figure.subplots(2, height_ratios=(1, 2))
+    for row, (run, (_, _, color)) in enumerate(WORDS.items()):
+        mean = result.atr[run]
         if mean.interval is not None:
-            ends = [NAME_PX + (end - low) * scale for end in mean.interval]
-            parts.append(
-                f'<path d="M{ends[0]:.1f} {y}H{ends[1]:.1f}" stroke="{color}" stroke-width="6" opacity="0.35"/>'
-            )
-        parts.append(f'<circle cx="{NAME_PX + (mean.value - low) * scale:.1f}" cy="{y}" r="5" fill="{color}"/>')
-        parts.append(f'<text x="{WIDTH - 4}" y="{y + 4.5}" text-anchor="end">{mean.value:.1f}</text>')
-        parts.append(_line(curves[run], low, high, rows_px + AXIS_PX, color))
-    parts.append(
-        f'<text x="{(NAME_PX + WIDTH - VALUE_PX) / 2}" y="{height - 7}" fill="#555" text-anchor="middle">'
-        "average total reward over the missions driven so far, first to last</text>"
-    )
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    step = 5.0 if high - low <= 50.0 else 10.0 ** np.ceil(np.log10((high - low) / 10.0))
-    return [float(one) for one in np.arange(np.ceil(low / step) * step, high, step)]
-
-
-def _line(curve: Array, low: float, high: float, top: float, color: str) -> str:
-    xs = np.linspace(NAME_PX, WIDTH - VALUE_PX, len(curve))
-    ys = top + (high - curve) / (high - low) * CURVES_PX
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
-    return f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>'
+            means.plot(mean.interval, [row, row], color=color, lw=5, alpha=0.35)
+        means.plot(mean.value, row, "o", color=color)
+        curves.plot(range(1, len(result.curves[run]) + 1), result.curves[run], color=color)
+    names = [f"{name}  {result.atr[run].value:.1f}" for run, (name, _, _) in WORDS.items()]
+    means.set_yticks(range(len(WORDS)), names)
+    means.invert_yaxis()
+    for axes in (means, curves):
+        axes.grid(visible=True)
+    curves.set_xlabel("missions driven so far")
+    curves.set_ylabel("average total reward")
+    return figure

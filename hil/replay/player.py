@@ -12,6 +12,7 @@ from onboard.assembly.robot import build_rigs, robot_of
 from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.inference import InferenceResult, InlineInference
 from onboard.recording.tick_message import has_images, only_with_images
@@ -45,17 +46,18 @@ class Player:
 
     own_actions: apply the actions of this replay, not the recorded actions
     zones:       zones of the map
+    building:    the map of the building
     """
 
     def __init__(
         self, config: Config, mounts: Mounts, plant: Plant, policy: Policy, *, own_actions: bool = False,
-        zones: MapZones | None = None,
+        zones: MapZones | None = None, building: OccupancyGrid | None = None,
     ) -> None:  # fmt: skip
         self._devices = RecordedDevices(policy, own_actions=own_actions)
         rig, limits_rig = build_rigs(config, mounts)
         scanner = RecordedScanner(rig, self._devices, limits=False)
         limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._devices, limits=True)
-        robot = robot_of(config, (scanner, limits_scanner), plant, policy, zones)
+        robot = robot_of(config, (scanner, limits_scanner), plant, policy, zones, building)
         self._runtime = Runtime(robot, self._devices, self._devices, self._devices, self._devices)
 
     def begin(self, state: RobotState) -> None:

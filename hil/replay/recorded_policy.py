@@ -8,10 +8,12 @@ from pathlib import Path
 
 from hil.recordings.recording import Session
 from hil.replay.tolerances import ENGINE
-from onboard.assembly.policies import REACTIVE, policy_maker
+from onboard.assembly.policies import WITHOUT_MODEL, policy_maker
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant, load_plant
 from onboard.config.pretrained import MODEL_SUFFIX, model_path
+from onboard.perception.building import occupancy_grid
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.manifest import load_manifest
 from onboard.safety.keepout_zones import MapZones, decode
 from onboard.values.errors import ConfigError, InputError
@@ -38,14 +40,14 @@ class Policies:
         model = session.config.policy.model
         key = self._key(session, model)
         if key not in self._held:
-            if model != REACTIVE:
+            if model not in WITHOUT_MODEL:
                 model = str(_model_here(source, session, self._place, force))
-            self._held[key] = _made(session.config, model, plant)
+            self._held[key] = _made(session.config, model, plant, recorded_building(source, session))
         return self._held[key]
 
     def is_that_drove(self, session: Session) -> bool:
         """Return whether the recorded policy decides."""
-        if self._given is not None or session.config.policy.model == REACTIVE:
+        if self._given is not None or session.config.policy.model in WITHOUT_MODEL:
             return True
         place = model_path(session.config.policy.model) if self._place is None else self._place
         return place.is_dir() or load_manifest(place).sha256 == _recorded_sha256(session)
@@ -58,7 +60,7 @@ class Policies:
         if key not in self._held:
             section = session.config.policy.driven_by(model)
             config = session.config.model_copy(update={"policy": section})
-            self._held[key] = _made(config, section.model, plant)
+            self._held[key] = _made(config, section.model, plant, recorded_building("recording", session))
         return self._held[key]
 
     def tidy(self) -> None:
@@ -74,7 +76,8 @@ class Policies:
             self._held.clear()
 
     def _key(self, session: Session, model: str) -> Key:
-        return session.config.model_dump_json(), session.record.get("plant", "") + _recorded_sha256(session), model
+        files = "".join(session.record.get(name, "") for name in ("plant", "map_sha256", "model_sha256"))
+        return session.config.model_dump_json(), files, model
 
 
 def recorded_plant(source: str | Path, session: Session) -> Plant:
@@ -99,6 +102,19 @@ def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
         return decode(session.record["zones"], config.zones, config.limits.v_max_mps, config.robot.footprint)
     except InputError as error:
         raise InputError(f"{source}: recorded zones: {error}") from error
+
+
+def recorded_building(source: str | Path, session: Session) -> OccupancyGrid | None:
+    """Return the recorded map of the building, None without one. Raises InputError."""
+    if "map" not in session.record:
+        return None
+    try:
+        building = occupancy_grid.decode(session.record["map"])
+    except InputError as error:
+        raise InputError(f"{source}: recorded map: {error}") from error
+    if building.digest != session.record.get("map_sha256"):
+        raise InputError(f"{source}: recorded map: its digest is not the recorded one")
+    return building
 
 
 def _model_here(source: str, session: Session, place: Path | None, force: bool) -> Path:
@@ -135,7 +151,7 @@ def _recorded_sha256(session: Session) -> str:
     return session.record.get("model_sha256", "")
 
 
-def _made(config: Config, model: str, plant: Plant) -> Policy:
+def _made(config: Config, model: str, plant: Plant, building: OccupancyGrid | None) -> Policy:
     """Return the configured policy on a desktop's engine."""
     section = config.policy.model_copy(update={"engine": ENGINE, "model": model})
-    return policy_maker(config.model_copy(update={"policy": section}), plant)()
+    return policy_maker(config.model_copy(update={"policy": section}), plant, building)()

@@ -20,7 +20,7 @@ from hil.recordings.recording import KEYFRAME, TICK, Recording, open_recording
 from hil.recordings.ticks import SCANS, ticks_of, topics_of
 from hil.replay.compare import Comparison
 from hil.replay.player import Player
-from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
+from hil.replay.recorded_policy import Policies, recorded_building, recorded_plant, recorded_zones
 from hil.replay.replay import replay
 from onboard import __version__
 from onboard.drivers.dds.ros_types import LaserScan, String, from_cdr, to_cdr
@@ -96,8 +96,8 @@ def _replayed(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
     plant = recorded_plant(file, session)
     with closing(Policies()) as policies:
         policy = policies.that_drove(str(file), session, plant, force=False)
-        zones = recorded_zones(file, session)
-        player = Player(session.config, session.mounts, plant, policy, own_actions=True, zones=zones)
+        zones, building = recorded_zones(file, session), recorded_building(file, session)
+        player = Player(session.config, session.mounts, plant, policy, own_actions=True, zones=zones, building=building)
         return {
             tick.slot.number: replace(
                 player.play(tick), inputs=tick.inputs, sent_ns=tick.sent_ns, stage_ns=tick.stage_ns

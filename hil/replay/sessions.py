@@ -9,7 +9,7 @@ from dataclasses import replace as changed
 from hil.recordings.recording import Recording, Session
 from hil.recordings.ticks import TickReader, naming, ticks_by_session
 from hil.replay.player import Player
-from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
+from hil.replay.recorded_policy import Policies, recorded_building, recorded_plant, recorded_zones
 from hil.replay.tick_selection import MissingTicks, Span, TickSelector
 from hil.replay.tolerances import Measure, measure_of
 from onboard.recording.mcap_file import FORMAT
@@ -21,7 +21,7 @@ FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 """Errors of a bug in the runtime or of an impossible state; a replay names the tick."""
 
 
-ROBOT = "mounts", "plant", "configuration", "model_sha256", "zones"
+ROBOT = "mounts", "plant", "configuration", "model_sha256", "zones", "map"
 """Keys of the session's record on the robot; all files of the session must agree."""
 
 
@@ -38,8 +38,8 @@ class SessionPlayer:
         plant = recorded_plant(source, session)
         self.reader = TickReader(session, any_camera=any_camera)
         self._selector = TickSelector(span, from_start=session.part == 0)
-        zones = recorded_zones(source, session)
-        self._player = Player(session.config, session.mounts, plant, policy, zones=zones)
+        zones, building = recorded_zones(source, session), recorded_building(source, session)
+        self._player = Player(session.config, session.mounts, plant, policy, zones=zones, building=building)
         self._session, self._source = session, source
         self._policy = policy
         self._own = own

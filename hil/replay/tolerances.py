@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from hil.recordings.recording import Session
 from hil.replay.compared_fields import ACTION, KEYFRAME, LOGITS, MATCHING, MEMORY, OBSERVED, OWN, Difference
-from onboard.assembly.policies import REACTIVE
+from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.config.config import PolicySection
 from onboard.recording import provenance
 
@@ -114,4 +114,4 @@ def measure_of(session: Session, *, same_model: bool = True) -> Measure:
 
 def engine_here(section: PolicySection) -> str:
     """Return the name of the replay's engine in the form of a session's record."""
-    return provenance.engine(section.model_copy(update={"engine": ENGINE}), REACTIVE)
+    return provenance.engine(section.model_copy(update={"engine": ENGINE}), WITHOUT_MODEL)

@@ -19,9 +19,10 @@ from onboard.assembly.config_warnings import check_heights, check_remaps, check_
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox, GuardedInbox, dds_inputs_of
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
-from onboard.assembly.policies import REACTIVE, check_fallback, check_timing, policy_maker, require_engine
+from onboard.assembly.policies import MAPPED, WITHOUT_MODEL, check_fallback, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import (
     build_rigs,
+    building_of,
     check_reach,
     lasers_of,
     robot_of,
@@ -48,12 +49,14 @@ from onboard.drivers.realsense.cameras import open_cameras as open_realsense
 from onboard.drivers.realsense.device import read_intrinsics, require_library
 from onboard.health.monitor import Monitor
 from onboard.navigation.mission import State
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.scan_fusion import reach_m
 from onboard.policy.fallback import WithFallback
 from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
 from onboard.recording.recorder import Recorder
 from onboard.recording.retention import check_usable
+from onboard.recording.scene import Scene
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
@@ -62,6 +65,7 @@ from onboard.service.input_watch import InputWatch, causes
 from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
+from onboard.service.viewers import Viewers
 from onboard.state import TickRecord
 from onboard.system import realtime
 from onboard.system.log import BackgroundText
@@ -85,7 +89,7 @@ def check_files(config: Config, file: Path | None = None) -> None:
     file: where the configuration is from; a line about one of its keys begins with it
     """
     mistakes: list[OnboardError] = []
-    for check in (_check_wire, check_staleness, _check_mounts, _check_plant, zones_of, _check_policy):
+    for check in (_check_wire, check_staleness, _check_mounts, _check_plant, zones_of, building_of, _check_policy):
         try:
             check(config)
         except OnboardError as error:
@@ -128,7 +132,9 @@ def _check_plant(config: Config) -> None:
 
 
 def _check_policy(config: Config) -> None:
-    if config.policy.model != REACTIVE:
+    if config.policy.model == MAPPED and config.map.file is None:
+        raise ConfigError("policy.model: mapped needs the map of the building: set map.file")
+    if config.policy.model not in WITHOUT_MODEL:
         check_timing(config, load_manifest(model_path(config.policy.model)))
 
 
@@ -161,7 +167,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     A service waits for the network and the base. A run on a terminal fails at once without them.
     """
     check_files(config)
-    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    mounts, plant, building = load_mounts(config.robot.mounts), load_plant(config.robot.plant), building_of(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -177,7 +183,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         _log_configuration(config)
-        inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
+        inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant, building))))
         log.info("preparing", policy=config.policy.name)
         inference.begin()
         rigs = build_rigs(config, mounts)
@@ -199,10 +205,12 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
         )
         # Last, so that repeated failed starts create no files, which would delete older recordings.
-        recorder = _open_recorder(config, clock.now_ns(), held)
+        recorder = _open_recorder(config, building, clock.now_ns(), held)
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
+        zones = zones_of(config)
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones)) if recorder else None
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones))))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
@@ -213,10 +221,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             others.append(policy.diagnostic)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
         line = StatusLine()
-        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+        robot = robot_of(config, rigs, plant, policy, zones, building)
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, paces, inputs, publisher, line, monitor, service)
+        listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
@@ -385,10 +393,14 @@ def _used_images(
     return (UsedImages(wire, config.robot.name, clock, sent),) if sent else ()
 
 
-def _open_recorder(config: Config, now_ns: int, held: contextlib.ExitStack) -> Recorder | None:
+def _open_recorder(
+    config: Config, building: OccupancyGrid | None, now_ns: int, held: contextlib.ExitStack
+) -> Recorder | None:
     if not config.record.enabled:
         return None
-    recorder = Recorder(config.record, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=now_ns)
+    recorder = Recorder(
+        config.record, config.robot.name, session_of(config, building), wall_ns=wall_ns(), now_ns=now_ns
+    )
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
     return held.enter_context(contextlib.closing(recorder))

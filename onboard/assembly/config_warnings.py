@@ -11,7 +11,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts, unusual_views
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import BY_NAME
-from onboard.safety.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
+from onboard.perception.building.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
 from onboard.values.errors import ConfigError
 
 LONGEST_TIMEOUT_S = 0.5

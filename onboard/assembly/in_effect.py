@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onboard.assembly.policies import REACTIVE
+from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import LIDARS, Config, ScanSource
 from onboard.config.mounts import load_mounts
@@ -22,7 +22,7 @@ from onboard.values.messages import BINS, Scan, Twist
 def in_effect(config: Config) -> dict[str, str]:
     """Return a line for each of policy, cameras, wire, limits and off. Raises ConfigError for the files it reads."""
     rates, policy, limits, goal = config.rates, config.policy, config.limits, config.goal
-    engine = "" if policy.model == REACTIVE else f" on {policy.engine}"
+    engine = "" if policy.model in WITHOUT_MODEL else f" on {policy.engine}"
     hz = rates.control_hz / rates.ticks_per_decision
     late_ms = 1e3 * rates.delay_ticks / rates.control_hz
     return {

@@ -24,6 +24,7 @@ from onboard.drivers.dds.topics import has_compressed_depth
 from onboard.drivers.images import compressed
 from onboard.navigation import ekf
 from onboard.perception import collision, free_ground, point_cloud, scan_fusion, scan_matching
+from onboard.perception.building import reach
 from onboard.perception.scan_fusion import Rig
 from onboard.policy.inference import InferenceThread
 from onboard.system.signals import Signals
@@ -45,6 +46,8 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
         steps.append(partial(point_cloud.warm_up, lidars))
     if has_compressed_depth(config.dds):
         steps.append(compressed.warm_up)
+    if config.map.file is not None:
+        steps.append(reach.warm_up)
     if config.odometry.scan_matching:
         steps.append(scan_matching.warm_up)
     if config.limits.ground_s > 0.0:

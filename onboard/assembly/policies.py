@@ -13,6 +13,8 @@ import numpy.typing as npt
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.policy.dwa.mapped import MapPolicy
 from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.policy.fallback import BLIND_DEG, WithFallback, blind_deg
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
@@ -20,17 +22,25 @@ from onboard.policy.network_policy import ModelEngine, load_policy
 from onboard.values.errors import ConfigError
 from onboard.values.interfaces import Policy
 
-REACTIVE = "reactive"
+REACTIVE, MAPPED = WITHOUT_MODEL = ("reactive", "mapped")
+"""The policies that need no network: `mapped` needs a map."""
 THREADS = 1
 """Of ONNX Runtime. Two have a lower median latency of the full network, but wait for each other on a busy machine."""
 ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
 """Built TensorRT engines, in the home folder of the user that runs the policy."""
 
 
-def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
-    """Return a function that builds the policy in the inference thread. Raises ConfigError at once."""
+def policy_maker(config: Config, plant: Plant, building: OccupancyGrid | None = None) -> Callable[[], Policy]:
+    """Return a function that builds the policy in the inference thread. Raises ConfigError at once.
+
+    building: the map of `map.file`
+    """
     if config.policy.model == REACTIVE:
         return functools.partial(_reactive, config, plant)
+    if config.policy.model == MAPPED:
+        if building is None:
+            raise ConfigError("policy.model: mapped needs the map of the building: set map.file")
+        return functools.partial(MapPolicy, plant, building, config.robot, config.rates, config.goal)
     model = model_path(config.policy.model)
     check_timing(config, load_manifest(model))
     engine = functools.partial(engine_of, config)
@@ -64,7 +74,7 @@ def check_fallback(config: Config, looks: npt.NDArray[np.bool_]) -> None:
 
 def require_engine(config: Config) -> None:
     """Raise MissingExtraError if a library of the configured policy is not installed."""
-    if config.policy.model == REACTIVE:
+    if config.policy.model in WITHOUT_MODEL:
         return
     if config.policy.engine == "tensorrt":
         from onboard.drivers.engines.tensorrt_engine import require_libraries
@@ -81,7 +91,7 @@ def check_model(config: Config) -> None:
 
     Without ONNX Runtime nothing is loaded. A TensorRT engine is checked when it is built (`onboard-engines check`).
     """
-    network = config.policy.model != REACTIVE and config.policy.engine == "onnxruntime"
+    network = config.policy.model not in WITHOUT_MODEL and config.policy.engine == "onnxruntime"
     if network and find_spec("onnxruntime") is not None:
         load_policy(model_path(config.policy.model), functools.partial(engine_of, config)).close()
 

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from onboard.assembly.policies import REACTIVE
+from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.topics import Topic, scan_source
 from onboard.perception import cliff, obstacle_memory
+from onboard.perception.building.occupancy_grid import OccupancyGrid, encode, load_building
+from onboard.perception.building.reach import reach_in
 from onboard.perception.collision import braking_m, stoppable_mps
 from onboard.perception.min_range import with_min_distance
 from onboard.perception.scan_fusion import Rig, Scanner, build_rig
@@ -32,9 +34,20 @@ Scanners = tuple[Scanner, Scanner | None]
 """Scanner of the policy's scan, and of the limits' scan; None if both are the same."""
 
 
-def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, zones: MapZones | None) -> Robot:
-    """Return the robot of a configuration. scanners: result of `build_rigs`; zones: result of `zones_of`."""
-    return Robot(config, *scanners, plant, policy.initial_memory(), policy.memory_reset_s, zones)
+def robot_of(
+    config: Config,
+    scanners: Scanners,
+    plant: Plant,
+    policy: Policy,
+    zones: MapZones | None,
+    building: OccupancyGrid | None = None,
+) -> Robot:
+    """Return the robot of a configuration.
+
+    scanners: result of `build_rigs`; zones: result of `zones_of`; building: result of `building_of`
+    """
+    reach = None if building is None else reach_in(building, config.robot.footprint.inner_m)
+    return Robot(config, *scanners, plant, policy.initial_memory(), policy.memory_reset_s, zones, reach)
 
 
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
@@ -133,6 +146,11 @@ def zones_of(config: Config) -> MapZones | None:
     return keepout_zones.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint)
 
 
+def building_of(config: Config) -> OccupancyGrid | None:
+    """Return the configured map of the building, None without one. Raises InputError."""
+    return None if config.map.file is None else load_building(config.map.file)
+
+
 def check_reach(config: Config, plant: Plant) -> None:
     """Raise ConfigError if the braking distance exceeds the range of obstacle memory, cliff search or map masks."""
     limits = config.limits
@@ -159,20 +177,29 @@ def check_reach(config: Config, plant: Plant) -> None:
             )
 
 
-def session_of(config: Config) -> dict[str, str]:
-    """Return a recording's session metadata. A replay needs no file of the robot except the model."""
-    driven_by_model = config.policy.model != REACTIVE
+def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[str, str]:
+    """Return a recording's session metadata. A replay needs no file of the robot except the model.
+
+    building: result of `building_of`, read again without it
+    """
+    building = building or building_of(config)
+    driven_by_model = config.policy.model not in WITHOUT_MODEL
     return {
         "robot": config.robot.name,
         "configuration": json.dumps(config.model_dump(mode="json")),
         "mounts": config.robot.mounts.read_text(),
         "plant": config.robot.plant.read_text(),
         "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
-        "engine": provenance.engine(config.policy, REACTIVE),
+        "engine": provenance.engine(config.policy, WITHOUT_MODEL),
         "code_sha256": provenance.code_sha256(),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "processor": provenance.processor(),
+        **(
+            {}
+            if (building := building or building_of(config)) is None
+            else {"map": encode(building), "map_sha256": building.digest}
+        ),
         **({} if (masks := zones_of(config)) is None else {"zones": keepout_zones.encode(masks)}),
     }
 

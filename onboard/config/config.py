@@ -305,8 +305,8 @@ class PolicySection(Section):
 
     model: str = Field(
         "reactive",
-        description='"reactive", the name of a shipped policy, or the path of an .onnx file with its manifest next '
-        "to it",
+        description='"reactive", "mapped" (which needs `map.file`), the name of a shipped policy, or the path of an '
+        ".onnx file with its manifest next to it",
     )
     fallback: Literal["none", "reactive"] = Field(
         "none",
@@ -330,7 +330,11 @@ class PolicySection(Section):
     @property
     def name(self) -> str:
         """Return the policy as a command takes it: a model, or a model and `+reactive`."""
-        return self.model if self.fallback == "none" or self.model == "reactive" else f"{self.model}+{self.fallback}"
+        return (
+            self.model
+            if self.fallback == "none" or self.model in ("reactive", "mapped")
+            else f"{self.model}+{self.fallback}"
+        )
 
     def driven_by(self, policy: str) -> PolicySection:
         """Return the section for another policy, given as `name` returns it."""
@@ -457,6 +461,22 @@ class ZonesSection(Section):
     keep_out: Path | None = Field(None, examples=["keep_out.yaml"], description="yaml files of masks in the map frame")
     speed: Path | None = Field(None, examples=["speed.yaml"], description="yaml files of masks in the map frame")
     required: bool = Field(False, description="stop the robot while it is not localised; an operator may creep")
+
+
+class MapSection(Section):
+    """The map of the building, and what the runtime does with it (docs/building.md)."""
+
+    file: Path | None = Field(
+        None,
+        examples=["map.yaml"],
+        description="map of the building, as map_server reads it: the policy `mapped` plans in it, and goals that it "
+        "shows to be out of reach are refused",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is as without a map, so that recordings and results from before the keys stay as they are."""
+        return {key: value for key, value in table(self).items() if value != type(self).model_fields[key].default}
 
 
 class GoalSection(Section):
@@ -590,6 +610,7 @@ class Config(Section):
     policy: PolicySection = PolicySection()
     recovery: RecoverySection = RecoverySection()
     limits: LimitsSection = LimitsSection()
+    map: MapSection = MapSection()
     zones: ZonesSection = ZonesSection()
     goal: GoalSection = GoalSection()
     dds: DdsSection = DdsSection()
@@ -629,6 +650,8 @@ def _absolute_paths(config: Config, folder: Path) -> Config:
             update={"recordings": {name: folder / file for name, file in cameras.recordings.items()}}
         ),
     }
+    if config.map.file is not None:
+        changes["map"] = config.map.model_copy(update={"file": folder / config.map.file})
     if masks:
         changes["zones"] = config.zones.model_copy(update=masks)
     if not is_name(policy.model):

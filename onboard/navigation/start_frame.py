@@ -102,6 +102,13 @@ def locate(
     return StartFrameMotion(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered, sd)
 
 
+def map_from_start(start: Start | None, localization: LocalizationState) -> Pose | None:
+    """Return the pose of the start frame in the map, None while the robot is not localised."""
+    if start is None or start.start_from_map is None or not localised(localization):
+        return None
+    return inverse(start.start_from_map)
+
+
 def goal_in_start(
     request: GoalRequest,
     start: Start,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -34,9 +35,9 @@ def code_sha256(package: Path = PACKAGE) -> str:
     return found.hexdigest()
 
 
-def engine(section: PolicySection, reactive: str) -> str:
+def engine(section: PolicySection, without_model: Collection[str]) -> str:
     """Return the inference engine with its version, "onnxruntime 1.23.2"; "" without a model."""
-    return "" if section.model == reactive else f"{section.engine} {_version(section.engine)}"
+    return "" if section.model in without_model else f"{section.engine} {_version(section.engine)}"
 
 
 def libraries() -> str:

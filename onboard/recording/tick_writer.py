@@ -3,6 +3,9 @@
 A keyframe with the whole state, `/onboard/keyframe` (`state_snapshot.py`), follows every `KEYFRAME_S`, at the start of
 a file, after a memory reset and after a lost tick, once no decision is pending. A replay can start at a keyframe.
 
+Path, arc, footprint, markers and `/onboard/drive` follow every `SCENE_S` (`scene.py`), the last also
+at a change of state.
+
 All messages of a tick have the tick's start as their time and are in one file. A full queue drops the whole tick. Depth
 and colour images are recorded losslessly in ticks in which a decision senses; other ticks have only the scan.
 """
@@ -27,6 +30,7 @@ from onboard.recording.added_inputs import ADDED_TOPIC, NOTHING, added_to
 from onboard.recording.added_inputs import encode as encode_added
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
+from onboard.recording.scene import Scene, drive_row
 from onboard.recording.state_snapshot import encode
 from onboard.recording.tick_message import (
     DECISION_TOPIC,
@@ -43,6 +47,8 @@ from onboard.values.images import CHANNELS, POLICY_HEIGHT, POLICY_WIDTH
 from onboard.values.messages import Fix, Inputs, Pose, Scan
 
 KEYFRAME_S = 10.0
+SCENE_S = 1.0
+SCENE = ("path", "arc", "footprint", "markers")
 TICK_BYTES = 20_000
 """Estimated memory of a queued tick without images."""
 
@@ -56,9 +62,12 @@ class TickRecorder:
     The limits' scan is recorded if it differs from the policy's scan. A ready-made scan is also recorded on its topic.
     """
 
-    def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
+    def __init__(
+        self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float, scene: Scene | None = None
+    ) -> None:
+        """scene: makes what viewers show; None leaves that out"""
         self._recorder = recorder
-        self._messages = _Messages(recorder, section, mounts, range_max_m)
+        self._messages = _Messages(recorder, section, mounts, range_max_m, scene)
         pixels = sum(mount.width * mount.height for mount in mounts.depth.values())
         self._image_bytes = pixels * NO_DEPTH.itemsize + POLICY_WIDTH * POLICY_HEIGHT * CHANNELS
 
@@ -76,9 +85,12 @@ class TickRecorder:
 class _Messages:
     """Makes the messages of ticks, in the writing thread. Dropped ticks never get here."""
 
-    def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
+    def __init__(
+        self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float, scene: Scene | None
+    ) -> None:
         self._recorder = recorder
         self._section = section
+        self._scene, self._scene_due_ns = scene, 0
         self._range_max_m = range_max_m
         self._state = ""
         self._last_flags: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
@@ -97,7 +109,10 @@ class _Messages:
         yield from self._inputs(tick)
         if tick.sensed is not None:
             yield from self._images(tick)
+        changed = tick.state != self._state
         yield from self._outputs(tick)
+        if self._scene is not None:
+            yield from self._viewed(self._scene, tick, changed)
         if tick.acted is not None and tick.acted.decision is not None and tick.acted.decision.own is not None:
             yield self._message(DECISION_TOPIC, ros.Twist, partial(convert.ros_twist, tick.acted.decision.own))
         if (added := added_to(tick.inputs)) != NOTHING:
@@ -174,6 +189,19 @@ class _Messages:
         if tick.state != self._state:
             self._state = tick.state
             yield self._topic("state", partial(ros.String, tick.state))
+
+    def _viewed(self, scene: Scene, tick: TickRecord, changed: bool) -> Iterator[Message]:
+        """Yield what viewers show, if it is due, and the typed state, also if that changed."""
+        now_ns = tick.slot.start_ns
+        scene.note(tick)
+        due, stamp_ns = now_ns >= self._scene_due_ns, self._recorder.wall_ns(now_ns)
+        if due:
+            self._scene_due_ns = now_ns + round(SCENE_S * NS_PER_S)
+            for name, make in scene.messages(tick, stamp_ns, SCENE):
+                yield self._topic(name, make)
+        if (due or changed) and tick.after is not None:
+            row = drive_row(tick, tick.after.mission, "")
+            yield self._topic("drive", lambda: convert.ros_diagnostics(stamp_ns, "", [row]))
 
     def _scan(self, scan: Scan, now_ns: int) -> ros.LaserScan:
         return convert.ros_scan(self._recorder.wall_ns(now_ns), self._section.base_frame, scan, self._range_max_m)

@@ -159,7 +159,7 @@ class Gateway:
 
 
 def _drives(report: DiagnosticArray) -> bool:
-    """Return whether a report of `/onboard/drive` is of a robot that drives (`publisher.drive_row`)."""
+    """Return whether a report of `/onboard/drive` is of a robot that drives (`scene.drive_row`)."""
     return any(pair.key == "goals_left" and pair.value != "0" for row in report.status for pair in row.values)
 
 

@@ -13,12 +13,12 @@ from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
+from onboard.recording.scene import CLEARS, CODE, clears, drive_row
 from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.values import reasons
 from onboard.values.clock import wall_ns
-from onboard.values.geometry import compose
 from onboard.values.interfaces import Diagnostic, InputFault, Outputs
 from onboard.values.messages import CameraHealth
 from onboard.values.reasons import JOIN, rows_in
@@ -79,7 +79,7 @@ class Publisher:
             self._outputs.state(state)
         mission = Mission() if record.after is None else record.after.mission
         if drive_changed(mission, self._mission) or number % EVERY_DRIVE == 0:
-            self._outputs.drive(drive_row(record, mission, counters.recoveries), stamp_ns)
+            self._outputs.drive(drive_row(record, mission, counters.recoveries, state), stamp_ns)
             self._mission = mission
         self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
@@ -113,35 +113,6 @@ def drive_changed(mission: Mission, before: Mission) -> bool:
     )
 
 
-def drive_row(record: TickRecord, mission: Mission, recoveries: int) -> Diagnostic:
-    """Return the row of `/onboard/drive`. A sender finds its goal by the stamp of its message.
-
-    goal, refused:  stamp of the request that is driven or was driven last, and of the newest refused one [ns]
-    state, reason:  of that goal; refusal: of the refused one
-    goals_left:     in a sequence this goal and those after it, 0 without a drive
-    frame, x_m, y_m, yaw_rad: the robot's pose in the map, or in the odometry frame while it is not localised
-    """
-    pose, localised = record.odometry.pose, record.map_from_odom is not None
-    pose = pose if record.map_from_odom is None else compose(record.map_from_odom, pose)
-    values: dict[str, object] = {
-        "goal": mission.asked_ns,
-        "state": mission.state.value,
-        "reason": mission.reason,
-        CODE: ", ".join(row.code for row in rows_in(mission.reason)),
-        "refused": mission.refused_ns,
-        "refusal": mission.refusal,
-        "paused": mission.paused,
-        "goals_left": len(mission.then_xy_m) + 1 if mission.driving else 0,
-        "distance_m": "" if record.goal_distance_m is None else round(record.goal_distance_m, 3),
-        "recoveries": recoveries,
-        "frame": "map" if localised else "odom",
-        "x_m": round(pose.x_m, 3),
-        "y_m": round(pose.y_m, 3),
-        "yaw_rad": round(pose.yaw_rad, 3),
-    }
-    return ("drive", OK, record.state, values)
-
-
 def with_faults(state: str, faults: Sequence[InputFault]) -> str:
     """Return the state as it is published: with the faults for which the robot stands."""
     return JOIN.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
@@ -168,7 +139,6 @@ def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> li
     return list(rows.values())
 
 
-CODE, CLEARS = "code", "clears"
 ALWAYS = ("runtime", "command")
 """Rows whose message is a reason even where all is well."""
 
@@ -178,8 +148,7 @@ def with_codes(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     coded: list[Diagnostic] = []
     for name, level, message, values in found:
         said = rows_in(message) if level != OK or name in ALWAYS else ()
-        clears = dict.fromkeys(row.clears for row in said if row.clears)
-        more = {CODE: ", ".join(row.code for row in said), CLEARS: " ".join(clears)}
+        more = {CODE: ", ".join(row.code for row in said), CLEARS: clears(said)}
         coded.append((name, level, message, {**values, **{key: text for key, text in more.items() if text}}))
     return coded
 

@@ -109,7 +109,7 @@ class Outputs(Protocol):
         """Publish the health of all parts."""
 
     def drive(self, row: Diagnostic, stamp_ns: int) -> None:
-        """Publish the state of the drive and its goal, for programs (`service/publisher.py`)."""
+        """Publish the state of the drive and its goal, for programs (`recording/scene.py`)."""
 
     def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
         """Publish the robot's pose; the transform from the map only while the robot is localised."""

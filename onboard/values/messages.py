@@ -211,6 +211,8 @@ class Observation:
     set_point:           velocity pair in force; not recorded, as a replay makes it again
     deviations:          standard deviations of `filtered`: position in its worst direction [m], yaw [rad]; None without
                          a covariance; not recorded either
+    map_from_start:      pose of the start frame in the map, for policies with a map; None while the robot is not
+                         localised, or the scan contradicts the map; not recorded either
     """
 
     stamp_ns: int
@@ -224,6 +226,7 @@ class Observation:
     previous_action: int
     set_point: Twist = STOP
     deviations: tuple[float, float] | None = None
+    map_from_start: Pose | None = None
 
 
 @dataclass(frozen=True, slots=True)

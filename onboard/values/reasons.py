@@ -222,6 +222,11 @@ GOAL_TOO_FAR = Row("goal_too_far", GOAL, "the goal is {away_m:.4g} m away, limit
 GOAL_BATTERY_LOW = Row("goal_battery_low", GOAL, "the battery is at {percent:.0f} %, new goals need {limit:.0f} % "
                        "(limits.battery_min)", "Charge the battery, then send the goal again.")
 GOAL_TOO_MANY = Row("goal_too_many", GOAL, "a sequence of more than {most} poses", "Send fewer poses.")
+MAP_WITHOUT_ROBOT = Row("map_without_robot", GOAL, "the map (map.file) has no ground to drive on near the robot at "
+                        "({x_m:.2f}, {y_m:.2f})", "Correct the localisation, or the map.")
+GOAL_OUT_OF_REACH = Row("goal_out_of_reach", GOAL, "the map (map.file) shows {what} at ({x_m:.2f}, {y_m:.2f}); "
+                        "the nearest place that can be reached is ({near_x_m:.2f}, {near_y_m:.2f})",
+                        "Send that place, or another goal. If the building has changed, correct the map.")
 GOAL_TOO_EARLY = Row("goal_too_early", GOAL, "the service is not ready yet",
                      "Wait for READY (`systemctl status onboard`), then send it again.")
 

@@ -14,7 +14,7 @@ from hil.drive.sensing import (
 from hil.drive.setting import (
     SETTLE_S,
 )
-from onboard.assembly.robot import build_rigs, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, building_of, robot_of, zones_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
@@ -52,7 +52,7 @@ class InProcess:
         self.inbox = SimulatedInbox(robot, self._clock.now_ns())
         self._script = _Script(self.inbox)
         inference = InlineInference(policy, self._clock.now_ns)
-        described = robot_of(config, build_rigs(config, mounts), plant, policy, zones_of(config))
+        described = robot_of(config, build_rigs(config, mounts), plant, policy, zones_of(config), building_of(config))
         self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
 
     def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:

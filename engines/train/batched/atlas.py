@@ -28,13 +28,13 @@ import numpy.typing as npt
 
 from engines.train.rollout.places import Building, PlacesSection, draw_drives, make_building
 from hil.drive.setting import Setting
-from hil.evaluate.baselines.map_costmap import floor_of
 from hil.jobs.process_pool import interrupts_ignored
 from hil.maps.cell_kernels import chessboard_distance
 from hil.physics.contact import solid_between
 from hil.physics.free_space import PASSAGE_MARGIN_M
 from onboard.policy.dwa.cost_to_go import LETHAL_M, UNREACHED_M, make_prices, price_of, solve
 from onboard.policy.dwa.costmap import CELL_M, COARSE
+from onboard.policy.dwa.floor import floor_of
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import ConfigError, InputError, OnboardError
 from onboard.values.geometry import apply

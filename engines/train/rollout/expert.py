@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.drive.setting import Setting
-from hil.evaluate.baselines.planner import MapPlanner
 from hil.evaluate.baselines.registry import make_policy
 from hil.physics.free_space import Episode
 from onboard.policy.contract import ACTIONS, STOP_ACTION
@@ -50,8 +49,6 @@ class Expert:
     def __init__(self, setting: Setting, episode: Episode, knows: Knowledge, news_s: float | None = None) -> None:
         """Plan with the true plant. Raises InputError if the map planner cannot drive."""
         policy = make_policy(_POLICIES[knows], replace(setting, plant=setting.base_plant), episode)
-        if isinstance(policy, MapPlanner):
-            policy.locate(episode.start)
         self._policy, self._start, self._forgets = policy, episode.start, knows == "seen"
         self._goal_xy_m = apply(inverse(episode.start), episode.goal_xy_m)
         self._memory = policy.initial_memory()
@@ -67,7 +64,9 @@ class Expert:
         if fresh and self._forgets:
             self._memory = self._policy.initial_memory()
         motion = Motion(between(self._start, truth.pose), truth.twist)
-        seen = replace(observation, filtered=motion, goal_xy_m=self._goal_xy_m, scan=truth.scan)
+        seen = replace(
+            observation, filtered=motion, goal_xy_m=self._goal_xy_m, scan=truth.scan, map_from_start=self._start
+        )
         decision, self._memory = self._policy.decide(seen, self._memory)
         return WAITING if self._waits(observation, decision.logits) else decision.logits
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.console import Console
 from hil.drive.conditions import ALL, ORDINARY, chosen
 from hil.drive.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.campaign import DriveJob
-from hil.evaluate.episode import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
+from hil.evaluate.episode import KNOWN_MAPS, KnownMap, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import check_report, write_report
@@ -112,7 +112,7 @@ def evaluate_command(
         str | None,
         typer.Option(
             "--policy",
-            help="planner, reactive, forgetful, blind, or a model; append +reactive for a fallback; else as "
+            help="mapped, planner, reactive, forgetful, blind, or a model; append +reactive for a fallback; else as "
             "configured.",
         ),
     ] = None,
@@ -135,8 +135,9 @@ def evaluate_command(
         typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane. Without it: as configured."),
     ] = None,
     known_map: Annotated[
-        str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
-    ] = "true",
+        str | None,
+        typer.Option("--known-map", help="The map of mapped and planner: plan (no furniture), true, or rearranged."),
+    ] = None,
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")] = 0,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")] = True,
     condition: ConditionOption = None,
@@ -272,9 +273,7 @@ def _scan(text: str | None, config: Config) -> ScanKind:
     raise InputError(f"--scan {text}: must be fused or lidar")
 
 
-def _known_map(text: str) -> KnownMap:
-    if text == "true":
-        return "true"
-    if text == "rearranged":
-        return "rearranged"
-    raise InputError(f"--known-map {text}: must be true or rearranged")
+def _known_map(text: str | None) -> KnownMap:
+    if text is not None and text not in KNOWN_MAPS[1:]:
+        raise InputError(f"--known-map {text}: must be {', '.join(KNOWN_MAPS[1:])}")
+    return cast(KnownMap, text or "")

@@ -29,6 +29,7 @@ from hil.reliability.faults.verdict import Status, Verdict
 from hil.replay.recorded_policy import Policies
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import policy_maker, require_engine
+from onboard.assembly.robot import building_of
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
@@ -180,7 +181,7 @@ def _over_simulation(
     plant, mounts = load_plant(given.robot.plant), load_mounts(given.robot.mounts)
 
     def make_policy(config: Config) -> Policy:
-        return policy_maker(config, plant)()
+        return policy_maker(config, plant, building_of(config))()
 
     site = Site(world, episode, given, mounts, plant, make_policy, place.seed)
     real = Drive(given, place.arguments(), Pose(*episode.goal_xy_m, 0.0))

@@ -21,13 +21,11 @@ from hil.drive.fast.tick_state import NEVER
 from hil.drive.setting import (
     MAX_S,
     REACHED_M,
-    MapPolicy,
     Outcome,
     Setting,
     goal_request,
     goal_tick,
     how_ended,
-    map_from_start,
 )
 from hil.physics.free_space import Episode
 from hil.physics.simulated_base import NS, STEP_NS
@@ -106,7 +104,6 @@ class FastDrive:
         Raises InputError if the start is not free.
         """
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
-        self._with_map = policy if isinstance(policy, MapPolicy) else None
         self._inference = inference or InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
         self._most = math.floor(max_s * NS / STEP_NS)
@@ -303,9 +300,8 @@ class FastDrive:
             goal_xy_m=goal_xy_m,
             previous_action=self._deciding.previous_action,
             deviations=located.deviations,
+            map_from_start=start_frame.map_from_start(self._start, self._robot.localization()),
         )
-        if self._with_map is not None:
-            self._with_map.locate(map_from_start(self._start, self._episode))
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
         pose, period_s = located.filtered.pose, rates.ticks_per_decision / rates.control_hz
         radius_m = self._config.robot.footprint.inner_m

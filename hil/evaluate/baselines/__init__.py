@@ -1,1 +1,1 @@
-"""Policies to compare with: the planner with the true map, the blind policy."""
+"""Policies to compare with: `mapped` with the true map, the blind policy."""

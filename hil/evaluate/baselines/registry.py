@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hil.maps.world_grid import World
 from hil.physics.free_space import Episode
-from onboard.assembly.policies import beside_fallback, check_fallback, check_timing
+from onboard.assembly.policies import MAPPED, beside_fallback, check_fallback, check_timing
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.pretrained import MODEL_SUFFIX, model_and_fallback, pretrained, pretrained_names
+from onboard.perception.building.map_image import FREE, OCCUPIED
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.contract import OWN_VERSION
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError
@@ -34,7 +39,7 @@ def make_policy(name: str, setting: Setting, episode: Episode, known_map: World 
 
     name:      a name in `POLICIES`, the name of a pretrained policy, or the path of an .onnx file with its manifest;
                the last two may end in `+reactive`, their fallback (`onboard/policy/fallback.py`)
-    known_map: the map of the `planner`; None for the setting's true, furnished world
+    known_map: the map of `planner` and `mapped`; None for the setting's true, furnished world
     Raises InputError for an unknown name, and the errors of `onboard.policy.network_policy.load_policy` for a model.
     """
     if name in POLICIES:
@@ -98,19 +103,23 @@ def resolved(name: str) -> str:
     return str(model) if fallback == "none" else f"{model}+{fallback}"
 
 
-def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
-    from hil.evaluate.baselines.planner import MapPlanner
+def grid_seen(setting: Setting, world: World) -> OccupancyGrid:
+    """Return a world's map, with the obstacles in the heights that the drive's sensor sees."""
     from hil.physics.collision_world import GROUND_CLEARANCE_M
     from hil.sensors.direct_scan import LIDAR_HEIGHT_M
 
-    config, body = setting.config, setting.body
-    world = setting.world if known_map is None else known_map
-    # The planner's map holds the obstacles in the heights that the drive's sensor sees.
-    by_lidar = setting.scan == "lidar" or config.scan.topic
-    heights_m = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M) if by_lidar else (GROUND_CLEARANCE_M, body.height_m)
-    return MapPlanner(
-        setting.plant, world, heights_m, episode.start, episode.goal_xy_m, config.robot, config.rates, config.goal
-    )
+    by_lidar = setting.scan == "lidar" or setting.config.scan.topic
+    heights_m = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M) if by_lidar else (GROUND_CLEARANCE_M, setting.body.height_m)
+    percent = np.where(world.overlapping(*heights_m), OCCUPIED, FREE).astype(np.int8)
+    return OccupancyGrid(world.cell_m, world.map_from_grid, percent)
+
+
+def _with_map(name: str, setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from onboard.policy.dwa.mapped import MapPolicy
+
+    config = setting.config
+    grid = grid_seen(setting, setting.world if known_map is None else known_map)
+    return MapPolicy(setting.plant, grid, config.robot, config.rates, config.goal, name)
 
 
 def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
@@ -140,4 +149,11 @@ def _network(model: Path, setting: Setting) -> Policy:
     return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), setting.config.limits)
 
 
-POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "forgetful": _forgetful, "blind": _blind}
+WITH_MAP = ("planner", MAPPED)
+"""The same policy with two maps: what there is, and what a team has, the plan without furniture."""
+POLICIES: dict[str, Maker] = {
+    **{name: functools.partial(_with_map, name) for name in WITH_MAP},
+    "reactive": _reactive,
+    "forgetful": _forgetful,
+    "blind": _blind,
+}

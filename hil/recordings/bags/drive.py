@@ -19,7 +19,7 @@ from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
 from hil.recordings.recording import IMPORTED_COMMANDS, TopicMessage
 from onboard.assembly.inbox import DeviceInbox, dds_inputs_of
 from onboard.assembly.policies import policy_maker
-from onboard.assembly.robot import build_rigs, robot_of, session_of, zones_of
+from onboard.assembly.robot import build_rigs, building_of, robot_of, session_of, zones_of
 from onboard.config.config import RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -181,8 +181,8 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: ImportResult) -> 
     color = DdsColorCamera(wire, config.cameras)
     inputs = dds_inputs_of(config, wire)
     inbox = BagInbox(wire, DeviceInbox(inputs, depth, color, unchanged_m=config.cameras.unchanged_m))
-    with contextlib.closing(policy_maker(config, plant)()) as policy:
-        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+    with contextlib.closing(policy_maker(config, plant, building_of(config))()) as policy:
+        robot = robot_of(config, rigs, plant, policy, zones_of(config), building_of(config))
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))
         listener = _TickListener(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
         runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _NoDrive(), (listener,))

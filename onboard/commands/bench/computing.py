@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from onboard.assembly.policies import REACTIVE, engine_of, policy_maker, require_engine
-from onboard.assembly.robot import build_rigs
+from onboard.assembly.policies import WITHOUT_MODEL, engine_of, policy_maker, require_engine
+from onboard.assembly.robot import build_rigs, building_of
 from onboard.commands.bench.rows import Row, duration_ms, median_ms, quantiles, row
 from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mount, load_mounts
@@ -100,7 +100,7 @@ def engine(config: Config) -> Iterator[Row]:
 
     Raises OnboardError if the engine cannot be made.
     """
-    if config.policy.model == REACTIVE:
+    if config.policy.model in WITHOUT_MODEL:
         return
     from onboard.drivers.engines.onnx_engine import OnnxEngine
 
@@ -132,7 +132,7 @@ def decisions(config: Config) -> Iterator[Row]:
     rig, _ = build_rigs(config, mounts)
     views = {name: room(rng, view.mount.height, view.mount.width) for name, view in rig.views.items()}
     color = rng.integers(0, 256, COLOR, dtype=np.uint8)
-    policy = policy_maker(config, load_plant(config.robot.plant))()
+    policy = policy_maker(config, load_plant(config.robot.plant), building_of(config))()
     memory = policy.initial_memory()
 
     def decide() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from onboard import __version__
-from onboard.assembly.policies import REACTIVE, THREADS, require_engine
+from onboard.assembly.policies import THREADS, WITHOUT_MODEL, require_engine
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config
@@ -67,8 +67,8 @@ def policy(config: Config, cache: Path, *, driving: bool) -> Finding:
 
     cache: folder of built TensorRT engines
     """
-    if config.policy.model == REACTIVE:
-        return green("policy", "reactive: no model, no engine", model=REACTIVE)
+    if config.policy.model in WITHOUT_MODEL:
+        return green("policy", f"{config.policy.model}: no model, no engine", model=config.policy.model)
     try:
         model = model_path(config.policy.model)
         manifest = load_manifest(model)

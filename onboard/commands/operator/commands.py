@@ -27,7 +27,7 @@ from onboard.config.config import Config, load_config
 from onboard.drivers.dds.ros_convert import ros_goal, ros_goals
 from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.navigation.mission import State, drives
-from onboard.service.publisher import CLEARS, CODE
+from onboard.recording.scene import CLEARS, CODE
 from onboard.system.waiting import Waiting
 from onboard.values import reasons
 from onboard.values.clock import wall_ns

@@ -373,6 +373,10 @@ class Wire:
         for reader in self._readers:
             reader.close()
         self._writers, self._readers, self._topics = {}, [], {}
+        if self._participant is not None:
+            # The binding has no close, and leaves in the domain what only the garbage collector finds: its table of
+            # entities holds weak references, which are gone before the finalizer looks there.
+            self._participant.__del__()
         self._participant = None
 
     def _topic(self, row: Topic) -> tuple[type[IdlStruct], DdsTopic[Any]]:

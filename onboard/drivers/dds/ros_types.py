@@ -289,6 +289,91 @@ class CameraInfo(IdlStruct, typename="sensor_msgs.msg.dds_.CameraInfo_"):
 
 
 @dataclass
+class Duration(IdlStruct, typename="builtin_interfaces.msg.dds_.Duration_"):
+    sec: int32 = 0
+    nanosec: uint32 = 0
+
+
+@dataclass
+class Point32(IdlStruct, typename="geometry_msgs.msg.dds_.Point32_"):
+    x: float32 = 0.0
+    y: float32 = 0.0
+    z: float32 = 0.0
+
+
+Point32s = Annotated[Sequence[Point32], sequence(Point32)]
+Points = Annotated[Sequence[Point], sequence(Point)]
+
+
+@dataclass
+class Polygon(IdlStruct, typename="geometry_msgs.msg.dds_.Polygon_"):
+    points: Point32s = field(default_factory=list)
+
+
+@dataclass
+class PolygonStamped(IdlStruct, typename="geometry_msgs.msg.dds_.PolygonStamped_"):
+    header: Header = field(default_factory=Header)
+    polygon: Polygon = field(default_factory=Polygon)
+
+
+@dataclass
+class ColorRGBA(IdlStruct, typename="std_msgs.msg.dds_.ColorRGBA_"):
+    r: float32 = 0.0
+    g: float32 = 0.0
+    b: float32 = 0.0
+    a: float32 = 0.0
+
+
+ColorRGBAs = Annotated[Sequence[ColorRGBA], sequence(ColorRGBA)]
+
+
+@dataclass
+class UVCoordinate(IdlStruct, typename="visualization_msgs.msg.dds_.UVCoordinate_"):
+    u: float32 = 0.0
+    v: float32 = 0.0
+
+
+UVCoordinates = Annotated[Sequence[UVCoordinate], sequence(UVCoordinate)]
+
+
+@dataclass
+class MeshFile(IdlStruct, typename="visualization_msgs.msg.dds_.MeshFile_"):
+    filename: str = ""
+    data: Bytes = b""
+
+
+@dataclass
+class Marker(IdlStruct, typename="visualization_msgs.msg.dds_.Marker_"):
+    header: Header = field(default_factory=Header)
+    ns: str = ""
+    id: int32 = 0
+    type: int32 = 0
+    action: int32 = 0
+    pose: Pose = field(default_factory=Pose)
+    scale: Vector3 = field(default_factory=Vector3)
+    color: ColorRGBA = field(default_factory=ColorRGBA)
+    lifetime: Duration = field(default_factory=Duration)
+    frame_locked: bool = False
+    points: Points = field(default_factory=list)
+    colors: ColorRGBAs = field(default_factory=list)
+    texture_resource: str = ""
+    texture: CompressedImage = field(default_factory=CompressedImage)
+    uv_coordinates: UVCoordinates = field(default_factory=list)
+    text: str = ""
+    mesh_resource: str = ""
+    mesh_file: MeshFile = field(default_factory=MeshFile)
+    mesh_use_embedded_materials: bool = False
+
+
+Markers = Annotated[Sequence[Marker], sequence(Marker)]
+
+
+@dataclass
+class MarkerArray(IdlStruct, typename="visualization_msgs.msg.dds_.MarkerArray_"):
+    markers: Markers = field(default_factory=list)
+
+
+@dataclass
 class KeyValue(IdlStruct, typename="diagnostic_msgs.msg.dds_.KeyValue_"):
     key: str = ""
     value: str = ""
@@ -316,8 +401,9 @@ class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticAr
 
 
 MESSAGES: tuple[type[IdlStruct], ...] = (
-    BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, LaserScan, Odometry, Path,
-    PointCloud2, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage, Twist, TwistStamped,
+    BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, LaserScan, MarkerArray, Odometry,
+    Path, PointCloud2, PolygonStamped, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage, Twist,
+    TwistStamped,
 )  # fmt: skip
 """The types of whole messages; all other types are their parts."""
 

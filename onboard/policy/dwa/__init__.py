@@ -1,1 +1,1 @@
-"""The dynamic window: a local costmap, a cost to go, and the `reactive` policy."""
+"""The dynamic window: a costmap, a cost to go, and the policies `reactive` and `mapped`."""

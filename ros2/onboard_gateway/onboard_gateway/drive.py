@@ -16,7 +16,7 @@ DRIVING = ("navigating", "recovering")
 
 @dataclass(frozen=True)
 class Report:
-    """One report of `/onboard/drive`; its fields are described at `drive_row` in `onboard/service/publisher.py`."""
+    """One report of `/onboard/drive`; its fields are described at `drive_row` in `onboard/recording/scene.py`."""
 
     goal: int = 0
     state: str = "idle"

@@ -41,7 +41,7 @@ def test_the_hybrid_predicts_the_husky_better_than_its_plant() -> None:
     assert list(errors["identified plant"]) == [1, 8, 39]
     assert errors["hybrid-dynamic 39"][39] < 0.8 * errors["identified plant"][39]
     assert "hybrid-dynamic 39" in error_table(errors, "model")
-    assert chart(errors).count("<polyline") == 7
+    assert len(chart(errors).axes[0].get_lines()) == 7
 
 
 def test_steps_are_held_out_whole() -> None:

@@ -201,5 +201,5 @@ def test_a_model_is_found_from_any_folder(loops: Loops) -> None:
 
 
 def test_runs_that_cannot_be() -> None:
-    with pytest.raises(InputError, match="only the planner"):
+    with pytest.raises(InputError, match="only planner and mapped know"):
         check_run(Run("reactive", known_map="rearranged"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,9 +20,10 @@ from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.evaluation import CampaignProgress, Evaluation, Plan
 from hil.evaluate.metrics import summarise
-from hil.evaluate.report import NAME_PX, SCALE_PX, actions, choose, how, success_chart, write_report
+from hil.evaluate.report import actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NARROW, comparison, markdown, rich_table
+from onboard.commands.figures import svg_text
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import OnboardError
 from tests.rigs.evaluate_rows import row
@@ -152,18 +152,20 @@ def test_actions_are_a_row_for_each_forward_speed() -> None:
 
 def test_the_chart_shows_each_rate_within_its_interval() -> None:
     named = [("<one>", summarise(ROWS)), ("all good", summarise(ROWS[:1])), ("none", summarise([]))]
-    chart = ElementTree.fromstring(success_chart(named))
-    space = "{http://www.w3.org/2000/svg}"
-    assert {"<one>", "all good", "none", "75.0", "100.0"} <= {one.text for one in chart.iter(f"{space}text")}
-    dots = [float(one.attrib["cx"]) for one in chart.iter(f"{space}circle")]
-    assert dots == [NAME_PX + 0.75 * SCALE_PX, NAME_PX + SCALE_PX]
-    bars = [one.attrib["d"] for one in chart.iter(f"{space}path") if "stroke-width" in one.attrib]
-    assert len(bars) == 2
-    for (_, summary), bar in zip(named, bars, strict=False):
-        ends = [NAME_PX + end * SCALE_PX for end in summary.ci95["success_rate"]]
-        assert [float(one) for one in re.findall(r"[MH]([\d.]+)", bar)] == [
-            pytest.approx(end, abs=0.05) for end in ends
-        ]
+    figure = success_chart(named)
+    axes, beside = figure.axes[0], figure.axes[0].child_axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["<one>", "all good", "none"]
+    assert [label.get_text() for label in beside.get_yticklabels()][:2] == ["75.0", "100.0"]
+    drawn = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.get_lines()]
+    ends = [[100.0 * end for end in summary.ci95["success_rate"]] for _, summary in named[:2]]
+    assert drawn == [(ends[0], [0, 0]), ([75.0], [0]), (ends[1], [1, 1]), ([100.0], [1])]
+
+
+def test_a_chart_is_the_same_text_each_time_and_names_stay_words() -> None:
+    named = [("<one> $x_1$", summarise(ROWS))]
+    chart = svg_text(success_chart(named))
+    assert chart == svg_text(success_chart(named))
+    assert "<one> $x_1$" in {one.text for one in ElementTree.fromstring(chart).iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_markdown() -> None:

@@ -14,7 +14,7 @@ from hil.maps.world_grid import WALL_HEIGHT_M
 from hil.physics.collision_world import Body
 from hil.physics.free_space import free_space
 from hil.scene.furniture import furnish
-from onboard.safety.map_image import MAX_CELLS, UNKNOWN, RosMapTable, averaged_occupancy, occupancy
+from onboard.perception.building.map_image import MAX_CELLS, UNKNOWN, RosMapTable, averaged_occupancy, occupancy
 from onboard.values.errors import InputError
 
 PIXELS = np.array([[0, 100, 205, 254], [254, 254, 254, 254]], np.uint8)

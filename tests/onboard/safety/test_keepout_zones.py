@@ -24,6 +24,7 @@ from onboard.assembly.robot import session_of, zones_of
 from onboard.config.config import Config, PolicySection, ZonesSection, load_config
 from onboard.config.footprint import Footprint
 from onboard.navigation.ekf import OUTLIERS_TO_DOUBT, LocalizationState, localised
+from onboard.perception.building.map_image import MAX_CELLS
 from onboard.perception.obstacle_memory import NOWHERE, Surroundings
 from onboard.policy.contract import ACTIONS
 from onboard.safety.keepout_zones import (
@@ -37,7 +38,6 @@ from onboard.safety.keepout_zones import (
     load_zones,
     zone_of,
 )
-from onboard.safety.map_image import MAX_CELLS
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 from tests.onboard.safety.limits_bench import scan_of

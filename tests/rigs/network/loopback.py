@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
+
+from cyclonedds.internal import load_cyclonedds
 
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.participant import Reader, ReceivedMessage, Wire, wait_until
@@ -32,6 +35,12 @@ def free_domain() -> int:
 DOMAIN = free_domain()
 SECTION = DdsSection(domain=DOMAIN)
 PATIENCE_S = 5.0
+_cyclone = load_cyclonedds()
+
+
+def participants() -> int:
+    """Return how many participants this process has in the domain of the tests."""
+    return max(0, int(_cyclone.dds_lookup_participant(ctypes.c_uint32(DOMAIN), None, ctypes.c_size_t(0))))
 
 
 def hear(reader: Reader, count: int = 1) -> list[ReceivedMessage]:

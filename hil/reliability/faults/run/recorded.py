@@ -15,7 +15,7 @@ from hil.reliability.faults.inject.schedule import Scene, Schedule
 from hil.reliability.faults.run.excerpt import Excerpt
 from hil.reliability.faults.run.simulated import ONLY_PROCESS, changed
 from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
-from onboard.assembly.robot import build_rigs, robot_of, scan_topics
+from onboard.assembly.robot import build_rigs, building_of, robot_of, scan_topics
 from onboard.config.config import Config
 from onboard.policy.inference import InlineInference
 from onboard.recording.tick_message import imageless, only_with_images
@@ -48,7 +48,7 @@ def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -
     """Play an excerpt with faults, to its end or until an error. The caller sets onset and end of the run."""
     tape, mounts = _Tape(excerpt), excerpt.session.mounts
     config = changed(config, ANY_IMAGE)
-    robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones)
+    robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones, building_of(config))
     inbox = FaultyInbox(tape, mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, tape.now_ns), tape, schedule)
     runtime = Runtime(robot, tape, inbox, inference, tape)

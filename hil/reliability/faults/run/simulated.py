@@ -29,7 +29,7 @@ from hil.reliability.faults.fault_proxies import FaultyClock, FaultyDrive, Fault
 from hil.reliability.faults.inject.schedule import Scene, Schedule
 from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, building_of, robot_of, zones_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
@@ -95,7 +95,8 @@ def drive(
     base = SimulatedInbox(robot, clock.now_ns(), _sensors(site, config, Cameras(robot, color or wants_color(policy))))
     inbox = FaultyInbox(base, site.mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
-    described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, zones_of(config))
+    places = zones_of(config), building_of(config)
+    described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, *places)
     script = _Script(base, robot, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
     runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (*listeners, script))
     script.runtime = runtime

@@ -11,7 +11,7 @@ import pytest
 
 from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import Senses
-from hil.drive.setting import MapPolicy, Setting
+from hil.drive.setting import Setting
 from hil.evaluate.baselines.blind import straight
 from hil.evaluate.baselines.registry import POLICIES, make_policy
 from hil.physics.collision_world import Body
@@ -50,7 +50,6 @@ WALLED = drawn(
 def test_every_baseline_has_its_name_and_arrives_in_an_empty_room(name):
     policy: Policy = make_policy(name, EMPTY, ACROSS)
     assert policy.name == name
-    assert isinstance(policy, MapPolicy) is (name == "planner")
     outcome = drive_fast(EMPTY, ACROSS, policy, seed=1)
     assert (outcome.reached, outcome.contacts) == (True, 0)
     assert outcome.path_m < 1.15 * ACROSS.geodesic_m
@@ -75,7 +74,8 @@ def test_the_straight_way_is_as_long_as_it_is(x, y):
 
 def test_an_unknown_name_is_one_line_that_lists_the_known_ones():
     with pytest.raises(
-        InputError, match=r"^policy rective: must be one of planner, reactive, forgetful, blind, .*or the path of"
+        InputError,
+        match=r"^policy rective: must be one of planner, mapped, reactive, forgetful, blind, .*or the path of",
     ):
         make_policy("rective", EMPTY, ACROSS)
 
@@ -95,7 +95,7 @@ def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
     assert isinstance(beside, WithFallback)
     assert (beside.name, beside.first.name) == ("small+reactive", "small")
     beside.close()
-    with pytest.raises(InputError, match="one of planner, reactive, forgetful, blind, small, or the path"):
+    with pytest.raises(InputError, match="one of planner, mapped, reactive, forgetful, blind, small, or the path"):
         make_policy("smal", EMPTY, ACROSS)
 
 

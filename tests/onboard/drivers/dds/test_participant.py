@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from onboard.drivers.dds.domain import cyclone_xml, receiving_sockets
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_types import Bool, Odometry, String, Twist
 from onboard.values.errors import ConfigError, DriverError
-from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, hear
+from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, hear, participants
 
 SO_BINDTODEVICE_BYTES = 16
 LOOPBACK_ADDRESSES = ("0100007F", "0000000000000000FFFF00000100007F")
@@ -217,6 +218,18 @@ def test_a_closed_wire_says_so(wires):
     ):
         with pytest.raises(DriverError, match="closed"):
             use()
+
+
+def test_closing_leaves_the_domain_though_the_garbage_collector_has_the_rest():
+    wire = Wire(SECTION)
+    cycle: list[object] = [wire.participant()]
+    cycle.append(cycle)
+    wire.writer("odom")
+    wire.close()
+    assert participants() == 0
+    del cycle
+    gc.collect()
+    assert participants() == 0
 
 
 def test_foreign_writer_is_found_and_own_is_not(wires):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from onboard.config.config import Config
-from onboard.safety.keepout_zones import Layer
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, DepthFrame, Pose, Scan
@@ -95,7 +95,7 @@ def missing_floor(frames: Mapping[str, DepthFrame], drop_m: float) -> np.ndarray
 class Cells:
     """The marked cells of a mask. percent: (n,) their values."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: OccupancyGrid) -> None:
         rows, columns = np.nonzero(layer.percent > 0)
         self._in_map = placed(np.stack([columns + 0.5, rows + 0.5], axis=1) * layer.cell_m, layer.map_from_grid)
         self._cell_m = layer.cell_m

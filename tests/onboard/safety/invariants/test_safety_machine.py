@@ -22,9 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from hil.reliability.faults.invariants import GRACE_TICKS, NS_PER_MS
 from onboard.config.config import Config, ZonesSection
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.contract import ACTIONS
-from onboard.safety.keepout_zones import Layer, MapZones, decode, encode
+from onboard.safety.keepout_zones import MapZones, decode, encode
 from onboard.state import TickRecord
 from onboard.values.geometry import IDENTITY, distance
 from onboard.values.messages import STOP, DepthFrame, Inputs, OdometryMessage, Pose, Scan, Twist
@@ -92,7 +93,7 @@ def masks_of(kind: str) -> MapZones | None:
     keep_out, speed = np.zeros((2, 120, 120), np.int8)
     keep_out[:, 90:110], keep_out[:20, :20] = 100, 100
     speed[70:, :], speed[90:, :80] = 40, 5
-    layers = Layer(CELL_M, CORNER, keep_out), Layer(CELL_M, CORNER, speed)
+    layers = OccupancyGrid(CELL_M, CORNER, keep_out), OccupancyGrid(CELL_M, CORNER, speed)
     config, required = Config(), kind == "required"
     numbers = config.limits.v_max_mps, config.robot.footprint
     text = encode(MapZones(*layers, np.zeros((0, 0), np.bool_), required, *numbers))

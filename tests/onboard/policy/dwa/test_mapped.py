@@ -1,4 +1,4 @@
-"""The planner: the way by the map, what the scan shows beside it, and maps that are wrong."""
+"""`mapped`: the path by the map, what the scan shows beside it, maps that are wrong, and no map."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
-from hil.evaluate.baselines.map_costmap import floor_about, refuted
-from hil.evaluate.baselines.planner import MapPlanner
 from hil.evaluate.baselines.registry import make_policy
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
@@ -20,9 +18,13 @@ from hil.physics.free_space import Episode
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.contract import NO_ACTION
 from onboard.policy.dwa.cost_to_go import make_prices
 from onboard.policy.dwa.costmap import CELL_M, COARSE
+from onboard.policy.dwa.floor import Floor, floor_in, refuted
+from onboard.policy.dwa.mapped import MapPolicy
+from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.values.messages import BINS, STOP, Motion, Observation, Pose, Scan
 from tests.rigs.rooms import drawn, room, with_box
 
@@ -66,8 +68,17 @@ def setting_of(world: World) -> Setting:
     return Setting(world, PLANT, Body(), MOUNTS, Config(), EXACT, limits=False)
 
 
-def planner(known: World, episode: Episode = NEXT_DOOR) -> MapPlanner:
-    return MapPlanner(PLANT, known, (0.02, 1.0), episode.start, episode.goal_xy_m)
+def grid(world: World, z_m: tuple[float, float] = (0.02, 1.0)) -> OccupancyGrid:
+    percent = np.where(world.overlapping(*z_m), 100, 0).astype(np.int8)
+    return OccupancyGrid(world.cell_m, world.map_from_grid, percent)
+
+
+def floor_of(world: World, z_m: tuple[float, float] = (0.0, 1.0)) -> Floor:
+    return floor_in(grid(world, z_m), PRICES)
+
+
+def planner(known: World) -> MapPolicy:
+    return MapPolicy(PLANT, grid(known))
 
 
 def unseeing(episode: Episode) -> Observation:
@@ -76,7 +87,18 @@ def unseeing(episode: Episode) -> Observation:
     dx, dy = episode.goal_xy_m[0] - episode.start.x_m, episode.goal_xy_m[1] - episode.start.y_m
     scan = Scan(0, np.full(BINS, np.inf, np.float32), np.arange(BINS) == BINS // 2)
     motion = Motion(Pose(0.0, 0.0, 0.0), STOP)
-    return Observation(0, None, scan, motion, None, None, motion, (c * dx + s * dy, c * dy - s * dx), NO_ACTION)
+    return Observation(
+        0,
+        None,
+        scan,
+        motion,
+        None,
+        None,
+        motion,
+        (c * dx + s * dy, c * dy - s * dx),
+        NO_ACTION,
+        map_from_start=episode.start,
+    )
 
 
 #   what it knows     what there is   at most this long a way
@@ -118,9 +140,9 @@ def test_the_map_says_where_to_turn_when_nothing_is_seen(name, known, side):
 
 
 def test_it_is_told_where_the_start_frame_is():
-    policy, moved = planner(LOW_DOOR), planner(LOW_DOOR)
-    moved.locate(Pose(3.3, 1.0, 0.0))
-    here, there = (p.decide(unseeing(NEXT_DOOR), p.initial_memory())[0].logits.max() for p in (policy, moved))
+    policy, seen = planner(LOW_DOOR), unseeing(NEXT_DOOR)
+    moved = replace(seen, map_from_start=Pose(3.3, 1.0, 0.0))
+    here, there = (policy.decide(one, policy.initial_memory())[0].logits.max() for one in (seen, moved))
     assert there > here + 0.5
 
 
@@ -130,7 +152,7 @@ def test_the_grid_of_a_map_may_stand_anyhow(yaw_rad):
     c, s = math.cos(yaw_rad), math.sin(yaw_rad)
     start, goal = ((3.0 + c * x - s * y, -2.0 + s * x + c * y) for x, y in ((1.0, 1.0), (6.0, 4.0)))
     episode = Episode(Pose(*start, yaw_rad), goal, math.hypot(5.0, 3.0))
-    outcome = drive_fast(setting_of(world), episode, planner(world, episode), seed=0)
+    outcome = drive_fast(setting_of(world), episode, planner(world), seed=0)
     assert (outcome.reached, outcome.contacts) == (True, 0)
     assert outcome.path_m < 1.15 * episode.geodesic_m
 
@@ -153,10 +175,22 @@ def test_its_logits_are_about_minus_the_seconds_left():
     assert decision.logits.dtype == np.float32
 
 
+def test_without_a_place_in_the_map_it_decides_as_reactive_does_and_forgets_the_map():
+    policy, reactive = planner(LOW_DOOR), ReactivePolicy(PLANT)
+    lost = replace(unseeing(NEXT_DOOR), map_from_start=None)
+    alone, _ = reactive.decide(lost, reactive.initial_memory())
+    first, memory = policy.decide(lost, policy.initial_memory())
+    np.testing.assert_array_equal(first.logits, alone.logits)
+    found, memory = policy.decide(unseeing(NEXT_DOOR), memory)
+    assert not np.array_equal(found.logits, alone.logits)
+    again, _ = policy.decide(lost, memory)
+    np.testing.assert_array_equal(again.logits, alone.logits)
+
+
 @pytest.mark.parametrize("cell_m", [0.05, 0.03, 0.1])
 def test_a_floor_tells_how_near_the_walls_are(cell_m):
     world = room(6.0, 4.0, cell_m)
-    floor = floor_about(world, (0.0, 1.0), PRICES, [(3.0, 2.0)])
+    floor = floor_of(world)
     assert all(first % COARSE == 0 for first in floor.first)
     # The room's floor begins one cell from the grid's corner; walls count for the fine cell in which they are.
     for x, y, wall_m in ((3.0, 0.4, 0.4), (0.5, 2.0, 0.5), (3.0, 3.6, 0.4)):
@@ -168,7 +202,7 @@ def test_a_floor_tells_how_near_the_walls_are(cell_m):
 
 
 def test_what_is_beside_known_walls_is_not_new():
-    floor = floor_about(room(6.0, 4.0), (0.0, 1.0), PRICES, [(3.0, 2.0)])
+    floor = floor_of(room(6.0, 4.0))
     beside, amid, outside = (30.0, 1.0, 1.0), (30.0, 20.0, 1.0), (-500.0, 3.0, 1.0)
     new = floor.unknown(np.array([beside, amid, outside], np.float32), np.empty((0, 2), np.float32), 25)
     np.testing.assert_array_equal(new, np.array([amid], np.float32))
@@ -180,14 +214,14 @@ def test_what_is_beside_known_walls_is_not_new():
 def test_only_what_has_a_height_is_known():
     known = with_box(room(6.0, 4.0), (2.0, 3.0), (1.0, 2.0), (0.7, 0.75))
     heights = [(0.0, 1.0), (0.2, 0.2)]
-    low, plane = (floor_about(known, z_m, PRICES, [(3.0, 2.0)]) for z_m in heights)
+    low, plane = (floor_of(known, z_m) for z_m in heights)
     cell = math.floor(2.55 / CELL_M) - low.first[0], math.floor(1.55 / CELL_M) - low.first[1]
     assert low.fine[cell] == 0
     assert plane.fine[cell] == PRICES.far
 
 
 def test_what_the_scan_sees_through_is_gone_until_a_ray_ends_there_again():
-    floor = floor_about(with_box(room(6.0, 4.0), (3.0, 3.2), (1.8, 2.2), (0.0, 1.0)), (0.0, 1.0), PRICES, [(3.0, 2.0)])
+    floor = floor_of(with_box(room(6.0, 4.0), (3.0, 3.2), (1.8, 2.2), (0.0, 1.0)))
     pose, ranges = Pose(1.05, 2.05, 0.0), np.full(BINS, 1.0, np.float32)
     none = np.empty((0, 2), np.float32)
     assert len(refuted(floor, none, pose, Scan(0, ranges, np.ones(BINS, np.bool_)))) == 0
@@ -206,7 +240,7 @@ def test_what_the_scan_sees_through_is_gone_until_a_ray_ends_there_again():
 def test_a_floor_changed_is_the_floor_of_what_there_is():
     world = room(6.0, 4.0)
     boxed = with_box(world, (3.0, 3.2), (1.8, 2.2), (0.0, 1.0))
-    empty, full = (floor_about(known, (0.0, 1.0), PRICES, [(3.0, 2.0)]) for known in (world, boxed))
+    empty, full = (floor_of(known) for known in (world, boxed))
     box = (np.argwhere(full.occupied & ~empty.occupied) + full.first).astype(np.float32)
     none = np.empty((0, 2), np.float32)
     for before, gone, new, there in ((full, box, none, empty), (empty, none, box, full), (full, none, none, full)):

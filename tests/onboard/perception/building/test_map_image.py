@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from hil.maps.load import free_cells
-from onboard.safety.map_image import RosMapTable, occupied_cells, read_map_image, speed_limits
+from onboard.perception.building.map_image import RosMapTable, occupied_cells, read_map_image, speed_limits
 from onboard.values.errors import InputError
 
 ROWS, COLUMNS = 8, 16

@@ -1,4 +1,4 @@
-"""The planner's costmap: the part of a map around an episode, on the cells of the path search."""
+"""The costmap of a building's map, on the cells of the path search, and its obstacles that a scan has seen through."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps.world_grid import World
+from onboard.perception.building.map_image import FREE
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.dwa.cost_to_go import BORDER, Nearness, Prices
 from onboard.policy.dwa.costmap import CELL_M, COARSE, HIDDEN_M, coarse, empty_grid, enter
-from onboard.values.geometry import apply
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan
 
 Floats32 = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 
-MARGIN_M = 12.0
-"""The planner knows the map within this distance of start and goal."""
 ABOUT = round(2.0 / CELL_M)
 """Cells around the robot with fine nearness. The robot drives less than this in a decision and its sequel."""
 
@@ -143,21 +141,9 @@ def _changed(
     return part, changed, low_a, low_b
 
 
-def floor_about(
-    world: World, z_m: tuple[float, float], prices: Prices, places_xy_map_m: list[tuple[float, float]]
-) -> Floor:
-    """Return the part of a map around some places, with everything that is solid between the heights `z_m`.
-
-    The frame is the frame of the map's grid, with x along its columns. No path leads beyond this part.
-    """
-    points = np.array([apply(world.grid_from_map, place) for place in places_xy_map_m])
-    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
-    rows, columns = world.gap.shape
-    first_column, first_row = np.maximum(np.floor(low / world.cell_m), 0).astype(int)
-    last_column, last_row = np.minimum(np.ceil(high / world.cell_m), (columns, rows)).astype(int)
-    part = np.s_[first_row:last_row, first_column:last_column]
-    solid = ((world.low_m[part] <= z_m[1]) & (world.high_m[part] >= z_m[0])).any(axis=2)
-    return floor_of(solid.T, (int(first_column), int(first_row)), world.cell_m, prices)
+def floor_in(grid: OccupancyGrid, prices: Prices) -> Floor:
+    """Return the floor of a map, in the frame of its grid. Unknown ground is an obstacle, until seen through."""
+    return floor_of((grid.percent != FREE).T, (0, 0), grid.cell_m, prices)
 
 
 def floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:

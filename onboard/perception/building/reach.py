@@ -1,0 +1,173 @@
+"""Where the robot can go in a map: the connected free ground that the footprint's inner circle fits into.
+
+Unknown ground is no ground to drive on, and no obstacle beside it: maps of real buildings have specks of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.perception.building.map_image import FREE, OCCUPIED
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.values.geometry import apply, inverse
+from onboard.values.kernel import kernel
+
+Floats32 = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+HERE_M = 1.0
+"""The map holds the robot if it has passable ground this near to it: maps and poses are wrong by less."""
+FAR_M = 1e4
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A map with its passable ground.
+
+    distance_m: (rows, columns) float32, from the cell's centre to that of the nearest obstacle [m], at most `FAR_M`
+    labels:     (rows, columns) int32, 0 where the robot does not fit, else the number of the connected part
+    """
+
+    grid: OccupancyGrid
+    distance_m: Floats32
+    labels: Labels
+
+    def kind_at(self, xy_map_m: tuple[float, float]) -> str:
+        """Return what the map has at a place: "free ground", "an obstacle", "unknown ground" or "nothing"."""
+        row, column = self._cell(xy_map_m)
+        rows, columns = self.labels.shape
+        if not (0 <= row < rows and 0 <= column < columns):
+            return "nothing"
+        percent = int(self.grid.percent[row, column])
+        return {FREE: "free ground", OCCUPIED: "an obstacle"}.get(percent, "unknown ground")
+
+    def part_at(self, xy_map_m: tuple[float, float]) -> int:
+        """Return the label of the passable ground nearest to a place within `HERE_M`, 0 without one."""
+        away_m, row, column = self._nearest(xy_map_m, 0)
+        return int(self.labels[row, column]) if away_m <= HERE_M else 0
+
+    def nearest(self, xy_map_m: tuple[float, float], part: int) -> tuple[float, tuple[float, float]]:
+        """Return the distance [m] to the nearest place of a part, and that place in the map [m]."""
+        away_m, row, column = self._nearest(xy_map_m, part)
+        cell_m = self.grid.cell_m
+        return away_m, apply(self.grid.map_from_grid, ((column + 0.5) * cell_m, (row + 0.5) * cell_m))
+
+    def _cell(self, xy_map_m: tuple[float, float]) -> tuple[int, int]:
+        x_m, y_m = apply(inverse(self.grid.map_from_grid), xy_map_m)
+        return math.floor(y_m / self.grid.cell_m), math.floor(x_m / self.grid.cell_m)
+
+    def _nearest(self, xy_map_m: tuple[float, float], part: int) -> tuple[float, int, int]:
+        x_m, y_m = apply(inverse(self.grid.map_from_grid), xy_map_m)
+        cell_m = self.grid.cell_m
+        away, row, column = nearest_cell(self.labels, part, y_m / cell_m - 0.5, x_m / cell_m - 0.5)
+        return away * cell_m, row, column
+
+
+def reach_in(grid: OccupancyGrid, radius_m: float) -> Reach:
+    """Return where a circle of this radius can go."""
+    distance_m = distances(grid.occupied, grid.cell_m)
+    free = (grid.percent == FREE) & (distance_m > radius_m)
+    return Reach(grid, distance_m, labelled(free))
+
+
+def warm_up() -> None:
+    """Compile the kernels, before the first tick."""
+    there = np.zeros((3, 3), np.bool_)
+    there[1, 1] = True
+    distances(there, 1.0)
+    nearest_cell(labelled(there), 0, 0.0, 0.0)
+
+
+def distances(occupied: Flags, cell_m: float) -> Floats32:
+    """Return the distance of each cell to the nearest occupied one, from centre to centre [m]; at most `FAR_M`."""
+    squares = np.where(occupied, 0.0, (FAR_M / cell_m) ** 2).astype(np.float32)
+    _transform(squares)
+    root: Floats32 = np.sqrt(squares, out=squares)
+    root *= np.float32(cell_m)
+    return root
+
+
+# ---- Kernels
+
+
+@kernel
+def _transform(squares: Floats32) -> None:  # pragma: no cover - compiled
+    """Replace 0 and large values by the squared distance to the nearest 0, in cells.
+
+    Felzenszwalb and Huttenlocher, "Distance transforms of sampled functions", 2012: the lower envelope of parabolas,
+    along columns, then along rows.
+    """
+    rows, columns = squares.shape
+    most = max(rows, columns)
+    line, at, ends = np.empty(most), np.empty(most, np.int64), np.empty(most + 1)
+    for axis in range(2):
+        count, length = (columns, rows) if axis == 0 else (rows, columns)
+        for other in range(count):
+            for i in range(length):
+                line[i] = squares[i, other] if axis == 0 else squares[other, i]
+            last = 0
+            at[0], ends[0], ends[1] = 0, -math.inf, math.inf
+            for i in range(1, length):
+                cut = 0.5 * ((line[i] + i * i) - (line[at[last]] + at[last] * at[last])) / (i - at[last])
+                while cut <= ends[last]:
+                    last -= 1
+                    cut = 0.5 * ((line[i] + i * i) - (line[at[last]] + at[last] * at[last])) / (i - at[last])
+                last += 1
+                at[last], ends[last], ends[last + 1] = i, cut, math.inf
+            k = 0
+            for i in range(length):
+                while ends[k + 1] < i:
+                    k += 1
+                value = np.float32((i - at[k]) ** 2 + line[at[k]])
+                if axis == 0:
+                    squares[i, other] = value
+                else:
+                    squares[other, i] = value
+
+
+@kernel
+def labelled(free: Flags) -> Labels:  # pragma: no cover - compiled
+    """Return the number of each cell's connected part (by sides), from 1 on; 0 for cells that are not free."""
+    rows, columns = free.shape
+    labels = np.zeros((rows, columns), np.int32)
+    queue = np.empty((rows * columns, 2), np.int32)
+    parts = 0
+    for row in range(rows):
+        for column in range(columns):
+            if not free[row, column] or labels[row, column]:
+                continue
+            parts += 1
+            labels[row, column], queue[0, 0], queue[0, 1] = parts, row, column
+            first, count = 0, 1
+            while first < count:
+                i, j = queue[first]
+                first += 1
+                for di, dj in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+                    a, b = i + di, j + dj
+                    if 0 <= a < rows and 0 <= b < columns and free[a, b] and not labels[a, b]:
+                        labels[a, b], queue[count, 0], queue[count, 1] = parts, a, b
+                        count += 1
+    return labels
+
+
+@kernel
+def nearest_cell(
+    labels: Labels, part: int, row: float, column: float
+) -> tuple[float, int, int]:  # pragma: no cover - compiled
+    """Return distance [cells], row and column of the nearest cell of a part, of any part for 0; inf without one."""
+    best, at_row, at_column = math.inf, 0, 0
+    for i in range(labels.shape[0]):
+        across = (i - row) ** 2
+        if across >= best:
+            continue
+        for j in range(labels.shape[1]):
+            if labels[i, j] and (part == 0 or labels[i, j] == part):
+                square = across + (j - column) ** 2
+                if square < best:
+                    best, at_row, at_column = square, i, j
+    return math.sqrt(best), at_row, at_column

@@ -1,0 +1,148 @@
+"""`mapped`: the dynamic window along the path of a building's map, corrected by what the scan shows.
+
+The cost to go comes from two layers:
+
+- the map, without obstacles that the scan has seen through (`floor.py`);
+- obstacles that the scan shows and the map lacks (`costmap.py`). A ray's end marks an obstacle, a passing ray clears
+  it, and the policy forgets it after two minutes.
+
+So the policy drives with a map whose furniture is missing or has moved. Its collision check uses the scan alone. Where
+`Observation.map_from_start` is None, as without localisation, it decides as `reactive` does, without the map.
+
+It plans in each decision, in the thread of the inference. Its logits are minus the seconds left after each action.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onboard.config.config import GoalSection, RatesSection, RobotSection
+from onboard.config.plant_model import Plant
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
+from onboard.policy.dwa.costmap import (
+    CELL_M,
+    COARSE,
+    EMPTY,
+    LocalMap,
+    WayFinder,
+    blind_ahead,
+    near_robot,
+    observed,
+    obstacle_points,
+)
+from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
+from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
+from onboard.policy.dwa.policy import pack, unpack
+from onboard.values.geometry import IDENTITY, apply, compose, inverse
+from onboard.values.messages import Decision, Memory, Motion, Observation, Pose
+
+ROOM_M = 0.05
+"""Addition to the footprint radius for the path search: the dynamic window does not enter narrower passages."""
+KNOWN_M = 0.4
+KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
+"""An obstacle of the scan this near to an obstacle of the map is the same obstacle. Nearness as in `Prices`."""
+NONE_GONE: Floats32 = np.empty((0, 2), np.float32)
+SAME_GOAL_M = 0.01
+"""The policy computes the cost to go of the map again if the goal moves by more than this."""
+
+
+class MapPolicy:
+    """Implements `onboard.values.interfaces.Policy`.
+
+    With the map, all geometry is in the frame of its grid. Between calls the object keeps only the cost to go of the
+    map alone, which depends on the goal.
+    """
+
+    memory_reset_s: float | None = None
+
+    def __init__(
+        self,
+        plant: Plant,
+        grid: OccupancyGrid,
+        robot: RobotSection | None = None,
+        rates: RatesSection | None = None,
+        goal: GoalSection | None = None,
+        name: str = "mapped",
+    ) -> None:
+        self.name = name
+        self._window = DynamicWindow(plant, robot, rates, goal)
+        self._is_round = robot is None or robot.footprint.is_round
+        self._prices = make_prices(self._window.inner_m + ROOM_M, CELL_M)
+        self._alone = WayFinder(self._window.inner_m)
+        self._grid_from_map = inverse(grid.map_from_grid)
+        self._floor = floor_in(grid, self._prices)
+        self._solved: tuple[tuple[float, float], CostField] | None = None
+
+    def initial_memory(self) -> Memory:
+        """Return the memory before the first scan."""
+        return _pack(EMPTY, Course(), NONE_GONE, mapped=False)
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the best action, and the memory with this scan added. Logits are about minus the seconds left."""
+        window, scan, map_from_start = self._window, observation.scan, observation.map_from_start
+        known = map_from_start is not None
+        frame = IDENTITY if map_from_start is None else compose(self._grid_from_map, map_from_start)
+        pose = compose(frame, observation.filtered.pose)
+        goal, motion = apply(frame, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
+        past, course, gone, was_known = _unpack(memory)
+        if known != was_known:  # the cells of the memory are in the other frame
+            past, gone = EMPTY, NONE_GONE
+        gone = refuted(self._floor, gone, pose, scan) if known else NONE_GONE
+        layer = observed(past, pose, scan, window.inner_m)
+        seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
+        allowed = None if self._is_round else window.allowed(scan)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
+        if known:
+            field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
+        else:
+            field = self._alone.cost_to_go(layer, pose, goal, fan.places_m)
+        decision, course = window.decide(
+            fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
+        )
+        return decision, _pack(layer, course, gone, mapped=known)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _cost_to_go(
+        self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
+    ) -> CostField:
+        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map."""
+        new = self._floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
+        if len(new) == 0 and len(gone) == 0:
+            floor, around = self._floor, self._field_to(goal_xy_m)
+        else:
+            robot = pose.x_m, pose.y_m
+            floor = self._floor.changed(gone, new, robot, self._prices)
+            around = self._solve(floor, goal_xy_m, robot)
+        return near_robot(floor.fine, self._prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
+
+    def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
+        """Return the cost to go of the map alone."""
+        (x, y), field = self._solved or ((np.inf, np.inf), None)
+        if field is None or max(abs(goal_xy_m[0] - x), abs(goal_xy_m[1] - y)) > SAME_GOAL_M:
+            field = self._solve(self._floor, goal_xy_m)
+            self._solved = goal_xy_m, field
+        return field
+
+    def _solve(
+        self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
+    ) -> CostField:
+        return solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
+
+
+HEADER = 2 + 2 * CAPACITY
+
+
+def _pack(layer: LocalMap, course: Course, gone: Floats32, *, mapped: bool) -> Memory:
+    """Return the memory: whether it is in the map's grid, the number of gone cells, these cells, then `policy.pack`."""
+    memory = np.zeros(HEADER, np.float32)
+    memory[0], memory[1], memory[2 : 2 + gone.size] = mapped, len(gone), gone.ravel()
+    return np.concatenate([memory, pack(layer, course)])
+
+
+def _unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32, bool]:
+    """Return the arguments of `_pack` from a memory."""
+    gone = memory[2 : 2 + 2 * int(memory[1])].reshape(-1, 2)
+    return *unpack(memory[HEADER:]), gone, bool(memory[0])
