@@ -14,6 +14,7 @@ from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start, StartFrameMotion
 from onboard.perception.building.reach import Reach
 from onboard.perception.free_ground import FreeGround
+from onboard.perception.moving import Moving
 from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.perception.scan_fusion import ScanMemory, Scanner
 from onboard.policy.decision import DecisionState, FinishedDecision, StartedDecision
@@ -70,6 +71,7 @@ class RobotState:
     scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
     ground: FreeGround = field(default_factory=FreeGround)
     looking: LookingState = field(default_factory=LookingState)
+    moving: Moving = field(default_factory=Moving)
 
 
 # ---- What passes between the stages of one tick

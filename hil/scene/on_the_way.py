@@ -82,6 +82,6 @@ def _disc(space: FreeSpace, x: float, y: float) -> npt.NDArray[np.bool_]:
     world, disc = space.world, np.zeros(space.passable.shape, np.bool_)
     row, column = world.cell_of((float(x), float(y)))
     reach = int(np.ceil((PALLET_M + 0.3) / world.cell_m))
-    rows, columns = np.ogrid[: disc.shape[0], : disc.shape[1]]
+    rows, columns = np.arange(disc.shape[0]).reshape(-1, 1), np.arange(disc.shape[1])
     disc[(rows - row) ** 2 + (columns - column) ** 2 <= reach**2] = True
     return disc

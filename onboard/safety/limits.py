@@ -48,11 +48,14 @@
          longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
     R28  pause: zero between a pause and a resume (`/onboard/pause`), whatever policy or recovery want. An operator may
          drive (R3)
+    R29  moving: what moved between the scans of the last two decisions is taken to go on for 2 s
+         (`onboard/perception/moving.py`). Ground that it reaches while the wanted command would have the robot there
+         stops the robot like a visible obstacle (R9), with MEMORY_M more distance
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
 
-This is no certified safety function, and it does not predict moving obstacles.
+This is no certified safety function.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ import numpy as np
 from onboard.config.config import LimitsSection
 from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant
-from onboard.perception import collision
+from onboard.perception import collision, moving
 from onboard.perception.free_ground import EDGE_M
 from onboard.perception.obstacle_memory import NOWHERE
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
@@ -212,6 +215,7 @@ class Reason(str, Enum):
     OBSTACLE = "obstacle"
     OVERLOAD = "overload"
     LOOKING = "looking"
+    CROSSING = "crossing"
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
@@ -237,6 +241,7 @@ class Situation:
     obstacle:            newest value of `/obstacle`, None before the first
     slot, missed:        number of this tick on the grid, and the ticks missed just before it
     paused:              the drive is paused
+    reached:             (m, 3) in the base frame [m] and from now [s], what moving things reach (`moving.reached`)
     """
 
     now_ns: int
@@ -255,6 +260,7 @@ class Situation:
     slot: int = 0
     missed: int = 0
     paused: bool = False
+    reached: collision.Points = field(default_factory=lambda: moving.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +474,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
 
 
 def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds: Bounds) -> list[tuple[float, Reason]]:
-    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20)."""
+    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20, R29)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
@@ -479,12 +485,15 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
+    met = moving.meeting(situation.reached, twist, bounds.unseen.reach_m)
+    crossing_m = collision.travel_m(met, twist, bounds.unseen)
     blind = collision.view_sector(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
+        (collision.stoppable_mps(crossing_m, *brake), Reason.CROSSING),
     ]
     if blind is collision.SectorView.AHEAD_BLIND:
         known_mps = _known_mps(situation.unknown, twist, bounds)

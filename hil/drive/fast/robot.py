@@ -223,6 +223,12 @@ class FastRobot:
         states["place_x_m"], states["place_y_m"] = state.place_m or (0.0, 0.0)
         self._judged = True
 
+    @property
+    def seen_wheels(self) -> Pose:
+        """Pose of the odometry when the newest scan was taken."""
+        s = self.state
+        return Pose(s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw)
+
     def glance(self, tick: int) -> tuple[Pose, Bodies]:
         """Return true pose and moving bodies of one of the last ticks. Before the goal comes, the robot stands."""
         driving = int(self._table["driving"][0])
