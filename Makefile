@@ -131,7 +131,7 @@ $(VENV)/.runtime: pyproject.toml
 	@test -x $(BIN)/python || "$$(bash .ci/prepare-machine --python)" -m venv $(VENV)
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
-	@bash .ci/prepare-python $(VENV) cpu realsense serial top wrap plots
+	@bash .ci/prepare-python $(VENV) cpu realsense serial top dashboard wrap plots
 	@echo "setup: compiling kernels and byte code, so that no start has to (a minute)"
 	@$(BIN)/onboard compile
 	@touch $@
@@ -139,7 +139,7 @@ $(VENV)/.runtime: pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime
 	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
-	@bash .ci/prepare-python $(VENV) cpu realsense serial top wrap mesh view ray bags remote train dev
+	@bash .ci/prepare-python $(VENV) cpu realsense serial top dashboard foxglove wrap mesh view ray bags remote train dev
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@

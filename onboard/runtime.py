@@ -17,7 +17,7 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import GOAL_ACCEPTED, Answer
-from onboard.navigation import ekf, heading, lost_input, odometry, scan_odometry, start_frame
+from onboard.navigation import ekf, gyro, heading, lost_input, odometry, scan_odometry, start_frame
 from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
@@ -158,6 +158,8 @@ class Runtime:
     def _integrate(self, was: RobotState, inputs: Inputs) -> tuple[PoseEstimate, Said]:
         """Advance odometry and filter. Also return the reason why odometry ends a drive, or ""."""
         section, wheels = self._config.odometry, was.wheels
+        if section.imu:
+            wheels = replace(wheels, gyro=gyro.hear(wheels.gyro, inputs.imu, inputs.now_ns))
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
         localization = ekf.advance(was.localization, inputs.fixes, wheels, section)

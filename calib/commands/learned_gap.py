@@ -13,8 +13,7 @@ from rich.progress import Progress
 from calib.learned.experiment import CHECKPOINTS, EXPERIMENT_FILE, Data, hidden_data, husky_data, load_experiment
 from calib.learned.report import chart, curves_of, error_table, errors_of, section, shown_of
 from hil.reality_gap.report import chart_file, check_page, put_section
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
-from onboard.commands.figures import svg_text
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, svg_text, write_json
 from onboard.values.errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from calib.learned.evaluation import (
 from calib.learned.experiment import Data, ExperimentTable, checkpoint_file, trained_lengths
 from calib.learned.series import longest_in
 from hil.physics.motion.learned import MODELS, TRANSFORMS, read_learned
-from onboard.commands.cli import markdown_table
-from onboard.commands.figures import new_figure
+from onboard.commands.cli import markdown_table, new_figure
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError

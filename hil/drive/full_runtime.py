@@ -67,9 +67,10 @@ def drive_runtime(
         )
     config = setting.config if rendered else without_cameras(setting.config)
     look = PLAIN if setting.look is None else setting.look
+    senses = replace(setting.senses, seed=seed, imu=bool(config.odometry.imu))
     robot = SimulatedRobot(
         setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
-        replace(setting.senses, seed=seed), setting.crowd, look, setting.kernels, lasers_of(setting.config),
+        senses, setting.crowd, look, setting.kernels, lasers_of(setting.config),
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))

@@ -41,6 +41,8 @@ NO_LASERS: Lasers = MappingProxyType({})
 TICK_HZ = 30
 SLIPS = 23
 """Random stream beside a drive's seed."""
+IMU_BIAS_RADPS, IMU_SD_RADPS, IMU_STREAM = 0.02, 0.01, 7
+"""Bias and noise of a cheap gyroscope, and the number of its random stream."""
 LIDAR_EVERY = 3
 """Ticks between two scans of a lidar (10 Hz)."""
 
@@ -59,6 +61,8 @@ class Senses:
     depth_noise:        whether depth images and cast scans have the noise and holes of real depth images
     slip:               most that the wheels report beyond the way driven; each drive draws its own share up to it [1]
     flaws:              what the cameras do besides noise
+    wheel_slip:         share of each turn that the wheels report in addition, as those of a skid-steer
+    imu:                whether the robot has an IMU
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
 
@@ -74,6 +78,8 @@ class Senses:
     flaws: Flaws = NONE
     depth_every: int = 2
     color_every: int = 5
+    wheel_slip: float = 0.0
+    imu: bool = False
 
     @property
     def spoils_scans(self) -> bool:
@@ -100,6 +106,7 @@ class SensorSignals:
     color:    (144, 256, 3) uint8 RGB, or None
     touching: whether the body is in contact
     fix_age_ns: time since the capture of the fix [ns]
+    imu_radps: yaw rate of the IMU, None without one
     """
 
     odometry: Motion
@@ -108,6 +115,7 @@ class SensorSignals:
     color: npt.NDArray[np.uint8] | None
     touching: bool
     fix_age_ns: int = 0
+    imu_radps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +170,7 @@ class SimulatedRobot:
         self._color_rays = [rays_of(resized(mount, POLICY_WIDTH, POLICY_HEIGHT)) for mount in mounts.color.values()]
         self._rng = np.random.default_rng(self._senses.seed)
         self._slipping = self._senses.slipping(self._senses.seed)
+        self._imu_rng = np.random.default_rng((self._senses.seed, IMU_STREAM))
         self._drift = Drift(IDENTITY)
         self._fix_due_ns = 0
         self._coming: deque[tuple[int, Pose]] = deque()
@@ -190,7 +199,8 @@ class SimulatedRobot:
             self._kernels.begin(before.pose, before.twist, self.state.base.command)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
         moved = Twist(moved.v_mps * self._slipping, moved.w_radps * self._slipping)
-        self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
+        slipping = replace(moved, w_radps=moved.w_radps * (1.0 + self._senses.wheel_slip))
+        self._drift, reported = drift_step(self._drift, slipping, self._senses.drift_scale, self._rng)
         self._note(before)
         sensed = SensorSignals(
             odometry=Motion(self._drift.pose, reported),
@@ -199,6 +209,7 @@ class SimulatedRobot:
             color=self.color(self.glance()) if images and self.color_due else None,
             touching=self.state.touched_at is not None,
             fix_age_ns=self._senses.fix_delay_ticks * STEP_NS,
+            imu_radps=self._imu_rate(moved) if self._senses.imu else None,
         )
         self._ticks += 1
         return sensed
@@ -304,6 +315,9 @@ class SimulatedRobot:
                     images[name], mount.fx, mount.depth_scale_m, (self._senses.seed, number, tick)
                 )
         return spoilt
+
+    def _imu_rate(self, moved: Twist) -> float:
+        return moved.w_radps + IMU_BIAS_RADPS + IMU_SD_RADPS * float(self._imu_rng.normal())
 
     def _fix(self) -> Pose | None:
         """Return the fix that arrives in this tick, None without a fix. It may be captured in an earlier tick."""

@@ -21,6 +21,7 @@ from onboard.values.messages import (
     DepthFrame,
     Fix,
     GoalRequest,
+    ImuSample,
     Inputs,
     OdometryMessage,
     Pose,
@@ -159,12 +160,14 @@ class SimulatedInbox:
     def take(self, now_ns: int) -> Inputs:
         """Simulate the robot until `now_ns` and return its newest signals."""
         odometry: list[OdometryMessage] = []
+        imu: list[ImuSample] = []
         fixes: list[Fix] = []
         while self._time_ns + STEP_NS <= now_ns:
             self._time_ns += STEP_NS
-            self._step(odometry, fixes)
+            self._step(odometry, fixes, imu)
         goals, self.requests = tuple(self.requests), []
-        return replace(self._newest, now_ns=now_ns, odometry=tuple(odometry), fixes=tuple(fixes), goals=goals)
+        newest = replace(self._newest, odometry=tuple(odometry), fixes=tuple(fixes), imu=tuple(imu))
+        return replace(newest, now_ns=now_ns, goals=goals)
 
     def send(self, command: Twist) -> None:
         """Pass a command to the base."""
@@ -176,11 +179,13 @@ class SimulatedInbox:
         if not self.sent or self.sent[-1] != STOP:
             self.send(STOP)
 
-    def _step(self, odometry: list[OdometryMessage], fixes: list[Fix]) -> None:
+    def _step(self, odometry: list[OdometryMessage], fixes: list[Fix], imu: list[ImuSample]) -> None:
         robot, stamp_ns = self._robot, self._time_ns
         due = robot.depth_due, robot.color_due
         sensed = robot.step(images=False)
         odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
+        if sensed.imu_radps is not None:
+            imu.append(ImuSample(stamp_ns, stamp_ns, sensed.imu_radps))
         if sensed.fix is not None:
             fixes.append(Fix(stamp_ns - sensed.fix_age_ns, stamp_ns, sensed.fix))
         seen = self._sensors.sense(self._newest, robot.glance(), stamp_ns, *due)

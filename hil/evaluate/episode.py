@@ -166,6 +166,8 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
     condition = load_conditions()[name]
     if run.loop != "fast" and not condition.limits:
         raise InputError(f"--condition {name}: with --runtime the limits cannot be left out")
+    if run.loop == "fast" and robot is not None and robot.config.odometry.imu:
+        raise InputError("odometry.imu: only the whole runtime reads an IMU: add --runtime")
     if robot is not None:
         check_rates(run.policy, robot.config)
         if run.scan == "fused":

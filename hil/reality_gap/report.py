@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hil.reality_gap.result import GapResult
-from onboard.commands.cli import markdown_table
-from onboard.commands.figures import check_figures, new_figure, svg_text
+from onboard.commands.cli import check_figures, markdown_table, new_figure, svg_text
 from onboard.values.errors import InputError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ SPEED_SLACK = 0.05
 def config_warnings(config: Config) -> list[str]:
     """Return the warnings about a configuration whose files are checked. Raises OnboardError for files that are not."""
     mounts = used_mounts(config, load_mounts(config.robot.mounts))
-    return [*unusual_views(mounts), *_base(config), *_zones(config), *_heights(config)]
+    return [*unusual_views(mounts), *_base(config), *_recovery(config), *_zones(config), *_heights(config)]
 
 
 def mask_cells(config: Config) -> dict[str, int]:
@@ -93,6 +93,16 @@ def _base(config: Config) -> list[str]:
                 f"{key}"
             )
     return lines
+
+
+def _recovery(config: Config) -> list[str]:
+    asked, allowed = config.recovery.backward_mps, -config.limits.v_min_mps
+    if not config.recovery.back_off or asked <= allowed:
+        return []
+    return [
+        f"recovery.backward_mps {asked:g} is above -limits.v_min_mps {allowed:g}, so the robot backs off at "
+        f"{allowed:g} m/s and covers less ground; lower recovery.backward_mps, or lower limits.v_min_mps"
+    ]
 
 
 def _zones(config: Config) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
-from onboard.config.mounts import Mounts
+from onboard.config.mounts import Mounts, completed_text
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.topics import Topic, scan_source
@@ -187,7 +187,7 @@ def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[st
     return {
         "robot": config.robot.name,
         "configuration": json.dumps(config.model_dump(mode="json")),
-        "mounts": config.robot.mounts.read_text(),
+        "mounts": completed_text(config.robot.mounts),
         "plant": config.robot.plant.read_text(),
         "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
         "engine": provenance.engine(config.policy, WITHOUT_MODEL),

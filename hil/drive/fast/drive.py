@@ -46,6 +46,7 @@ from onboard.safety.looking import LookingState
 from onboard.safety.recovery import RecoveryState
 from onboard.values import reasons
 from onboard.values.clock import Slot
+from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
 
@@ -102,8 +103,10 @@ class FastDrive:
     ) -> None:
         """Prepare the drive. inference: runs the policy; None runs the policy inline, in the same call.
 
-        Raises InputError if the start is not free.
+        Raises InputError if the start is not free, and for a robot with an IMU, which only the whole runtime reads.
         """
+        if setting.config.odometry.imu:
+            raise InputError("odometry.imu: only the whole runtime reads an IMU (evaluate --runtime)")
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
         self._inference = inference or InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)

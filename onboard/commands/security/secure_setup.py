@@ -117,7 +117,7 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
     """
     try:
         if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
-            raise InputError(f"{folder}: is not empty and holds no keystore")
+            raise InputError(f"{folder}: is not empty and holds no keystore; choose an empty folder")
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     authority = Authority(folder, now)

@@ -247,6 +247,17 @@ class BatteryState(IdlStruct, typename="sensor_msgs.msg.dds_.BatteryState_"):
 
 
 @dataclass
+class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
+    header: Header = field(default_factory=Header)
+    orientation: Quaternion = field(default_factory=Quaternion)
+    orientation_covariance: Float64x9 = field(default_factory=_zeros(9))
+    angular_velocity: Vector3 = field(default_factory=Vector3)
+    angular_velocity_covariance: Float64x9 = field(default_factory=_zeros(9))
+    linear_acceleration: Vector3 = field(default_factory=Vector3)
+    linear_acceleration_covariance: Float64x9 = field(default_factory=_zeros(9))
+
+
+@dataclass
 class Image(IdlStruct, typename="sensor_msgs.msg.dds_.Image_"):
     header: Header = field(default_factory=Header)
     height: uint32 = 0
@@ -401,9 +412,9 @@ class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticAr
 
 
 MESSAGES: tuple[type[IdlStruct], ...] = (
-    BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, LaserScan, MarkerArray, Odometry,
-    Path, PointCloud2, PolygonStamped, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage, Twist,
-    TwistStamped,
+    BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, Imu, LaserScan, MarkerArray,
+    Odometry, Path, PointCloud2, PolygonStamped, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage,
+    Twist, TwistStamped,
 )  # fmt: skip
 """The types of whole messages; all other types are their parts."""
 

@@ -198,6 +198,11 @@ COMPRESSED_TOPICS = ("/compressed", COMPRESSED_DEPTH)
 """How image_transport ends the topic of a `sensor_msgs/CompressedImage`."""
 
 
+def imu_source(name: str) -> Topic:
+    """Return the row of `odometry.imu`."""
+    return Topic(f"imu from {name}", name, "sensor_msgs/msg/Imu", SENSOR, part="odometry")
+
+
 def scan_source(name: str, cloud: bool = False) -> Topic:
     """Return the row of a configured topic of ready-made scans, or of point clouds."""
     kind = "sensor_msgs/msg/PointCloud2" if cloud else "sensor_msgs/msg/LaserScan"
