@@ -198,8 +198,7 @@ class SimulatedRobot:
         if began and self._kernels is not None:
             self._kernels.begin(before.pose, before.twist, self.state.base.command)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
-        moved = Twist(moved.v_mps * self._slipping, moved.w_radps * self._slipping)
-        slipping = replace(moved, w_radps=moved.w_radps * (1.0 + self._senses.wheel_slip))
+        slipping = Twist(moved.v_mps * self._slipping, moved.w_radps * self._slipping * (1.0 + self._senses.wheel_slip))
         self._drift, reported = drift_step(self._drift, slipping, self._senses.drift_scale, self._rng)
         self._note(before)
         sensed = SensorSignals(

@@ -79,9 +79,9 @@ def _way(space: FreeSpace, episode: Episode) -> tuple[Floats, Floats, Floats]:
 
 def _disc(space: FreeSpace, x: float, y: float) -> npt.NDArray[np.bool_]:
     """Return (rows, columns) bool: where the robot's centre cannot be beside a pallet, by its circle."""
-    world, disc = space.world, np.zeros(space.passable.shape, np.bool_)
+    world, (height, width) = space.world, space.passable.shape
     row, column = world.cell_of((float(x), float(y)))
     reach = int(np.ceil((PALLET_M + 0.3) / world.cell_m))
-    rows, columns = np.arange(disc.shape[0]).reshape(-1, 1), np.arange(disc.shape[1])
-    disc[(rows - row) ** 2 + (columns - column) ** 2 <= reach**2] = True
+    rows, columns = np.arange(height).reshape(-1, 1), np.arange(width)
+    disc: npt.NDArray[np.bool_] = (rows - row) ** 2 + (columns - column) ** 2 <= reach**2
     return disc

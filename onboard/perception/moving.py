@@ -25,6 +25,8 @@ REACH_M = 5.0
 """Farther things do not matter: they move less than that in `AHEAD_S`."""
 WIDEST_M = 0.9
 """A wider thing is no person."""
+FEWEST = 3
+"""Fewer returns are noise. A person 5 m away has three."""
 GAP_M = 0.3
 """Neighbouring returns farther apart are of two things."""
 THROUGH_M, THROUGH_SHARE = 0.15, 0.05
@@ -137,7 +139,9 @@ def _things(of: Moving, other: Moving, hidden: bool = False) -> list[Points]:
     return [
         places[part]
         for part in parts
-        if through[part].mean() >= TAKEN_SHARE and np.hypot(*(places[part[-1]] - places[part[0]])) <= WIDEST_M
+        if len(part) >= FEWEST
+        and through[part].mean() >= TAKEN_SHARE
+        and np.hypot(*(places[part[-1]] - places[part[0]])) <= WIDEST_M
     ]
 
 
