@@ -22,15 +22,15 @@ from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
 from onboard.perception import free_ground, obstacle_memory, scan_fusion
-from onboard.perception import moving as moving_things
-from onboard.perception.moving import Moving
 from onboard.policy import decision
 from onboard.policy.contract import twist_of
 from onboard.policy.decision import DecisionState, FinishedDecision, Recurrence, StartedDecision
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, looking, recovery
 from onboard.safety import limits as limit_rules
+from onboard.safety import moving as moving_things
 from onboard.safety.limits import LimitedCommand, LimitsState, Reason
+from onboard.safety.moving import Moving
 from onboard.state import Conditions, Maneuver, PoseEstimate, Robot, RobotState, TickRecord, View
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
@@ -65,8 +65,9 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
+        coverage = (robot.limits_scanner or robot.scanner).coverage
         self._bounds = limit_rules.bounds_of(
-            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms
+            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms, coverage
         )
         self._period_ns = round(NS_PER_S / config.rates.control_hz)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)

@@ -14,13 +14,13 @@ from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start, StartFrameMotion
 from onboard.perception.building.reach import Reach
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.moving import Moving
 from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.perception.scan_fusion import ScanMemory, Scanner
 from onboard.policy.decision import DecisionState, FinishedDecision, StartedDecision
 from onboard.safety.keepout_zones import MapZones, Zone
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
+from onboard.safety.moving import Moving
 from onboard.safety.recovery import Event, RecoveryState
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Inputs, Memory, Motion, Pose, Scan, Twist

@@ -32,17 +32,17 @@ from hil.physics.simulated_base import NS, STEP_NS
 from onboard.navigation import mission, start_frame
 from onboard.navigation.mission import REST_DECISIONS, Mission, Progress, State
 from onboard.navigation.start_frame import GoalRefusedError
-from onboard.perception import collision, free_ground, moving, obstacle_memory
+from onboard.perception import collision, free_ground, obstacle_memory
 from onboard.perception.free_ground import FreeGround
-from onboard.perception.moving import Moving
 from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
-from onboard.safety import limits, looking, recovery
+from onboard.safety import limits, looking, moving, recovery
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
+from onboard.safety.moving import Moving
 from onboard.safety.recovery import RecoveryState
 from onboard.values import reasons
 from onboard.values.clock import Slot

@@ -520,7 +520,7 @@ def test_r16_reasons_are_words() -> None:
     assert all(reason.value == reason.value.lower() and " " not in reason.value for reason in Reason)
 
 
-# --- R29: what moves --------------------------------------------------------------------------------------------------
+# --- R30: what moves --------------------------------------------------------------------------------------------------
 
 #   what                    ahead, aside [m], in [s]   speed left
 PATHS = [
@@ -534,7 +534,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("what", "point", "least"), PATHS, ids=[row[0] for row in PATHS])
 @pytest.mark.parametrize("who", ["policy", "operator"])
-def test_r29_the_path_of_what_moves_stops_the_robot(
+def test_r30_the_path_of_what_moves_stops_the_robot(
     what: str, point: tuple[float, float, float], least: float, who: str
 ) -> None:
     teleop = operator(AHEAD) if who == "operator" else None
@@ -544,7 +544,7 @@ def test_r29_the_path_of_what_moves_stops_the_robot(
     assert got.twist.v_mps <= least if stopped else got.twist == AHEAD
 
 
-def test_r29_neither_a_turn_in_place_nor_backing_away_is_stopped() -> None:
+def test_r30_neither_a_turn_in_place_nor_backing_away_is_stopped() -> None:
     before_it = replace(FREE, reached=np.array([[0.35, 0.0, 0.3]]))
     for wanted in (Twist(0.0, 1.0), Twist(-0.2, 0.0)):
         assert limited(wanted, before_it).twist == wanted

@@ -15,8 +15,8 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.scene.walkers import KINDS, crowd_of
 from onboard.config.config import Config
-from onboard.perception import moving
 from onboard.policy.contract import ACTIONS
+from onboard.safety import moving
 from onboard.values.messages import Pose, Twist
 from tests.rigs.rooms import room
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet

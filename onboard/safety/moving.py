@@ -3,7 +3,7 @@
 A place counts as newly taken only if the scan before looked through it, and as left only if the newest scan does, or if
 something is in front of it now. So a thing that comes out from behind another, or a wall that the robot passes, has no
 velocity. A thing that leaves one place and takes another near by moves from one to the other. The limits take it to go
-on like that for `AHEAD_S` (R29 of `onboard/safety/limits.py`).
+on like that for `AHEAD_S` (R30 of `onboard/safety/limits.py`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.sensors.depth_noise import noisy_scan
 from hil.sensors.direct_scan import cast_scan
-from onboard.perception.moving import KEPT_S, NOTHING, Moving, advance, meeting, reached
+from onboard.safety.moving import KEPT_S, NOTHING, Moving, advance, meeting, reached
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, Pose, Scan, Twist
 from tests.rigs.rooms import room, with_box
