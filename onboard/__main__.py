@@ -84,6 +84,18 @@ COMMANDS = {
         LOOK,
         "top --config my_robot/onboard.toml",
     ),
+    "dashboard": Command(
+        "onboard.commands.operator.dashboard.command:dashboard",
+        "Serve one page that shows the running robot, why it stands, and its recordings; its stop is always there.",
+        LOOK,
+        "dashboard --allow-control",
+    ),
+    "foxglove": Command(
+        "onboard.commands.operator.foxglove:foxglove",
+        "Serve the running robot's topics to Foxglove, images only while a panel shows them.",
+        LOOK,
+        "foxglove --config my_robot/onboard.toml",
+    ),
     "reasons": Command(
         "onboard.commands.operator.reasons:reasons",
         "Print why the runtime limits a command, ends a drive or refuses something, and what clears each reason.",

@@ -171,6 +171,10 @@ class Journal:
                 self.fault(kind, f"{self._odom} {text}")
             elif before and not text:
                 self.note("odometry_agrees")
+        if now.wheels.gyro.doubt and not was.wheels.gyro.doubt:
+            self.fault("imu_unused", now.wheels.gyro.doubt)
+        elif now.wheels.gyro.used and not was.wheels.gyro.used:
+            self.note("imu_used", ratio=now.wheels.gyro.ratio, bias_radps=now.wheels.gyro.bias_radps)
         if now.wheels.reanchored > was.wheels.reanchored:
             self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
         if now.wheels.backward > was.wheels.backward:

@@ -48,7 +48,8 @@ def mounts_text(source: Path, changed: Mapping[str, Mapping[str, Any]], head: st
     for kind, cameras in table.model_dump(mode="json", exclude_unset=True).items():
         for name, row in cameras.items():
             new = changed.get(name, {}) if kind == "cameras" or name not in table.cameras else {}
-            kept = {key: value for key, value in row.items() if key not in ROTATIONS or "rotation_xyzw" not in new}
+            replaced = (*ROTATIONS, "pose") if "rotation_xyzw" in new else ()
+            kept = {key: value for key, value in row.items() if key not in replaced}
             lines += ["", f"[{kind}.{toml_key(name)}]"]
             for key, value in (kept | dict(new)).items():
                 if value is None:

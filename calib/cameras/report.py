@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from calib.cameras.align import world
 from calib.cameras.extrinsics import Calibration, rpy_deg
-from onboard.commands.cli import write_text
-from onboard.commands.figures import new_figure, svg_text
+from onboard.commands.cli import new_figure, svg_text, write_text
 from onboard.config.mounts import Mounts
 
 Floats = npt.NDArray[np.float64]

@@ -19,8 +19,15 @@ from calib.cameras.mounts_file import mounts_text, placed, replace_file
 from calib.cameras.report import write_report
 from calib.cameras.session import recorded_session
 from onboard.assembly.assembly import listening
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
-from onboard.commands.figures import check_figures
+from onboard.commands.cli import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    check_figures,
+    check_json_target,
+    finite,
+    write_json,
+)
 from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import InputError

@@ -12,8 +12,7 @@ from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
 from hil.evaluate.result import Row
 from hil.evaluate.tables import ENDINGS, HEADINGS, SPLITS, between, cells, intervals, number, percent, with_interval
-from onboard.commands.cli import markdown_table, write_text
-from onboard.commands.figures import check_figures, new_figure, svg_text
+from onboard.commands.cli import check_figures, markdown_table, new_figure, svg_text, write_text
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
 from onboard.values.reasons import TABLE

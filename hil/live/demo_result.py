@@ -18,7 +18,7 @@ from hil.physics.free_space import FreeSpace, shortest_path
 from hil.sensors.image_size import mounts_text, reduced, sizes_text
 from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
-from onboard.config.mounts import load_mounts
+from onboard.config.mounts import completed_text, load_mounts
 from onboard.config.toml_file import read_toml
 from onboard.config.toml_text import as_toml
 from onboard.navigation.mission import drives
@@ -59,11 +59,21 @@ class Files:
         self.config = Path(f"{self._stem}.toml")
         self.picture = Path(f"{self._stem}.png")
         self.sizes = ""
+        config = self._with_whole_mounts(config)
         if not full_size:
             config = self._with_small_images(config)
         write_config(self.config, config)
         for old in (self.picture, *map(self.result, processes)):
             old.unlink(missing_ok=True)
+
+    def _with_whole_mounts(self, config: Config) -> Config:
+        """Return the configuration with mounts that the runtime need not take from the simulated robot."""
+        text = completed_text(config.robot.mounts)
+        if text == config.robot.mounts.read_text(encoding="utf-8"):
+            return config
+        file = Path(f"{self._stem}.mounts.toml")
+        write_text(file, text)
+        return config.model_copy(update={"robot": config.robot.model_copy(update={"mounts": file})})
 
     def _with_small_images(self, config: Config) -> Config:
         """Return the configuration with mounts of smaller images, if they are large. The mounts file says so."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from types import MappingProxyType
@@ -17,26 +17,31 @@ from hil.drive.robot import NO_LASERS, TICK_HZ, Glance, Lasers, SensorSignals, S
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.image_size import enlarged
 from onboard.config.config import DdsSection
-from onboard.config.mounts import Mounts
-from onboard.drivers.dds.camera_input import as_sent
+from onboard.config.mounts import Mount, Mounts
+from onboard.drivers.dds.camera_input import as_sent, lens_topic
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
 from onboard.drivers.dds.ros_convert import (
     optical_frame,
+    ros_camera_info,
     ros_cloud,
     ros_fix,
     ros_image,
+    ros_imu,
+    ros_mount_transform,
     ros_odometry,
     ros_rays,
+    ros_transform,
     twist_from_ros,
 )
-from onboard.drivers.dds.ros_types import Bool
-from onboard.drivers.dds.topics import ros_topic, scan_source, type_of
+from onboard.drivers.dds.ros_types import Bool, TFMessage
+from onboard.drivers.dds.topics import imu_source, ros_topic, scan_source, type_of
 from onboard.perception.laser_scan import Rays
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError
+from onboard.values.geometry import IDENTITY
 from onboard.values.messages import STOP
 
 LASER_FRAME = "laser"
@@ -59,6 +64,7 @@ class Link:
         unplugged: Mapping[str, float] = MappingProxyType({}),
         lasers: Lasers = NO_LASERS,
         clouds: Collection[str] = (),
+        imu: str = "",
     ) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
@@ -67,6 +73,7 @@ class Link:
                                   command timeout of the plant stops the robot; docs/base.md requires that timeout
         unplugged: camera -> simulated time from which it sends nothing [s]
         clouds: lasers whose ends are sent as PointCloud2
+        imu: topic of the IMU, if there is one
         """
         self._silent_from = {name: round(time_s * TICK_HZ) for name, time_s in unplugged.items()}
         self._section: DdsSection = wire.section
@@ -74,9 +81,14 @@ class Link:
         self._commands = wire.reader("cmd_vel")
         self._odometry = wire.writer("odom")
         self._fixes = wire.writer("amcl_pose")
+        self._imu = wire.writer(imu_source(imu)) if imu else None
         self._obstacle = wire.writer("obstacle")
         self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
         self._mounts = mounts.depth
+        taken = [name for name, mount in mounts.depth.items() if mount.lens_taken or mount.pose_taken]
+        self._infos = {name: wire.writer(lens_topic(wire.section, name)) for name in taken}
+        if taken:
+            self._publish_frames(wire, [mounts.depth[name] for name in taken])
         self._color = wire.writer("color/image") if mounts.color else None
         frames = {topic: LASER_FRAME if pose is not None else wire.section.base_frame for topic, pose in lasers.items()}
         rows = {topic: scan_source(topic, topic in clouds) for topic in frames}
@@ -100,6 +112,8 @@ class Link:
         stamp_ns, frames = wall_ns(), self._section
         motion = sensed.odometry
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
+        if self._imu is not None and sensed.imu_radps is not None:
+            self._imu.write(ros_imu(stamp_ns, frames.base_frame, sensed.imu_radps))
         if sensed.fix is not None:
             self._fixes.write(ros_fix(stamp_ns - sensed.fix_age_ns, frames.map_frame, sensed.fix, FIX_SD))
         if sensed.touching != self._published_contact or number % NOTICE_TICKS == 0:
@@ -133,11 +147,21 @@ class Link:
                     image = enlarged(image, self._mounts[name])
                     sample = ros_image(stamp_ns, optical_frame(name, self._section.frame_prefix), "16UC1", image)
                     self._depth[name].write(as_sent(sample, self._section, f"{name}/depth/image"))
+                    if name in self._infos:
+                        info = ros_camera_info(stamp_ns, self._mounts[name], self._section.frame_prefix)
+                        self._infos[name].write(info)
         if color and self._color is not None and self._plugged_in("color", glance):
             seen = robot.color(glance)
             if seen is not None:
                 sample = ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen)
                 self._color.write(as_sent(sample, self._section, "color/image"))
+
+    def _publish_frames(self, wire: Wire, cameras: Sequence[Mount]) -> None:
+        """Publish the poses that a runtime takes from tf."""
+        stamp_ns, base, prefix = wall_ns(), self._section.base_frame, self._section.frame_prefix
+        frames = [ros_mount_transform(stamp_ns, base, camera, prefix) for camera in cameras]
+        floor = ros_transform(stamp_ns, f"{prefix}base_footprint", base, IDENTITY)
+        wire.writer("tf_static").write(TFMessage([floor, *frames]))
 
     def _plugged_in(self, camera: str, glance: Glance) -> bool:
         return camera not in self._silent_from or glance.tick < self._silent_from[camera]
@@ -243,12 +267,13 @@ def run_sim(
     unplugged: Mapping[str, float] = MappingProxyType({}),
     lasers: Lasers = NO_LASERS,
     clouds: Collection[str] = (),
+    imu: str = "",
     say: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
     ready: called with the domain when the link is open; say: as for `simulate`
-    stops_on_liveliness_lost, unplugged, lasers, clouds: as for `Link`
+    stops_on_liveliness_lost, unplugged, lasers, clouds, imu: as for `Link`
     Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
@@ -259,7 +284,7 @@ def run_sim(
                 f"{ros_topic(section, 'odom')}"
             )
         robot.depth(robot.glance())  # compiles, before odometry is published
-        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers, clouds)
+        link = Link(wire, mounts, stops_on_liveliness_lost, unplugged, lasers, clouds, imu)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds, say))

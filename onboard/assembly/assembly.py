@@ -30,8 +30,9 @@ from onboard.assembly.robot import (
     used_mounts,
     zones_of,
 )
+from onboard.assembly.taken_mounts import await_mounts, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
-from onboard.config.mounts import Mounts, load_mounts
+from onboard.config.mounts import Mounts, load_mounts, note_taken
 from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import model_path
 from onboard.counters import Counters
@@ -146,6 +147,7 @@ def check_machine(config: Config) -> list[str]:
     """
     _check_equipment(config)
     hold_domain(domain_id(config.dds), config.dds)
+    take_mounts(config)
     return base_to_come(config.odometry)
 
 
@@ -167,8 +169,9 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
 
     A service waits for the network and the base. A run on a terminal fails at once without them.
     """
+    note_taken(config.robot.mounts)
     check_files(config)
-    mounts, plant, building = load_mounts(config.robot.mounts), load_plant(config.robot.plant), building_of(config)
+    plant, building = load_plant(config.robot.plant), building_of(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -178,6 +181,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
+        await_mounts(config, notifier)
+        mounts = load_mounts(config.robot.mounts)
         check_cameras(mounts, config.cameras)
         notifier.send(f"STATUS=preparing {config.policy.name}")
         note_driven(config)
@@ -210,8 +215,12 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         zones = zones_of(config)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones)) if recorder else None
-        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones))))
+        ticks = (
+            TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones, building))
+            if recorder
+            else None
+        )
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones, building))))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
@@ -283,10 +292,12 @@ async def _until_stopped(
 @contextlib.contextmanager
 def listening(config: Config) -> Iterator[DeviceInbox]:
     """Yield the robot's inputs, without anything that sends commands or publishes. Raises OnboardError."""
+    note_taken(config.robot.mounts)
     check_files(config)
-    mounts = load_mounts(config.robot.mounts)
     _check_equipment(config)
     hold_domain(domain_id(config.dds), config.dds)
+    take_mounts(config)
+    mounts = load_mounts(config.robot.mounts)
     with contextlib.ExitStack() as held:
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         base = KobukiBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
@@ -369,7 +380,11 @@ def open_cameras(
     for name in mounts.depth:
         if (source := section.source_of(name)) != "none" and name not in {camera.name for camera in depth}:
             raise ConfigError(f"cameras: no driver opens {name}, whose source is {source}")
-    return depth, DdsColorCamera(wire(), section, decoder) if section.color == "dds" else color
+    if section.color == "dds":
+        return depth, DdsColorCamera(wire(), section, decoder)
+    if color is None and section.color != "none":
+        raise ConfigError(f"cameras: no driver opens the colour camera, whose source is {section.color}")
+    return depth, color
 
 
 def _sole_readers(

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from onboard.config.config import Config
-from onboard.config.mounts import camera_table, load_mounts
+from onboard.config.mounts import MILLIMETRE_M, camera_table, load_mounts
+from onboard.config.urdf import Pose3, Urdf, read_urdf
+from onboard.config.urdf_floor import floor_of
+from onboard.drivers.dds.camera_input import info_topic, lens_of
 from onboard.drivers.dds.domain import hold_domain
 from onboard.drivers.dds.participant import Reader, Wire, wait_until
 from onboard.drivers.dds.ros_types import CameraInfo
-from onboard.drivers.dds.topics import BY_NAME, SENSOR, Quality, Topic, domain_id, raw_topic
+from onboard.drivers.dds.topics import BY_NAME, LATCHED, SENSOR, Quality, Topic, domain_id, raw_topic
 from onboard.drivers.realsense.device import Source, list_devices, read_intrinsics
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.frames import Frames, Transform
+from onboard.values.geometry import rotation_from_quaternion
 
 DEPTH, COLOR = "/depth/image", "color/image"
 FOOTPRINT = "base_footprint"
 WAIT_S = 6.0
 """A camera_info comes with each image, and tf_static at once; discovery takes less than a second."""
-MILLIMETRE_M = 0.001
-"""Unit of 16UC1 by REP-118."""
+NOTHING = "{topic}: nothing is received: is the camera's driver running?"
 LIVE_SIZE, LIVE_FPS = (848, 480), 30
 
 
@@ -51,11 +56,32 @@ def _image_topics(config: Config) -> dict[str, str]:
     return found
 
 
-def _published(config: Config, images: Mapping[str, str]) -> tuple[list[str], list[str]]:
+@dataclass(slots=True)
+class Heard:
+    """What a running robot says of itself.
+
+    infos:   camera -> its first camera_info; frames: camera -> frame of its image
+    static:  frames of /tf_static; every: also of /tf; moving: pairs of frames of /tf
+    parents: child -> its parents in /tf_static
+    urdf:    robot_description, "" if nobody publishes it
+    """
+
+    infos: dict[str, CameraInfo] = field(default_factory=dict)
+    frames: dict[str, str] = field(default_factory=dict)
+    static: Frames = field(default_factory=Frames)
+    every: Frames = field(default_factory=Frames)
+    moving: set[frozenset[str]] = field(default_factory=set)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    urdf: str = ""
+
+
+def listened(config: Config, images: Mapping[str, str], posed: Collection[str], wait_s: float) -> Heard:
+    """Return what the robot publishes within `wait_s`, sooner if it is all that is needed.
+
+    images: the raw image topic of each camera, by our name; posed: cameras whose pose is needed. Raises DriverError.
+    """
     hold_domain(domain_id(config.dds), config.dds)
-    wire = Wire(config.dds)
-    infos: dict[str, CameraInfo] = {}
-    static, every, moving = Frames(), Frames(), set[frozenset[str]]()
+    wire, heard = Wire(config.dds), Heard()
     try:
         kind = BY_NAME["color/camera_info"].kind
         readers = {
@@ -65,26 +91,40 @@ def _published(config: Config, images: Mapping[str, str]) -> tuple[list[str], li
         latched = Quality(depth=100, read_reliable=True, latched=True)
         tf_static = wire.reader(replace(BY_NAME["tf_static"], quality=latched))
         tf = wire.reader(replace(BY_NAME["tf"], quality=SENSOR))
+        urdf = wire.reader(Topic("robot_description", "robot_description", "std_msgs/msg/String", LATCHED))
 
         def take() -> bool:
-            infos.update({name: message.sample for name, reader in readers.items() for message in reader.take()})
-            _hear(tf_static, (static, every))
-            moving.update(_hear(tf, (every,)))
-            return infos.keys() == images.keys() and all(
-                static.between(config.dds.base_frame, info.header.frame_id) is not None for info in infos.values()
+            for name, reader in readers.items():
+                for message in reader.take():
+                    heard.infos.setdefault(name, message.sample)
+                    heard.frames.setdefault(name, message.sample.header.frame_id)
+            for parent, child in _hear(tf_static, (heard.static, heard.every)):
+                if parent not in heard.parents.setdefault(child, []):
+                    heard.parents[child].append(parent)
+            heard.moving.update(map(frozenset, _hear(tf, (heard.every,))))
+            heard.urdf = next((message.sample.data for message in reversed(urdf.take())), heard.urdf)
+            base = config.dds.base_frame
+            floor = bool(heard.urdf) or heard.static.between(base, FOOTPRINT) is not None
+            return heard.infos.keys() == images.keys() and all(
+                floor and heard.static.between(base, heard.frames[name]) is not None for name in posed
             )
 
-        wait_until(take, WAIT_S)
+        wait_until(take, wait_s)
     finally:
         wire.close()
+    return heard
+
+
+def _published(config: Config, images: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    heard = listened(config, images, images, WAIT_S)
     tables, notes, mistakes = [], list[str](), []
     for name, image in images.items():
         try:
-            info = infos.get(name)
+            info = heard.infos.get(name)
             if info is None:
-                raise InputError(f"{info_topic(image)}: nothing is received: is the camera's driver running?")
+                raise InputError(NOTHING.format(topic=info_topic(image)))
             lens, more = lens_of(info, info_topic(image))
-            pose, doubts = _pose(config, name, info.header.frame_id, static, every, moving)
+            pose, doubts = pose_of(config, info.header.frame_id, heard)
             notes += [f"camera {name}: {note}" for note in (*more, *doubts)]
             unit_m, table = (0.0, "color_cameras") if name == "color" else (MILLIMETRE_M, "cameras")
             tables.append(camera_table(name, (info.width, info.height), lens, unit_m, pose, table))
@@ -95,59 +135,76 @@ def _published(config: Config, images: Mapping[str, str]) -> tuple[list[str], li
     return tables, notes
 
 
-def _hear(reader: Reader, trees: tuple[Frames, ...]) -> set[frozenset[str]]:
-    """Add new transforms to trees; return their pairs of frames."""
+def _hear(reader: Reader, trees: tuple[Frames, ...]) -> list[tuple[str, str]]:
+    """Add new transforms to trees; return their pairs of frames, the parent first."""
     heard = [transform for message in reader.take() for transform in message.sample.transforms]
     for tree in trees:
         tree.hear(heard)
-    return {frozenset((one.header.frame_id.strip("/"), one.child_frame_id.strip("/"))) for one in heard}
+    return [(one.header.frame_id.strip("/"), one.child_frame_id.strip("/")) for one in heard]
 
 
-def info_topic(image_topic: str) -> str:
-    """Return the CameraInfo topic next to a raw image topic, by image_transport's custom."""
-    return f"{image_topic.rpartition('/')[0]}/camera_info"
+def pose_of(config: Config, frame: str, heard: Heard) -> tuple[Transform | None, list[str]]:
+    """Return base_from_camera with its height from the floor, and notes.
 
-
-def lens_of(info: CameraInfo, topic: str) -> tuple[tuple[float, float, float, float], list[str]]:
-    """Return fx, fy, cx, cy [px] of rectified images, and notes. Raises InputError for one that states none."""
-    bent = any(value != 0.0 for value in info.d)
-    k = [float(value) for value in (info.p if bent and info.p[0] > 0.0 else info.k)]
-    fx, cx, fy, cy = (k[0], k[2], k[5], k[6]) if len(k) == 12 else (k[0], k[2], k[4], k[5])
-    if not (np.isfinite([fx, fy, cx, cy]).all() and fx > 0.0 and fy > 0.0 and info.width and info.height):
-        raise InputError(
-            f"{topic} states focal lengths {fx:g}, {fy:g} for {info.width}x{info.height}: calibrate the camera, or "
-            "write its lens into mounts.toml"
-        )
-    values = ", ".join(f"{value:.3g}" for value in info.d)
-    note = (
-        f"{topic} has a distortion ({info.distortion_model}, {values}): its image topic must be a rectified one, whose "
-        "lens was written"
-    )
-    return (fx, fy, cx, cy), [note] if bent else []
-
-
-def _pose(
-    config: Config, name: str, frame: str, static: Frames, every: Frames, moving: set[frozenset[str]]
-) -> tuple[Transform | None, list[str]]:
-    """Return base_from_camera with its height from the floor, and notes. Raises InputError for a moving joint."""
-    base = config.dds.base_frame
-    found = static.between(base, frame)
-    if found is None and every.between(base, frame) is not None:
+    By /tf_static, else by the joints of robot_description. Raises InputError for a moving joint, for a loop, and for a
+    frame with two parents.
+    """
+    base, static = config.dds.base_frame, heard.static
+    for end in (frame, base):
+        _check_chain(end.strip("/"), heard.parents)
+    found, urdf = static.between(base, frame), _description(heard.urdf)
+    described = urdf is not None and {base, frame} <= urdf.frames() and urdf.connected(base, frame)
+    if found is None and (described or heard.every.between(base, frame) is not None):
         others = {config.dds.odom_frame, config.dds.map_frame}
-        joints = "; ".join(sorted(" - ".join(sorted(pair)) for pair in moving if not pair & others))
-        raise InputError(
-            f"{frame} moves against {base} (/tf has {joints}): write its pose for one position of the joint, by "
-            "`onboard mounts --from-urdf FILE --joint NAME=VALUE`"
-        )
+        joints = "; ".join(sorted(" - ".join(sorted(pair)) for pair in heard.moving if not pair & others))
+        moving = urdf.moving_between(base, frame) if urdf is not None and described else f"/tf has {joints}"
+        if moving:
+            raise InputError(
+                f"{frame} moves against {base} ({moving}): write its pose for one position of the joint, by "
+                "`onboard mounts --from-urdf FILE --joint NAME=VALUE`"
+            )
+        found = _matrix(urdf.pose(base, frame)) if urdf is not None else None
     if found is None:
         known = ", ".join(static.names()[:10]) or "no frame"
         return None, [f"/tf_static connects no {base} with {frame!r}, it has {known}: write translation_m and look_deg"]
-    floor = static.between(base, FOOTPRINT)
-    if floor is None:
+    floor, raised = static.between(base, FOOTPRINT), found.copy()
+    height_m = None if floor is None else -float(floor[2, 3])
+    if height_m is None and urdf is not None and base in urdf.frames():
+        height_m = floor_of(urdf, base).base_height_m
+    if height_m is None:
         return found, [f"tf has no {FOOTPRINT}: heights are from {base}; add its height above the floor"]
-    raised = found.copy()
-    raised[2, 3] -= floor[2, 3]
+    raised[2, 3] += height_m
     return raised, []
+
+
+def _check_chain(frame: str, parents: Mapping[str, list[str]]) -> None:
+    """Raise InputError for a loop above a frame, or a frame with two parents."""
+    chain = [frame]
+    while above := parents.get(chain[-1]):
+        if len(above) > 1:
+            raise InputError(f"/tf_static: {chain[-1]} has two parents, {above[0]} and {above[1]}: stop one publisher")
+        chain.append(above[0])
+        if above[0] in chain[:-1]:
+            raise InputError(f"/tf_static: {' - '.join(chain)} is a loop: correct the frames of its publishers")
+
+
+def _description(text: str) -> Urdf | None:
+    """Return the URDF in robot_description, None without one. Raises InputError if it is damaged."""
+    if not text:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot_description.urdf"
+        file.write_text(text, encoding="utf-8")
+        try:
+            return read_urdf(file)
+        except InputError as error:
+            raise InputError(str(error).replace(str(file), "robot_description")) from error
+
+
+def _matrix(pose: Pose3) -> Transform:
+    whole = np.eye(4)
+    whole[:3, 3], whole[:3, :3] = pose[0], rotation_from_quaternion(pose[1])
+    return whole
 
 
 def _devices(config: Config) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
-from onboard.config.mounts import Mounts
+from onboard.config.mounts import Mounts, completed_text
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.topics import Topic, scan_source
@@ -53,8 +53,9 @@ def robot_of(
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras of the policy's scan and of the limits' scan, None if both are the same."""
     own, mounts = config.own_scan, with_min_distance(mounts, config.cameras)
-    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
-    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
+    body = config.robot.height_m, config.robot.footprint.inner_m
+    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan, *body)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own, *body)
 
 
 def used_mounts(config: Config, mounts: Mounts) -> Mounts:
@@ -187,7 +188,7 @@ def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[st
     return {
         "robot": config.robot.name,
         "configuration": json.dumps(config.model_dump(mode="json")),
-        "mounts": config.robot.mounts.read_text(),
+        "mounts": completed_text(config.robot.mounts),
         "plant": config.robot.plant.read_text(),
         "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
         "engine": provenance.engine(config.policy, WITHOUT_MODEL),

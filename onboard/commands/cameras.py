@@ -34,7 +34,9 @@ def cameras(
     json_file: JsonOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write a mounts file by what topics, tf and devices say."),
+        typer.Option(
+            "--out", "--write", metavar="FILE", help="Write a mounts file by what topics, tf and devices say."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:

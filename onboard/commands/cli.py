@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import json
 import logging
 import math
@@ -14,19 +15,23 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onboard import __version__
-from onboard.values.errors import OnboardError
+from onboard.values.errors import MissingExtraError, OnboardError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EXIT_BAD_INPUT = 2
 LOG_JSON = "--log-json"
 STANDARD_OUTPUT = "-"
 DRIVE, LOOK, JUDGE, DEVELOP = "Drive", "Look", "Judge", "Develop"
 """Headings in the list of commands."""
+PX_PER_INCH = 100.0
 
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
 """An array of numbers over several lines; a JSON string never contains a line break."""
@@ -243,3 +248,30 @@ def check_json_target(target: str | None) -> None:
         raise OnboardError(f"{target}: cannot be written: there is no folder {file.parent}")
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise OnboardError(f"{target}: cannot be written: Permission denied")
+
+
+# ---- Static pictures of reports, drawn by matplotlib
+
+
+def new_figure(width_px: float, height_px: float) -> Figure:
+    """Return an empty figure. Raises MissingExtraError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "plots") from error
+    return Figure(figsize=(width_px / PX_PER_INCH, height_px / PX_PER_INCH), dpi=PX_PER_INCH, layout="constrained")
+
+
+def check_figures() -> None:
+    """Raise MissingExtraError without matplotlib, before a command takes hours for what it could not draw."""
+    new_figure(1.0, 1.0)
+
+
+def svg_text(figure: Figure) -> str:
+    """Return a figure as an SVG element with its words as text, the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "onboard", "font.family": "sans-serif"}):
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    return drawn.getvalue()[drawn.getvalue().index("<svg") :]

@@ -68,7 +68,7 @@ def mounts_command(
     NAME=FRAME:optical or NAME=FRAME:body.
     """
     if (from_urdf is None) == (plot is None):
-        raise InputError("expected one of --from-urdf and --plot")
+        raise InputError("use one of --from-urdf and --plot")
     if plot is not None:
         if camera or out is not None or json_file is not None or joint or floor_m is not None:
             raise InputError("--plot draws the cameras of --config: it takes no --camera, --out or --json")

@@ -19,6 +19,7 @@ from onboard.assembly.policies import check_model
 from onboard.assembly.robot import lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
+from onboard.config.mounts import note_taken
 from onboard.service.gateway import DEFAULT_SOCKET, Gateway
 from onboard.system.log import configure
 from onboard.system.signals import Signals
@@ -65,12 +66,13 @@ def check_config(
         raise InputError(f"--json {json_file}: would overwrite a configuration; did you mean --config?")
     target = json_file or (None if sys.stdout.isatty() else STANDARD_OUTPUT)
     loaded = load_config(config)
+    if not files_only:
+        note_taken(loaded.robot.mounts)
     check_files(loaded, config)
     check_model(loaded)
     cells = mask_cells(loaded)
-    sys.stderr.writelines(f"warning: {line}\n" for line in config_warnings(loaded))
-    if not files_only:
-        sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
+    missing = [] if files_only else check_machine(loaded)
+    sys.stderr.writelines(f"warning: {line}\n" for line in (*config_warnings(loaded), *missing))
     text = in_effect_text(loaded) + _zones_text(loaded, cells)
     (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(text)
     if target is not None:

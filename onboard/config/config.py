@@ -77,7 +77,7 @@ class RobotSection(Section):
     def _one_footprint(self) -> RobotSection:
         if (self.footprint_radius_m is None) == (self.footprint_m is None):
             found = "none" if self.footprint_m is None else "both"
-            raise ValueError(f"expected one of footprint_radius_m and footprint_m, found {found}")
+            raise ValueError(f"state one of footprint_radius_m and footprint_m, not {found}")
         return self
 
     @model_serializer(mode="wrap")
@@ -290,14 +290,33 @@ class OdometrySection(Section):
         description="corrections to the base's odometry: factor on its speed, factor on its turning, and turn "
         "for each metre [rad/m]. `onboard-calib odometry` measures them",
     )
+    imu: str = Field(
+        "",
+        examples=["/imu/data"],
+        description="topic of a sensor_msgs/Imu whose yaw rate joins the wheels' (`onboard/navigation/gyro.py`), for "
+        "wheels that slip sideways",
+    )
+    imu_rpy_deg: tuple[Finite, Finite, Finite] | None = Field(
+        None,
+        examples=[(180.0, 0.0, 0.0)],
+        description="roll, pitch, yaw of the IMU in the base frame [deg]; without it by its frame: the base frame "
+        "itself, or one of /tf_static",
+    )
     scan_matching: bool = Field(
         True, description="correct wheel odometry by matching consecutive scans while the robot drives to a goal"
     )
 
     @model_serializer(mode="wrap")
     def _without_correction(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a correction of None, so that recordings and results from before the key stay as they are."""
-        return {key: value for key, value in table(self).items() if key != "correction" or value is not None}
+        """Leave out later keys without a value, so that recordings and results from before them stay as they are."""
+        later = ("correction", "imu", "imu_rpy_deg")
+        return {key: value for key, value in table(self).items() if key not in later or value}
+
+    @model_validator(mode="after")
+    def _rotation_of_an_imu(self) -> OdometrySection:
+        if self.imu_rpy_deg is not None and not self.imu:
+            raise ValueError("imu_rpy_deg has no effect without imu: set both keys, or neither")
+        return self
 
 
 class PolicySection(Section):

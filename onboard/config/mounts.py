@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from multiprocessing import parent_process
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_text import toml_key, toml_value
 from onboard.values.errors import ConfigError
 from onboard.values.frames import Transform, quaternion_of
 from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
@@ -23,31 +29,59 @@ USUAL_VIEW_DEG = (-30.0, 60.0)
 FARTHEST_M = 5.0
 """Largest distance of a camera from the base frame's origin; a larger one is hardly in metres."""
 ROTATIONS = ("rotation_xyzw", "rotation_rpy_deg", "look_deg")
+SIZE, LENS = ("width", "height"), ("fx", "fy", "cx", "cy")
+MILLIMETRE_M = 0.001
+"""Unit of 16UC1 by REP-118."""
+D435_SIZE, D435_FOCAL_PX = (848, 480), 423.0
+"""A RealSense D435's depth images at this size: 90 deg wide by its data sheet, within some degrees of each device."""
+AHEAD_M, LEVEL_DEG = (0.0, 0.0, 0.3), (0.0, 0.0, 0.0)
+"""Stand-in of a pose that no run has taken yet."""
+LAST_RUN = "last_run"
+STATE_FOLDER = "STATE_DIRECTORY"
+"""Set by systemd: the service may not write beside its configuration."""
+log = logging.getLogger("onboard.config")
+_said: set[str] = set()
+_taken: set[Path] = set()
 Quaternion = tuple[float, float, float, float]
 
 
 class MountTable(Section):
     """One camera in the file. Translation and rotation map optical-frame points to the base frame.
 
-    Exactly one of rotation_xyzw, rotation_rpy_deg and look_deg states the rotation.
+    Exactly one of rotation_xyzw, rotation_rpy_deg and look_deg states the rotation. The lens, with or without the size,
+    and the depth unit may be absent: a run takes them from the device, or from the first `camera_info`. Offline they
+    are those of the last run.
     """
 
     serial: str = Field("", description='serial number of the RealSense; "" for a camera over DDS')
-    width: int = Field(gt=0, le=4096, description="image width [px]")
-    height: int = Field(gt=0, le=4096, description="image height [px]")
-    fx: Positive = Field(description="focal length [px]")
-    fy: Positive = Field(description="focal length [px]")
-    cx: Finite = Field(description="principal point [px]; integer coordinates are pixel centres")
-    cy: Finite = Field(description="principal point [px]; integer coordinates are pixel centres")
-    depth_scale_m: Positive = Field(0.001, description="metres per depth unit")
+    width: int | None = Field(None, gt=0, le=4096, examples=[848], description="image width [px]")
+    height: int | None = Field(None, gt=0, le=4096, examples=[480], description="image height [px]")
+    fx: Positive | None = Field(None, examples=[423.0], description="focal length [px]")
+    fy: Positive | None = Field(None, examples=[423.0], description="focal length [px]")
+    cx: Finite | None = Field(
+        None, examples=[423.5], description="principal point [px]; integer coordinates are pixel centres"
+    )
+    cy: Finite | None = Field(
+        None, examples=[239.5], description="principal point [px]; integer coordinates are pixel centres"
+    )
+    depth_scale_m: Positive | None = Field(
+        None, examples=[MILLIMETRE_M], description="metres per depth unit; over DDS 0.001 without it"
+    )
     least_m: NonNegative | None = Field(
         None,
         examples=[0.28],
         description="minimum depth of a depth camera: nearer it returns nothing [m] "
         "(`onboard/perception/min_range.py`)",
     )
-    translation_m: tuple[Finite, Finite, Finite] = Field(
-        description="position of the camera in the base frame (x forward, y left, z up) [m]"
+    pose: Literal["tf"] | None = Field(
+        None,
+        examples=["tf"],
+        description="in place of position and rotation: taken at the start from /tf_static, by the image's frame_id",
+    )
+    translation_m: tuple[Finite, Finite, Finite] | None = Field(
+        None,
+        examples=[(0.2, 0.0, 0.3)],
+        description="position of the camera in the base frame (x forward, y left, z up) [m]",
     )
     rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = Field(
         None,
@@ -88,8 +122,8 @@ class MountTable(Section):
 
     @field_validator("translation_m")
     @classmethod
-    def _on_the_robot(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
-        if (away_m := math.hypot(*value)) > FARTHEST_M:
+    def _on_the_robot(cls, value: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if value is not None and (away_m := math.hypot(*value)) > FARTHEST_M:
             raise ValueError(f"{list(value)} is {away_m:g} m from the base frame's origin, at most {FARTHEST_M:g} m")
         return value
 
@@ -108,9 +142,45 @@ class MountTable(Section):
     @model_validator(mode="after")
     def _one_rotation(self) -> MountTable:
         given = [name for name in ROTATIONS if getattr(self, name) is not None]
+        if self.pose is not None:
+            placed = [*given, *(["translation_m"] if self.translation_m is not None else [])]
+            if placed:
+                raise ValueError(f'pose = "{self.pose}" replaces {" and ".join(placed)}: write one of them')
+            return self
+        if self.translation_m is None:
+            raise ValueError('translation_m: Field required; or pose = "tf" takes the pose of a running robot')
         if len(given) != 1:
             raise ValueError(f"expected one of {', '.join(ROTATIONS)}, found {' and '.join(given) or 'none'}")
         return self
+
+    @model_validator(mode="after")
+    def _whole_lens(self) -> MountTable:
+        for keys in (SIZE, LENS, (*SIZE, *LENS[:1]) if self.fx is not None else SIZE):
+            absent = [key for key in keys if getattr(self, key) is None]
+            if absent and len(absent) < len(keys):
+                raise ValueError(
+                    f"{', '.join(absent)}: Field required next to {', '.join(key for key in keys if key not in absent)}"
+                )
+        return self
+
+    @property
+    def whole(self) -> bool:
+        """Whether the table states lens and pose."""
+        return self.fx is not None and self.pose is None
+
+    def completed(self, other: MountTable | None) -> MountTable:
+        """Return the table with what it leaves out: from another of this camera, else a stand-in."""
+        changes: dict[str, Any] = {}
+        if self.fx is None:
+            fits = other is not None and self.width in (None, other.width) and self.height in (None, other.height)
+            lens = other if fits and other is not None else _d435(self.width, self.height)
+            changes |= {key: getattr(lens, key) for key in (*SIZE, *LENS)}
+        if self.pose is not None:
+            placed = other or _d435(None, None)
+            changes |= {"pose": None} | {key: getattr(placed, key) for key in ("translation_m", *ROTATIONS)}
+        if self.depth_scale_m is None:
+            changes["depth_scale_m"] = (other and other.depth_scale_m) or MILLIMETRE_M
+        return self.model_copy(update=changes)
 
     def quaternion(self) -> Quaternion:
         """Return the unit quaternion (x, y, z, w) from the optical frame to the base frame."""
@@ -139,6 +209,7 @@ class Mount:
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
     rotation_xyzw:    rotation of that transform, as a unit quaternion
     least_m:          minimum depth of the camera; None if the file does not state it
+    lens_taken, pose_taken: the file leaves the lens or the pose out
     sd_m, sd_deg:     standard deviations of the calibration; None if the file does not state them
     """
 
@@ -156,6 +227,8 @@ class Mount:
     least_m: float | None = None
     sd_m: tuple[float, float, float] | None = None
     sd_deg: tuple[float, float, float] | None = None
+    lens_taken: bool = False
+    pose_taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +241,124 @@ class Mounts:
 
 
 def load_mounts(path: Path) -> Mounts:
-    """Return the mounts in a file. Raises ConfigError naming file, field and limit."""
-    table = _checked(path)
+    """Return the mounts in a file, completed by `completed`. Raises ConfigError naming file, field and limit."""
+    table, whole = stated(path), completed(path)
     return Mounts(
         path=path,
-        depth={name: _mount(name, row) for name, row in table.cameras.items()},
-        color={name: _mount(name, row) for name, row in table.color_cameras.items()},
+        depth={name: _mount(name, row, table.cameras[name]) for name, row in whole.cameras.items()},
+        color={name: _mount(name, row, table.color_cameras[name]) for name, row in whole.color_cameras.items()},
+    )
+
+
+def stated(path: Path) -> MountsFile:
+    """Return what a mounts file states. Raises ConfigError naming file, field and limit."""
+    try:
+        return MountsFile.model_validate(read_toml(path))
+    except ValidationError as error:
+        raise ConfigError(validation_lines(path, error)) from error
+
+
+def completed(path: Path) -> MountsFile:
+    """Return a mounts file with the numbers of the last run where it leaves them out, else with a D435's.
+
+    A line in the log says which, once. Raises ConfigError like `stated`, also for the file of the last run.
+    """
+    table, kept = stated(path), last_run(path)
+    whole: dict[str, Any] = {"cameras": {}, "color_cameras": {}}
+    for kind, name, row in rows(table):
+        known = None if kept is None else getattr(kept, kind).get(name)
+        known = None if known is None or known.serial != row.serial else known
+        if not row.whole:
+            _say_source(path, f"{kind}.{name}", row, known)
+        whole[kind][name] = row.completed(known)
+    return MountsFile(**whole)
+
+
+def completed_text(path: Path) -> str:
+    """Return the text of a mounts file, with what it leaves out: for recordings, which need no robot then."""
+    if all(row.whole for _, _, row in rows(stated(path))):
+        return path.read_text(encoding="utf-8")
+    return mounts_text(completed(path), f"# {path.name}, completed\n")
+
+
+def mounts_text(table: MountsFile, head: str) -> str:
+    """Return the TOML text of a mounts file."""
+    lines = [head]
+    for kind, name, row in rows(table):
+        lines.append(f"[{kind}.{toml_key(name)}]")
+        values = row.model_dump(mode="json", exclude_defaults=True)
+        lines += [f"{key} = {value if key == 'calibrated' else toml_value(value)}" for key, value in values.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def rows(table: MountsFile) -> list[tuple[str, str, MountTable]]:
+    """Return each camera of a file: its kind, which is the name of its table, its name and its keys."""
+    return [(kind, name, row) for kind in ("cameras", "color_cameras") for name, row in getattr(table, kind).items()]
+
+
+def last_run(path: Path) -> MountsFile | None:
+    """Return the numbers that the last run took, None without any. Raises ConfigError for a damaged file."""
+    found = next((file for file in _last_run_files(path) if file.exists()), None)
+    return None if found is None else stated(found)
+
+
+def keep_run(path: Path, table: MountsFile) -> Path:
+    """Write the numbers of this run beside a mounts file, or into the service's state folder; return where.
+
+    Raises ConfigError if neither can be written.
+    """
+    why = ""
+    for file in _last_run_files(path):
+        try:
+            temporary = file.with_name(f".{file.name}.{os.getpid()}")
+            temporary.write_text(
+                mounts_text(table, f"# What the last run took for {path.name}. Remove it to accept others.\n"),
+                encoding="utf-8",
+            )
+            os.replace(temporary, file)
+        except OSError as error:
+            why = why or f"{file}: cannot be written: {error.strerror}"
+        else:
+            return file
+    raise ConfigError(f"{why}; write the numbers into {path} (onboard cameras --out)")
+
+
+def note_taken(path: Path) -> None:
+    """Note that this process takes the file's numbers from the robot: no line says where others would be from."""
+    _taken.add(path)
+
+
+def _last_run_files(path: Path) -> list[Path]:
+    name, state = f"{path.stem}.{LAST_RUN}{path.suffix}", os.environ.get(STATE_FOLDER, "").partition(":")[0]
+    return [*([Path(state) / name] if state else []), path.with_name(name)]
+
+
+def _say_source(path: Path, camera: str, row: MountTable, kept: MountTable | None) -> None:
+    what = " and ".join([*(["lens"] if row.fx is None else []), *(["pose"] if row.pose is not None else [])])
+    stand_in = "a RealSense D435's at 848x480" if row.fx is None else ""
+    stand_in = " and ".join(filter(None, [stand_in, "level and 0.3 m high" if row.pose is not None else ""]))
+    source = f"of the last run ({path.stem}.{LAST_RUN}{path.suffix})" if kept is not None else f"{stand_in} until a run"
+    line = f"{path}: {camera}: {what} {source}"
+    if line not in _said and path not in _taken and parent_process() is None:
+        _said.add(line)
+        log.warning("%s", line)
+
+
+def _d435(width: int | None, height: int | None) -> MountTable:
+    """Return a stand-in: the lens of a D435, scaled to a size, 0.3 m above the base's origin, level."""
+    full, high = D435_SIZE
+    width, height = width or full, height or high
+    focal_px = D435_FOCAL_PX * width / full
+    return MountTable(
+        width=width,
+        height=height,
+        fx=focal_px,
+        fy=focal_px,
+        cx=(width - 1) / 2,
+        cy=(height - 1) / 2,
+        translation_m=AHEAD_M,
+        look_deg=LEVEL_DEG,
     )
 
 
@@ -204,7 +389,7 @@ def camera_table(
 
 def calibration_dates(path: Path) -> dict[str, date | None]:
     """Return each camera's calibration date, None if the file does not state it. Raises ConfigError."""
-    table = _checked(path)
+    table = stated(path)
     return {name: row.calibrated for name, row in {**table.cameras, **table.color_cameras}.items()}
 
 
@@ -220,31 +405,22 @@ def unusual_views(mounts: Mounts) -> list[str]:
     return lines
 
 
-def _checked(path: Path) -> MountsFile:
-    try:
-        return MountsFile.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
-
-
-def _mount(name: str, row: MountTable) -> Mount:
+def _mount(name: str, row: MountTable, written: MountTable) -> Mount:
+    """Return the mount of a completed table. written: the same as in the file"""
+    numbers: Mapping[str, Any] = {key: getattr(row, key) for key in (*SIZE, *LENS, "depth_scale_m")}
     x, y, z, w = row.quaternion()
     transform = np.eye(4)
     transform[:3, :3] = rotation_from_quaternion((x, y, z, w))
-    transform[:3, 3] = row.translation_m
+    transform[:3, 3] = row.translation_m or AHEAD_M
     return Mount(
         name=name,
         serial=row.serial,
-        width=row.width,
-        height=row.height,
-        fx=row.fx,
-        fy=row.fy,
-        cx=row.cx,
-        cy=row.cy,
-        depth_scale_m=row.depth_scale_m,
+        **numbers,
         base_from_camera=transform,
         rotation_xyzw=(x, y, z, w),
         least_m=row.least_m,
         sd_m=row.sd_m,
         sd_deg=row.sd_deg,
+        lens_taken=written.fx is None,
+        pose_taken=written.pose is not None,
     )

@@ -199,7 +199,7 @@ def _vertices(urdf: Path, name: str) -> Vector:
         )
         vertices: Vector = np.concatenate(points) * (float(unit[1]) if unit else 1.0)
     except ModuleNotFoundError as error:
-        raise InputError(f"mesh {file.name} needs {error.name}: pip install onboard[mesh]") from error
+        raise InputError(f"mesh {file.name} needs {error.name}: pip install 'onboard[mesh]'") from error
     except MESH_ERRORS as error:
         raise InputError(f"mesh {file.name} cannot be read") from error
     if not (len(vertices) and np.isfinite(vertices).all()):

@@ -4,7 +4,8 @@ idle / reached / stopped --goal accepted--> navigating
 idle / reached / stopped --goal refused--> stopped(reason)
 navigating <--recovery begins / ends--> recovering
 navigating --own stop, at rest, within tolerance--> reached
-navigating / recovering --e-stop, fault, battery, input lost, occupied goal, no progress, time-out, gave up--> stopped
+navigating / recovering --e-stop, fault, battery, input lost, occupied or enclosed goal, no progress, time-out, gave up
+--> stopped
 navigating / recovering --cancel--> idle
 
 A sequence of goals is driven goal by goal: each is an episode of its own, and begins where the robot comes within
@@ -15,7 +16,7 @@ counts until a resume, also over the end of a drive.
 1. `stop`, when odometry was refused, contradicts itself or jumped;
 2. `cancel`, from the operator;
 3. `judge`: engine failed, e-stop, empty battery, input lost, reached, no progress, time-out;
-4. `look_at_goal`, when a decision senses: the goal is occupied;
+4. `look_at_goal`, when a decision senses: the goal is occupied or enclosed;
 5. `stop`, when the recovery gave up.
 The recordings hold this order, so replay compares it.
 """
@@ -29,9 +30,10 @@ from enum import Enum
 import numpy as np
 
 from onboard.config.config import GoalSection
-from onboard.navigation import arrival, heading
+from onboard.navigation import arrival, goal_place, heading
 from onboard.navigation.arrival import NO_ARRIVAL, Arrival
 from onboard.navigation.ekf import LocalizationState
+from onboard.navigation.goal_place import Ring
 from onboard.navigation.start_frame import Start
 from onboard.perception import collision
 from onboard.values import reasons
@@ -101,6 +103,8 @@ def has_stopped(
 
 OCCUPIED_S = 4.5
 """Decisions of so much time must show the goal occupied. An error of the pose makes a free goal seem so for less."""
+ENCLOSED_S = 2.0
+"""The same for obstacles all around the goal, which have been gathered while the robot drove about it."""
 
 
 class State(str, Enum):
@@ -142,6 +146,7 @@ class Mission:
     stopped_since_ns: time when the robot came to rest by its own stop; None before
     told_ns:     time since when the refusal of another goal is shown
     occupied_s:  time of the decisions whose scan shows the goal occupied, since a scan showed it free
+    ring, enclosed_s: what was seen about the goal, and time of the decisions since it leaves no path to the goal
     arrival:     the policy's stops at the goal
     heading_rad: heading of the last goal in the start frame; None: any
     turning_ns:  time since when the robot turns to it; None while it does not
@@ -163,6 +168,8 @@ class Mission:
     stopped_since_ns: int | None = None
     told_ns: int | None = None
     occupied_s: float = 0.0
+    ring: Ring = ()
+    enclosed_s: float = 0.0
     arrival: Arrival = NO_ARRIVAL
     heading_rad: float | None = None
     turning_ns: int | None = None
@@ -341,18 +348,20 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
 def look_at_goal(
     mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, period_s: float
 ) -> Mission:
-    """Return the mission after a decision's scan, stopped if the goal was seen to be occupied for `OCCUPIED_S`.
+    """Return the mission after a decision's scan, stopped if the goal was seen to be occupied or enclosed.
 
-    Occupied: the scan shows an obstacle where a footprint of `radius_m` would stand at the goal, and the robot is not
-    within tolerance. Free: it shows none, and the goal is in sight. Otherwise (the goal is hidden or out of view)
-    nothing changes: there may be a way round.
+    Occupied, for `OCCUPIED_S`: the scan shows an obstacle where a footprint of `radius_m` would stand at the goal, and
+    the robot is not within tolerance. Free: it shows none, and the goal is in sight. Otherwise (the goal is hidden or
+    out of view) nothing changes: there may be a way round.
+    Enclosed, for `ENCLOSED_S`: obstacles seen so far leave no path to the goal (`goal_place.py`).
 
     pose: filtered, in the start frame; period_s: time between two decisions
     """
     away_m = mission.away_m(pose)
-    if mission.goal_xy_m is None or away_m is None:
+    if mission.goal_xy_m is None or away_m is None or away_m > goal_place.JUDGED_M:
         return mission
     goal_m = apply(inverse(pose), mission.goal_xy_m)
+    mission = _look_around_goal(mission, scan, pose, radius_m, section, period_s)
     off_m = collision.obstacles(scan) - goal_m
     if (np.hypot(off_m[:, 0], off_m[:, 1]) < radius_m).any():
         occupied_s = mission.occupied_s + (period_s if away_m > section.tolerance_m else 0.0)
@@ -361,6 +370,20 @@ def look_at_goal(
     towards = math.floor((math.degrees(math.atan2(goal_m[1], goal_m[0])) + 180.0) / 360.0 * BINS) % BINS
     in_sight = bool(scan.seen[towards]) and bool(scan.ranges_m[towards] > away_m)
     return replace(mission, occupied_s=0.0) if in_sight else mission
+
+
+def _look_around_goal(
+    mission: Mission, scan: Scan, pose: Pose, radius_m: float, section: GoalSection, period_s: float
+) -> Mission:
+    """Return the mission with what stands about the goal, stopped if it is enclosed."""
+    goal_xy_m, away_m = mission.goal_xy_m, mission.away_m(pose)
+    if goal_xy_m is None or away_m is None or away_m <= section.tolerance_m:
+        return mission
+    ring = goal_place.ring_after(mission.ring, scan, pose, goal_xy_m)
+    off_m = pose.x_m - goal_xy_m[0], pose.y_m - goal_xy_m[1]
+    enclosed_s = mission.enclosed_s + period_s if goal_place.is_enclosed(ring, off_m, radius_m) else 0.0
+    mission = replace(mission, ring=ring, enclosed_s=enclosed_s)
+    return stop(mission, reasons.GOAL_ENCLOSED.say(wide_m=2.0 * radius_m)) if enclosed_s >= ENCLOSED_S else mission
 
 
 def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:

@@ -6,6 +6,7 @@ Between two messages the newer twist holds: a base measures over the interval th
 does the same. With `source = "pose"` the motion is the increment of the base's own pose, and the twist is only stored.
 
     message                         effect
+    any, with an `imu`              its yaw rate is joined with the IMU's (`gyro.py`), behind the correction
     any, with a `correction`        its twist, and the increment of its pose, are corrected before they move anything
     gap (> MAX_GAP_S)               counted; moves by at most MAX_GAP_S of the twist, or by the pose's increment; adds
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
@@ -40,8 +41,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
-from onboard.navigation import agreement
+from onboard.navigation import agreement, gyro
 from onboard.navigation.agreement import Agreement
+from onboard.navigation.gyro import Gyro
 from onboard.navigation.wheel_motion import (
     add_noise,
     arc,
@@ -113,6 +115,7 @@ class OdometryState:
     messages:    accepted messages; with `repeats` and `refused` they make up all messages
     refusal:     reason of the newest refusal; a tick compares `refused` before and after
     refused_ns:  its arrival
+    gyro:        the yaw rate of an IMU (`gyro.py`)
     agreement:   whether the base's pose and twist agree
     own_from_odom: the odom frame of the base's own pose, seen from the frame of `pose`, which never jumps
     jumps:       jumps of the base's own pose that end a drive; `reanchored` counts all, `jump` is the newest
@@ -137,6 +140,7 @@ class OdometryState:
     refused: int = 0
     refusal: Said = NO_REASON
     refused_ns: int | None = None
+    gyro: Gyro = gyro.NEW
     agreement: Agreement = agreement.NEW
     own_from_odom: Pose = IDENTITY
     jumps: int = 0
@@ -317,6 +321,9 @@ def _forward(
     if was_set or gap:
         elapsed_ns = max(0, arrived_ns) if was_set else min(elapsed_ns, max(0, arrived_ns))
     driven_s, twist = min(elapsed_ns / NS_PER_S, MAX_GAP_S), message.twist
+    if section.imu and section.source == "twist":
+        turning, twist = gyro.join(state.gyro, twist, message.yaw_variance, driven_s)
+        state = replace(state, gyro=turning)
     pose, travelled_m = integrate(state.pose, twist, driven_s), abs(twist.v_mps) * driven_s
     moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
@@ -325,6 +332,12 @@ def _forward(
         if reason:
             return _restarted(_rejected(state, reason, message), message)
         step = step if section.correction is None else corrected_step(step, section.correction)
+        if section.imu and driven_s > 0.0:
+            wheels = Twist(step.x_m / driven_s, step.yaw_rad / driven_s)
+            turning, joined = gyro.join(state.gyro, wheels, message.yaw_variance, driven_s)
+            state = replace(state, gyro=turning)
+            if joined != wheels:
+                step, twist = replace(step, yaw_rad=joined.w_radps * driven_s), Twist(twist.v_mps, joined.w_radps)
         pose, travelled_m = compose(state.pose, step), distance(IDENTITY, step)
         moved = moved or travelled_m > 0.0 or step.yaw_rad != 0.0
         if state.agreement.doubt or not (state.agreement.twisted or twist != STOP):

@@ -11,7 +11,7 @@ from cattrs import Converter
 from cattrs.errors import BaseValidationError
 
 from onboard.values.errors import InputError
-from onboard.values.messages import GoalRequest, Inputs, Pose
+from onboard.values.messages import GoalRequest, ImuSample, Inputs, OdometryMessage, Pose
 
 ADDED_TOPIC = "/onboard/added_inputs"
 """A std_msgs/String before the tick that had these inputs."""
@@ -27,11 +27,14 @@ class AddedGoal:
 
 @dataclass(frozen=True, slots=True)
 class AddedInputs:
-    """The inputs of a tick by the names of `Inputs`. goals: one of each goal, in their order; empty if all are plain"""
+    """The inputs of a tick by the names of `Inputs`. goals: one of each goal, in their order; empty if all are plain;
+    yaw_variances: one of each odometry message; empty if none states it"""
 
     pause: bool | None = None
     battery: float | None = None
     goals: tuple[AddedGoal, ...] = ()
+    imu: tuple[ImuSample, ...] = ()
+    yaw_variances: tuple[float | None, ...] = ()
 
 
 NOTHING = AddedInputs()
@@ -40,7 +43,10 @@ NOTHING = AddedInputs()
 def added_to(inputs: Inputs) -> AddedInputs:
     """Return what a tick's message leaves out."""
     goals = tuple(AddedGoal(goal.heading, goal.through) for goal in inputs.goals)
-    return AddedInputs(inputs.pause, inputs.battery, goals if any(goal != AddedGoal() for goal in goals) else ())
+    goals = goals if any(goal != AddedGoal() for goal in goals) else ()
+    variances = tuple(message.yaw_variance for message in inputs.odometry)
+    variances = variances if any(one is not None for one in variances) else ()
+    return AddedInputs(inputs.pause, inputs.battery, goals, inputs.imu, variances)
 
 
 def encode(added: AddedInputs) -> str:
@@ -65,6 +71,15 @@ def completed(goals: tuple[GoalRequest, ...], added: AddedInputs) -> tuple[GoalR
     return tuple(
         replace(goal, heading=more.heading, through=more.through) for goal, more in zip(goals, added.goals, strict=True)
     )
+
+
+def measured(odometry: tuple[OdometryMessage, ...], added: AddedInputs) -> tuple[OdometryMessage, ...]:
+    """Return a tick's odometry with the variances that were added. Raises InputError if they do not belong together."""
+    if not added.yaw_variances:
+        return odometry
+    if len(added.yaw_variances) != len(odometry):
+        raise InputError(f"{len(added.yaw_variances)} added variances of a tick with {len(odometry)} odometry messages")
+    return tuple(replace(one, yaw_variance=more) for one, more in zip(odometry, added.yaw_variances, strict=True))
 
 
 _CONVERTER = Converter(forbid_extra_keys=True)

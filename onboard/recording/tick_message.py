@@ -17,7 +17,7 @@ from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.drivers.dds.tick_types import FixInput, GoalInput, TickMessage, WheelInput
 from onboard.policy.contract import ACTIONS
 from onboard.policy.decision import FinishedDecision, StartedDecision
-from onboard.recording.added_inputs import NOTHING, AddedInputs, completed
+from onboard.recording.added_inputs import NOTHING, AddedInputs, completed, measured
 from onboard.recording.earlier_reasons import today
 from onboard.recording.state_snapshot import without_images
 from onboard.state import TickRecord
@@ -213,7 +213,7 @@ def _inputs(
         now_ns=message.start_ns,
         depth=depth,
         color=color,
-        odometry=tuple(_wheels(wheel_input) for wheel_input in message.wheel_inputs),
+        odometry=measured(tuple(_wheels(wheel_input) for wheel_input in message.wheel_inputs), added),
         fixes=tuple(_fix(fix_input) for fix_input in message.fix_inputs),
         goals=completed(tuple(_goal(goal_input) for goal_input in message.goal_inputs), added),
         cancel=message.cancel,
@@ -224,6 +224,7 @@ def _inputs(
         speed_limit_mps=message.speed_limit_mps[0] if message.speed_limit_mps else None,
         pause=added.pause,
         battery=added.battery,
+        imu=added.imu,
     )
 
 

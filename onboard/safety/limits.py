@@ -48,11 +48,17 @@
          longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
     R28  pause: zero between a pause and a resume (`/onboard/pause`), whatever policy or recovery want. An operator may
          drive (R3)
+    R29  heights: where cameras see a height of the body only near by, or nowhere, the speed ahead is at most the one
+         from which the robot stops for what it sees late, or SLOW_FRACTION of v_max_mps for what it never sees
+         (`onboard/perception/height_coverage.py`)
+    R30  moving: what moved between the scans of the last two decisions is taken to go on for 2 s
+         (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
+         stops the robot like a visible obstacle (R9), with MEMORY_M more distance
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
 
-This is no certified safety function, and it does not predict moving obstacles.
+This is no certified safety function.
 """
 
 from __future__ import annotations
@@ -69,7 +75,9 @@ from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.perception.free_ground import EDGE_M
+from onboard.perception.height_coverage import Coverage, sight_mps
 from onboard.perception.obstacle_memory import NOWHERE
+from onboard.safety import moving
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
@@ -137,13 +145,19 @@ def _rings(section: LimitsSection, footprint: Footprint) -> Iterator[Ring]:
         yield Ring(footprint.grown(margin_m), fraction * section.v_max_mps, fraction * section.w_max_radps)
 
 
-def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odometry_stale_ms: float) -> Bounds:
-    """Return the parameters of one robot; built once, at load."""
+def bounds_of(
+    section: LimitsSection,
+    plant: Plant,
+    footprint: Footprint,
+    odometry_stale_ms: float,
+    coverage: Coverage | None = None,
+) -> Bounds:
+    """Return the parameters of one robot; built once, at load. coverage: of its cameras; None for a ready-made scan"""
     base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
     limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
     return Bounds(
         v_min_mps=section.v_min_mps,
-        v_max_mps=section.v_max_mps,
+        v_max_mps=min(section.v_max_mps, seen_mps(section, plant, footprint, coverage)),
         w_max_radps=section.w_max_radps,
         ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
         ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
@@ -166,6 +180,16 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         remember_ns=round(section.remember_s * NS_PER_S),
         seen_free_ns=round(section.ground_s * NS_PER_S),
     )
+
+
+def seen_mps(section: LimitsSection, plant: Plant, footprint: Footprint, coverage: Coverage | None) -> float:
+    """Return the highest speed ahead that the heights in view of the cameras allow (R29); inf without a gap."""
+    if coverage is None:
+        return math.inf
+    reach_m = footprint.reach_m + section.stop_margin_m
+    braking_mps2 = min(section.acceleration_mps2, plant.linear.acceleration_max)
+    stops_mps = max(sight_mps(coverage, reach_m, braking_mps2, section.reaction_s), section.creep_mps)
+    return min(stops_mps, SLOW_FRACTION * section.v_max_mps if coverage.unseen.any() else math.inf)
 
 
 SLOW_FRACTION = 0.3
@@ -212,6 +236,7 @@ class Reason(str, Enum):
     OBSTACLE = "obstacle"
     OVERLOAD = "overload"
     LOOKING = "looking"
+    CROSSING = "crossing"
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
@@ -237,6 +262,7 @@ class Situation:
     obstacle:            newest value of `/obstacle`, None before the first
     slot, missed:        number of this tick on the grid, and the ticks missed just before it
     paused:              the drive is paused
+    reached:             (m, 3) in the base frame [m] and from now [s], what moving things reach (`moving.reached`)
     """
 
     now_ns: int
@@ -255,6 +281,7 @@ class Situation:
     slot: int = 0
     missed: int = 0
     paused: bool = False
+    reached: collision.Points = field(default_factory=lambda: moving.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +495,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
 
 
 def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds: Bounds) -> list[tuple[float, Reason]]:
-    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20)."""
+    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20, R29, R30)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
@@ -479,12 +506,15 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
+    met = moving.meeting(situation.reached, twist, bounds.unseen.reach_m)
+    crossing_m = collision.travel_m(met, twist, bounds.unseen)
     blind = collision.view_sector(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
+        (collision.stoppable_mps(crossing_m, *brake), Reason.CROSSING),
     ]
     if blind is collision.SectorView.AHEAD_BLIND:
         known_mps = _known_mps(situation.unknown, twist, bounds)

@@ -235,7 +235,12 @@ def _inputs(record: TickRecord) -> Diagnostic:
 def _odometry(state: OdometryState) -> Diagnostic:
     """Return the row about odometry. The runtime cannot distinguish a changed clock from a queue."""
     late_ms = round(state.late_ns / NS_PER_MS)
-    values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
+    values: dict[str, object] = {
+        "messages": state.messages,
+        "gaps": state.gaps,
+        "refused": state.refused,
+        "late_ms": late_ms,
+    }
     values |= {"backward": state.backward, "jumps": state.reanchored}
     if state.agreement.contradiction:
         return ("odometry", ERROR, state.agreement.contradiction, values)
@@ -243,10 +248,14 @@ def _odometry(state: OdometryState) -> Diagnostic:
         return ("odometry", ERROR, state.refusal, values)
     if state.agreement.doubt:
         return ("odometry", WARNING, state.agreement.doubt, values)
+    if state.gyro.heard_ns is not None:
+        values |= {"imu_used": state.gyro.used, "imu_bias_radps": round(state.gyro.bias_radps, 5)}
     if state.messages == 0:
         return ("odometry", WARNING, reasons.ODOMETRY_NONE.say(), values)
     if late_ms >= LATE_MS:
         return ("odometry", WARNING, reasons.ODOMETRY_LATE.say(ms=late_ms), values)
+    if state.gyro.doubt:
+        return ("odometry", WARNING, state.gyro.doubt, values)
     return ("odometry", OK, "in time", values)
 
 

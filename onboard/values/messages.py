@@ -97,6 +97,7 @@ class Scan:
                 None: 0
     arrival_ns: start of the tick that took a ready-made scan, monotonic [ns]; None for a fused scan
     heights_m:  heights that cameras see near the robot (`onboard/perception/min_range.py`); None: all
+    memory_m:   how far obstacles are to be remembered (`onboard/perception/height_coverage.py`); 0: as far as at least
     """
 
     stamp_ns: int
@@ -105,6 +106,7 @@ class Scan:
     from_m: npt.NDArray[np.float32] | None = None
     arrival_ns: int | None = None
     heights_m: npt.NDArray[np.float32] | None = None
+    memory_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,29 @@ class OdometryMessage:
     arrival_ns: arrival at the runtime, monotonic [ns]
     pose:       the base's own integrated pose in its odom frame, or None
     twist:      measured body velocity
+    yaw_variance: of the twist's yaw rate [rad^2/s^2]; None if not stated, or without `odometry.imu`
     """
 
     stamp_ns: int
     arrival_ns: int
     pose: Pose | None
     twist: Twist
+    yaw_variance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImuSample:
+    """Yaw rate of an IMU about the base's z axis.
+
+    stamp_ns, arrival_ns: as in `OdometryMessage`
+    yaw_radps: with the sensor's bias [rad/s]
+    variance:  [rad^2/s^2]; None if the sensor does not state it
+    """
+
+    stamp_ns: int
+    arrival_ns: int
+    yaw_radps: float
+    variance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +193,7 @@ class Inputs:
     odometry:  messages since the last tick, oldest first; likewise fixes and goals
     cancel:    a cancel arrived since the last tick
     pause:     whether any sender's last word since the last tick is a pause (True) or not (False); None: no word
+    imu:       samples since the last tick, oldest first
     battery:   lowest charge of the newest `/battery_state`, 0 to 1; None while none is stated
     obstacle:  last state of `/obstacle` (bumper or notice), None before the first message
     e_stop:    last state of `/e_stop`, None before the first message
@@ -196,6 +216,7 @@ class Inputs:
     speed_limit_mps: float | None = None
     pause: bool | None = None
     battery: float | None = None
+    imu: tuple[ImuSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

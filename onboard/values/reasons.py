@@ -135,46 +135,52 @@ ASK = "`onboard status` names the input"
 NONE = Row("none", LIMIT, "the command is sent as wanted", "")
 Row("idle", LIMIT, "there is no goal, so the robot stands", "Send a goal.")
 PAUSED = Row("paused", LIMIT, "paused, so the robot stands and keeps its goal",
-             "`onboard resume`, or False on `/onboard/pause`.")
+             "Run `onboard resume`, or send False on `/onboard/pause`.")
 Row("engine_lost", LIMIT, "decisions of the policy are late or missing, so the robot stands",
-    "A decision in time. See row `policy` of `/diagnostics`, and the load of this machine (`top`).")
+    "Ends with the next decision in time. If it repeats, see the load of this machine (`top`) and `onboard bench`.")
 E_STOP = Row("e_stop", LIMIT, "the e-stop is pressed, or no goal was accepted since its release, so the robot stands",
              "Release the e-stop, then send a goal.")
 Row("teleop", LIMIT, "an operator drives",
     "Stop sending operator commands; the policy drives after `limits.teleop_dead_man_s`.")
-Row("stale_odometry", LIMIT, "odometry is missing or stale, so the robot stands", f"Fresh odometry. {ASK}.")
-Row("stale_scan", LIMIT, "the limits' scan is missing or stale, so the robot stands", f"A fresh scan. {ASK}.")
+Row("stale_odometry", LIMIT, "odometry is missing or stale, so the robot stands",
+    f"Start or repair the base's driver; {ASK}.")
+Row("stale_scan", LIMIT, "the limits' scan is missing or stale, so the robot stands",
+    f"Start or repair the laser or the cameras; {ASK}.")
 Row("stale_policy_scan", LIMIT, "the policy's scan is missing or stale, so the robot stands",
-    f"A fresh scan. {ASK}.")
+    f"Start or repair the laser or the cameras; {ASK}.")
 Row("not_finite", LIMIT, "the wanted command is NaN or infinite, so the robot stands",
-    "A finite command. Check the policy's model, or the sender of operator commands.")
+    "Check the policy's model, or the sender of operator commands.")
 Row("speed", LIMIT, "limited to the robot's highest speed", "`limits.v_max_mps`, `v_min_mps` and `w_max_radps` set it.")
 Row("acceleration", LIMIT, "limited in acceleration",
     "Ends by itself. `limits.acceleration_mps2` and `angular_acceleration_radps2` set it.")
-Row("speed_limit", LIMIT, "limited by the external speed limit", "Another value on `/speed_limit`; 0 ends the limit.")
+Row("speed_limit", LIMIT, "limited by the external speed limit",
+    "Send another value on `/speed_limit`; 0 ends the limit.")
 Row("zone_stop", LIMIT, "limited so that the robot stops before an obstacle", f"{FREE} (`limits.stop_margin_m`).")
 Row("zone_slow", LIMIT, "slowed near an obstacle", f"{FREE} (`limits.slow_margin_m`).")
-Row("time_to_contact", LIMIT, "slowed by the time to contact", f"{FREE} (`limits.time_to_contact_s`).")
+Row("time_to_contact", LIMIT, "slowed, as an obstacle would be reached within `limits.time_to_contact_s`", f"{FREE}.")
 Row("blind_ahead", LIMIT, "limited towards ground that no camera sees",
     "The robot turns to look. If it keeps turning, see the blind sectors of `onboard check-config`.")
 Row("blind_flank", LIMIT, "slowed because no camera looks beside the path",
     "`onboard check-config` shows the blind sectors; more cameras end it.")
 Row("remembered", LIMIT, "limited by a remembered obstacle where no camera looks now",
     "Ends when a camera sees the place free, or `limits.remember_s` after it was last seen.")
+Row("crossing", LIMIT, "limited so that the robot stops before the path of something that moves",
+    "Ends when it has passed, or stands.")
 Row("obstacle", LIMIT, "no forward speed while an obstacle is reported",
-    "False on `/obstacle`. Free the bumper, or the cliff sensor.")
+    "Free the bumper or the cliff sensor; ends when its driver sends False on `/obstacle`.")
 Row("keep_out", LIMIT, "limited so that the robot stops before a keep-out zone of the map",
-    "A goal outside the zone. In a zone an operator may creep (`zones.keep_out`).")
+    "Send a goal outside the zone. In a zone an operator may creep (`zones.keep_out`).")
 Row("speed_zone", LIMIT, "limited by a speed zone of the map", "Ends outside the zone (`zones.speed`).")
 Row("overload", LIMIT, "slowed, as this machine misses ticks", "End other programs on it (`top` shows them).")
 Row("looking", LIMIT, "turns to look where no camera sees ahead", "Ends by itself.")
 
 # ---- Backing off, as the event `recovery` of the log and of recordings
 
-Row("recovery_began", RECOVERY, "the robot is blocked and backs off", "Ends by itself.")
-Row("recovery_ended", RECOVERY, "the robot has backed off, and the policy drives on", "")
+Row("recovery_began", RECOVERY, "the robot is blocked and tries to free itself", "Ends by itself.")
+Row("recovery_ended", RECOVERY, "the robot has freed itself, and the policy drives on", "")
 Row("recovery_cut_short", RECOVERY, "backing off ended early, as something is behind or another command took over", "")
-Row("recovery_rear_not_free", RECOVERY, "the robot is blocked, and cannot back off: the space behind is not free",
+Row("recovery_rear_not_free", RECOVERY,
+    "the robot is blocked, and cannot back off: the space behind is not free, or no sensor sees it",
     "Free the space behind (`recovery.rear_clearance_m`), or drive the robot away by hand.")
 Row("recovery_gave_up", RECOVERY, "all recoveries failed, so the drive ends", "Free the robot, then send a goal.")
 
@@ -190,11 +196,13 @@ NO_PROGRESS = Row("no_progress", END, "no progress towards the goal for {seconds
 OUT_OF_TIME = Row("out_of_time", END, "goal not reached within {seconds:g} s",
                   "Send the goal again, or raise `goal.timeout_s`.")
 GOAL_OCCUPIED = Row("goal_occupied", END, "goal is occupied", "Free the goal, or send another one.")
+GOAL_ENCLOSED = Row("goal_enclosed", END, "goal cannot be reached: no gap of {wide_m:.2f} m between the obstacles "
+                    "about it", "Open a path to the goal, or send another one.")
 POLICY_STOPPED = Row("policy_stopped", END, "the policy stopped {away_m:.2f} m from the goal", GO)
 BATTERY_EMPTY = Row("battery_empty", END, "the battery is at {percent:.0f} %, limit {limit:.0f} % "
                     "(limits.battery_min)", "Charge the battery, then send a goal.")
 HEADING_MISSED = Row("heading_missed", END, "the goal is reached, but {deg:.0f} deg from its heading after "
-                     "{seconds:g} s", "Free the space about the robot, then send the goal again.")
+                     "{seconds:g} s", "Free the space around the robot, then send the goal again.")
 BLOCKED = Row("blocked", END, "blocked: {tries} recoveries in {window_s:g} s failed",
               "Free the robot, or drive it away by hand, then send a goal.")
 ENGINE_SILENT = Row("engine_silent", END, "engine failed: no decision for {seconds:g} s",
@@ -213,7 +221,7 @@ GOAL_WITHOUT_ODOMETRY = Row("goal_without_odometry", GOAL, "there is no odometry
 GOAL_NOT_FINITE = Row("goal_not_finite", GOAL, "{axis} of the goal is {value}, not a finite number",
                       "Send finite coordinates.")
 GOAL_NO_ORIENTATION = Row("goal_no_orientation", GOAL, f"{NO_ORIENTATION} All zero means any heading",
-                          "Send a unit quaternion, or zeros.")
+                          "Set w too, or all four to 0 for any heading.")
 GOAL_NOT_LOCALISED = Row("goal_not_localised", GOAL, "frame {frame!r} needs a localised robot, and {why}",
                          "Localise the robot (`/amcl_pose`), or send the goal in another frame.")
 GOAL_FRAME = Row("goal_frame", GOAL, "unknown frame {frame!r}, known are {known}", "Send it in one of these frames.")
@@ -245,9 +253,11 @@ ODOMETRY_NO_POSE = Row("odometry_no_pose", ODOMETRY, "odometry refused: no pose 
 ODOMETRY_NO_ORIENTATION = Row("odometry_no_orientation", ODOMETRY, f"odometry refused: {NO_ORIENTATION}",
                               f"{DRIVER}, then send a goal.")
 ODOMETRY_POSE_JUMPED = Row("odometry_pose_jumped", ODOMETRY, "odometry refused: pose jumped {moved_m:.2f} m in "
-                           "{ms:.0f} ms, limit {limit:g} m/s", "Send a goal. Did the base reset its odometry?")
+                           "{ms:.0f} ms, limit {limit:g} m/s",
+                           "Send a goal if the base reset its odometry; otherwise repair its driver.")
 ODOMETRY_POSE_TURNED = Row("odometry_pose_turned", ODOMETRY, "odometry refused: pose turned {rad:.2f} rad in "
-                           "{ms:.0f} ms, limit {limit:g} rad/s", "Send a goal. Did the base reset its odometry?")
+                           "{ms:.0f} ms, limit {limit:g} rad/s",
+                           "Send a goal if the base reset its odometry; otherwise repair its driver.")
 ODOMETRY_CONTRADICTS = Row("odometry_contradicts_itself", ODOMETRY, "contradicts itself: {how}: {remedy}",
                            "Correct the driver or `odometry.source`; then drive 1 m by hand, and send a goal.")
 ODOMETRY_DOUBT = Row("odometry_twist_unused", ODOMETRY, "contradicts itself: {how}: the twist is not used "
@@ -257,13 +267,21 @@ ODOMETRY_JUMPED = Row("odometry_jumped", ODOMETRY, "jumped: its pose moved {move
                       "its odom frame again", GO)
 ODOMETRY_BACKWARD = Row("odometry_time_backward", ODOMETRY, "{count} messages so far: the clock of its sender was set "
                         "back", "Ends by itself. Synchronise the clock of the base.")
+IMU_SILENT = Row("imu_silent", ODOMETRY, "IMU: no usable message for {ms} ms, the wheels turn alone",
+                 "Start its driver; its frame must be in /tf_static, or state `odometry.imu_rpy_deg`.")
+IMU_AGAINST = Row("imu_against_wheels", ODOMETRY, "IMU: it turns {ratio:.1f} times as the wheels do, so the other way: "
+                  "it is not used", "Correct `odometry.imu_rpy_deg` or its frame in tf, then start again.")
+IMU_UNIT = Row("imu_other_unit", ODOMETRY, "IMU: it turns {ratio:.1f} times as the wheels do: it is not used",
+               "Have its driver send rad/s, then start again.")
+IMU_IDLE = Row("imu_idle", ODOMETRY, "IMU: it turns {percent:.0f} % of what the wheels do, so they turn alone",
+               "Free the robot if its wheels spin. Otherwise correct `odometry.imu_rpy_deg`: is z another axis?")
 ODOMETRY_NONE = Row("odometry_none", ODOMETRY, "no message yet", "Start the base's driver.")
 ODOMETRY_LATE = Row("odometry_late", ODOMETRY, "latency {ms} ms: a clock was changed, or messages queue",
                     "Check the clock and the network of the base.")
 
 # ---- Fixes of a localisation: a refused fix changes nothing
 
-LOCALISATION = "Correct the localisation."
+LOCALISATION = "Correct what the localisation publishes; the robot goes on without this fix."
 FIX_NOT_FINITE = Row("fix_not_finite", FIX, "localisation refused: {name} is {value}", LOCALISATION)
 FIX_TOO_FAR = Row("fix_too_far", FIX, "localisation refused: {name} is {value:g}, limit {limit:g}", LOCALISATION)
 FIX_NO_ORIENTATION = Row("fix_no_orientation", FIX, f"localisation refused: {NO_ORIENTATION}", LOCALISATION)
@@ -279,12 +297,12 @@ SCANS_UNMATCHED = Row("scans_unmatched", FIX, "most scans do not match: few wall
 
 # ---- Inputs and the link to the base: the robot does not drive for them, or does not hear what is sent
 
-PUBLISH = "Start or repair its publisher"
+PUBLISH = "Start or repair its publisher or device"
 WAITING = Row("waiting", INPUT, "waiting for {missing}", f"{PUBLISH}. `onboard doctor` looks for it.")
 SECOND_PUBLISHER = Row("second_publisher", INPUT, "second publisher on {topics}: {who}",
                        "Stop one of them, or give it another topic; the robot drives on by itself.")
 OTHER_TYPE = Row("other_type", INPUT, "{end}, ours is {ours}: {remedy}",
-                 "Give it our type, or another topic.")
+                 "Change the type that the other program uses, or remap its topic.")
 OTHER_DRIVER = Row("other_driver", INPUT, "another program commands this robot, so the robot stands{who}",
                    "Stop the other program, then send a goal (`dds.other_drivers`).")
 OTHER_OBEYED = Row("other_driver_obeyed", INPUT, "another program commands this robot: the base follows "
@@ -296,7 +314,7 @@ SCAN_SLOW = Row("scan_slow", INPUT, "{hz:.1f} scans a second, {needed_hz:g} need
                 "Publish it faster, or raise `limits.scan_stale_ms`.")
 SCAN_REFUSED = Row("scan_refused", INPUT, "scan refused: {why}", "Correct the laser's driver.")
 BINS_BLIND = Row("bins_blind", INPUT, "{blind} of {bins} bins are blind: {why}",
-                 "Point a camera there, or set `scan.no_return` for a laser.")
+                 "Point a camera in these directions, or set `scan.no_return` for a laser.")
 ALL_SEEN = Row("all_seen", INPUT, "all bins are seen", "")
 STAMPS_SAME = Row("stamps_same", INPUT, "the stamps of all messages are {stamp}: its driver must set header.stamp "
                   "({key} needs it)", "Correct the stamps in the driver.")
@@ -307,9 +325,10 @@ STAMPS_BACKWARD = Row("stamps_backward", INPUT, "its stamps jump back repeatedly
 MESSAGES_FEW = Row("messages_few", INPUT, "{hz:.1f} messages a second, {needed_hz:.3g} needed ({key}): publish it "
                    "faster", "Publish it faster, or raise the limit.")
 MESSAGES_LATE = Row("messages_late", INPUT, "its messages are {late_ms:.0f} ms later than the quickest one ({key}): "
-                    "they queue on their way", "Less traffic on the network, or a less busy sender.")
+                    "they queue on their way", "Reduce the traffic on the network, or the load of the sender.")
 CLOCK_SLOW = Row("clock_slow", INPUT, "its stamps advance at {pace:.2f} of real time: for a simulated clock set "
-                 "{judge_key} = false; otherwise messages queue on their way", "Correct the stamps in the driver.")
+                 "{judge_key} = false; otherwise messages queue on their way",
+                 "Set the key for a simulator; otherwise reduce the load of sender and network.")
 
 # ---- Cameras that do not work, and scans that are held back
 
@@ -321,6 +340,8 @@ COVERED = Row("covered", CAMERA, "covered: {percent:.1f} % valid pixels, limit {
 IMAGE_NONE = Row("image_none", CAMERA, "no image yet", f"{PUBLISH}.")
 IMAGE_STALE = Row("image_old", CAMERA, "no image for {age_ms:.0f} ms, limit {limit_ms:.0f} ms{late}", f"{PUBLISH}.")
 IMAGE_REFUSED = Row("image_refused", CAMERA, "image refused: {why}", "Correct the camera's driver.")
+LENS_CHANGED = Row("lens_changed", CAMERA, "{topic} states {size}, fx {fx:g}; at the start {was}, fx {was_fx:g}",
+                   "Start the runtime again: was the camera or its mode changed?")
 IMAGE_WITHHELD = Row("image_withheld", CAMERA, "second publisher on {topic}", "Stop one of the publishers.")
 CAMERA_NOT_STARTED = Row("camera_not_started", CAMERA, "not started", "Ends by itself.")
 CAMERA_STARTING = Row("camera_starting", CAMERA, "starting", "Ends by itself.")
@@ -335,8 +356,9 @@ CAMERA_CLOSED = Row("camera_closed", CAMERA, "closed", "")
 
 # ---- The policy
 
-FALLBACK = Row("fallback", POLICY, "{fallback} drives: {why}", "Ends by itself. A localisation and free cameras help.")
-DECISIONS_LATE = Row("decisions_late", POLICY, "late decisions", "See the load of this machine; `onboard bench`.")
+FALLBACK = Row("fallback", POLICY, "{fallback} drives: {why}", "Ends when there are fixes, and the cameras see ahead.")
+DECISIONS_LATE = Row("decisions_late", POLICY, "late decisions",
+                     "Check the load of this machine (`top`); `onboard bench` measures the policy.")
 SEQUENCE_START = Row("sequence_start", POLICY, "the memory is reset, as a sequence of decisions begins", "")
 DECISION_GAP = Row("decision_gap", POLICY, "the memory is reset, as there was no decision for too long", "")
 PERIOD = Row("period", POLICY, "the memory is reset, as its period has passed", "")

@@ -10,8 +10,14 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import tomllib
+
+from onboard.commands.doctor.engine import LIBRARIES
+from onboard.commands.install.cli import EXTRAS
+from onboard.config.config import CameraSource
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("onboard", "hil", "engines", "calib")
@@ -162,6 +168,16 @@ def test_one_vendor_library_a_file() -> None:
         assert len(vendors) <= 1 or any(vendors <= pair for pair in TOGETHER), name
         if vendors and name.startswith("onboard."):
             assert name.startswith(("onboard.drivers.", "onboard.recording.")), name
+
+
+def test_a_source_of_images_is_known_wherever_its_library_is_needed() -> None:
+    """Else the installed service would lack the library, and the doctor would not list it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for source in set(get_args(CameraSource)) - {"dds", "none"}:
+        library = re.match(r"[\w-]+", extras[source][0])[0]
+        assert source in EXTRAS.split(",")
+        assert library in VENDORS
+        assert library in LIBRARIES
 
 
 def test_the_runtime_never_asks_whether_it_is_simulated() -> None:

@@ -15,10 +15,11 @@ import engines.__main__
 import hil.__main__
 import onboard.__main__
 from onboard.commands.cli import command_of
-from onboard.config.config import Config
+from onboard.config.config import Config, ScanSection
 from tests.rigs.machine.processes import ROOT
 
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+SUFFIXES = ("onnx", "py", "toml")
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md")]
 PROGRAMS = {
     "onboard": onboard.__main__.COMMANDS,
@@ -105,6 +106,24 @@ def problem(words: list[str]) -> str:
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
 def test_commands_are_there_with_their_options(document: str) -> None:
     assert not [(words, found) for words in commands(document) if (found := problem(words))]
+
+
+DATED = ("CHANGELOG.md", "docs/benchmarks.md")
+"""They name keys of their day."""
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name not in DATED])
+def test_keys_that_are_named_are_there(document: str) -> None:
+    """`limits.v_max_mps`: the name of a section, and one of its keys."""
+    named = re.findall(r"`([a-z_]+)\.([a-z_]+)[`= ]", (ROOT / document).read_text(encoding="utf-8"))
+    unknown = [
+        f"{section}.{key}"
+        for section, key in named
+        if section in Config.model_fields
+        and key not in SUFFIXES
+        and not hasattr(getattr(Config(), section) or ScanSection(), key)
+    ]
+    assert unknown == []
 
 
 def test_the_defaults_in_the_table_of_keys_are_those_of_the_configuration() -> None:

@@ -98,6 +98,9 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
+    slip: Annotated[
+        float, typer.Option("--slip", help="Share of each turn that the wheels report in addition, as 0.3.")
+    ] = 0.0,
     kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
         bool,
@@ -120,7 +123,10 @@ def sim(
     unplugged = _unplugged(unplug or [], [*mounts.depth, *(["color"] if mounts.color else [])])
     asked = None if start is None else _pose(start)
     active = load_robot_kernels(kernels)
-    senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
+    imu = loaded.odometry.imu
+    senses = Senses(
+        seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise, wheel_slip=slip, imu=bool(imu)
+    )
     domain_id(loaded.dds)
     with preparing(f"map {map_name}"):
         scenario = choose(map_name, seed, episode, body)
@@ -144,7 +150,9 @@ def sim(
         sys.stderr.write(f"{line}\n")
 
     clouds = lidars_of(loaded).clouds
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, clouds, say)
+    truth = run_sim(
+        robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, clouds, imu, say
+    )
     if json_file is not None:
         write_json(json_file, truth)
 

@@ -143,7 +143,7 @@ def exclusive(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"{layout.lock}: another installation is running") from error
+            raise InputError(f"{layout.lock}: another installation is running; wait until it has ended") from error
         os.set_inheritable(file.fileno(), True)
         yield
 

@@ -111,7 +111,7 @@ class Systemd:
         _systemctl("reset-failed", UNIT)
         seen = self.status()
         if seen.active not in STOPPED:
-            raise InputError(f"{UNIT} does not stop{_of(seen)}")
+            raise InputError(f"{UNIT} does not stop{_of(seen)}; see `systemctl status {UNIT}`")
 
     def enable(self, on: bool) -> None:
         """Let the machine start the service at boot, or no longer."""

@@ -74,7 +74,7 @@ class RunningRobot:
             writer.write(sample)
             if writer.wait_for_acks(TAKEN_S):
                 return
-        raise OnboardError(f"{topic}: the runtime does not receive it")
+        raise OnboardError(f"{topic}: the runtime did not confirm it: see `onboard status`, then repeat")
 
     def answer(self, expected: Callable[[str], bool]) -> str:
         """Return the first state that is expected; after TAKEN_S the newest."""

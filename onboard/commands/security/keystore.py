@@ -56,7 +56,10 @@ class Authority:
             if not (folder / CA_CERTIFICATE).exists():
                 self._make()
             elif not (folder / CA_KEY).exists():
-                raise InputError(f"{folder / CA_KEY}: is missing; no members can be created without it")
+                raise InputError(
+                    f"{folder / CA_KEY}: is missing; no members can be created without it; restore it from a backup, "
+                    "or make a new keystore in an empty folder"
+                )
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
             self._certificate.verify_directly_issued_by(self._certificate)

@@ -44,7 +44,7 @@ OURS = "robot"
 
 SENT = (
     "cmd_vel", "scan", "limits_scan", "state", "drive", "diagnostics", "used", "tf", "tf_static",
-    "path", "arc", "footprint", "markers",
+    "map", "path", "arc", "footprint", "markers",
     f"{CAMERA}/depth/camera_info", "color/camera_info",
 )  # fmt: skip
 """Topics that the runtime sends; it reads all others of `topics.TOPICS`."""
@@ -119,7 +119,7 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
     """
     try:
         if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
-            raise InputError(f"{folder}: is not empty and holds no keystore")
+            raise InputError(f"{folder}: is not empty and holds no keystore; choose an empty folder")
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     authority = Authority(folder, now)

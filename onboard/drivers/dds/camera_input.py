@@ -19,10 +19,10 @@ from onboard.config.config import CamerasSection, DdsSection
 from onboard.config.mounts import Mount
 from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time
-from onboard.drivers.dds.ros_types import CompressedImage, Image
+from onboard.drivers.dds.ros_types import CameraInfo, CompressedImage, Image
 from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SoleReader
-from onboard.drivers.dds.topics import COMPRESSED_DEPTH, COMPRESSED_TOPICS, ros_topic
+from onboard.drivers.dds.topics import BY_NAME, COMPRESSED_DEPTH, COMPRESSED_TOPICS, NEWEST, Topic, raw_topic, ros_topic
 from onboard.drivers.images.compressed import decoded, encoded
 from onboard.drivers.images.raw import Y_FIRST, depth_pixels, rgb_pixels
 from onboard.values import reasons
@@ -32,6 +32,8 @@ from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
 from onboard.values.reasons import NO_REASON, Said
 
 NS_PER_MS = 1_000_000
+LENS_TOLERANCE = 1e-4
+"""Relative difference of a size or lens that is rounding."""
 COLOR = "color"
 """Name of the colour camera."""
 
@@ -70,11 +72,54 @@ def as_sent(sample: Image, section: DdsSection, name: str) -> Image | Compressed
     return CompressedImage(sample.header, *encoded(pixels.reshape(shape), head=topic.endswith(COMPRESSED_DEPTH)))
 
 
+def info_topic(image_topic: str) -> str:
+    """Return the CameraInfo topic next to a raw image topic, by image_transport's custom."""
+    return f"{image_topic.rpartition('/')[0]}/camera_info"
+
+
+def lens_topic(section: DdsSection, camera: str) -> Topic:
+    """Return the row of the CameraInfo next to a camera's depth images, as its driver publishes it."""
+    wire = info_topic(raw_topic(section, f"{camera}/depth/image"))
+    return Topic(f"lens of {camera}", wire, BY_NAME["color/camera_info"].kind, NEWEST)
+
+
+def lens_of(info: CameraInfo, topic: str) -> tuple[tuple[float, float, float, float], list[str]]:
+    """Return fx, fy, cx, cy [px] of rectified images, and notes. Raises InputError for one that states none."""
+    bent = any(value != 0.0 for value in info.d)
+    k = [float(value) for value in (info.p if bent and info.p[0] > 0.0 else info.k)]
+    fx, cx, fy, cy = (k[0], k[2], k[5], k[6]) if len(k) == 12 else (k[0], k[2], k[4], k[5])
+    if not (np.isfinite([fx, fy, cx, cy]).all() and fx > 0.0 and fy > 0.0 and info.width and info.height):
+        raise InputError(
+            f"{topic} states focal lengths {fx:g}, {fy:g} for {info.width}x{info.height}: calibrate the camera, or "
+            "write its lens into mounts.toml"
+        )
+    values = ", ".join(f"{value:.3g}" for value in info.d)
+    note = (
+        f"{topic} has a distortion ({info.distortion_model}, {values}): its image topic must be a rectified one, whose "
+        "lens was written"
+    )
+    return (fx, fy, cx, cy), [note] if bent else []
+
+
+def changed_lens(info: CameraInfo, mount: Mount, image_topic: str) -> Said:
+    """Return that a camera has another size or lens than at the start, "" if it has not."""
+    topic = info_topic(image_topic)
+    was = mount.width, mount.height, mount.fx, mount.fy, mount.cx, mount.cy
+    try:
+        now = info.width, info.height, *lens_of(info, topic)[0]
+    except InputError as error:
+        return reasons.IMAGE_REFUSED.say(why=error)
+    if np.allclose(now, was, rtol=LENS_TOLERANCE, atol=0.0):
+        return NO_REASON
+    size, focal_px = f"{now[0]}x{now[1]}", now[2]
+    return reasons.LENS_CHANGED.say(topic=topic, size=size, fx=focal_px, was=f"{was[0]}x{was[1]}", was_fx=was[2])
+
+
 FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
 
 
-class CoveredError(InputError):
-    """An image of a camera that is covered. said: `covered`"""
+class UnusableError(InputError):
+    """An image that cannot be used, for a reason of its own. said: `covered`, or that its camera was changed"""
 
     def __init__(self, said: Said) -> None:
         super().__init__(said)
@@ -149,7 +194,7 @@ class _DdsCamera(Generic[FrameT]):
         self.sent_ns = sent_ns or self.sent_ns
         try:
             self._frame, self._reason = decode(), NO_REASON
-        except CoveredError as error:
+        except UnusableError as error:
             self._frame, self._reason = None, error.said
         except InputError as error:
             self._frame, self._reason = None, reasons.IMAGE_REFUSED.say(why=error)
@@ -185,12 +230,22 @@ class DdsDepthCamera(_DdsCamera[DepthFrame]):
         """Open the reader. Raises ConfigError, DriverError."""
         super().__init__(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms, decoder)
         self._mount = mount
+        self._changed = NO_REASON
+        self._infos = wire.reader(lens_topic(wire.section, mount.name)) if mount.lens_taken else None
+
+    def latest(self, now_ns: int) -> DepthFrame | None:
+        """Return the newest usable frame; none once `camera_info` states another lens than the start's."""
+        for message in self._infos.take() if self._infos is not None else ():
+            self._changed = self._changed or changed_lens(message.sample, self._mount, self.reader.topic)
+        return super().latest(now_ns)
 
     def _decode(self, sample: Image | CompressedImage, number: int, stamp_ns: int) -> DepthFrame:
+        if self._changed:
+            raise UnusableError(self._changed)
         depth = depth_from_ros(sample, self._mount)
         reason = covered(int(np.count_nonzero(depth)), depth.size)
         if reason:
-            raise CoveredError(reason)
+            raise UnusableError(reason)
         return DepthFrame(self.name, number, stamp_ns, depth)
 
 

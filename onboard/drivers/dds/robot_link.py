@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from onboard.config.config import DdsSection, LimitsSection, NoReturn, RatesSection, ScanSection
+from onboard.config.config import DdsSection, LimitsSection, NoReturn, OdometrySection, RatesSection, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.command_inputs import Goals, Operator
+from onboard.drivers.dds.imu_input import ImuInput
 from onboard.drivers.dds.latched_inputs import Alarm, Battery, SpeedLimits
 from onboard.drivers.dds.participant import InputWire, ReceivedMessage, Wire, WriterMessages
 from onboard.drivers.dds.ros_convert import (
@@ -107,6 +108,7 @@ class DdsInputs:
         no_return: Mapping[str, Collection[NoReturn]] = MappingProxyType({}),
         use_yaw: bool = False,
         lidars: ScanSection | None = None,
+        odometry: OdometrySection | None = None,
         tracker: bool = False,
     ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
@@ -114,6 +116,7 @@ class DdsInputs:
         scan_topics: base_from_laser of each, (4, 4); None: its scans are in the base frame
         no_return: values of each that mean no return
         lidars: the lidars that are fused to one scan, and the heights of obstacles
+        odometry: names the IMU, if there is one
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         use_yaw: the heading of `/goal_pose` counts
         tracker: `map.tracker`: `/initialpose` is taken, and no `/amcl_pose`
@@ -132,6 +135,7 @@ class DdsInputs:
         self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, pressed=pressed, required_within_s=within_s)
         self._battery = Battery(wire)
         self._scans = DdsScans(wire, scan_topics, no_return, lidars)
+        self._imu = ImuInput(wire, odometry) if odometry is not None and odometry.imu else None
         self._wheels: OdometryMessage | None = None
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = self._unused_fixes = 0
@@ -148,7 +152,10 @@ class DdsInputs:
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
-        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns))
+        odometry = tuple(
+            odometry_from_ros(message.sample, now_ns, with_variance=self._imu is not None)
+            for message in self._odometry.take(now_ns)
+        )
         return Inputs(
             now_ns=now_ns,
             odometry=odometry,
@@ -162,6 +169,7 @@ class DdsInputs:
             speed_limit_mps=self._speed_limits.take(),
             pause=_pause(self._pause.take()),
             battery=self._battery.take(),
+            imu=() if self._imu is None else self._imu.take(now_ns),
         )
 
     def _taken_fixes(self, now_ns: int) -> tuple[Fix, ...]:
@@ -174,7 +182,8 @@ class DdsInputs:
 
     def sole_readers(self, odometry: bool = True) -> list[SoleReader]:
         """Return the readers of the inputs that must have one publisher. odometry: include that of the odometry."""
-        return [*([self._odometry] if odometry else []), self._fixes, *self._scans.readers.values()]
+        imu = [] if self._imu is None else [self._imu.reader]
+        return [*([self._odometry] if odometry else []), *imu, self._fixes, *self._scans.readers.values()]
 
     def faults(self) -> list[InputFault]:
         """Return the faults of the inputs' messages, without second publishers."""
@@ -194,6 +203,7 @@ class DdsInputs:
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
             "amcl_pose beside map.tracker": self._unused_fixes,
             "too many goals": self._goals.refused,
+            **({} if self._imu is None else {"imu without a rate or a known frame": self._imu.unusable}),
         }
 
     def blind(self) -> tuple[int, Said]:

@@ -19,7 +19,7 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_yaw, yaw_from_quaternion
 from onboard.values.interfaces import Diagnostic
-from onboard.values.messages import BIN_RAD, BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
+from onboard.values.messages import BIN_RAD, BINS, Fix, GoalRequest, ImuSample, OdometryMessage, Pose, Scan, Twist
 
 FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 """Centre of bin 0: -179 deg."""
@@ -29,6 +29,10 @@ FLOATS = {FLOAT32: "f4", 8: "f8"}
 """Data types of a `PointField`."""
 MOST_POINTS = 500_000
 
+FASTEST_RADPS = 35.0
+"""A gyroscope's range, 2000 deg/s; more is no rate."""
+STATED_VARIANCE = 1e-9, 1e3
+"""Variances of rates outside of these are fillers, such as 0, -1 and 1e6."""
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance of (x, y, z, roll, pitch, yaw)."""
 
@@ -92,8 +96,11 @@ def has_no_heading(pose: ros.Pose) -> bool:
     return not any((q.x, q.y, q.z, q.w))
 
 
-def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
-    """Return a base's odometry. A pose that is all zero, the orientation too, is not filled: None."""
+def odometry_from_ros(sample: ros.Odometry, arrival_ns: int, with_variance: bool = False) -> OdometryMessage:
+    """Return a base's odometry. A pose that is all zero, the orientation too, is not filled: None.
+
+    with_variance: whether the variance of the yaw rate is needed
+    """
     pose, at = sample.pose.pose, sample.pose.pose.position
     filled = any((at.x, at.y, at.z)) or not has_no_heading(pose)
     return OdometryMessage(
@@ -101,7 +108,32 @@ def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
         arrival_ns=arrival_ns,
         pose=pose_from_ros(pose) if filled else None,
         twist=twist_from_ros(sample.twist.twist),
+        yaw_variance=_variance(float(sample.twist.covariance[35])) if with_variance else None,
     )
+
+
+def imu_from_ros(sample: ros.Imu, up_in_imu: Sequence[float], arrival_ns: int) -> ImuSample | None:
+    """Return the yaw rate of an IMU; None without a gyroscope (-1 in its covariance) or a finite, possible rate.
+
+    up_in_imu: (3,) the base's z axis in the IMU's frame
+    """
+    rate, covariance = sample.angular_velocity, sample.angular_velocity_covariance
+    yaw_radps = rate.x * up_in_imu[0] + rate.y * up_in_imu[1] + rate.z * up_in_imu[2]
+    if covariance[0] == -1.0 or not abs(yaw_radps) <= FASTEST_RADPS:
+        return None
+    variance = _variance(sum(float(covariance[4 * axis]) * up_in_imu[axis] ** 2 for axis in range(3)))
+    return ImuSample(ns_from_time(sample.header.stamp), arrival_ns, yaw_radps, variance)
+
+
+def _variance(value: float) -> float | None:
+    """Return a stated variance [rad^2/s^2]; None for zeros and other values that state nothing."""
+    least, most = STATED_VARIANCE
+    return value if least <= value <= most else None
+
+
+def ros_imu(wall_ns: int, frame_id: str, yaw_radps: float) -> ros.Imu:
+    """Return the yaw rate of a level IMU, without accelerations."""
+    return ros.Imu(header(wall_ns, frame_id), angular_velocity=ros.Vector3(0.0, 0.0, yaw_radps))
 
 
 def ros_fix(wall_ns: int, frame_id: str, pose: Pose, sd: Sequence[float]) -> ros.PoseWithCovarianceStamped:

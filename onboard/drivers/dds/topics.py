@@ -158,6 +158,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
     Topic("drive", "onboard/drive", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
+    Topic("map", "map", "nav_msgs/msg/OccupancyGrid", LATCHED),
     Topic("path", "onboard/path", "nav_msgs/msg/Path", LOG),
     Topic("arc", "onboard/arc", "nav_msgs/msg/Path", NEWEST),
     Topic("footprint", "onboard/footprint", "geometry_msgs/msg/PolygonStamped", NEWEST),
@@ -197,6 +198,11 @@ IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_DEPTH = "/compressedDepth"
 COMPRESSED_TOPICS = ("/compressed", COMPRESSED_DEPTH)
 """How image_transport ends the topic of a `sensor_msgs/CompressedImage`."""
+
+
+def imu_source(name: str) -> Topic:
+    """Return the row of `odometry.imu`."""
+    return Topic(f"imu from {name}", name, "sensor_msgs/msg/Imu", SENSOR, part="odometry")
 
 
 def scan_source(name: str, cloud: bool = False) -> Topic:

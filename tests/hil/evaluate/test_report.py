@@ -23,7 +23,7 @@ from hil.evaluate.metrics import summarise
 from hil.evaluate.report import actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NARROW, comparison, markdown, rich_table
-from onboard.commands.figures import svg_text
+from onboard.commands.cli import svg_text
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import OnboardError
 from tests.rigs.evaluate_rows import row

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hil.__main__ import app
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.compare import Comparison
+from hil.replay.compared_fields import STAGES
 from hil.replay.replay import replay
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.perception import scan_fusion
@@ -282,3 +283,11 @@ def test_a_cluster_replays_as_this_process_does(tmp_path: Path, monkeypatch: pyt
     assert results[0] == results[1]
     assert [Path(row["file"]).name for row in results[0]["recordings"]] == ["a.mcap", "b.mcap"]
     assert [Path(row["file"]).name for row in results[0]["unreadable"]] == ["torn.mcap"]
+
+
+def test_each_field_of_a_tick_is_compared_or_named_as_an_input_or_a_time() -> None:
+    compared = {path.partition(".")[0] for _, paths in STAGES for path in paths}
+    others = {"slot", "inputs", "sent_ns", "stage_ns", "after", "keyframe"}
+    """`after` and `keyframe` are the state, which `differences` compares at keyframes."""
+    assert compared.isdisjoint(others)
+    assert compared | others == {one.name for one in fields(TickRecord)}

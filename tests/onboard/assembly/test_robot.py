@@ -77,3 +77,6 @@ def test_a_source_without_a_driver_is_refused() -> None:
     cameras = config.cameras.model_copy(update={"source": "acme", "color": "none"})
     with pytest.raises(ConfigError, match="no driver opens front_left, whose source is acme"):
         open_cameras(config.model_copy(update={"cameras": cameras}), load_mounts(config.robot.mounts), pytest.fail)
+    cameras = cameras.model_copy(update={"source": "none", "color": "acme"})
+    with pytest.raises(ConfigError, match="no driver opens the colour camera, whose source is acme"):
+        open_cameras(config.model_copy(update={"cameras": cameras}), load_mounts(config.robot.mounts), pytest.fail)

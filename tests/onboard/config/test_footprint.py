@@ -30,7 +30,7 @@ MISTAKES = [
     ("a corner twice",         f"footprint_m = {[*LONG, LONG[0]]}",               "are less than 0.02 m apart"),
     ("a corner with height",   "footprint_m = [[0.6, 0.2, 0.0], [-0.6, 0.2], [0, -0.2]]", "footprint_m.0"),
     ("a text, as in Nav2",     'footprint_m = "[[0.6, 0.2], [-0.6, 0.2], [0, -0.2]]"', "footprint_m"),
-    ("both",                   f"footprint_m = {LONG}\nfootprint_radius_m = 0.3", "found both"),
+    ("both",                   f"footprint_m = {LONG}\nfootprint_radius_m = 0.3", "not both"),
 ]  # fmt: skip
 
 

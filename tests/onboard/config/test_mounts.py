@@ -129,8 +129,11 @@ WRONG = [
     ({"fy": "0.0"}, ["cameras.front.fy", "greater than 0"]),
     ({"cx": "nan"}, ["cameras.front.cx", "finite"]),
     ({"depth_scale_m": "0.0"}, ["cameras.front.depth_scale_m", "greater than 0"]),
-    ({"fx": None}, ["cameras.front.fx", "required"]),
-    ({"translation_m": None}, ["cameras.front.translation_m", "required"]),
+    ({"fx": None}, ["cameras.front", "fx: Field required next to fy, cx, cy"]),
+    ({"translation_m": None}, ["cameras.front", "translation_m: Field required", 'or pose = "tf"']),
+    ({"width": None}, ["cameras.front", "width: Field required next to height"]),
+    ({"pose": '"tf"'}, ["cameras.front", 'pose = "tf" replaces rotation_xyzw and translation_m']),
+    ({"pose": '"urdf"'}, ["cameras.front.pose", "'tf'"]),
     ({"focal": "3"}, ["unknown key cameras.front.focal"]),
 ]
 

@@ -188,7 +188,7 @@ def test_a_mesh_needs_its_library_by_name(tmp_path, monkeypatch):
     stl(tmp_path / "wheel.stl", 0.12, unit=0.001)
     floor = floor_of(read(tmp_path, turning("wheel", MESH)), "base_link")
     assert floor.base_height_m is None
-    assert "mesh wheel.stl needs trimesh: pip install onboard[mesh]" in floor.source
+    assert "mesh wheel.stl needs trimesh: pip install 'onboard[mesh]'" in floor.source
 
 
 def test_a_joint_beyond_its_limits_and_one_without_its_master_are_refused(tmp_path):

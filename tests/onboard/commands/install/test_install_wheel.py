@@ -99,7 +99,7 @@ def test_a_source_folder_without_a_project_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_interpreter_that_the_service_cannot_see_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="cannot be run"):
+    with pytest.raises(InputError, match="no program that can be run"):
         check_python(tmp_path / "python")
     copied = tmp_path / "python"
     shutil.copy(sys.executable, copied)

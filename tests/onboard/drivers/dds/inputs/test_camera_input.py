@@ -10,9 +10,16 @@ import pytest
 
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera, as_sent, color_from_ros, depth_from_ros
+from onboard.drivers.dds.camera_input import (
+    DdsColorCamera,
+    DdsDepthCamera,
+    as_sent,
+    color_from_ros,
+    depth_from_ros,
+    lens_topic,
+)
 from onboard.drivers.dds.participant import Wire, wait_until
-from onboard.drivers.dds.ros_convert import header, ros_image
+from onboard.drivers.dds.ros_convert import header, ros_camera_info, ros_image
 from onboard.drivers.dds.ros_types import CompressedImage
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
@@ -167,6 +174,22 @@ def test_camera_gives_the_frame_until_it_is_stale(wires):
     sent(wires, "front/depth/image", good())
     assert camera.latest(1400 * MS).number == 2
     assert camera.health().working
+
+
+def test_another_lens_than_at_the_start_blinds_a_camera_whose_lens_was_taken(wires):
+    """Written numbers stay what they are, whatever `camera_info` says."""
+    taken = DdsDepthCamera(wires[0], replace(FRONT, lens_taken=True), CAMERAS)
+    written = DdsDepthCamera(wires[0], FRONT, CAMERAS)
+    row = lens_topic(SECTION, "front")
+    infos = wires[1].writer(row)
+    infos.write(ros_camera_info(0, FRONT))
+    sent(wires, "front/depth/image", good())
+    assert wait_until(lambda: taken.latest(MS) is not None, 2.0)
+    infos.write(ros_camera_info(0, replace(FRONT, fx=41.0)))
+    sent(wires, "front/depth/image", good())
+    assert wait_until(lambda: taken.latest(MS) is None, 2.0)
+    assert "fx 41; at the start 80x60, fx 40" in taken.health().reason
+    assert wait_until(lambda: written.latest(MS) is not None, 2.0)
 
 
 class LaterExecutor:

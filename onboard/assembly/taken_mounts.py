@@ -1,0 +1,209 @@
+"""What a mounts file leaves out, taken once at the start: lens from the device or `camera_info`, poses from tf.
+
+What was taken is kept beside the file (`keep_run` in `onboard/config/mounts.py`), from where all commands read it. What
+differs from the last run ends the start, as another serial number does: the camera or its mode was changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import structlog
+
+from onboard.assembly.published_mounts import LIVE_SIZE, NOTHING, Heard, listened, pose_of
+from onboard.assembly.robot import used_mounts
+from onboard.config.config import Config
+from onboard.config.mounts import (
+    AHEAD_M,
+    LENS,
+    SIZE,
+    MountsFile,
+    MountTable,
+    completed,
+    keep_run,
+    last_run,
+    load_mounts,
+    note_taken,
+    rows,
+)
+from onboard.config.mounts import stated as stated_in
+from onboard.drivers.dds.camera_input import COLOR, LENS_TOLERANCE, info_topic, lens_of
+from onboard.drivers.dds.topics import raw_topic
+from onboard.drivers.realsense.cameras import camera_sources
+from onboard.drivers.realsense.device import Source, StreamInfo, read_intrinsics, require_library
+from onboard.service.readiness import LOOK_EVERY_S, PATIENCE_S
+from onboard.service.systemd import Notifier
+from onboard.values.errors import ConfigError, DriverError, InputError
+from onboard.values.frames import quaternion_of
+
+log = structlog.get_logger()
+
+WAIT_S = 6.0
+"""A camera_info comes with each image, and tf_static at once; discovery takes less than a second."""
+MOVED_M, TURNED = 1e-3, 1e-6
+"""Differences of a position [m], and of a rotation (1 less the quaternions' product), that are rounding."""
+
+
+def await_mounts(config: Config, notifier: Notifier, pause: Callable[[float], object] = time.sleep) -> None:
+    """Take the mounts' numbers; a service waits for a camera that is silent. Raises like `take_mounts`."""
+    until_s, reported = time.monotonic() + PATIENCE_S, ""
+    while True:
+        try:
+            take_mounts(config)
+            return
+        except DriverError as error:
+            if not notifier.managed or time.monotonic() > until_s:
+                raise
+            missing = str(error).replace("\n", "; ")
+            if missing != reported:
+                notifier.send(f"STATUS=waiting: {missing}")
+                log.warning("waiting", missing=missing)
+            reported = missing
+            pause(LOOK_EVERY_S)
+
+
+def take_mounts(config: Config, info: Callable[[Source], StreamInfo] = read_intrinsics, wait_s: float = WAIT_S) -> None:
+    """Ask devices and topics for what the mounts file leaves out, and keep it for this run. Else do nothing.
+
+    Raises ConfigError with a line for each camera that does not fit, DriverError if nothing answers.
+    """
+    path = config.robot.mounts
+    note_taken(path)
+    file = stated_in(path)
+    asked = [(kind, name, row) for kind, name, row in rows(file) if _is_asked(config, kind, name, row)]
+    if not asked:
+        return
+    found: dict[tuple[str, str], MountTable] = {}
+    mistakes: list[str] = []
+    absent: list[str] = []
+    sources = {source.camera: source for source in _sources(config)}
+    topics = {}
+    for kind, name, row in asked:
+        if _source(config, kind, name) == "dds":
+            topics[name if kind == "cameras" else COLOR] = (kind, name, row)
+            continue
+        try:
+            if row.pose is not None:
+                raise InputError('pose = "tf" needs images over DDS: write translation_m and look_deg')
+            found[kind, name] = row.model_copy(update=_by_device(row, sources[name], info))
+        except InputError as error:
+            mistakes.append(f"camera {name}: {error}")
+        except DriverError as error:
+            absent.append(f"camera {name}: {error}")
+    more, wrong, silent = _by_topics(config, topics, wait_s)
+    found |= more
+    mistakes, absent = mistakes + wrong, absent + silent
+    mistakes += [line for (kind, name), row in found.items() for line in _changes(config, kind, name, row)]
+    if mistakes:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in mistakes))
+    if absent:
+        raise DriverError("\n".join(f"{path}: {line}" for line in absent))
+    whole: dict[str, Any] = {"cameras": {}, "color_cameras": {}}
+    for kind, name, row in rows(completed(path)):
+        whole[kind][name] = found.get((kind, name), row)
+    kept = keep_run(path, MountsFile(**whole))
+    log.info("mounts_taken", cameras=", ".join(name for _, name in found), kept=str(kept))
+
+
+def _is_asked(config: Config, kind: str, name: str, row: MountTable) -> bool:
+    source = _source(config, kind, name)
+    unit = kind == "cameras" and source == "realsense" and row.depth_scale_m is None
+    return source != "none" and (not row.whole or unit)
+
+
+def _source(config: Config, kind: str, name: str) -> str:
+    return config.cameras.source_of(name) if kind == "cameras" else config.cameras.color
+
+
+def _sources(config: Config) -> list[Source]:
+    return camera_sources(used_mounts(config, load_mounts(config.robot.mounts)), config.cameras)
+
+
+def _by_device(row: MountTable, source: Source, info: Callable[[Source], StreamInfo]) -> dict[str, Any]:
+    """Return the lens and the depth unit of a RealSense or its recording. Raises InputError, DriverError."""
+    require_library()
+    width, height = (row.width or 0, row.height or 0) if source.recording else (row.width, row.height)
+    if width is None or height is None:
+        width, height = LIVE_SIZE
+    stream = info(replace(source, width=width, height=height, depth_scale_m=row.depth_scale_m or 0.0))
+    unit = {} if stream.depth_scale_m == 0.0 else {"depth_scale_m": stream.depth_scale_m}
+    return unit | ({key: getattr(stream, key) for key in (*SIZE, *LENS)} if row.fx is None else {})
+
+
+def _by_topics(
+    config: Config, topics: dict[str, tuple[str, str, MountTable]], wait_s: float
+) -> tuple[dict[tuple[str, str], MountTable], list[str], list[str]]:
+    """Return the completed tables of cameras over DDS, what is wrong, and what is silent. Raises DriverError.
+
+    topics: our name of the camera in topics -> kind, name and table
+    """
+    if not topics:
+        return {}, [], []
+    images = {
+        name: raw_topic(config.dds, f"{name}/image" if name == COLOR else f"{name}/depth/image") for name in topics
+    }
+    posed = [name for name, (_, _, row) in topics.items() if row.pose is not None]
+    heard = listened(config, images, posed, wait_s)
+    found, wrong, silent = {}, list[str](), list[str]()
+    for ours, (kind, name, row) in topics.items():
+        topic = info_topic(images[ours])
+        stated = heard.infos.get(ours)
+        if stated is None:
+            silent.append(f"camera {name}: {NOTHING.format(topic=topic)}")
+            continue
+        try:
+            changes: dict[str, Any] = {}
+            if row.fx is None:
+                lens, notes = lens_of(stated, topic)
+                if row.width not in (None, stated.width) or row.height not in (None, stated.height):
+                    raise InputError(
+                        f"{topic} states {stated.width}x{stated.height}, the file {row.width}x{row.height}"
+                    )
+                changes |= dict(zip((*SIZE, *LENS), (stated.width, stated.height, *lens), strict=True))
+                for note in notes:
+                    log.warning("mounts_taken", camera=name, note=note)
+            if row.pose is not None:
+                changes |= _by_frames(config, name, heard.frames[ours], heard)
+            found[kind, name] = row.model_copy(update=changes)
+        except InputError as error:
+            wrong.append(f"camera {name}: {error}")
+    return found, wrong, silent
+
+
+def _by_frames(config: Config, name: str, frame: str, heard: Heard) -> dict[str, Any]:
+    """Return the pose of a frame as keys of a table. Raises InputError."""
+    pose, notes = pose_of(config, frame, heard)
+    if pose is None:
+        raise InputError("; ".join(notes))
+    for note in notes:
+        log.warning("mounts_taken", camera=name, note=note)
+    xyzw = tuple(float(value) for value in quaternion_of(pose[:3, :3]))
+    return {"pose": None, "translation_m": tuple(float(value) for value in pose[:3, 3]), "rotation_xyzw": xyzw}
+
+
+def _changes(config: Config, kind: str, name: str, row: MountTable) -> list[str]:
+    """Return a line for what is not as the last run took it from the same camera."""
+    kept = last_run(config.robot.mounts)
+    before = None if kept is None else getattr(kept, kind).get(name)
+    if before is None or before.serial != row.serial:
+        return []
+    changed = []
+    for key in (*SIZE, *LENS, "depth_scale_m"):
+        new, old = getattr(row, key), getattr(before, key)
+        if new is not None and old is not None and abs(new - old) > LENS_TOLERANCE * abs(old):
+            changed.append(f"{key} {old:g} was, {new:g} is")
+    if row.rotation_xyzw is not None and before.rotation_xyzw is not None:
+        moved_m = float(np.abs(np.subtract(row.translation_m or AHEAD_M, before.translation_m or AHEAD_M)).max())
+        turned = 1.0 - abs(float(np.dot(row.rotation_xyzw, before.rotation_xyzw)))
+        if moved_m > MOVED_M or turned > TURNED:
+            changed.append(f"pose {list(before.translation_m or ())} was, {list(row.translation_m or ())} is")
+    if not changed:
+        return []
+    return [
+        f"camera {name}: not as in the last run ({'; '.join(changed)}): was the camera or its mode changed? "
+        f"Remove {config.robot.mounts.stem}.last_run.toml to accept it"
+    ]

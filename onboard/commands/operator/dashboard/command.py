@@ -1,0 +1,98 @@
+"""`onboard dashboard`: opens the wire, starts the server, prints its address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from onboard.commands.cli import ConfigOption
+from onboard.config.config import Config, load_config
+from onboard.drivers.dds.participant import Wire
+from onboard.values.errors import InputError, MissingExtraError
+
+TOKEN = "ONBOARD_TOKEN"
+SHORTEST = 16
+FIRST_S = 2.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def dashboard(
+    config: ConfigOption = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8080,
+    allow_control: Annotated[
+        bool, typer.Option("--allow-control", help="Take goals, pause, resume and cancel, with a token.")
+    ] = False,
+    webhook: Annotated[
+        str | None, typer.Option("--webhook", metavar="URL", help="Post each change of state to this address.")
+    ] = None,
+) -> None:
+    """Serve one page that shows the running robot, why it stands, and its recordings; its stop is always there."""
+    loaded = load_config(config)
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise MissingExtraError("starlette and uvicorn", "dashboard")
+    token = _token() if allow_control else None
+    with contextlib.closing(_listening(host, port)) as listening:
+        bound = listening.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{bound}/" + (f"#token={token}" if token else "")
+        if host not in LOOPBACK:
+            sys.stderr.write(
+                f"warning: everybody who reaches {host} sees the robot and its recordings, without encryption\n"
+            )
+        sys.stderr.write(f"dashboard of {loaded.robot.name}: {address}\n")
+        _serve(loaded, listening, token, webhook)
+
+
+def _serve(config: Config, listening: socket.socket, token: str | None, webhook: str | None) -> None:
+    from onboard.commands.operator.dashboard.feed import NO_RUNTIME, START, Feed
+    from onboard.commands.operator.dashboard.metrics import Webhook
+    from onboard.commands.operator.dashboard.orders import Orders, Stop
+    from onboard.commands.operator.dashboard.recordings import Recordings
+    from onboard.commands.operator.dashboard.server import Robot, Server
+
+    hook = Webhook(webhook, config.robot.name) if webhook else None
+    with contextlib.ExitStack() as held:
+        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+        notify = hook.note if hook else lambda status: None
+        feed = held.enter_context(contextlib.closing(Feed(config, wire, notify)))
+        stop = held.enter_context(
+            contextlib.closing(Stop(config, config.record.directory / f".{config.robot.name}-stop"))
+        )
+        recordings = held.enter_context(contextlib.closing(Recordings(config.record.directory)))
+        robot = Robot(feed, stop, Orders(config, wire, feed, stop), recordings, token)
+        if not feed.heard(FIRST_S):
+            sys.stderr.write(f"{NO_RUNTIME} yet on domain {wire.domain}, interface {config.dds.interface}. {START}\n")
+        Server(robot).run([listening])
+
+
+def _token() -> str:
+    """Return the token of the environment, or a new one. Raises InputError for one that can be guessed."""
+    given = os.environ.get(TOKEN, "")
+    if given and (len(given) < SHORTEST or not given.isascii() or not given.isprintable() or " " in given):
+        raise InputError(
+            f"{TOKEN}: {len(given)} characters, at least {SHORTEST} are needed, printable ones without spaces"
+        )
+    return given or secrets.token_urlsafe(SHORTEST)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises InputError that names host and port."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()
+    except OSError as error:
+        raise InputError(
+            f"--host {host} --port {port}: {error.strerror or error}; choose another with --port"
+        ) from error
+    return listening

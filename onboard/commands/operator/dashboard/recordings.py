@@ -1,0 +1,92 @@
+"""Recordings for the page: a list of the newest, a file by its safe name, its report made by `onboard-hil report`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from onboard.recording.retention import is_marked, mark
+from onboard.values.errors import InputError, OnboardError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}\.mcap")
+MOST_LISTED = 200
+REPORT_S = 300.0
+"""Longest time that a report may take."""
+REPORTER = "onboard-hil"
+
+
+class Recordings:
+    """The folder of a robot's recordings."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._reports = tempfile.TemporaryDirectory(prefix="onboard-reports-")
+        self._making = threading.Lock()
+
+    def close(self) -> None:
+        """Remove the reports. Safe to call twice."""
+        self._reports.cleanup()
+
+    def listed(self) -> dict[str, Any]:
+        """Return the newest MOST_LISTED recordings, and how many there are."""
+        try:
+            found = [entry for entry in os.scandir(self._folder) if NAME.fullmatch(entry.name) and is_file(entry)]
+        except OSError as error:
+            return {"count": 0, "files": [], "problem": f"{self._folder}: {error.strerror}"}
+        newest = sorted(((entry.stat().st_mtime, entry.stat().st_size, entry.name) for entry in found), reverse=True)
+        files = [
+            {"name": name, "bytes": size, "modified_s": round(modified_s), "kept": is_marked(self._folder / name)}
+            for modified_s, size, name in newest[:MOST_LISTED]
+        ]
+        return {"count": len(newest), "files": files, "problem": ""}
+
+    def path(self, name: str) -> Path:
+        """Return the file of a name. Raises InputError for another name, also for one that leads out of the folder."""
+        file = self._folder / name
+        if not NAME.fullmatch(name) or file.is_symlink() or not file.is_file():
+            raise InputError(f"{name[:80]!r} is no recording here; names are letters, digits, _ . - and end in .mcap")
+        return file
+
+    def keep(self, name: str) -> str:
+        """Protect a recording from deletion by the disk budget, as `onboard keep`. Raises InputError."""
+        mark(self.path(name), keep=True)
+        return f"{name} is kept"
+
+    def report(self, name: str) -> Path:
+        """Return the page of a recording, made once. Raises InputError for another name, OnboardError if it fails."""
+        file = self.path(name)
+        page = Path(self._reports.name) / f"{name}.{file.stat().st_mtime_ns}.html"
+        program = Path(sys.executable).with_name(REPORTER)
+        if not program.exists():
+            raise OnboardError(
+                f"{REPORTER} is not installed here: download {name} and run `{REPORTER} report` elsewhere"
+            )
+        if not self._making.acquire(blocking=False):
+            raise OnboardError("another report is being made; try again")
+        try:
+            if not page.exists():
+                self._make(program, file, page)
+        finally:
+            self._making.release()
+        return page
+
+    def _make(self, program: Path, file: Path, page: Path) -> None:
+        command = ["nice", "-n", "19", str(program), "report", str(file), "--out", str(page)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise OnboardError(f"{file.name}: its report takes longer than {REPORT_S:g} s") from error
+        if done.returncode != 0 or not page.exists():
+            lines = done.stderr.strip().splitlines() or [f"{REPORTER} ended with {done.returncode}"]
+            raise InputError(lines[-1].removeprefix("error: "))
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a plain file; False for a link, or a file that has just been deleted."""
+    return entry.is_file(follow_symlinks=False)

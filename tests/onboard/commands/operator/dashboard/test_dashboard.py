@@ -1,0 +1,361 @@
+"""The dashboard by real HTTP before a real runtime: it shows, it stops, it takes orders with its token alone."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from onboard.commands.operator.dashboard.command import _listening, _token
+from onboard.commands.operator.dashboard.metrics import Webhook
+from onboard.commands.operator.dashboard.server import MOST_PAGES
+from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
+from onboard.recording.retention import is_marked
+from onboard.values.errors import InputError
+from onboard.values.messages import STOP
+from tests.rigs.machine.waiting import until
+from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, live_robot, lonely_config, serving
+
+
+@pytest.fixture(scope="module")
+def robot() -> Iterator[LiveRobot]:
+    with live_robot() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def server(robot: LiveRobot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(robot.config, tmp_path_factory.mktemp("recordings")) as started:
+        assert started.feed.heard(20.0)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(lonely_config(), tmp_path_factory.mktemp("lonely")) as started:
+        yield started
+
+
+def drive(server: Server, robot: LiveRobot) -> None:
+    status, said = server.order("goal", {"x": 50.0, "y": 0.0, "frame": "base"})
+    assert (status, said) == (200, {"said": "goal accepted"})
+    until(lambda: robot.moves)
+
+
+def test_it_shows_what_the_robot_publishes(server: Server, robot: LiveRobot) -> None:
+    drive(server, robot)
+    until(lambda: bool(server.feed.snapshot()["arc"]) and bool(server.feed.snapshot()["parts"]))
+    until(lambda: server.feed.snapshot()["odom_from_base"][0] > 0.1)
+    until(lambda: server.feed.snapshot()["arc"][-1][0] > 0.1 and "goal" in server.feed.snapshot()["markers"])
+    until(lambda: "battery" in server.feed.values())
+    status, seen = server.ask("GET", "/api/robot")
+    assert status == 200
+    assert (seen["robot"], seen["word"], seen["live"], seen["stopped"]) == (
+        robot.config.robot.name,
+        "navigating",
+        True,
+        False,
+    )
+    assert len(seen["scan"]) == 180
+    assert seen["odom_from_base"][0] > 0.0
+    assert seen["arc"][-1][0] > 0.0
+    assert float(seen["figures"]["battery"]) == 0.8
+    assert seen["ages_ms"]["scan"]
+    assert seen["markers"]["goal"]["points"]
+    until(lambda: bool(server.feed.shape()["footprint"]) and bool(server.feed.shape()["path"]))
+
+
+def test_stop_needs_no_token_is_latched_and_ends_with_a_goal_alone(server: Server, robot: LiveRobot) -> None:
+    drive(server, robot)
+    assert server.ask("POST", "/api/stop")[1] == {"stopped": True, "live": True}
+    until(lambda: robot.command == STOP)
+    until(lambda: server.feed.status()["state"].startswith("stopped"))
+    seen = server.ask("GET", "/api/robot")[1]
+    assert seen["stopped"]
+    assert [row["code"] for row in seen["why"]] == ["e_stop"]
+    assert seen["clears"]
+    for order in ("resume", "pause", "resume", "cancel"):
+        assert server.order(order)[0] == 200
+    before = len(robot.sent)
+    until(lambda: len(robot.sent) > before + 30)
+    assert all(command == STOP for _, command in robot.sent[before:]), "it stays"
+    drive(server, robot)
+    assert not server.ask("GET", "/api/robot")[1]["stopped"]
+
+
+def test_a_stop_outlives_its_dashboard_and_the_next_one_can_release_it(robot: LiveRobot, tmp_path: Path) -> None:
+    with serving(robot.config, tmp_path) as first:
+        assert first.feed.heard(20.0)
+        drive(first, robot)
+        first.ask("POST", "/api/stop")
+        until(lambda: robot.command == STOP)
+    before = len(robot.sent)
+    until(lambda: len(robot.sent) > before + 30)
+    assert all(command == STOP for _, command in robot.sent[before:])
+    with serving(robot.config, tmp_path) as second:
+        assert second.feed.heard(20.0)
+        assert second.ask("GET", "/api/robot")[1]["stopped"]
+        drive(second, robot)
+    assert not (tmp_path / ".stop").exists()
+
+
+FORGED = [
+    ("", 401), ("Bearer", 401), ("Bearer wrong", 401), ("Basic " + TOKEN, 401), (f"Bearer {TOKEN}x", 401),
+    ("Bearer ü", 401),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("authorization", "status"), FORGED)
+@pytest.mark.parametrize("order", ["goal", "pause", "resume", "cancel"])
+def test_no_order_without_the_token(server: Server, order: str, authorization: str, status: int) -> None:
+    headers = {"Authorization": authorization.encode("latin-1", "replace").decode("latin-1")} if authorization else {}
+    goal = {"x": 1.0, "y": 0.0}
+    assert server.ask("POST", f"/api/{order}", goal, **headers)[0] == status
+
+
+def test_without_allow_control_there_are_no_orders_but_the_stop(tmp_path: Path) -> None:
+    with serving(lonely_config(), tmp_path, token=None) as server:
+        assert server.order("goal", {"x": 1.0, "y": 0.0})[0] == 403
+        assert server.order("resume")[0] == 403
+        assert server.ask("POST", "/api/stop") == (200, {"stopped": True, "live": False})
+
+
+BAD_GOALS: list[tuple[Any, int, str]] = [
+    ("{", 400, "not JSON"),
+    ("[" * 3000, 400, "not JSON"),
+    ([], 400, "a goal is"),
+    ({"x": 1.0}, 400, "y: None"),
+    ({"x": 1.0, "y": "0"}, 400, "y: 0"),
+    ('{"x": NaN, "y": 0}', 400, "x: nan"),
+    ({"x": 1e400, "y": 0}, 400, "x: inf"),
+    ({"x": True, "y": 0}, 400, "x: True"),
+    ({"x": 1.0, "y": 0.0, "frame": "mars"}, 400, "frame: 'mars'"),
+    ({"x": 1.0, "y": 0.0, "speed": 9}, 400, "a goal is"),
+    ({"x": 1e6, "y": 0.0}, 400, "goal refused: the goal is 1e+06 m away"),
+    ({"x": 1.0, "y": 0.0, "frame": "map"}, 400, "goal refused: frame 'map' needs a localised robot"),
+    ("x" * 5000, 413, "at most"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "said"), BAD_GOALS, ids=range(len(BAD_GOALS)))
+def test_a_bad_goal_gets_a_line(server: Server, body: Any, status: int, said: str) -> None:
+    got, reply = server.order("goal", body)
+    assert (got, said in reply["error"]) == (status, True), reply
+    assert "\n" not in reply["error"]
+
+
+def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot) -> None:
+    server.ask("POST", "/api/stop")
+    assert server.order("goal", {"x": "no"})[0] == 400
+    assert server.stop.pressed
+    drive(server, robot)
+
+
+def test_the_map_is_a_picture_of_its_obstacles(server: Server) -> None:
+    until(lambda: bool(server.feed.picture()))
+    meta = server.ask("GET", "/api/robot")[1]["map"]
+    assert meta == {"cell_m": 0.5, "columns": 40, "rows": 40, "corner": [-10.0, -10.0, 0.0], "number": 1}
+    status, data = server.ask("GET", "/api/map.png")
+    assert status == 200
+    with Image.open(io.BytesIO(data)) as picture:
+        assert picture.size == (40, 40)
+        alpha = np.asarray(picture.convert("RGBA"))[:, :, 3]
+    assert (alpha[0] == 255).all()
+    assert (alpha[1:-1, 1:-1] == 0).all()
+
+
+def test_a_damaged_map_is_left_out(lonely: Server) -> None:
+    for cells, wide in ((b"\0" * 5, 2), (b"", 0)):
+        lonely.feed._map(OccupancyGrid(info=MapMetaData(resolution=0.05, width=wide, height=2), data=cells))
+    assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
+
+
+def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
+    drive(server, robot)
+    assert server.order("pause")[0] == 200
+    until(lambda: robot.command == STOP)
+    until(lambda: "paused" in [row["code"] for row in server.feed.status()["why"]])
+    server.order("resume")
+    until(lambda: robot.moves)
+
+
+def test_two_operators_see_each_others_orders(server: Server) -> None:
+    server.order("pause")
+    assert "pause from 127.0.0.1" in server.ask("GET", "/api/robot")[1]["order"]
+    server.order("resume")
+    assert "resume from 127.0.0.1" in server.ask("GET", "/api/robot")[1]["order"]
+
+
+def test_the_page_of_another_site_cannot_order(server: Server) -> None:
+    status, _ = server.ask("POST", "/api/stop", Origin="http://elsewhere.example")
+    assert (status, server.stop.pressed) == (403, False)
+    own = server.address.rstrip("/")
+    headers = {"Authorization": f"Bearer {TOKEN}", "Origin": own}
+    assert server.ask("POST", "/api/pause", {}, **headers)[0] == 200
+    assert server.ask("POST", "/api/resume", {}, **headers | {"Origin": "http://elsewhere.example"})[0] == 403
+    server.order("resume")
+
+
+NAMES = [
+    "..%2F..%2Fetc%2Fpasswd",
+    "%2e%2e",
+    "a.mcap%00",
+    "..mcap",
+    "other.mcap",
+    "-x.mcap",
+    "link.mcap",
+    "x.html",
+    "a" * 300 + ".mcap",
+]
+
+
+def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
+    folder = lonely.robot.recordings._folder
+    (folder / "robot_1.mcap").write_bytes(b"\x89MCAP0\r\n")
+    (folder / "link.mcap").symlink_to("/etc/passwd")
+    assert lonely.ask("GET", "/api/recordings/robot_1.mcap") == (200, b"\x89MCAP0\r\n")
+    for name in NAMES:
+        status, reply = lonely.ask("GET", f"/api/recordings/{name}")
+        assert status in (400, 404), (name, reply)
+    listed = lonely.ask("GET", "/api/recordings")[1]
+    assert "link.mcap" not in [file["name"] for file in listed["files"]]
+    status, reply = lonely.ask("GET", "/api/recordings/robot_1.mcap/report")
+    assert status == 400
+    assert "robot_1.mcap" in reply["error"]
+
+
+def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:
+    folder = lonely.robot.recordings._folder
+    (folder / "kept_1.mcap").touch()
+    assert lonely.order("recordings/kept_1.mcap/keep", token="forged")[0] == 401
+    assert not is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/kept_1.mcap/keep") == (200, {"said": "kept_1.mcap is kept"})
+    assert is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/none.mcap/keep")[0] == 400
+    assert next(file["kept"] for file in lonely.robot.recordings.listed()["files"] if file["name"] == "kept_1.mcap")
+
+
+def test_ten_thousand_recordings_are_a_short_list(lonely: Server) -> None:
+    folder = lonely.robot.recordings._folder
+    for number in range(10_000):
+        (folder / f"many_{number:05d}.mcap").touch()
+    listed = lonely.ask("GET", "/api/recordings")[1]
+    assert listed["count"] >= 10_000
+    assert len(listed["files"]) == 200
+
+
+def test_without_a_runtime_it_says_so(lonely: Server) -> None:
+    seen = lonely.ask("GET", "/api/robot")[1]
+    assert (seen["live"], seen["sentence"]) == (False, "no runtime is heard")
+    assert "onboard run" in seen["clears"]
+    assert lonely.order("goal", {"x": 1.0, "y": 0.0}) == (503, {"error": "no runtime is heard"})
+    assert b"onboard_up 0" in lonely.ask("GET", "/metrics")[1]
+
+
+def test_a_browser_that_never_reads_costs_nothing_and_there_is_a_most(lonely: Server) -> None:
+    opened = [lonely.never_read() for _ in range(MOST_PAGES)]
+    until(lambda: lonely.robot.pages == MOST_PAGES)
+    assert lonely.ask("GET", "/api/live")[0] == 503
+    assert lonely.ask("POST", "/api/stop")[0] == 200, "the stop is for all"
+    for one in opened:
+        one.close()
+    until(lambda: lonely.robot.pages == 0)
+
+
+def test_metrics_are_prometheus_text(server: Server) -> None:
+    until(lambda: bool(server.feed.values()))
+    text = server.ask("GET", "/metrics")[1].decode()
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    assert "onboard_up 1" in samples
+    assert "onboard_battery_ratio 0.8" in samples
+    assert any(line.startswith('onboard_input_age_seconds{input="scan"} ') for line in samples)
+    assert sum(line.startswith("onboard_state{") for line in samples) == 5
+    for line in samples:
+        name, _, value = line.rpartition(" ")
+        assert name.startswith("onboard_")
+        float(value)
+
+
+def test_the_page_is_small_loads_nothing_from_elsewhere_and_has_its_headers(lonely: Server) -> None:
+    sizes = []
+    for path in ("/", "/page.js", "/page.css"):
+        status, data = lonely.ask("GET", path)
+        assert status == 200
+        assert b"http://" not in data
+        assert b"https://" not in data
+        sizes.append(len(data))
+    assert sum(sizes) < 300_000
+    assert lonely.ask("GET", "/nowhere")[0] == 404
+    connection = socket.create_connection(("127.0.0.1", lonely.port))
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    head = connection.makefile("rb").read().lower()
+    assert b"content-security-policy: default-src 'self'" in head
+    assert b"x-content-type-options: nosniff" in head
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    came: ClassVar[list[Any]] = []
+
+    def do_POST(self) -> None:
+        self.came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_change_of_state_is_posted(tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as receiver, live_robot() as robot:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        hook = f"http://127.0.0.1:{receiver.server_port}/hook"
+        with serving(robot.config, tmp_path, webhook=hook) as server:
+            assert server.feed.heard(20.0)
+            drive(server, robot)
+            server.ask("POST", "/api/stop")
+            until(lambda: any(one["word"] == "stopped" for one in Receiver.came))
+        receiver.shutdown()
+    words = list(dict.fromkeys(one["word"] for one in Receiver.came if one["live"]))
+    assert words == ["idle", "navigating", "stopped"]
+    assert Receiver.came[-1]["robot"] == robot.config.robot.name
+
+
+def test_bad_options_get_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="not an http"):
+        Webhook("ftp://x", "robot")
+    taken = _listening("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    with pytest.raises(InputError, match=rf"--port {port}: .*in use; choose another"):
+        _listening("127.0.0.1", port)
+    taken.close()
+    with pytest.raises(InputError, match=r"--host nowhere\.invalid"):
+        _listening("nowhere.invalid", 1)
+    monkeypatch.setenv("ONBOARD_TOKEN", "short")
+    with pytest.raises(InputError, match="at least 16"):
+        _token()
+    monkeypatch.delenv("ONBOARD_TOKEN")
+    assert len(_token()) >= 16
+
+
+def test_the_command_serves_and_ends_with_a_signal(tmp_path: Path) -> None:
+    config = tmp_path / "onboard.toml"
+    config.write_text(f"[dds]\ndomain = {lonely_config().dds.domain}\n")
+    command = [sys.executable, "-m", "onboard", "dashboard", "--config", str(config), "--port", "0", "--allow-control"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        first, second = started.stderr.readline(), started.stderr.readline()
+        assert "#token=" in first
+        assert second.startswith("no runtime is heard yet on domain")
+        started.terminate()
+        assert started.wait(30.0) in (0, -15)
+        assert started.stderr.read() == ""

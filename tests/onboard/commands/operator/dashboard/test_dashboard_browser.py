@@ -1,0 +1,221 @@
+"""The page in a real browser before a real runtime: phone, laptop, light, dark, keyboard; it drives and stops."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onboard.values.messages import STOP
+from tests.hil.report.browser import chromium
+from tests.rigs.machine.waiting import until
+from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, live_robot, lonely_config, serving
+
+PATIENCE_MS = 60_000
+PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+PICTURES = os.environ.get("PICTURES")
+"""A folder to keep the screenshots in."""
+LEAST_CONTRAST = 4.5
+"""WCAG 2 AA for text."""
+
+CONTRASTS = """() => {
+  const shine = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const found = getComputedStyle(e).backgroundColor;
+      if (!/, 0\\)$/.test(found) && found !== "transparent") return found;
+    }
+  };
+  const least = {};
+  for (const e of document.querySelectorAll("h1, h2, p, dt, dd, button, span, td, summary, a, figcaption")) {
+    if (!e.textContent.trim() || !e.offsetParent && getComputedStyle(e).position !== "fixed" || e.disabled) continue;
+    const [a, b] = [shine(getComputedStyle(e).color), shine(ground(e))].sort((x, y) => y - x);
+    const key = e.tagName + (e.id ? "#" + e.id : "") + (e.className ? "." + e.className : "");
+    least[key] = Math.min(least[key] ?? 99, (a + 0.05) / (b + 0.05));
+  }
+  return least;
+}"""
+
+
+class Opened:
+    """A page in a window. problems: what the browser complained of."""
+
+    def __init__(self, browser: Any, address: str, **window: Any) -> None:
+        self.page = browser.new_page(**{"viewport": LAPTOP, **window})
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.problems: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(address)
+
+    def text(self, name: str) -> str:
+        return str(self.page.text_content(f"#{name}"))
+
+    def shows(self, name: str, text: str) -> None:
+        until(lambda: text in self.text(name))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def robot() -> Iterator[LiveRobot]:
+    with live_robot() as started:
+        del started.bench.images["rear"]
+        yield started
+
+
+@pytest.fixture(scope="module")
+def server(robot: LiveRobot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(robot.config, tmp_path_factory.mktemp("recordings")) as started:
+        assert started.feed.heard(20.0)
+        yield started
+
+
+def with_token(server: Server) -> str:
+    return f"{server.address}#token={TOKEN}"
+
+
+def test_a_tap_and_a_confirmation_move_the_robot_and_stop_stops_it(
+    browser: Any, server: Server, robot: LiveRobot
+) -> None:
+    opened = Opened(browser, with_token(server), viewport=PHONE, has_touch=True, is_mobile=True)
+    opened.shows("word", "idle")
+    assert "token" not in opened.page.url, "the address can be shown around"
+    opened.page.tap("#farther")
+    opened.page.tap("#place")
+    box = opened.page.locator("#plane").bounding_box()
+    opened.page.touchscreen.tap(box["x"] + box["width"] / 2 + 120, box["y"] + box["height"] / 2)
+    assert robot.command == STOP, "not without a confirmation"
+    assert opened.text("question").startswith("Drive to x ")
+    opened.page.tap("#yes")
+    opened.shows("said", "goal accepted")
+    until(lambda: robot.moves)
+    opened.shows("word", "navigating")
+    opened.page.tap("#stop")
+    opened.shows("stop", "STOPPED")
+    until(lambda: robot.command == STOP)
+    opened.shows("sentence", "e_stop")
+    assert opened.text("codes") == "e_stop"
+    assert "A goal with the token releases it" in opened.text("clears")
+    opened.page.tap("#resume")
+    opened.shows("said", "resume: sent")
+    assert robot.command == STOP, "latched"
+    assert opened.problems == []
+    opened.page.close()
+
+
+def test_the_keyboard_alone_does_it_too(browser: Any, server: Server, robot: LiveRobot) -> None:
+    opened = Opened(browser, with_token(server))
+    opened.shows("link", "last order") if server.robot.orders.newest else opened.shows("word", "idle")
+    opened.page.focus("#plane")
+    for _ in range(8):
+        opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("Enter")
+    assert opened.page.evaluate("document.activeElement.id") == "yes"
+    opened.page.keyboard.press("Escape")
+    assert opened.page.is_hidden("#ask")
+    opened.page.focus("#plane")
+    for _ in range(8):
+        opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("Enter")
+    opened.page.keyboard.press("Enter")
+    opened.shows("said", "goal accepted")
+    until(lambda: robot.moves)
+    opened.page.keyboard.press("Escape")
+    opened.shows("stop", "STOPPED")
+    until(lambda: robot.command == STOP)
+    opened.page.close()
+
+
+def test_a_forged_token_gets_a_line_and_the_robot_stays(browser: Any, server: Server, robot: LiveRobot) -> None:
+    opened = Opened(browser, f"{server.address}#token=forged-token-forged")
+    opened.shows("robot", robot.config.robot.name)
+    server.stop.press()
+    until(lambda: robot.command == STOP)
+    opened.page.wait_for_selector("#resume:not([disabled])")
+    opened.page.click("#resume")
+    opened.shows("said", "token is missing or wrong")
+    assert robot.command == STOP
+    opened.page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("name", "size"), [("phone", PHONE), ("laptop", LAPTOP)])
+def test_it_fits_and_can_be_read(
+    browser: Any, server: Server, robot: LiveRobot, scheme: str, name: str, size: dict[str, int], tmp_path: Path
+) -> None:
+    robot.bench.wall("front", 1500)
+    for _ in range(3):
+        robot.bench.fix(robot.bench.pose, np.diag([1e-3, 1e-3, 1e-4]))
+    server.order("goal", {"x": 30.0, "y": 3.0})
+    opened = Opened(browser, with_token(server), color_scheme=scheme, viewport=size)
+    opened.shows("word", "")
+    opened.page.wait_for_selector("#charts canvas")
+    until(lambda: any("map.png" in url for url in opened.asked))
+    until(lambda: opened.text("scale").startswith("map frame"))
+    opened.page.click("#parts summary")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    low = {key: value for key, value in opened.page.evaluate(CONTRASTS).items() if value < LEAST_CONTRAST}
+    assert low == {}
+    small = (
+        """() => [...document.querySelectorAll("button")].filter((b) => b.offsetParent && b.offsetHeight < 44).length"""
+    )
+    assert opened.page.evaluate(small) == 0, "a finger needs 44 pixels"
+    assert all(url.startswith(server.address) for url in opened.asked)
+    opened.page.evaluate("scrollTo(0, 0)")
+    for _ in range(3):
+        opened.page.click("#farther")
+    opened.page.screenshot(path=Path(PICTURES or tmp_path) / f"{name}-{scheme}.png")
+    assert opened.problems == []
+    robot.bench.wall("front", 0)
+    opened.page.close()
+
+
+def test_a_page_left_open_over_a_restart_goes_on(browser: Any, robot: LiveRobot, tmp_path: Path) -> None:
+    with serving(robot.config, tmp_path) as first:
+        opened = Opened(browser, with_token(first))
+        opened.shows("robot", robot.config.robot.name)
+        port = first.port
+    opened.shows("word", "no connection")
+    with serving(robot.config, tmp_path, port=port):
+        until(lambda: opened.text("word") != "no connection")
+    opened.page.close()
+
+
+def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "robot_1.mcap").touch()
+    with serving(lonely_config(), tmp_path) as server:
+        opened = Opened(browser, with_token(server))
+        opened.shows("sentence", "no runtime is heard")
+        opened.page.click("#files summary")
+        opened.shows("counted", "1 recordings")
+        opened.page.click("#list button")
+        until(lambda: opened.page.text_content("#list button") == "kept")
+        assert (tmp_path / "robot_1.mcap.keep").exists()
+        opened.page.close()
+
+
+def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:
+    with serving(lonely_config(), tmp_path, token=None) as server:
+        opened = Opened(browser, server.address, viewport=PHONE)
+        opened.shows("sentence", "no runtime is heard")
+        assert opened.page.is_hidden("#control")
+        assert opened.page.is_visible("#readonly")
+        opened.page.click("#stop")
+        opened.shows("said", "Stop is pressed, but no runtime is heard")
+        opened.page.click("#files summary")
+        opened.shows("counted", "0 recordings")
+        opened.page.close()
