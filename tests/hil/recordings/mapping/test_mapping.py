@@ -71,7 +71,7 @@ def test_a_loop_is_closed_and_the_map_is_read_again(tmp_path: Path) -> None:
     numbers = [next(n for n, one in enumerate(taken) if one.ranges_m is frame.ranges_m) for frame in frames]
     off_m = [distance(compose(true[0], pose), true[n]) for pose, n in zip(made.poses, numbers, strict=True)]
     by_wheels_m = distance(compose(true[0], taken[-1].odom), true[-1])
-    assert max(off_m) < 0.1 < by_wheels_m
+    assert max(off_m) < 0.25 < by_wheels_m
     file, image, picture = write(made, tmp_path / "map.yaml")
     read = load_building(file)
     np.testing.assert_array_equal(read.percent, made.grid.percent)
