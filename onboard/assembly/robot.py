@@ -14,7 +14,7 @@ from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSou
 from onboard.config.mounts import Mounts, completed_text
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
-from onboard.drivers.dds.topics import Topic, scan_source
+from onboard.drivers.dds.topics import Topic, imu_source, scan_source
 from onboard.perception import cliff, obstacle_memory
 from onboard.perception.building.occupancy_grid import OccupancyGrid, encode, load_building
 from onboard.perception.building.reach import reach_in
@@ -130,6 +130,11 @@ def lidar_rows(config: Config) -> dict[str, Topic]:
     """Return the topic of each lidar by its name."""
     sections = [section for section in (config.scan, config.limits_scan) if section is not None]
     return {name: scan_source(name, cloud) for section in sections for name, cloud in section.sources.items()}
+
+
+def imu_rows(config: Config) -> dict[str, Topic]:
+    """Return the topic of the IMU by its name, if there is one."""
+    return {config.odometry.imu: imu_source(config.odometry.imu)} if config.odometry.imu else {}
 
 
 def no_return_of(config: Config) -> dict[str, list[NoReturn]]:
