@@ -84,7 +84,10 @@ class TickReader:
             )
         came, images, own, added = self._scans, self._images, self._own, self._added
         self._scans, self._images, self._own, self._added = {}, {}, None, NOTHING
-        self._ready_made |= {name: self._scan(came[name], name, tick) for name in tick.scans if name in came}
+        stamps = added.scan_stamps
+        self._ready_made |= {
+            name: self._scan(came[name], name, tick, stamps.get(name)) for name in tick.scans if name in came
+        }
         if not {"scan", *tick.scans} <= came.keys():
             return None
         try:
@@ -95,8 +98,10 @@ class TickReader:
         except (InputError, ValueError) as error:
             raise InputError(f"tick {tick.slot}: {error}") from error
 
-    def _scan(self, message: ros.LaserScan, name: str, tick: TickMessage) -> Scan:
-        """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
+    def _scan(self, message: ros.LaserScan, name: str, tick: TickMessage, own_ns: int | None) -> Scan:
+        """Return the ready-made scan of a topic. Without a stamp of its own it has that of the tick's scan."""
+        if own_ns is not None:
+            return replace(scan_of(message, own_ns), arrival_ns=tick.start_ns)
         stamp_ns = tick.scan_stamp_ns if name == self._scan_names.get("scan") else tick.limits_scan_stamp_ns
         return replace(scan_of(message, stamp_ns), arrival_ns=tick.start_ns)
 

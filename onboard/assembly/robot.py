@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import WITHOUT_MODEL
-from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
+from onboard.config.config import LIDARS, CamerasSection, Config, NoReturn, ScanSection, ScanSource
 from onboard.config.mounts import Mounts, completed_text
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
@@ -53,8 +53,8 @@ def robot_of(
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras of the policy's scan and of the limits' scan, None if both are the same."""
     own, mounts = config.own_scan, with_min_distance(mounts, config.cameras)
-    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
-    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
+    rig = build_rig(_chosen(mounts, config.scan, "scan", config.cameras), config.scan)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan", config.cameras), own)
 
 
 def used_mounts(config: Config, mounts: Mounts) -> Mounts:
@@ -209,12 +209,14 @@ def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[st
     }
 
 
-def _chosen(mounts: Mounts, section: ScanSource, table: str) -> Mounts:
-    """Return the mounts of a scan's cameras; none for a ready-made scan. Raises ConfigError."""
-    if section.topic:
+def _chosen(mounts: Mounts, section: ScanSource, table: str, sources: CamerasSection) -> Mounts:
+    """Return the mounts of a scan's cameras; none for a ready-made scan alone. Raises ConfigError."""
+    if not section.uses_cameras:
         return replace(mounts, depth={})
     unknown = [name for name in section.cameras if name not in mounts.depth]
     if unknown:
         raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+    if section.topic and (off := [name for name in section.cameras if sources.source_of(name) == "none"]):
+        raise ConfigError(f"{table}.cameras: {off[0]} has no source (cameras.source, cameras.sources)")
     names = section.cameras or list(mounts.depth)
     return replace(mounts, depth={name: mounts.depth[name] for name in names})
