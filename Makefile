@@ -9,6 +9,7 @@ ROS_VENV := .venv-ros
 # A Cyclone DDS with security plugins, for the tests of `onboard secure-setup`; without it those are skipped.
 SECURE_VENV := .venv-secure
 AUDIT_VENV := .venv-audit
+SITE_VENV := .venv-site
 ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ros-nav-msgs ros-sensor-msgs ros-diagnostic-msgs
 # What a robot may have installed: the runtime and the extras of its devices.
 LOCKED := --extra cpu --extra realsense --extra serial --extra secure
@@ -113,6 +114,11 @@ try-documents: ## run the commands of README and docs from a wheel, in a clean e
 docs-check: $(VENV)/.runtime ## say which figures in the documents are of other code than today's
 	@$(BIN)/python .ci/docs_check.py
 
+.PHONY: site
+site: $(SITE_VENV)/.ready ## build the documents as a site, out/site; fails for a broken link
+	@PYTHONPATH=. $(BIN)/python .ci/site_pages.py out/site-source
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict && echo "site: out/site/index.html" # --quiet would not count warnings
+
 .PHONY: check
 check: test-all lint ## the tests, format, lint and types, as CI
 
@@ -124,7 +130,7 @@ dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, the 3-D
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
-	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
+	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) $(SITE_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
 
 $(VENV)/.runtime: pyproject.toml
 	@bash .ci/prepare-machine
@@ -164,3 +170,7 @@ $(SECURE_VENV)/.ready: $(VENV)/.runtime .ci/prepare-secure
 $(AUDIT_VENV)/.ready: $(VENV)/.runtime
 	@test -x $(AUDIT_VENV)/bin/python || "$$(bash .ci/prepare-machine --python)" -m venv $(AUDIT_VENV)
 	@$(AUDIT_VENV)/bin/python $(PIP) uv pip-audit cyclonedx-bom && touch $@
+
+$(SITE_VENV)/.ready: $(VENV)/.dev
+	@test -x $(SITE_VENV)/bin/python || "$$(bash .ci/prepare-machine --python)" -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python $(PIP) 'mkdocs>=1.6,<2' 'mkdocs-material>=9.5' && touch $@

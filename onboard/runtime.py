@@ -63,8 +63,9 @@ class Runtime:
     ) -> None:
         config = robot.config
         self._robot, self._config = robot, config
+        coverage = (robot.limits_scanner or robot.scanner).coverage
         self._bounds = limit_rules.bounds_of(
-            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms
+            config.limits, robot.plant, config.robot.footprint, config.odometry.stale_ms, coverage
         )
         self._period_ns = round(NS_PER_S / config.rates.control_hz)
         self._recurrence = Recurrence(robot.initial_memory, robot.memory_reset_s)

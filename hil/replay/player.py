@@ -13,6 +13,7 @@ from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.perception.height_coverage import Coverage
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.inference import InferenceResult, InlineInference
 from onboard.recording.tick_message import has_images, only_with_images
@@ -132,6 +133,11 @@ class RecordedScanner:
     def __init__(self, rig: Rig, devices: RecordedDevices, *, limits: bool) -> None:
         self._rig, self._devices, self._limits = rig, devices, limits
 
+    @property
+    def coverage(self) -> Coverage | None:
+        """The heights that the rig's cameras see ahead."""
+        return self._rig.coverage
+
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the scan of the played tick."""
         tick = self._devices.now
@@ -139,7 +145,12 @@ class RecordedScanner:
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
         seen = recorded.seen
-        recorded = replace(recorded, from_m=self._rig.sees_from(seen), heights_m=self._rig.heights_m(seen))
+        recorded = replace(
+            recorded,
+            from_m=self._rig.sees_from(seen),
+            heights_m=self._rig.heights_m(seen),
+            memory_m=self._rig.memory_m,
+        )
         stamp_ns = recorded.stamp_ns
         if self._rig.section.topic:  # the scan may have the lidar's stamp
             frames = [frame for name, frame in tick.inputs.depth.items() if name in self._rig.views]

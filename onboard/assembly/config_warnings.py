@@ -6,12 +6,14 @@ import difflib
 
 import numpy as np
 
-from onboard.assembly.robot import used_mounts, zones_of
+from onboard.assembly.robot import build_rigs, used_mounts, zones_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts, unusual_views
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import BY_NAME
 from onboard.perception.building.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
+from onboard.perception.height_coverage import described
+from onboard.safety.limits import seen_mps
 from onboard.values.errors import ConfigError
 
 LONGEST_TIMEOUT_S = 0.5
@@ -23,7 +25,14 @@ SPEED_SLACK = 0.05
 def config_warnings(config: Config) -> list[str]:
     """Return the warnings about a configuration whose files are checked. Raises OnboardError for files that are not."""
     mounts = used_mounts(config, load_mounts(config.robot.mounts))
-    return [*unusual_views(mounts), *_base(config), *_recovery(config), *_zones(config), *_heights(config)]
+    return [
+        *unusual_views(mounts),
+        *_base(config),
+        *_recovery(config),
+        *_zones(config),
+        *_heights(config),
+        *_views(config, mounts),
+    ]
 
 
 def mask_cells(config: Config) -> dict[str, int]:
@@ -116,6 +125,18 @@ def _zones(config: Config) -> list[str]:
             "occupied_thresh; draw forbidden ground black"
         ]
     return []
+
+
+def _views(config: Config, mounts: Mounts) -> list[str]:
+    """Return a line for each range of heights that the cameras do not see in time (R29 of the limits)."""
+    rig, own = build_rigs(config, mounts)
+    coverage, footprint, limits = (own or rig).coverage, config.robot.footprint, config.limits
+    if coverage is None:
+        return []
+    most_mps = seen_mps(limits, load_plant(config.robot.plant), footprint, coverage)
+    held = f": the robot drives ahead at most at {most_mps:.2f} m/s" if most_mps < limits.v_max_mps else ""
+    lines = described(coverage)
+    return [f"{mounts.path}: {line}{held}; tilt or move a camera, or add one" for line in lines]
 
 
 def _heights(config: Config) -> list[str]:

@@ -53,8 +53,9 @@ def robot_of(
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras of the policy's scan and of the limits' scan, None if both are the same."""
     own, mounts = config.own_scan, with_min_distance(mounts, config.cameras)
-    rig = build_rig(_chosen(mounts, config.scan, "scan", config.cameras), config.scan)
-    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan", config.cameras), own)
+    body = config.robot.height_m, config.robot.footprint.inner_m
+    rig = build_rig(_chosen(mounts, config.scan, "scan", config.cameras), config.scan, *body)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan", config.cameras), own, *body)
 
 
 def used_mounts(config: Config, mounts: Mounts) -> Mounts:

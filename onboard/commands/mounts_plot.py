@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from onboard.config.footprint import Footprint
 from onboard.config.mounts import Mount, Mounts
 from onboard.perception.collision import blind_sectors_deg
+from onboard.perception.height_coverage import described
 from onboard.perception.scan_fusion import Rig
 
 Points = npt.NDArray[np.float64]
@@ -35,7 +36,7 @@ def draw_mounts(
     """Return the picture. rig: the cameras of the policy's scan; lidars: pose (4, 4) of each topic's lidar."""
     lidars = lidars or {}
     tall_px = round(SIDE_PX * TALL_M / (2 * SHOWN_M))
-    rows = PAD_PX + 22 * (len(mounts.depth) + len(lidars) + 3)
+    rows = PAD_PX + 22 * (len(mounts.depth) + len(lidars) + 4)
     image = Image.new("RGB", (SIDE_PX * SMOOTH, (SIDE_PX + PAD_PX + tall_px + rows) * SMOOTH), "white")
     draw = ImageDraw.Draw(image)
     _draw_top(draw, mounts, rig, footprint)
@@ -101,6 +102,8 @@ def _legend(mounts: Mounts, rig: Rig, lidars: Mapping[str, Points | None]) -> li
         (f"height band of the scan (green): {section.z_min_m:g} to {section.z_max_m:g} m; grid 0.5 m", INK),
         ("below, each camera from the side, in the plane in which it looks: ahead to the right, back to the left", INK),
     ]
+    if rig.coverage is not None:
+        rows.append(("; ".join(described(rig.coverage)) or "ahead all heights of the body are in view in time", INK))
     for number, mount in enumerate(mounts.depth.values()):
         floor_m = nearest_floor_m(mount)
         floor = f"floor seen from {floor_m:.2f} m" if math.isfinite(floor_m) else "sees no floor"

@@ -87,8 +87,9 @@ def _rays(mount: Mount) -> Floats:
 # a camera must see the heights at which it was seen before (`obstacle_memory.py`).
 
 HEIGHT_STEP_M = 0.05
-HEIGHT_STEPS = 33
-"""Distances of the table, `HEIGHT_STEP_M` apart from 0 on: a little more than `obstacle_memory.REACH_M`."""
+HEIGHT_STEPS = 61
+"""Distances of the table, `HEIGHT_STEP_M` apart from 0 on: as far as the longest memory
+(`height_coverage.FAR_M`)."""
 ABOUT_DEG = 4.0
 ABOUT_BINS = bins_within(ABOUT_DEG)
 """A return of a bin may be beside its centre, where a camera sees other heights."""

@@ -60,8 +60,9 @@ def pose_at(track: Track, stamp_ns: int) -> Pose:
 
 
 REACH_M = 1.5
-"""Range of the memory. No command leads farther before the next check, and a configuration with a longer stopping
-distance is refused (`check_reach` of `onboard/assembly/robot.py`)."""
+"""Least range of the memory. It is longer where cameras lose a height of the body farther away (`Scan.memory_m`). No
+command leads farther before the next check, and a configuration with a longer stopping distance is refused
+(`check_reach` of `onboard/assembly/robot.py`)."""
 CAPACITY = 1000
 """Capacity in places; the oldest are dropped first."""
 AHEAD: npt.NDArray[np.bool_] = np.abs(collision.BIN_CENTERS_RAD) <= collision.LEAD_RAD + collision.FLANK_RAD
@@ -172,8 +173,10 @@ def advance(
             covered, past = covered & covered_too, np.concatenate([past, past_too])
         kept = _subset(nearby, ~covered)
         nearby = _merged(kept, _from_scan(nearby, _without_rest(scan, past), then))
-    near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
-    kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
+    seen_from = _from(pose, nearby.places_m)
+    near = _distances_m(seen_from) <= max(REACH_M, scan.memory_m)
+    lasts = np.abs(now_ns - nearby.seen_ns) <= remember_ns
+    kept = _subset(nearby, near & (lasts | _above_view(nearby, scan, seen_from)))
     scans = kept.scans.copy()
     scans[now_ns - kept.seen_ns > BRIEF_NS, 0] = 0
     return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
@@ -239,7 +242,7 @@ def _judged(nearby: ObstacleMemory, scan: Scan, track: Track, pose: Pose) -> tup
 def _from_scan(nearby: ObstacleMemory, scan: Scan, pose: Pose) -> ObstacleMemory:
     """Return the obstacles of a scan within reach, with the history of those that were known before."""
     seen = collision.obstacles(scan)
-    near = seen[_distances_m(seen) <= REACH_M]
+    near = seen[_distances_m(seen) <= max(REACH_M, scan.memory_m)]
     to = planar(pose)
     places_m: Points = near @ to[:2, :2].T + to[:2, 2]
     spots_m, scans = places_m.copy(), np.zeros((len(near), 2), np.int64)
@@ -342,6 +345,15 @@ def _hidden(
     if scan.heights_m is None:
         return np.zeros_like(past)
     return past & ~within(heights_m, heights_at(scan.heights_m, points)[:, :2])
+
+
+def _above_view(nearby: ObstacleMemory, scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, well seen places where a camera looks, but no longer at all their heights: they are kept until
+    they are passed, as no camera can show that they have gone."""
+    kept: npt.NDArray[np.bool_] = (nearby.scans[:, 1] >= OFTEN) & collision.looked(scan)[_bins(points)]
+    if scan.heights_m is None or not kept.any():
+        return np.zeros_like(kept)
+    return kept & ~within(nearby.heights_m, heights_at(scan.heights_m, points)[:, :2])
 
 
 def _still(nearby: ObstacleMemory, track: Track, pose: Pose) -> npt.NDArray[np.bool_]:

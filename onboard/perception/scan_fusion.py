@@ -15,9 +15,10 @@ from onboard.config.mounts import Mount, Mounts
 from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
 from onboard.perception.collision import UNIT
 from onboard.perception.fusion_kernel import Projection, lower_ranges, projection_of
+from onboard.perception.height_coverage import Coverage, coverage_of
 from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of, planar
 from onboard.perception.min_range import Heights, joined, seen_heights, sees_from
-from onboard.perception.obstacle_memory import Track, followed, pose_at
+from onboard.perception.obstacle_memory import REACH_M, Track, followed, pose_at
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, between
 from onboard.values.messages import BIN_RAD, BINS, DepthFrame, Inputs, Pose, Scan
@@ -54,11 +55,14 @@ class CameraView:
 class Rig:
     """All depth cameras of a robot and the definition of an obstacle; built once.
 
+    coverage: the heights of the body that all cameras together see ahead; None without cameras, and next to a lidar
+
     The rig of a ready-made scan (`section.topic`) has no cameras, or those that are fused with it (`mixed`).
     """
 
     section: ScanSection
     views: Mapping[str, CameraView]
+    coverage: Coverage | None = field(compare=False)
     _heights_m: dict[tuple[str, ...], Heights | None] = field(default_factory=dict, compare=False)
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
@@ -99,6 +103,11 @@ class Rig:
                 heights_m[~self.looks] = [self.section.z_min_m, self.section.z_max_m] * 2
             self._heights_m[at_work] = heights_m
         return self._heights_m[at_work]
+
+    @property
+    def memory_m(self) -> float:
+        """Return how far obstacles are remembered: beyond where the cameras lose a height of the body."""
+        return REACH_M if self.coverage is None else self.coverage.memory_m(REACH_M)
 
     def _at_work(self, seen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(name for name, view in self.views.items() if not (view.looks & ~seen).any())
@@ -142,6 +151,10 @@ class ScanMemory:
 class Scanner(Protocol):
     """Where a tick's scan comes from: a `Rig`, or a recording."""
 
+    @property
+    def coverage(self) -> Coverage | None:
+        """The heights that its cameras see ahead; None without cameras."""
+
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the current scan and the memory for the next tick. pose: of the base, by the odometry.
 
@@ -149,8 +162,11 @@ class Scanner(Protocol):
         """
 
 
-def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
-    """Return the robot's rig for `fuse`; takes a fraction of a second, so it is built at load."""
+def build_rig(mounts: Mounts, section: ScanSection, height_m: float = math.inf, half_width_m: float = 0.25) -> Rig:
+    """Return the robot's rig for `fuse`; takes a fraction of a second, so it is built at load.
+
+    height_m, half_width_m: of the body
+    """
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
         name: CameraView(
@@ -163,7 +179,9 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
         )
         for name, mount in mounts.depth.items()
     }
-    return Rig(section, views)
+    highest_m = min(section.z_max_m, max(height_m, section.z_min_m))
+    covered = coverage_of(mounts.depth.values(), section.z_min_m, highest_m, half_width_m) if views else None
+    return Rig(section, views, None if section.topic else covered)
 
 
 def reach_m(rig: Rig) -> float:
@@ -206,7 +224,7 @@ def fuse(
         seen |= view.looks
     seen |= np.isfinite(ranges_m)
     stamp_ns = min((frame.stamp_ns for frame in frames.values()), default=memory.stamp_ns)
-    scan = Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen))
+    scan = Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen), memory_m=rig.memory_m)
     return scan, ScanMemory(stamp_ns, cameras, track)
 
 
@@ -218,7 +236,7 @@ def mixed(ready_made: Scan, fused: Scan, rig: Rig) -> Scan:
     """
     seen = ready_made.seen | fused.seen
     ranges_m, stamp_ns = np.minimum(ready_made.ranges_m, fused.ranges_m), min(ready_made.stamp_ns, fused.stamp_ns)
-    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen))
+    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen), memory_m=rig.memory_m)
 
 
 def moved_to_now(scan: Scan, memory: ScanMemory, track: Track) -> Scan:

@@ -48,6 +48,9 @@
          longest pause among them adds to reaction_s in all rows that brake. Both hold for an operator too
     R28  pause: zero between a pause and a resume (`/onboard/pause`), whatever policy or recovery want. An operator may
          drive (R3)
+    R29  heights: where cameras see a height of the body only near by, or nowhere, the speed ahead is at most the one
+         from which the robot stops for what it sees late, or SLOW_FRACTION of v_max_mps for what it never sees
+         (`onboard/perception/height_coverage.py`)
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -69,6 +72,7 @@ from onboard.config.footprint import Footprint
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.perception.free_ground import EDGE_M
+from onboard.perception.height_coverage import Coverage, sight_mps
 from onboard.perception.obstacle_memory import NOWHERE
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
 from onboard.values import reasons
@@ -137,13 +141,19 @@ def _rings(section: LimitsSection, footprint: Footprint) -> Iterator[Ring]:
         yield Ring(footprint.grown(margin_m), fraction * section.v_max_mps, fraction * section.w_max_radps)
 
 
-def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odometry_stale_ms: float) -> Bounds:
-    """Return the parameters of one robot; built once, at load."""
+def bounds_of(
+    section: LimitsSection,
+    plant: Plant,
+    footprint: Footprint,
+    odometry_stale_ms: float,
+    coverage: Coverage | None = None,
+) -> Bounds:
+    """Return the parameters of one robot; built once, at load. coverage: of its cameras; None for a ready-made scan"""
     base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
     limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
     return Bounds(
         v_min_mps=section.v_min_mps,
-        v_max_mps=section.v_max_mps,
+        v_max_mps=min(section.v_max_mps, seen_mps(section, plant, footprint, coverage)),
         w_max_radps=section.w_max_radps,
         ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
         ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
@@ -166,6 +176,16 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint: Footprint, odomet
         remember_ns=round(section.remember_s * NS_PER_S),
         seen_free_ns=round(section.ground_s * NS_PER_S),
     )
+
+
+def seen_mps(section: LimitsSection, plant: Plant, footprint: Footprint, coverage: Coverage | None) -> float:
+    """Return the highest speed ahead that the heights in view of the cameras allow (R29); inf without a gap."""
+    if coverage is None:
+        return math.inf
+    reach_m = footprint.reach_m + section.stop_margin_m
+    braking_mps2 = min(section.acceleration_mps2, plant.linear.acceleration_max)
+    stops_mps = max(sight_mps(coverage, reach_m, braking_mps2, section.reaction_s), section.creep_mps)
+    return min(stops_mps, SLOW_FRACTION * section.v_max_mps if coverage.unseen.any() else math.inf)
 
 
 SLOW_FRACTION = 0.3

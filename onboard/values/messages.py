@@ -97,6 +97,7 @@ class Scan:
                 None: 0
     arrival_ns: start of the tick that took a ready-made scan, monotonic [ns]; None for a fused scan
     heights_m:  heights that cameras see near the robot (`onboard/perception/min_range.py`); None: all
+    memory_m:   how far obstacles are to be remembered (`onboard/perception/height_coverage.py`); 0: as far as at least
     """
 
     stamp_ns: int
@@ -105,6 +106,7 @@ class Scan:
     from_m: npt.NDArray[np.float32] | None = None
     arrival_ns: int | None = None
     heights_m: npt.NDArray[np.float32] | None = None
+    memory_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from onboard.perception.scan_fusion import ScanMemory, build_rig
 from onboard.recording.tick_message import has_images
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS, Inputs
-from tests.onboard.perception.scan_rigs import MS, frame, mount, rig_of, wall
+from tests.rigs.fusion.scan_rigs import MS, frame, mount, rig_of, wall
 from tests.rigs.recordings.replay_references import REFERENCES
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
 

@@ -16,7 +16,7 @@ from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse, looked_a
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS, DepthFrame, Pose
-from tests.onboard.perception.scan_rigs import bins_deg, frame, mount, rig_of, wall
+from tests.rigs.fusion.scan_rigs import bins_deg, frame, mount, rig_of, wall
 
 # What a camera looks at
 

@@ -14,7 +14,7 @@ from onboard.perception.kernels import bins_of
 from onboard.perception.scan_fusion import ScanMemory, fuse
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS
-from tests.onboard.perception.scan_rigs import frame, rig_of
+from tests.rigs.fusion.scan_rigs import frame, rig_of
 
 FRAMES = sorted((Path(__file__).parents[2] / "data" / "realsense-office").glob("*.png"))
 F_PX, CX_PX, CY_PX = 384.0, 320.0, 240.0

@@ -14,8 +14,8 @@ from onboard.perception import scan_fusion as scan_module
 from onboard.perception.scan_fusion import CameraMemory, Capture, ScanMemory, fuse, moved_to_now
 from onboard.values.geometry import IDENTITY, apply, between, compose
 from onboard.values.messages import BINS, DepthFrame, Pose, Scan
-from tests.onboard.perception.scan_rigs import MS, bins_deg, frame, mount, rig_of, wall
 from tests.onboard.policy.dwa.walls import box, scan_from
+from tests.rigs.fusion.scan_rigs import MS, bins_deg, frame, mount, rig_of, wall
 
 
 def test_old_frames_are_seen_from_where_the_base_is_now() -> None:

@@ -5,6 +5,7 @@
 | `GET /`, `/page.js`, `/page.css` | the page |
 | `GET /api/robot` | one snapshot |
 | `GET /api/live` | server-sent events: `robot` at 5 Hz, `shape` (path, footprint) at 1 Hz |
+| `GET /api/map.png` | obstacles of the map |
 | `GET /api/recordings`, `/api/recordings/NAME`, `/api/recordings/NAME/report` | list, download, report |
 | `GET /metrics` | for Prometheus |
 | `POST /api/stop` | the latched stop: always there, without a token |
@@ -119,6 +120,10 @@ def app(robot: Robot) -> ASGIApp:
     async def snapshot(request: Request) -> Response:
         return JSONResponse({**robot.snapshot(), **robot.feed.shape()})
 
+    async def building(request: Request) -> Response:
+        picture = robot.feed.picture()
+        return Response(picture, media_type="image/png") if picture else _error(404, "there is no map")
+
     async def page(request: Request) -> Response:
         name, kind = FILES[request.url.path]
         return FileResponse(PAGE / name, media_type=kind)
@@ -127,6 +132,7 @@ def app(robot: Robot) -> ASGIApp:
         *(Route(path, page) for path in FILES),
         Route("/api/robot", snapshot),
         Route("/api/live", live),
+        Route("/api/map.png", building),
         Route("/api/recordings", listed),
         Route("/api/recordings/{name}", download),
         Route("/api/recordings/{name}/report", report),

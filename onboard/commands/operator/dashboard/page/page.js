@@ -164,6 +164,20 @@ function dots(points, frame, colour, size) {
     pen.fillRect(x - size / 2, y - size / 2, size, size);
   }
 }
+const plan = new Image();
+let planNumber = 0;
+plan.addEventListener("load", () => draw());
+function building() {
+  const map = shape.map;
+  if (!map || !plan.complete || !plan.naturalWidth) return;
+  const [x, y] = toScreen(map.corner), size = map.cell_m * view.scale;
+  pen.save();
+  pen.translate(x, y);
+  pen.rotate(-map.corner[2]);
+  pen.imageSmoothingEnabled = size < 1;
+  pen.drawImage(plan, 0, -map.rows * size, map.columns * size, map.rows * size);
+  pen.restore();
+}
 function grid() {
   const step = view.scale > 30 ? 1 : view.scale > 8 ? 5 : 20;
   const [left, top] = toWorld(0, 0), [right, bottom] = toWorld(canvas.clientWidth, canvas.clientHeight);
@@ -211,6 +225,7 @@ function draw() {
   const at = pose(), marks = robot.markers || {};
   if (view.follow) [view.x, view.y] = at;
   grid();
+  if (worldFrame() === "map") building(); // without localisation nobody knows where the map lies
   scan(at);
   line(shape.path, worldFromOdom(), colours.path, 2);
   for (const [name, colour] of [["slow_zone", colours.warn], ["stop_zone", colours.stop]])
@@ -421,7 +436,12 @@ live.addEventListener("robot", (event) => {
   draw();
   if (beat++ % 5 === 0) figures();
 });
-live.addEventListener("shape", (event) => { shape = JSON.parse(event.data); });
+live.addEventListener("shape", (event) => {
+  shape = JSON.parse(event.data);
+  if (!shape.map || shape.map.number === planNumber) return;
+  planNumber = shape.map.number;
+  plan.src = `api/map.png?${planNumber}`;
+});
 setInterval(() => { if (robot) texts(); }, 1000);
 window.addEventListener("resize", draw);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });

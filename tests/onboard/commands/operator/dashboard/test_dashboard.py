@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import json
 import socket
 import subprocess
@@ -12,11 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.server import MOST_PAGES
+from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
 from tests.rigs.machine.waiting import until
@@ -155,6 +159,25 @@ def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot) 
     assert server.order("goal", {"x": "no"})[0] == 400
     assert server.stop.pressed
     drive(server, robot)
+
+
+def test_the_map_is_a_picture_of_its_obstacles(server: Server) -> None:
+    until(lambda: bool(server.feed.picture()))
+    meta = server.ask("GET", "/api/robot")[1]["map"]
+    assert meta == {"cell_m": 0.5, "columns": 40, "rows": 40, "corner": [-10.0, -10.0, 0.0], "number": 1}
+    status, data = server.ask("GET", "/api/map.png")
+    assert status == 200
+    with Image.open(io.BytesIO(data)) as picture:
+        assert picture.size == (40, 40)
+        alpha = np.asarray(picture.convert("RGBA"))[:, :, 3]
+    assert (alpha[0] == 255).all()
+    assert (alpha[1:-1, 1:-1] == 0).all()
+
+
+def test_a_damaged_map_is_left_out(lonely: Server) -> None:
+    for cells, wide in ((b"\0" * 5, 2), (b"", 0)):
+        lonely.feed._map(OccupancyGrid(info=MapMetaData(resolution=0.05, width=wide, height=2), data=cells))
+    assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
 
 
 def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from onboard.values.messages import STOP
@@ -156,6 +157,8 @@ def test_it_fits_and_can_be_read(
     browser: Any, server: Server, robot: LiveRobot, scheme: str, name: str, size: dict[str, int], tmp_path: Path
 ) -> None:
     robot.bench.wall("front", 1500)
+    for _ in range(3):
+        robot.bench.fix(robot.bench.pose, np.diag([1e-3, 1e-3, 1e-4]))
     server.order("goal", {"x": 30.0, "y": 3.0})
     opened = Opened(browser, with_token(server), color_scheme=scheme, viewport=size)
     opened.shows("word", "")
