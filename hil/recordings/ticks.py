@@ -41,6 +41,7 @@ class TickReader:
         self._keyframe = ""
         self._images: dict[str, ros.Image] = {}
         self._scans: dict[str, ros.LaserScan] = {}
+        self._first: dict[str, ros.LaserScan] = {}
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
         self._added = NOTHING
@@ -65,6 +66,7 @@ class TickReader:
         elif message.topic == COLOR_TOPIC:
             self._images[COLOR] = message.sample
         elif message.topic in (*SCANS, *self._scan_names.values()):
+            self._first.setdefault(message.topic, message.sample)  # a lidar may have the name of our own scan
             self._scans[message.topic] = message.sample
         return whole
 
@@ -83,10 +85,11 @@ class TickReader:
                 f"{', '.join(self._cameras or ())}"
             )
         came, images, own, added = self._scans, self._images, self._own, self._added
+        ready_made, self._first = self._first, {}
         self._scans, self._images, self._own, self._added = {}, {}, None, NOTHING
         stamps = added.scan_stamps
         self._ready_made |= {
-            name: self._scan(came[name], name, tick, stamps.get(name)) for name in tick.scans if name in came
+            name: self._scan(ready_made[name], name, tick, stamps.get(name)) for name in tick.scans if name in came
         }
         if not {"scan", *tick.scans} <= came.keys():
             return None
