@@ -56,6 +56,12 @@ test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 nightly: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for SOAK_MINUTES (10) or SOAK_HOURS, kill the runtime 200 times, run the long tests of safety
 	@$(BIN)/pytest -q -s -m long $(NIGHTLY_TESTS) $(ARGS)
 
+.PHONY: foreign
+foreign: $(VENV)/.dev ## drive a robot in MuJoCo, a world of others, and print its figures beside our own world's (10 minutes)
+	@bash .ci/prepare-python $(VENV) foreign
+	@$(BIN)/pytest -q -m long tests/foreign $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m tests.foreign.drive --drives 4 --seed 1
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
 	@PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)
@@ -96,7 +102,7 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 reality-gap: $(VENV)/$(if $(TRAIN),.dev,.runtime) ## drive the experiments of papers 2 and 3 and write docs/reality-gap.md; TRAIN=1 trains first
 	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
 	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
-	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md || test $$? = 1 # 1: the page says what is not shown
+	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md
 	@$(BIN)/onboard-calib drive-gap --report docs/reality-gap.md
 
 .PHONY: lint

@@ -28,6 +28,7 @@ from hil.drive.setting import (
     REACHED_M,
     Outcome,
     Setting,
+    flawed,
     goal_request,
     goal_tick,
     how_ended,
@@ -90,9 +91,11 @@ def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: 
         return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy), fused)
     cameras = Cameras(robot, wants_color(policy))
     config = setting.config
-    scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
-    if config.own_scan is not None:
-        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.own_scan, setting.scan)
+    sections = {POLICY_TOPIC: config.scan} | ({} if config.own_scan is None else {LIMITS_TOPIC: config.own_scan})
+    scans = {
+        topic: flawed(direct_scan(setting.world, setting.mounts, section, setting.scan), setting, section, seed)
+        for topic, section in sections.items()
+    }
     return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 

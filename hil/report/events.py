@@ -30,6 +30,7 @@ KINDS: Mapping[str, tuple[Reason, ...]] = {
     ZONE: (
         Reason.ZONE_STOP, Reason.ZONE_SLOW, Reason.TIME_TO_CONTACT, Reason.BLIND_AHEAD, Reason.BLIND_FLANK,
         Reason.REMEMBERED, Reason.OBSTACLE, Reason.KEEP_OUT, Reason.LOOKING,
+        Reason.CROSSING,
     ),
 }  # fmt: skip
 

@@ -251,14 +251,14 @@ def moved_to_now(scan: Scan, memory: ScanMemory, track: Track) -> Scan:
         return scan
     ranges_m, seen = np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_)
     for name, way in ways.items():
-        np.minimum(ranges_m, _moved(memory.cameras[name].ranges_m, way), out=ranges_m)
+        np.minimum(ranges_m, moved_ranges(memory.cameras[name].ranges_m, way), out=ranges_m)
         turned = way.yaw_rad / BIN_RAD
         looks = memory.cameras[name].looks
         seen |= np.roll(looks, math.floor(turned)) & np.roll(looks, math.ceil(turned))
     return replace(scan, ranges_m=ranges_m, seen=seen | np.isfinite(ranges_m))
 
 
-def _moved(ranges_m: Ranges, now_from_then: Pose) -> Ranges:
+def moved_ranges(ranges_m: Ranges, now_from_then: Pose) -> Ranges:
     """Return ranges from another place. Bins between returns that were neighbours have the smaller range of both."""
     moved = np.full(BINS, np.inf, np.float32)
     hit = np.flatnonzero(np.isfinite(ranges_m))

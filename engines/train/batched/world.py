@@ -23,7 +23,7 @@ from engines.train.batched.lane_sight import FANS
 from engines.train.batched.lane_values import ENDS, REACHED, Lanes, LaneState, Rules, Site, Views
 from engines.train.batched.learner import Observed, Stepped
 from engines.train.batched.policy import CRITIC_VALUES, STATE
-from engines.train.rollout.collector import Rules as TrainRules
+from engines.train.drives.domain import Rules as TrainRules
 from hil.drive.fast.limits_kernel import FastLimits
 from hil.drive.fast.robot import table_of
 from hil.drive.fast.tick_kernels import FIRST_TICK
