@@ -108,6 +108,8 @@ def _check_wire(config: Config) -> None:
     domain_id(config.dds)
     if config.odometry.imu:
         check_imu_source(config.odometry.imu)
+    elif config.odometry.imu_rpy_deg is not None:
+        raise ConfigError("odometry.imu_rpy_deg has no effect without odometry.imu: set both keys, or neither")
     for table, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
         for name in section.sources if section is not None else ():
             check_scan_source(config.dds, table, name)

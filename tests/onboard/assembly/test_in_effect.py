@@ -99,3 +99,5 @@ def test_an_imu_is_named_and_its_topic_is_checked() -> None:
     assert "the IMU on /robot1/imu/data" in in_effect(config)["cameras"]
     with pytest.raises(ConfigError, match=r"odometry\.imu: 'no topic!' is not a ROS topic name"):
         check_files(Config.model_validate({"odometry": {"imu": "no topic!"}}))
+    with pytest.raises(ConfigError, match=r"imu_rpy_deg has no effect without odometry\.imu"):
+        check_files(Config.model_validate({"odometry": {"imu_rpy_deg": [180.0, 0.0, 0.0]}}))
