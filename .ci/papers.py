@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[1]
 TABLE, PAGE = ROOT / "docs" / "papers.toml", ROOT / "docs" / "papers.md"
 HEAD = """# The four papers, claim by claim
 
-`make papers` writes this page from `docs/papers.toml` and the stored results that it names. A verdict is computed from the
-stored figure and the bounds in the table. A claim without a stored result says so. The papers' figures are of other robots,
-simulators and agents.
+`make papers` writes this page from `docs/papers.toml` and the stored results that it names. A verdict is computed
+from the stored figure and the bounds in the table. A claim without a stored result says so. The papers' figures are of
+other robots, simulators and agents.
 """
 
 
@@ -67,6 +67,7 @@ def row_of(claim: Mapping[str, Any]) -> tuple[str, ...]:
     said += f" ({', '.join(bounds)})" if bounds else ""
     said += f": {claim['why']}" if "why" in claim else ""
     command = f"`{claim['command']}`" if "command" in claim else ""
+    command = f"the code is in commit {claim['commit']}" if "commit" in claim else command
     return claim["what"], claim.get("theirs", ""), ours, said, command
 
 
