@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from onboard.__main__ import app
 from onboard.assembly.config_warnings import config_warnings
-from onboard.commands.init import File, schema_of
+from onboard.commands.init.command import schema_of
+from onboard.commands.init.files import File
 from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
