@@ -336,7 +336,7 @@ class Runtime:
     def _policy_scan(self, view: View) -> Scan:
         """Return the policy's scan from the place of now, with what is known where no camera looks."""
         section, scan = self._config.scan, view.scan
-        if section.move_images and section.history == 1:
+        if section.move_images and section.history == 1 and not section.topic:
             scan = scan_fusion.moved_to_now(scan, view.scan_memory, view.nearby.track)
         filled = obstacle_memory.filled(scan, view.surroundings.out_of_view)
         return free_ground.with_unknown_ground(filled, view.surroundings)

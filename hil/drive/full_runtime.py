@@ -39,6 +39,7 @@ from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
 from onboard.assembly.robot import build_rigs, building_of, lasers_of, lidars_of, robot_of, zones_of
+from onboard.config.config import LIDARS
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference
 from onboard.runtime import Runtime
@@ -85,7 +86,8 @@ def drive_runtime(
 def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> SensorSource:
     """Return the source of images and scans for the runtime."""
     if rendered:
-        fused = lidars_of(setting.config).sources
+        section = lidars_of(setting.config)
+        fused = section.sources if section.topic == LIDARS else ()
         return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy), fused)
     cameras = Cameras(robot, wants_color(policy))
     config = setting.config

@@ -88,7 +88,7 @@ class CamerasAndLidars:
             return newest
         rays = self._robot.lidars(glance)
         scans = {topic: scan_of_rays(rays[topic], stamp_ns, pose) for topic, pose in self._lasers.items()}
-        parts = [scan for topic, scan in scans.items() if topic in self._together]
+        parts = [scans.pop(topic) for topic in [*scans] if topic in self._together]
         return replace(newest, scans=scans | ({LIDARS: fused(parts, 0)} if parts else {}))
 
 
@@ -125,7 +125,7 @@ class Caster:
         return ranges_m if self._noise_seed is None else noisy_scan(ranges_m, self._noise_seed, glance.tick)
 
 
-NO_LIDARS: Mapping[str, Any] = {"lasers": {}, "clouds": []}
+NO_LIDARS: Mapping[str, Any] = {"lasers": {}, "clouds": [], "cameras": []}
 
 
 def without_cameras(config: Config) -> Config:

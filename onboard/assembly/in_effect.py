@@ -11,7 +11,7 @@ from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import LIDARS, Config, ScanSource
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
+from onboard.drivers.dds.topics import domain_id, imu_source, ros_topic, scan_source
 from onboard.perception import collision
 from onboard.perception.scan_fusion import Rig
 from onboard.safety.limits import SLOW_FRACTION
@@ -99,6 +99,8 @@ def _cameras(config: Config) -> str:
     section = config.cameras
     more = f"; colour over {section.color}" if section.color != "none" else ""
     more += "; scans correct the wheel odometry" if config.odometry.scan_matching else ""
+    imu = config.odometry.imu
+    more += f"; turns by the wheels and the IMU on {ros_topic(config.dds, imu_source(imu))}" if imu else ""
     own = config.limits_scan
     limits = "" if own is None else f"; for the limits {_sources(config, own)}"
     return f"{_sources(config, config.scan)}{limits}{more}"
@@ -107,12 +109,13 @@ def _cameras(config: Config) -> str:
 def _sources(config: Config, section: ScanSource) -> str:
     """Return the sources of a scan: the lidar with its pose, or the cameras."""
     if section.topic:
+        cameras = "".join(f" + {name} ({config.cameras.source_of(name)})" for name in section.cameras)
         if section.topic == LIDARS:
             lidars = ", ".join(ros_topic(config.dds, scan_source(name)) for name in section.sources)
-            return f"lidars fused: {lidars}"
+            return f"lidars fused: {lidars}{cameras}"
         pose = section.laser or config.scan.laser
         where = "in the base frame" if pose is None else f"at x {pose[0]:g} m, y {pose[1]:g} m, yaw {pose[2]:g} deg"
-        return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}"
+        return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}{cameras}"
     names = section.cameras or list(load_mounts(config.robot.mounts).depth)
     return ", ".join(f"{name} ({config.cameras.source_of(name)})" for name in names)
 
@@ -130,7 +133,7 @@ def _off(config: Config) -> Iterator[str]:
     off = {
         "colour": config.cameras.color == "none",
         "scan (no depth camera, no scan.topic): it sees nothing": _sees_nothing(config),
-        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (not config.scan.topic or bool(config.scan.clouds)),
+        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (config.scan.uses_cameras or bool(config.scan.clouds)),
         "zones": config.zones.keep_out is None and config.zones.speed is None,
         "required e-stop": not config.dds.e_stop_required,
         "DDS Security": config.dds.security is None,

@@ -10,6 +10,7 @@
 | `GET /metrics` | for Prometheus |
 | `POST /api/stop` | the latched stop: always there, without a token |
 | `POST /api/goal`, `pause`, `resume`, `cancel` | with `--allow-control` and `Authorization: Bearer TOKEN` |
+| `POST /api/recordings/NAME/keep` | likewise |
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ def app(robot: Robot) -> ASGIApp:
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
         return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
+    async def keep(request: Request) -> Response:
+        return await _order(robot, request, lambda table: robot.recordings.keep(request.path_params["name"]))
+
     async def figures(request: Request) -> Response:
         return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
 
@@ -136,6 +140,7 @@ def app(robot: Robot) -> ASGIApp:
         Route("/api/recordings", listed),
         Route("/api/recordings/{name}", download),
         Route("/api/recordings/{name}/report", report),
+        Route("/api/recordings/{name}/keep", keep, methods=["POST"]),
         Route("/metrics", figures),
         Route("/api/stop", stop, methods=["POST"]),
         Route("/api/goal", goal, methods=["POST"]),

@@ -317,6 +317,7 @@ canvas.addEventListener("keydown", (event) => {
 
 // ---- Texts, figures, charts
 
+const RELEASE = "The stop of this page is pressed. A goal with the token releases it.";
 const WORDS = { navigating: "go", recovering: "warn", reached: "go", idle: "", stopped: "bad", silent: "bad" };
 function texts() {
   const late = performance.now() - heardAt > STALE_MS;
@@ -326,7 +327,7 @@ function texts() {
   $("word").textContent = late ? "no connection" : robot.word;
   $("word").className = `pill ${late ? "bad" : WORDS[robot.word] || ""}`;
   $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : robot.sentence;
-  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.clears;
+  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : robot.clears;
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";
@@ -405,8 +406,8 @@ function chart(name, values) {
 
 // ---- Recordings
 
-$("files").addEventListener("toggle", async () => {
-  if (!$("files").open) return;
+$("files").addEventListener("toggle", () => { if ($("files").open) list(); });
+async function list() {
   try {
     const found = await (await fetch("api/recordings")).json();
     $("counted").textContent = found.problem || `${found.count} recordings, the newest ${found.files.length} are shown`;
@@ -417,13 +418,20 @@ $("files").addEventListener("toggle", async () => {
       report.target = "_blank";
       report.rel = "noopener";
       const about = ` ${(file.bytes / 1e6).toFixed(1)} MB, ${new Date(1000 * file.modified_s).toLocaleString()} `;
-      item.append(load, el("span", about), report);
+      const keep = el("button", file.kept ? "kept" : "Keep");
+      keep.disabled = file.kept;
+      keep.hidden = !robot || !robot.control;
+      keep.addEventListener("click", async () => {
+        await order(`recordings/${encodeURIComponent(file.name)}/keep`);
+        list();
+      });
+      item.append(load, el("span", about), report, el("span", " "), keep);
       return [item];
     });
   } catch (error) {
     $("counted").textContent = `the list cannot be read: ${error.message}`;
   }
-});
+}
 
 // ---- The stream. The browser opens it again by itself, also after a restart of the dashboard
 

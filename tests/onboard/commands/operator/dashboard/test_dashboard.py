@@ -21,6 +21,7 @@ from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.server import MOST_PAGES
 from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
+from onboard.recording.retention import is_marked
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
 from tests.rigs.machine.waiting import until
@@ -228,10 +229,21 @@ def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
         status, reply = lonely.ask("GET", f"/api/recordings/{name}")
         assert status in (400, 404), (name, reply)
     listed = lonely.ask("GET", "/api/recordings")[1]
-    assert [file["name"] for file in listed["files"]] == ["robot_1.mcap"]
+    assert "link.mcap" not in [file["name"] for file in listed["files"]]
     status, reply = lonely.ask("GET", "/api/recordings/robot_1.mcap/report")
     assert status == 400
     assert "robot_1.mcap" in reply["error"]
+
+
+def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:
+    folder = lonely.robot.recordings._folder
+    (folder / "kept_1.mcap").touch()
+    assert lonely.order("recordings/kept_1.mcap/keep", token="forged")[0] == 401
+    assert not is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/kept_1.mcap/keep") == (200, {"said": "kept_1.mcap is kept"})
+    assert is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/none.mcap/keep")[0] == 400
+    assert next(file["kept"] for file in lonely.robot.recordings.listed()["files"] if file["name"] == "kept_1.mcap")
 
 
 def test_ten_thousand_recordings_are_a_short_list(lonely: Server) -> None:
