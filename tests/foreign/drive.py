@@ -45,7 +45,7 @@ SIZE_PX = 106, 60
 CAMERAS = ("front=0.18,0,0.5,0,18,0", "front_left=0.1,0.14,0.5,60,18,0", "front_right=0.1,-0.14,0.5,-60,18,0",
            "rear=-0.18,0,0.5,180,18,0")  # fmt: skip
 SET = ("--set", "cameras.source=dds", "--set", "cameras.color=none")
-INIT = ("--footprint", "0.23", "--height", "0.85", "--speed", "0.8", "--name", "foreign", "--policy", "reactive")
+INIT = ("--footprint", "0.25", "--height", "0.85", "--speed", "0.8", "--name", "foreign", "--policy", "reactive")
 
 
 @dataclass(frozen=True)
