@@ -9,6 +9,7 @@ ROS_VENV := .venv-ros
 # A Cyclone DDS with security plugins, for the tests of `onboard secure-setup`; without it those are skipped.
 SECURE_VENV := .venv-secure
 AUDIT_VENV := .venv-audit
+SITE_VENV := .venv-site
 ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ros-nav-msgs ros-sensor-msgs ros-diagnostic-msgs
 # What a robot may have installed: the runtime and the extras of its devices.
 LOCKED := --extra cpu --extra realsense --extra serial --extra secure
@@ -55,6 +56,12 @@ test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 nightly: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for SOAK_MINUTES (10) or SOAK_HOURS, kill the runtime 200 times, run the long tests of safety
 	@$(BIN)/pytest -q -s -m long $(NIGHTLY_TESTS) $(ARGS)
 
+.PHONY: foreign
+foreign: $(VENV)/.dev ## drive a robot in MuJoCo, a world of others, and print its figures beside our own world's (10 minutes)
+	@bash .ci/prepare-python $(VENV) foreign
+	@$(BIN)/pytest -q -m long tests/foreign $(ARGS)
+	@PYTHONPATH=. $(BIN)/python -m tests.foreign.drive --drives 4 --seed 1
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
 	@PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)
@@ -93,10 +100,14 @@ coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branc
 
 .PHONY: reality-gap
 reality-gap: $(VENV)/$(if $(TRAIN),.dev,.runtime) ## drive the experiments of papers 2 and 3 and write docs/reality-gap.md; TRAIN=1 trains first
-	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md
-	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md
-	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md || test $$? = 1 # 1: the page says what is not shown
+	@$(BIN)/onboard-hil reality-gap 1d --report docs/reality-gap.md --json docs/results/papers/1d.json
+	@$(BIN)/onboard-hil reality-gap ramp --report docs/reality-gap.md --json docs/results/papers/ramp.json
+	@$(BIN)/onboard-calib learned-gap --husky tests/data/husky-steps $(if $(TRAIN),--train) --report docs/reality-gap.md --json docs/results/papers/learned.json
 	@$(BIN)/onboard-calib drive-gap --report docs/reality-gap.md
+
+.PHONY: papers
+papers: $(VENV)/.runtime ## write docs/papers.md from stored results: which claims of the papers hold
+	@$(BIN)/python .ci/papers.py
 
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing
@@ -113,6 +124,11 @@ try-documents: ## run the commands of README and docs from a wheel, in a clean e
 docs-check: $(VENV)/.runtime ## say which figures in the documents are of other code than today's
 	@$(BIN)/python .ci/docs_check.py
 
+.PHONY: site
+site: $(SITE_VENV)/.ready ## build the documents as a site, out/site; fails for a broken link
+	@PYTHONPATH=. $(BIN)/python .ci/site_pages.py out/site-source
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict && echo "site: out/site/index.html" # --quiet would not count warnings
+
 .PHONY: check
 check: test-all lint ## the tests, format, lint and types, as CI
 
@@ -124,7 +140,7 @@ dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, the 3-D
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
-	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
+	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) $(SITE_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
 
 $(VENV)/.runtime: pyproject.toml
 	@bash .ci/prepare-machine
@@ -164,3 +180,7 @@ $(SECURE_VENV)/.ready: $(VENV)/.runtime .ci/prepare-secure
 $(AUDIT_VENV)/.ready: $(VENV)/.runtime
 	@test -x $(AUDIT_VENV)/bin/python || "$$(bash .ci/prepare-machine --python)" -m venv $(AUDIT_VENV)
 	@$(AUDIT_VENV)/bin/python $(PIP) uv pip-audit cyclonedx-bom && touch $@
+
+$(SITE_VENV)/.ready: $(VENV)/.dev
+	@test -x $(SITE_VENV)/bin/python || "$$(bash .ci/prepare-machine --python)" -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python $(PIP) 'mkdocs>=1.6,<2' 'mkdocs-material>=9.5' && touch $@

@@ -10,21 +10,9 @@ from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, Command, commands_app
 COMMANDS = {
     "train": Command(
         "engines.train.command:train",
-        "Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`.",
+        "Train a policy of scan and state, resumable; the result is OUT/policy.onnx.",
         DEVELOP,
         "train --out runs/mine --map depot --map gdc1",
-    ),
-    "encoder": Command(
-        "engines.encoder.command:encoder",
-        "Train the colour encoder, and print its distance errors in unseen buildings.",
-        DEVELOP,
-        "encoder --out runs/encoder",
-    ),
-    "ablations": Command(
-        "engines.ablations.command:ablations",
-        "Train each agent, evaluate it in its conditions, and print a table; OUT/ablations.json has the same figures.",
-        JUDGE,
-        "ablations --out runs/ablations --show",
     ),
     "report": Command(
         "engines.report.command:report",

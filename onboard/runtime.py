@@ -28,7 +28,9 @@ from onboard.policy.decision import DecisionState, FinishedDecision, Recurrence,
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, looking, recovery
 from onboard.safety import limits as limit_rules
+from onboard.safety import moving as moving_things
 from onboard.safety.limits import LimitedCommand, LimitsState, Reason
+from onboard.safety.moving import Moving
 from onboard.state import Conditions, Maneuver, PoseEstimate, Robot, RobotState, TickRecord, View
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
@@ -119,13 +121,16 @@ class Runtime:
             conditions = Conditions(slot, inputs, accepted, operator_drives, was.lost_ns, engine_lost, paused)
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
+            moving = was.moving
+            if self._senses(mission, pilot, conditions):
+                moving = self._watch(moving, estimate, view, conditions)
             pilot, sensed = self._sense(mission, pilot, estimate, view, conditions)
             mission = self._judge_goal_place(mission, sensed, view)
         with journal.timed("limits"):
             maneuver = self._recover(before, mission, pilot, estimate, view, conditions)
             mission, pilot = _after_recovery(mission, pilot, maneuver)
             wanted = _wanted(mission, pilot, maneuver, conditions)
-            limits, limited = self._limit(was.limits, wanted, mission, estimate, view, conditions)
+            limits, limited = self._limit(was.limits, wanted, mission, estimate, view, moving, conditions)
             if maneuver.turns and limited.reason is Reason.NONE:
                 limited = replace(limited, reason=Reason.LOOKING)
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limit_rules.LOST else None
@@ -138,7 +143,7 @@ class Runtime:
             wheels=estimate.wheels, localization=estimate.localization, scan_odometry=estimate.scan_odometry,
             start=estimate.start, scan_memory=view.scan_memory, limits_scan_memory=view.limits_scan_memory,
             nearby=view.nearby, ground=view.ground, mission=mission, pilot=pilot, recovery=maneuver.recovery,
-            looking=maneuver.looking, limits=limits, lost_ns=lost_ns,
+            looking=maneuver.looking, limits=limits, lost_ns=lost_ns, moving=moving,
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
         record = self._record(self.state, estimate, view, conditions, limited)
@@ -291,6 +296,17 @@ class Runtime:
             and decision.is_due(pilot, conditions.slot, self._config.rates)
         )
 
+    def _watch(self, moving: Moving, estimate: PoseEstimate, view: View, conditions: Conditions) -> Moving:
+        """Return what moves, by the limits' scan of a decision, seen from the place of now."""
+        scan, pose, track = view.surroundings.scan, estimate.wheels.pose, view.nearby.track
+        own = self._robot.limits_scanner is not None
+        memory = view.limits_scan_memory if own else view.scan_memory
+        if memory.cameras and track:
+            scan = replace(scan_fusion.moved_to_now(scan, memory, track), stamp_ns=conditions.inputs.now_ns)
+        elif track:
+            pose = obstacle_memory.pose_at(track, scan.stamp_ns)
+        return moving_things.advance(moving, scan, pose)
+
     def _sense(
         self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions
     ) -> tuple[DecisionState, StartedDecision | None]:
@@ -321,7 +337,7 @@ class Runtime:
     def _policy_scan(self, view: View) -> Scan:
         """Return the policy's scan from the place of now, with what is known where no camera looks."""
         section, scan = self._config.scan, view.scan
-        if section.move_images and section.history == 1:
+        if section.move_images and section.history == 1 and not section.topic:
             scan = scan_fusion.moved_to_now(scan, view.scan_memory, view.nearby.track)
         filled = obstacle_memory.filled(scan, view.surroundings.out_of_view)
         return free_ground.with_unknown_ground(filled, view.surroundings)
@@ -390,6 +406,7 @@ class Runtime:
         mission: Mission,
         estimate: PoseEstimate,
         view: View,
+        moving: Moving,
         conditions: Conditions,
     ) -> tuple[LimitsState, LimitedCommand]:
         """Limit the wanted command."""
@@ -411,6 +428,7 @@ class Runtime:
             slot=conditions.slot.number,
             missed=conditions.slot.missed,
             paused=conditions.paused and mission.driving,
+            reached=moving_things.reached(moving, estimate.wheels.pose, inputs.now_ns),
         )
         return limit_rules.limit(state, wanted, situation, self._bounds)
 

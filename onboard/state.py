@@ -20,6 +20,7 @@ from onboard.policy.decision import DecisionState, FinishedDecision, StartedDeci
 from onboard.safety.keepout_zones import MapZones, Zone
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
+from onboard.safety.moving import Moving
 from onboard.safety.recovery import Event, RecoveryState
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Inputs, Memory, Motion, Pose, Scan, Twist
@@ -70,6 +71,7 @@ class RobotState:
     scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
     ground: FreeGround = field(default_factory=FreeGround)
     looking: LookingState = field(default_factory=LookingState)
+    moving: Moving = field(default_factory=Moving)
 
 
 # ---- What passes between the stages of one tick

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -18,13 +18,15 @@ from calib.learned.compiled_rollouts import Ints
 from calib.learned.series import Series, series_of
 from hil.physics.collision_world import Body
 from hil.physics.motion.hidden_effects import load_hidden_effects
+from hil.physics.motion.learned import TRANSFORMS, LearnedModel, learned_of, model_arrays, read_arrays, write_arrays
 from hil.recordings.csv_table import read_csv
 from onboard.config.plant_model import HIDDEN_EFFECTS, MotionTable, Plant
 from onboard.config.toml_file import Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError
+from onboard.values.errors import ConfigError, InputError
 
 EXPERIMENT_FILE = Path(__file__).parent / "experiment.toml"
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+PACKED = ("linear", "angular", "sizes", "weights", "own")
 MOST_WORDS = 10
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 Length = Annotated[int, Field(ge=1)]
@@ -50,16 +52,21 @@ class HuskyRow(Section):
 
 
 class LossesRow(Section):
-    """The comparison of losses."""
+    """The comparison of losses (paper 3, Fig. 7), on the simulated robot.
+
+    gap: of the gapped loss [steps]; neighbours: one training with the Chamfer loss for each
+    """
 
     max_length: Length
-    steps: Length
+    gap: Length
+    neighbours: list[Length]
 
 
 class ExperimentTable(Section):
-    """The table of experiment.toml."""
+    """The table of experiment.toml. seed: of the drive; seeds: of the trainings"""
 
     seed: int
+    seeds: Annotated[list[int], Field(min_length=1)]
     lengths_trained: list[Length]
     hidden: HiddenRow
     husky: HuskyRow
@@ -151,19 +158,41 @@ def identified(data: Data) -> Plant:
     return identify(data.logs).plant
 
 
-def checkpoint_file(folder: Path, data: str, name: str, length: int) -> Path:
-    """Return the file of a model: by data, model (with transform or loss) and training length."""
-    return folder / data / f"{name}-{length}.npz"
+def pack_file(folder: Path, data: str, seed: int) -> Path:
+    """Return the file of all models of a seed."""
+    return folder / f"{data}-{seed}.npz"
+
+
+def model_name(model: str, transform: str, length: int) -> str:
+    """Return the name of a model in a pack, and in the tables."""
+    return f"{model} {length}" if transform == TRANSFORMS[0] else f"{model}-{transform} {length}"
+
+
+def read_pack(file: Path) -> tuple[dict[str, Any], dict[str, LearnedModel]]:
+    """Return what a pack says of its trainings, and its models by name. Raises InputError."""
+    about, arrays = read_arrays(file)
+    try:
+        said, models = about["trainings"], about["models"]
+        found = {
+            name: learned_of(file, one, {key: arrays[f"{name}/{key}"] for key in PACKED})
+            for name, one in models.items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file}: not a pack of `onboard-calib learned-gap --train`: no {error}") from error
+    return dict(said), found
+
+
+def write_pack(file: Path, trainings: Mapping[str, Any], models: Mapping[str, LearnedModel]) -> None:
+    """Write all models of a seed into one file. Raises InputError."""
+    parts = {name: model_arrays(one) for name, one in models.items()}
+    arrays = {f"{name}/{key}": value for name, (_, own) in parts.items() for key, value in own.items()}
+    about = {"trainings": trainings, "models": {name: one for name, (one, _) in parts.items()}}
+    write_arrays(file, about, arrays)
 
 
 def trained_lengths(table: ExperimentTable, longest: int) -> Sequence[int]:
     """Return the training lengths that are kept; the longest takes the place of all that are longer."""
     return sorted({min(length, longest) for length in table.lengths_trained})
-
-
-def with_motion(plant: Plant, model: str, file: Path) -> Plant:
-    """Return a plant whose simulated base runs a learned model."""
-    return replace_motion(plant, MotionTable.model_validate({"model": model, "file": str(file)}))
 
 
 def replace_motion(plant: Plant, motion: MotionTable | None) -> Plant:

@@ -1,4 +1,7 @@
-"""Losses over rolled-out windows (paper 3). All errors are in the frame of the measured pose at the window's begin."""
+"""Losses over rolled-out windows (paper 3). All errors are in the frame of the measured pose at the window's begin.
+
+Poses come divided by the spread of the measured motion, so position and yaw count alike.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from torch import Tensor
 from calib.learned.compiled_rollouts import Ints
 
 LOSSES = ("mse", "gapped", "chamfer")
-YAW_M = 1.0
-"""A yaw error of one radian counts like this position error [m/rad]."""
 POINTS = 64
 """About this many points of a window count, unless all do."""
 
@@ -25,8 +26,7 @@ def loss_of(loss: str, predicted: Tensor, measured: Tensor, alpha: float, neighb
     """Return the loss. predicted, measured: (windows, points, 3) poses"""
     if loss == "chamfer":
         return chamfer(predicted, measured, alpha, neighbours)
-    away = predicted - measured
-    return (away[..., 0] ** 2 + away[..., 1] ** 2 + (YAW_M * away[..., 2]) ** 2).mean()
+    return ((predicted - measured) ** 2).sum(-1).mean()
 
 
 def chamfer(predicted: Tensor, measured: Tensor, alpha: float, neighbours: int) -> Tensor:
@@ -34,9 +34,7 @@ def chamfer(predicted: Tensor, measured: Tensor, alpha: float, neighbours: int) 
 
     p: predicted, q: measured. The distance counts the yaw as the other losses do.
     """
-    points = predicted.shape[1]
-    p = predicted * torch.tensor([1.0, 1.0, YAW_M], dtype=predicted.dtype)
-    q = measured * torch.tensor([1.0, 1.0, YAW_M], dtype=predicted.dtype)
+    points, p, q = predicted.shape[1], predicted, measured
     by_q, by_p = [], []
     for shift in range(-min(neighbours, points - 1), min(neighbours, points - 1) + 1):
         inside = slice(max(-shift, 0), points - max(shift, 0))

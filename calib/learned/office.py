@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from calib.learned.compiled_rollouts import Floats
-from calib.learned.experiment import checkpoint_file, hidden_plant, with_motion
+from calib.learned.experiment import hidden_plant, pack_file, read_pack, replace_motion
 from hil.drive.episodes import EpisodeSet, load_episodes
 from hil.drive.fast.drive import drive_fast
 from hil.drive.setting import Outcome, Setting, goal_tick
@@ -21,13 +22,14 @@ from hil.evaluate.metrics import Interval, bootstrap, wilson
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.physics.kernel_effects import action_of, period_ticks
+from hil.physics.motion.learned import model_arrays, write_arrays
 from hil.physics.state_kernels.generate import generate
 from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.physics.state_kernels.state_table import StateTable, load_state_table
 from hil.physics.state_kernels.transitions import Log, joined
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
-from onboard.config.plant_model import Plant, load_plant
+from onboard.config.plant_model import MotionTable, Plant, load_plant
 from onboard.policy.contract import twist_of
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Decision, Memory, Observation, Twist
@@ -36,7 +38,7 @@ REAL, PLAIN, IDENTIFIED, LEARNED, KERNELS, BOTH = WORLDS = (
     "real", "plain", "identified", "learned", "kernels", "both",
 )  # fmt: skip
 ROBOT_TABLE = Path(__file__).parents[2] / "hil" / "physics" / "state_kernels" / "robot.toml"
-MODEL = "hybrid-dynamic"
+MODEL, LEARNED_SEED = "hybrid-dynamic", 1
 FIRST_LOG_SEED = 1000
 """Seeds of the drives from which kernels are made; the judged drives have others."""
 
@@ -101,8 +103,12 @@ class Office:
         self._set: EpisodeSet = load_episodes(name)
         self._episodes: Sequence[Episode] = self._set.episodes[:episodes]
         config = Config()
-        identified = load_plant(checkpoints / "hidden" / "plant.toml")
-        learned = with_motion(identified, MODEL, checkpoint_file(checkpoints, "hidden", MODEL, length).resolve())
+        identified = load_plant(checkpoints / "hidden-plant.toml")
+        _, models = read_pack(pack_file(checkpoints, "hidden", LEARNED_SEED))
+        self._folder = tempfile.TemporaryDirectory()
+        file = Path(self._folder.name) / "learned.npz"
+        write_arrays(file, *model_arrays(models[f"{MODEL} {length}"]))
+        learned = replace_motion(identified, MotionTable.model_validate({"model": MODEL, "file": str(file)}))
         mounts = load_mounts(config.robot.mounts)
         self._setting = Setting(self._set.world, identified, Body(), mounts, config)
         self._plants: dict[str, Plant] = {

@@ -2,72 +2,101 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from calib.learned.experiment import Data, ExperimentTable, checkpoint_file, identified, trained_lengths
-from calib.learned.losses import LOSSES
+from calib.learned.experiment import (
+    Data,
+    ExperimentTable,
+    identified,
+    model_name,
+    pack_file,
+    read_pack,
+    trained_lengths,
+    write_pack,
+)
+from calib.learned.pose_fit import fitted_to_poses
 from calib.learned.training import Recipe, Training, training_of
-from hil.physics.motion.learned import MODELS, TRANSFORMS, LearnedModel, model_arrays, write_arrays
+from hil.physics.motion.learned import MODELS, TRANSFORMS, LearnedModel
 from onboard.config.plant_model import Plant
 from onboard.config.toml_text import as_toml
 
-CURVES = "-curves.json"
-PLANT = "plant.toml"
-COMPARED = "hybrid-dynamic"
-"""Model of the comparison of losses."""
+PLANTS = {"plant": "by the wheels' speeds", "posed": "by the poses"}
+MOST_LOOKS = 400
 
 
-def train_all(table: ExperimentTable, data: Data, folder: Path, report: Callable[[str, Training], None]) -> None:
-    """Identify the plant, train every model, and write the checkpoints and the curves of a robot's data."""
-    torch.set_num_threads(1)
-    own = folder / data.name
-    own.mkdir(parents=True, exist_ok=True)
-    plant = identified(data)
-    (own / PLANT).write_text(
-        as_toml(plant, "# Identified by `onboard-calib dynamics`' method, on the training rows.\n")
-    )
-    row = table.hidden if data.name == "hidden" else table.husky
-    recipe = Recipe(max_length=row.max_length, seed=table.seed)
-    kept = trained_lengths(table, row.max_length)
-    seconds: dict[str, float] = {}
+class Task(NamedTuple):
+    """One training. name: in the pack; kept: training lengths whose model is kept; curve: whether its curve is"""
+
+    name: str
+    model: str
+    transform: str
+    recipe: Recipe
+    kept: tuple[int, ...]
+    curve: bool = False
+
+
+def tasks_of(table: ExperimentTable, data: str, seed: int) -> Iterator[Task]:
+    """Yield the trainings of a seed: models, then on the simulated robot the linear transforms and the losses."""
+    longest = (table.hidden if data == "hidden" else table.husky).max_length
+    recipe, kept = Recipe(max_length=longest, seed=seed), tuple(trained_lengths(table, longest))
     for model in MODELS:
-        seconds[model] = _train(plant, data, folder, recipe, model, TRANSFORMS[0], kept, report)
-    curves: dict[str, Any] = {}
-    if data.name == "hidden":
-        for transform in TRANSFORMS[1:]:
-            name = f"linear-{transform}"
-            seconds[name] = _train(plant, data, folder, recipe, "linear", transform, kept[-1:], report)
-        for loss in LOSSES:
-            short = replace(recipe, max_length=table.losses.max_length, steps=table.losses.steps, loss=loss)
-            training = _training(plant, data, short, COMPARED, TRANSFORMS[0])
-            begun = time.process_time()
-            training.run(report=lambda one, loss=loss: report(f"loss {loss}", one))  # type: ignore[misc]
-            curves[loss] = {"curve": training.curve, "cpu_s": time.process_time() - begun}
-    (folder / f"{data.name}{CURVES}").write_text(json.dumps({"cpu_s": seconds, "losses": curves}, indent=1) + "\n")
+        yield Task(model, model, TRANSFORMS[0], recipe, kept)
+    if data != "hidden":
+        return
+    row = table.losses
+    short = replace(recipe, max_length=row.max_length)
+    losses = {"mse": replace(short, loss="mse"), "gapped": replace(short, loss="gapped", gap=row.gap)}
+    for count in row.neighbours:
+        losses[f"chamfer-{count}"] = replace(short, loss="chamfer", neighbours=count)
+    for loss, one in losses.items():
+        yield Task(f"loss-{loss}", "mlp", TRANSFORMS[0], one, (row.max_length,), curve=True)
+    for transform in TRANSFORMS[1:]:
+        yield Task(f"linear-{transform}", "linear", transform, recipe, kept[-1:])
 
 
-def _training(plant: Plant, data: Data, recipe: Recipe, model: str, transform: str) -> Training:
-    return training_of(data.series, plant, data.train, data.validation, recipe, data.digest, model, transform)
+def identify_plants(data: Data, folder: Path) -> Plant:
+    """Write the plants by the wheels and by the poses; return the first, the analytic part of both hybrids."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plant = identified(data)
+    for name, one in (("plant", plant), ("posed", fitted_to_poses(data.series, plant, data.train))):
+        head = f"# Identified {PLANTS[name]}, on rows that are not held out, by `onboard-calib learned-gap --train`.\n"
+        (folder / f"{data.name}-{name}.toml").write_text(as_toml(one, head))
+    return plant
 
 
-def _train(
-    plant: Plant, data: Data, folder: Path, recipe: Recipe, model: str, transform: str, kept: Any,
-    report: Callable[[str, Training], None],
-) -> float:  # fmt: skip
-    name = model if transform == TRANSFORMS[0] else f"{model}-{transform}"
-    training = _training(plant, data, recipe, model, transform)
-    begun = time.process_time()
+def train_all(
+    table: ExperimentTable, data: Data, plant: Plant, seed: int, folder: Path, report: Callable[[str, Training], None]
+) -> None:
+    """Train what a seed's pack does not hold yet. The pack is written after each training, so a killed run resumes."""
+    torch.set_num_threads(1)
+    file = pack_file(folder, data.name, seed)
+    trainings: dict[str, Any] = {}
+    models: dict[str, LearnedModel] = {}
+    if file.exists():
+        trainings, models = read_pack(file)
+    for task in tasks_of(table, data.name, seed):
+        if task.name in trainings:
+            continue
+        training = training_of(
+            data.series, plant, data.train, data.validation, task.recipe, data.digest, task.model, task.transform
+        )
+        begun = time.process_time()
+        found: dict[str, LearnedModel] = {}
 
-    def finished(length: int, found: LearnedModel) -> None:
-        if length in kept:
-            write_arrays(checkpoint_file(folder, data.name, name, length), *model_arrays(found))
+        def finished(length: int, one: LearnedModel, task: Task = task, found: dict[str, LearnedModel] = found) -> None:
+            if length in task.kept:
+                found[model_name(task.name, TRANSFORMS[0], length)] = one
 
-    training.run(report=lambda one: report(name, one), finished=finished)
-    return time.process_time() - begun
+        training.run(report=lambda one, task=task: report(task.name, one), finished=finished)  # type: ignore[misc]
+        said: dict[str, Any] = {"cpu_s": round(time.process_time() - begun, 1), "patient": training.patient}
+        if task.curve:
+            said["curve"] = training.curve[:MOST_LOOKS]
+        trainings[task.name] = said
+        models |= found
+        write_pack(file, trainings, models)

@@ -1,1 +1,1 @@
-"""What ships: ONNX export, half precision, TensorRT build, restore."""
+"""What ships: ONNX export, half precision, TensorRT build."""

@@ -1,1 +1,1 @@
-"""The model: layers, checkpoints, encoder features."""
+"""The model: layers and checkpoints."""

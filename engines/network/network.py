@@ -125,8 +125,6 @@ PAPER_VARIANT = Variant()
 PAPER = Widths()
 TINY = Widths(planes=4, rgb=16, scan_channels=(4, 8, 8), scan=16, hidden=16, vector=8, action=4, memory=32)
 """Small sizes with the same inputs and outputs, for tests and trials."""
-COMPACT = Widths(scan_channels=(32, 64, 128), scan=256, hidden=256, memory_layers=1, memory=512)
-"""Without colour 1.8 million parameters: a decision takes one core a few milliseconds."""
 
 
 class Step(NamedTuple):

@@ -99,11 +99,6 @@ def load_policy(file: Path) -> tuple[PolicyNetwork, dict[str, Any]]:
     return network.eval(), _meta(file, content)
 
 
-def policy_meta(file: Path) -> dict[str, Any]:
-    """Return the meta that `save_policy` wrote, without the network. Raises InputError for any other file."""
-    return _meta(file, load(file, POLICY))
-
-
 def _meta(file: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     meta = content.get("meta")
     if not isinstance(meta, dict):

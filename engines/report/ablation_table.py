@@ -1,4 +1,4 @@
-"""The table of the ablations, from the plain values of `engines.ablations.command`."""
+"""The table of the ablations, from stored values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper
                   "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
 """The paper's building; its Table 3 has a success rate for each kind of goal."""
-AGENTS_FILE = Path(__file__).parents[1] / "ablations" / "agents.toml"
+AGENTS_FILE = Path(__file__).with_name("agents.toml")
 """The agents with their descriptions of today. A result file holds the description of its own time."""
 
 
@@ -99,5 +99,5 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
     notes += [f"sha256 of the colour encoder's file: {', '.join(digests)}."] if digests else []
     other = [row for row in board["rows"] if row["code"] not in (None, board["code"])]
     names = "; ".join(f"`{row['agent']}` in {_place(row)}" for row in other)
-    again = f"Another state of the code drove: {names}. `onboard-engines ablations --again` drives them again."
+    again = f"Another state of the code drove: {names}."
     return [*notes, again] if names else notes

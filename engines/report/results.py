@@ -8,7 +8,7 @@
     others/NAME.json      the same of baselines
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
     ceiling.json          `onboard-hil upper-bound --set unseen --json`
-    ablations.json        `onboard-engines ablations`
+    ablations.json        smaller trainings that differ in one part (commit ef13c948)
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
     training.json         figures of trainings whose journals are not kept

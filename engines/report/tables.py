@@ -102,7 +102,7 @@ def all_tables(found: ResultFolder) -> dict[str, str]:
     differences = [*main_differences(found), *other_differences(found)]
     with shaped(found.folder / CEILING, "not the result of onboard-hil upper-bound"):
         upper = [] if found.ceiling is None else [_upper_bound_row(found, one) for one in found.ceiling["conditions"]]
-    with shaped(found.folder / ABLATIONS, "not the result of onboard-engines ablations"):
+    with shaped(found.folder / ABLATIONS, "not a result of ablations"):
         ablations = "" if found.ablations is None else ablation_table(found.ablations).rstrip("\n")
     return {
         "Evaluations": evaluations_table(found) if found.headline else "",

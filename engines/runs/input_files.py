@@ -10,9 +10,7 @@ from pathlib import Path
 from hil.maps.load import files_of
 from hil.maps.made_floor import GENERATOR, is_made
 from onboard.config.config import DEFAULT_ROBOT, load_config
-from onboard.config.pretrained import model_path
 from onboard.policy.manifest import sha256_of
-from onboard.values.errors import InputError
 
 
 def from_folder(place: object, folder: Path) -> object:
@@ -45,19 +43,6 @@ def robot_content(file: Path | None) -> str | None:
 def file_content(file: Path | None) -> str | None:
     """Return a digest of a file; None for None. Raises ConfigError if it cannot be read."""
     return None if file is None else sha256_of(file)
-
-
-def encoder_file(given: str | None) -> Path | None:
-    """Return the file of `--encoder`: a path, or the name of a policy that ships; None for None.
-
-    Raises InputError if there is no such file.
-    """
-    if given is None:
-        return None
-    file = model_path(given)
-    if not file.is_file():
-        raise InputError(f"--encoder {given}: no such file")
-    return file
 
 
 def _digest(*files: Path) -> str:

@@ -57,16 +57,6 @@ def take_steps(file: Path, name: str, optimizer: torch.optim.Optimizer, found: o
         raise _refused(file, name, error) from error
 
 
-def require_finite_step(where: str, network: nn.Module, optimizer: torch.optim.Optimizer, kept: str) -> None:
-    """Raise InputError if weights or moments are not finite after a step; loss and gradient may have been finite.
-
-    where: the stage and the step; kept: the last good checkpoint, for the message
-    """
-    require_finite(f"{where}: its weights", network.state_dict(), kept)
-    for index, state in enumerate(optimizer.state.values()):
-        require_finite(f"{where}: its optimizer, parameter {index}", state, kept)
-
-
 def taken_count(file: Path, name: str, found: object) -> int:
     """Return a number of chapters, updates or steps. Raises InputError unless it is a whole number of 0 or more."""
     if type(found) is not int or found < 0:

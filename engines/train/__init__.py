@@ -1,1 +1,1 @@
-"""Training of the policy: DAgger, then PPO, in stages that checkpoint and resume."""
+"""Training of the policy in the batched world, in calls that checkpoint and resume."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field, ValidationError
 
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.odometry_noise import DECISION_S, FIX_PERIOD_S, FIX_SD, PRINTED_FIX_SD
 from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
-from onboard.config.mounts import Mounts
+from onboard.config.mounts import Mount, Mounts
 from onboard.config.plant_model import Axis, Plant
 from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
@@ -48,6 +51,16 @@ class Condition(Section):
     delay_ticks:     latency from an observation to its action [control ticks of 1/30 s]
     depth_noise:     whether scans have the noise of real depth cameras
     pedestrians:     number of walking people
+    slip:            most that the wheels report beyond the way driven, drawn for each drive [1]
+    camera_hz:       least and largest rate of a depth camera, drawn for each; without it all take images at once, 15 Hz
+    camera_age_s:    least and largest age of an image on arrival, drawn for each camera [s]
+    nearer_per_m:    how much too near a cast surface reads, in 1/range [1/m]
+    tilt_deg:        largest pitch and roll of the moving body
+    look_down_deg:   how much farther down the depth cameras look: table tops leave their view near the robot
+    ramp:            a base that ramps v and w with these accelerations before a quick loop, as the robot knows
+                     [m/s^2, rad/s^2]
+    pallets:         pallets of 14 cm beside the path, where there is room
+    crossing:        people who walk back and forth across the path at 1 m/s and heed nobody, where there is room
     blocked_s:       time for which a door on the shortest path stays closed when the robot comes [s]; 0 for no door;
                      some paths have no place for a door, see hil/scene/doors.py
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
@@ -69,6 +82,15 @@ class Condition(Section):
     delay_ticks: Annotated[int, Field(ge=1)] | None = None
     depth_noise: bool = False
     pedestrians: Annotated[int, Field(ge=0, le=MOST_CHARACTERS)] = 0
+    slip: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
+    camera_hz: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None
+    camera_age_s: Annotated[list[NonNegative], Field(min_length=2, max_length=2)] = Field(default=[0.0, 0.0])
+    nearer_per_m: NonNegative = 0.0
+    tilt_deg: NonNegative = 0.0
+    look_down_deg: NonNegative = 0.0
+    ramp: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None
+    pallets: Annotated[int, Field(ge=0, le=20)] = 0
+    crossing: Annotated[int, Field(ge=0, le=20)] = 0
     blocked_s: NonNegative = 0.0
     memory_reset_s: Positive | Literal["never"] | None = None
     limits: bool = True
@@ -84,6 +106,14 @@ class Condition(Section):
             fix_period_s=FIX_PERIOD_S if steps is None else (steps[0] * DECISION_S, steps[1] * DECISION_S),
             fix_delay_s=self.fix_delay_s,
             depth_noise=ordinary.depth_noise or self.depth_noise,
+            slip=self.slip,
+            flaws=Flaws(
+                None if self.camera_hz is None else (self.camera_hz[0], self.camera_hz[1]),
+                (self.camera_age_s[0], self.camera_age_s[1]),
+                self.nearer_per_m,
+                self.tilt_deg,
+            ),
+            depth_every=ordinary.depth_every if self.camera_hz is None else 1,
         )
 
     def resets_every_s(self, ordinary_s: float | None) -> float | None:
@@ -97,6 +127,8 @@ class Condition(Section):
 
         Raises InputError if a camera of `cameras_gone` is unknown, no camera would be left, or the delay is invalid.
         """
+        if self.ramp is not None:
+            setting = replace(setting, plant=ramped_plant(setting.plant, self.ramp[0], self.ramp[1]))
         true_plant = scaled_plant(setting.plant, self.plant_scale) if self.plant_scale != 1.0 else None
         return replace(
             self.robot_of(setting),
@@ -123,7 +155,9 @@ class Condition(Section):
         left = {name: mount for name, mount in mounts.depth.items() if name not in self.cameras_gone}
         if self.cameras_gone and not left:
             raise InputError(f"cameras_gone: no depth camera is left of {', '.join(mounts.depth)}")
-        return replace(mounts, depth=left) if self.cameras_gone else mounts
+        if self.look_down_deg:
+            left = {name: looking_down(mount, math.radians(self.look_down_deg)) for name, mount in left.items()}
+        return replace(mounts, depth=left) if self.cameras_gone or self.look_down_deg else mounts
 
     def _config(self, config: Config) -> Config:
         changes: dict[str, Section] = {}
@@ -166,6 +200,31 @@ def scaled_plant(plant: Plant, scale: float) -> Plant:
         return axis.model_copy(update={name: scale * getattr(axis, name) for name in SCALED})
 
     return plant.model_copy(update={"linear": scaled(plant.linear), "angular": scaled(plant.angular)})
+
+
+RAMPED_F, RAMPED_ZETA = 40.0, 0.7
+"""The quick loop behind a ramp."""
+
+
+def ramped_plant(plant: Plant, mps2: float, radps2: float) -> Plant:
+    """Return a plant that ramps both speeds before a quick loop, as `onboard-calib dynamics` writes it."""
+
+    def ramped(axis: Axis, rate: float) -> Axis:
+        quick = {"f_up": RAMPED_F, "f_down": RAMPED_F, "zeta_up": RAMPED_ZETA, "zeta_down": RAMPED_ZETA}
+        return axis.model_copy(update={**quick, "acceleration_max": rate})
+
+    return plant.model_copy(update={"linear": ramped(plant.linear, mps2), "angular": ramped(plant.angular, radps2)})
+
+
+def looking_down(mount: Mount, angle_rad: float) -> Mount:
+    """Return a mount that looks farther down, turned about the horizontal line across its view."""
+    forward = mount.base_from_camera[:3, 2]
+    x, y = np.array([-forward[1], forward[0]]) / math.hypot(forward[0], forward[1])
+    across = np.array([[0.0, 0.0, y], [0.0, 0.0, -x], [-y, x, 0.0]])
+    rotation = np.eye(3) + math.sin(angle_rad) * across + (1.0 - math.cos(angle_rad)) * across @ across
+    turned = mount.base_from_camera.copy()
+    turned[:3, :3] = rotation @ turned[:3, :3]
+    return replace(mount, base_from_camera=turned)
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from hil.drive.setting import (
     REACHED_M,
     Outcome,
     Setting,
+    flawed,
     goal_request,
     goal_tick,
     how_ended,
@@ -38,6 +39,7 @@ from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
 from onboard.assembly.robot import build_rigs, building_of, lasers_of, lidars_of, robot_of, zones_of
+from onboard.config.config import LIDARS
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference
 from onboard.runtime import Runtime
@@ -84,13 +86,16 @@ def drive_runtime(
 def _sensors(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> SensorSource:
     """Return the source of images and scans for the runtime."""
     if rendered:
-        fused = lidars_of(setting.config).sources
+        section = lidars_of(setting.config)
+        fused = section.sources if section.topic == LIDARS else ()
         return CamerasAndLidars(robot, lasers_of(setting.config), wants_color(policy), fused)
     cameras = Cameras(robot, wants_color(policy))
     config = setting.config
-    scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
-    if config.own_scan is not None:
-        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.own_scan, setting.scan)
+    sections = {POLICY_TOPIC: config.scan} | ({} if config.own_scan is None else {LIMITS_TOPIC: config.own_scan})
+    scans = {
+        topic: flawed(direct_scan(setting.world, setting.mounts, section, setting.scan), setting, section, seed)
+        for topic, section in sections.items()
+    }
     return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 

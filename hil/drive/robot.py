@@ -7,7 +7,7 @@ to a runtime on the simulated clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -23,14 +23,15 @@ from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, 
 from hil.physics.simulated_base import STEP_NS, STEP_S
 from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.walkers import Crowd, bodies_of, walk
-from hil.sensors.camera import rays_of, render_color, render_depth
+from hil.sensors.camera import Rays, rays_of, render_color, render_depth
 from hil.sensors.depth_noise import DepthNoise, load_depth_noise
+from hil.sensors.flawed_scan import NONE, CameraTimes, Flaws, camera_times, tilt_rad
 from hil.sensors.image_size import resized
 from hil.sensors.lidar import lidar_rays, lidar_scan
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.laser_scan import Rays as LaserRays
-from onboard.values.geometry import IDENTITY
+from onboard.values.geometry import IDENTITY, quaternion_from_rpy, rotation_from_quaternion
 from onboard.values.images import POLICY_HEIGHT, POLICY_WIDTH
 from onboard.values.messages import Motion, Pose, Twist
 
@@ -38,6 +39,8 @@ Lasers = Mapping[str, npt.NDArray[np.float64] | None]
 """Pose of each lidar in the base frame, (4, 4), by its topic; None: it is at the origin (`lasers_of`)."""
 NO_LASERS: Lasers = MappingProxyType({})
 TICK_HZ = 30
+SLIPS = 23
+"""Random stream beside a drive's seed."""
 IMU_BIAS_RADPS, IMU_SD_RADPS, IMU_STREAM = 0.02, 0.01, 7
 """Bias and noise of a cheap gyroscope, and the number of its random stream."""
 LIDAR_EVERY = 3
@@ -56,6 +59,8 @@ class Senses:
     fix_period_s:       least and largest time between fixes [s]; `FIX_PERIOD_S` or `TRAINING_FIX_PERIOD_S`
     fix_delay_s:        latency of a fix [s]; the stamp is the time of capture
     depth_noise:        whether depth images and cast scans have the noise and holes of real depth images
+    slip:               most that the wheels report beyond the way driven; each drive draws its own share up to it [1]
+    flaws:              what the cameras do besides noise
     wheel_slip:         share of each turn that the wheels report in addition, as those of a skid-steer
     imu:                whether the robot has an IMU
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
@@ -69,10 +74,21 @@ class Senses:
     fix_period_s: tuple[float, float] = FIX_PERIOD_S
     fix_delay_s: float = 0.0
     depth_noise: bool = False
+    slip: float = 0.0
+    flaws: Flaws = NONE
     depth_every: int = 2
     color_every: int = 5
     wheel_slip: float = 0.0
     imu: bool = False
+
+    @property
+    def spoils_scans(self) -> bool:
+        """Return whether a scan may differ from the direct scan of its tick."""
+        return self.depth_noise or self.flaws.any
+
+    def slipping(self, seed: int) -> float:
+        """Return the factor of a drive by which the wheels report more than the base moves."""
+        return 1.0 + self.slip * float(np.random.default_rng((seed, SLIPS)).uniform()) if self.slip else 1.0
 
     @property
     def fix_delay_ticks(self) -> int:
@@ -153,6 +169,7 @@ class SimulatedRobot:
         self._lidar_rays = {topic: lidar_rays(pose) for topic, pose in lasers.items()}
         self._color_rays = [rays_of(resized(mount, POLICY_WIDTH, POLICY_HEIGHT)) for mount in mounts.color.values()]
         self._rng = np.random.default_rng(self._senses.seed)
+        self._slipping = self._senses.slipping(self._senses.seed)
         self._imu_rng = np.random.default_rng((self._senses.seed, IMU_STREAM))
         self._drift = Drift(IDENTITY)
         self._fix_due_ns = 0
@@ -181,7 +198,7 @@ class SimulatedRobot:
         if began and self._kernels is not None:
             self._kernels.begin(before.pose, before.twist, self.state.base.command)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
-        slipping = replace(moved, w_radps=moved.w_radps * (1.0 + self._senses.wheel_slip))
+        slipping = Twist(moved.v_mps * self._slipping, moved.w_radps * self._slipping * (1.0 + self._senses.wheel_slip))
         self._drift, reported = drift_step(self._drift, slipping, self._senses.drift_scale, self._rng)
         self._note(before)
         sensed = SensorSignals(
@@ -240,11 +257,26 @@ class SimulatedRobot:
         """Return the present scene for the cameras."""
         return Glance(self.state.pose, self._bodies, self._ticks)
 
-    def depth(self, glance: Glance) -> dict[str, npt.NDArray[np.uint16]]:
-        """Return depth images, camera -> (height, width) uint16. Safe in a thread other than the thread of `step`."""
+    @property
+    def has_own_times(self) -> bool:
+        """Whether each depth camera takes its images at its own times."""
+        return self._senses.flaws.camera_hz is not None
+
+    @property
+    def camera_times(self) -> dict[str, CameraTimes]:
+        """When each depth camera takes its images."""
+        senses = self._senses
+        return camera_times(senses.flaws, list(self._depth_rays), senses.seed, senses.depth_every)
+
+    def depth(self, glance: Glance, names: Collection[str] | None = None) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return depth images, camera -> (height, width) uint16. Safe in a thread other than the thread of `step`.
+
+        names: of the cameras; None for all
+        """
         images = {
-            name: render_depth(self._simulation.world, rays, glance.pose, bodies=glance.bodies)
+            name: render_depth(self._simulation.world, self._tilted(rays, glance.tick), glance.pose, glance.bodies)
             for name, rays in self._depth_rays.items()
+            if names is None or name in names
         }
         return images if self._depth_noise is None else self._spoilt(images, self._depth_noise, glance.tick)
 
@@ -262,14 +294,25 @@ class SimulatedRobot:
             return None
         return render_color(self._simulation.world, self._color_rays[0], glance.pose, self._look, glance.bodies)
 
+    def _tilted(self, rays: Rays, tick: int) -> Rays:
+        """Return the rays of a camera on the tilted body."""
+        flaws = self._senses.flaws
+        if flaws.tilt_deg == 0.0:
+            return rays
+        pitch, roll = tilt_rad(flaws, self._senses.seed, tick)
+        turned = rotation_from_quaternion(quaternion_from_rpy(roll, pitch, 0.0))
+        return replace(rays, directions=rays.directions @ turned.T, origin_m=turned @ rays.origin_m)
+
     def _spoilt(
         self, images: dict[str, npt.NDArray[np.uint16]], noise: DepthNoise, tick: int
     ) -> dict[str, npt.NDArray[np.uint16]]:
         """Return depth images with the noise of real cameras; the same seed and tick give the same images."""
         spoilt = {}
-        for number, (name, image) in enumerate(images.items()):
-            mount = self._depth_mounts[name]
-            spoilt[name] = noise.apply(image, mount.fx, mount.depth_scale_m, (self._senses.seed, number, tick))
+        for number, (name, mount) in enumerate(self._depth_mounts.items()):
+            if name in images:
+                spoilt[name] = noise.apply(
+                    images[name], mount.fx, mount.depth_scale_m, (self._senses.seed, number, tick)
+                )
         return spoilt
 
     def _imu_rate(self, moved: Twist) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from hil.drive.robot import LIDAR_EVERY, TICK_HZ, Glance, Lasers, SimulatedRobot
+from hil.physics.contact import Bodies
 from hil.sensors.depth_noise import Ranges, noisy_scan
 from hil.sensors.direct_scan import DirectScan
+from hil.sensors.flawed_scan import LONGEST_TICKS, FlawedScan
 from onboard.config.config import LIDARS, Config, ScanSection, ScanSource
 from onboard.perception.laser_scan import fused, scan_of_rays
 from onboard.values.clock import NS_PER_S
@@ -21,6 +24,7 @@ from onboard.values.messages import (
     ImuSample,
     Inputs,
     OdometryMessage,
+    Pose,
     Scan,
     Twist,
 )
@@ -41,10 +45,24 @@ class Cameras:
     def __init__(self, robot: SimulatedRobot, color: bool = True) -> None:
         self._robot = robot
         self._color = color
+        self._times = robot.camera_times if robot.has_own_times else {}
+        self._coming: deque[tuple[int, DepthFrame]] = deque()
+
+    def _arrived(self, newest: Inputs, glance: Glance, stamp_ns: int) -> Inputs:
+        """Return `newest` with the images that arrive in a tick; each camera takes its images at its own times."""
+        tick = glance.tick
+        taking = [name for name, times in self._times.items() if times.takes(tick)]
+        for name, image in self._robot.depth(glance, taking).items() if taking else ():
+            self._coming.append((tick + self._times[name].age, DepthFrame(name, tick, stamp_ns, image)))
+        here = {frame.camera: frame for due, frame in self._coming if due <= tick}
+        self._coming = deque(one for one in self._coming if one[0] > tick)
+        return replace(newest, depth={**newest.depth, **here}) if here else newest
 
     def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest` with the due images."""
-        if depth_due:
+        if self._times:
+            newest = self._arrived(newest, glance, stamp_ns)
+        elif depth_due:
             images = self._robot.depth(glance)
             frames = {name: DepthFrame(name, glance.tick, stamp_ns, image) for name, image in images.items()}
             newest = replace(newest, depth=frames)
@@ -70,32 +88,44 @@ class CamerasAndLidars:
             return newest
         rays = self._robot.lidars(glance)
         scans = {topic: scan_of_rays(rays[topic], stamp_ns, pose) for topic, pose in self._lasers.items()}
-        parts = [scan for topic, scan in scans.items() if topic in self._together]
+        parts = [scans.pop(topic) for topic in [*scans] if topic in self._together]
         return replace(newest, scans=scans | ({LIDARS: fused(parts, 0)} if parts else {}))
 
 
 class Caster:
     """Scans cast directly, by topic, at the rate of the depth cameras. `cameras` renders the colour image."""
 
-    def __init__(self, scans: Mapping[str, DirectScan], cameras: Cameras, noise_seed: int | None = None) -> None:
+    def __init__(
+        self, scans: Mapping[str, DirectScan | FlawedScan], cameras: Cameras, noise_seed: int | None = None
+    ) -> None:
         """Take the scans to cast. noise_seed: seed for the noise of real depth images; None for no noise."""
         self._scans = scans
         self._cameras = cameras
         self._noise_seed = noise_seed
+        self._glances: dict[int, Glance] = {}
 
     def sense(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return `newest` with the due scans and the due colour image."""
+        if any(isinstance(scan, FlawedScan) for scan in self._scans.values()):
+            self._glances[glance.tick] = glance
+            self._glances.pop(glance.tick - LONGEST_TICKS, None)
         if depth_due:
             scans = {topic: Scan(stamp_ns, self._seen(scan, glance), scan.seen) for topic, scan in self._scans.items()}
             newest = replace(newest, scans=scans)
         return self._cameras.look_for_color(newest, glance, stamp_ns) if color_due else newest
 
-    def _seen(self, scan: DirectScan, glance: Glance) -> Ranges:
+    def _then(self, tick: int) -> tuple[Pose, Bodies]:
+        glance = self._glances[tick]
+        return glance.pose, glance.bodies
+
+    def _seen(self, scan: DirectScan | FlawedScan, glance: Glance) -> Ranges:
+        if isinstance(scan, FlawedScan):
+            return scan.ranges(glance.tick, self._then)
         ranges_m = scan.ranges(glance.pose, glance.bodies)
         return ranges_m if self._noise_seed is None else noisy_scan(ranges_m, self._noise_seed, glance.tick)
 
 
-NO_LIDARS: Mapping[str, Any] = {"lasers": {}, "clouds": []}
+NO_LIDARS: Mapping[str, Any] = {"lasers": {}, "clouds": [], "cameras": []}
 
 
 def without_cameras(config: Config) -> Config:

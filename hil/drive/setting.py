@@ -13,8 +13,9 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.physics.state_kernels.kernel_set import KernelSet
-from hil.sensors.direct_scan import ScanKind
-from onboard.config.config import Config
+from hil.sensors.direct_scan import DirectScan, ScanKind
+from hil.sensors.flawed_scan import FlawedScan
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
@@ -77,6 +78,14 @@ class Setting:
     def base_plant(self) -> Plant:
         """The true plant of the base."""
         return self.plant if self.true_plant is None else self.true_plant
+
+
+def flawed(scan: DirectScan, setting: Setting, section: ScanSection, seed: int) -> DirectScan | FlawedScan:
+    """Return the scan of a drive: `scan` itself, or with the flaws of the setting's senses."""
+    senses = setting.senses
+    if not senses.flaws.any:
+        return scan
+    return FlawedScan(scan, setting.mounts, section, senses.flaws, senses.depth_noise, seed, senses.depth_every)
 
 
 # ---- Common to all drive loops: the goal request, the start frame in the map, the use of colour

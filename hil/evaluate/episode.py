@@ -34,6 +34,7 @@ from hil.physics.free_space import Episode, FreeSpace, free_space
 from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
+from hil.scene.on_the_way import crossing_people, pallets_beside
 from hil.scene.walkers import Crowd, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
 from onboard.assembly.policies import MAPPED
@@ -52,9 +53,9 @@ from onboard.values.interfaces import Policy
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Data for drawing the pedestrians and the door of an episode.
+    """Data for drawing the pedestrians, the door and what is on the path of an episode.
 
-    pedestrians:  number of pedestrians
+    pedestrians:  number of pedestrians; crossing: of people who cross the path and heed nobody; pallets: beside it
     blocked_s:    duration of the door's closure, 0 without a door [s]
     walkable:     space where pedestrians can walk, None without pedestrians
     space, solid: free space and blocked cells of the robot's body, None without a door
@@ -65,6 +66,8 @@ class Others:
     walkable: FreeSpace | None
     space: FreeSpace | None
     solid: npt.NDArray[np.bool_] | None
+    crossing: int = 0
+    pallets: int = 0
 
     def crowd(self, episode: Episode, seed: int) -> Crowd | None:
         """Return pedestrians and door at the start of an episode, drawn by its seed; None if there are neither.
@@ -75,14 +78,26 @@ class Others:
         crowd = None if self.walkable is None else crowd_near(self.walkable, episode, drawn_by, self.pedestrians)
         if self.space is None or self.solid is None:
             return crowd
+        if self.crossing:
+            people = crossing_people(self.space, self.solid, episode, noise_seed(seed, "crossing", 0), self.crossing)
+            crowd = people if crowd is None else crowd  # pedestrians of --pedestrians replace them
+        if self.pallets:
+            still = pallets_beside(self.space, self.solid, episode, noise_seed(seed, "pallets", 0), self.pallets)
+            crowd = replace(crowd or crowd_of([], [], []), still=still)
+        if not self.blocked_s:
+            return crowd
         door = door_on(self.space, self.solid, episode, self.blocked_s)
         return crowd if door is None else replace(crowd or crowd_of([], [], []), blocking=door)
 
 
-def others_in(world: World, body: Body, pedestrians: int, blocked_s: float) -> Others:
-    """Return a building's data for drawing pedestrians and door. blocked_s: duration of the door's closure [s]."""
-    space, solid = (free_space(world, body), blocked_cells(world, body)) if blocked_s > 0.0 else (None, None)
-    return Others(pedestrians, blocked_s, walking_space(world) if pedestrians else None, space, solid)
+def others_in(
+    world: World, body: Body, pedestrians: int, blocked_s: float, crossing: int = 0, pallets: int = 0
+) -> Others:
+    """Return a building's data for drawing the others. blocked_s: duration of the door's closure [s]."""
+    path = blocked_s > 0.0 or crossing or pallets
+    space, solid = (free_space(world, body), blocked_cells(world, body)) if path else (None, None)
+    walkable = walking_space(world) if pedestrians else None
+    return Others(pedestrians, blocked_s, walkable, space, solid, crossing, pallets)
 
 
 Loop = Literal["fast", "runtime", "rendered"]
@@ -220,7 +235,8 @@ class EpisodeDriver:
             self._with_map = None
             planned_in = self._planned_in(source, known)
             pedestrians = self._run.pedestrians + self._condition.pedestrians
-            others = others_in(known.world, self._robot.body, pedestrians, self._condition.blocked_s)
+            row = self._condition
+            others = others_in(known.world, self._robot.body, pedestrians, row.blocked_s, row.crossing, row.pallets)
             self._place = _Place(source, known, planned_in, others, self._robot_in(known.world))
         return self._place
 

@@ -17,6 +17,8 @@ from onboard.values.errors import InputError
 
 RUNS = ("design", "deploy", "kernels", "redesign_kernels", "redeploy")
 CURVE_POINTS = 50
+WAYS = ("tested", "paper")
+"""By a test of the counts, as the state table states; by frequencies alone, as in paper 2."""
 
 Policy = npt.NDArray[Any]
 """What an experiment's controller looks its actions up in."""
@@ -67,7 +69,8 @@ class FiveRuns:
     curves:      average total reward after a growing share of the missions, (`CURVE_POINTS`,); "learning" is the
                  reward of missions while the redesign learns
     effects:     states that the kernels have set in the run Kernels
-    control:     the same as `kernels`, with a second log of the simulator in the place of the real one
+    by_way:      by way of judging a divergence (`WAYS`), then "gap" or "control": kernels of the real log, and of a
+                 second log of the simulator in its place
     """
 
     seed: int
@@ -79,12 +82,12 @@ class FiveRuns:
     kernels: int
     effects: int
     curves: dict[str, Array]
-    control: Control
+    by_way: dict[str, dict[str, Found]]
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """Kernels where there is no gap: what chance alone makes of two logs. atr: of the design under these kernels"""
+class Found:
+    """Kernels of two logs. atr: of the design in the simulator under these kernels"""
 
     divergences: int
     kernels: int
@@ -108,23 +111,26 @@ def five_runs(experiment: Experiment, table: StateTable, seed: int) -> FiveRuns:
     redeployed = experiment.drive(policy, True, none, rng(6))
     runs = dict(zip(RUNS, (design, deploy, under, redesigned, redeployed), strict=True))
     again = experiment.drive(experiment.design, False, none, rng(7))
+    by_way = {
+        way: {name: _found(experiment, one, seed, design, log) for name, log in (("gap", deploy), ("control", again))}
+        for way, one in zip(WAYS, (table, table.model_copy(update={"significance": 1.0})), strict=True)
+    }
     curves = {name: _growing(run.rewards) for name, run in runs.items()}
     if len(learning):
         curves["learning"] = np.array([part.mean() for part in np.array_split(learning, CURVE_POINTS)])
     return FiveRuns(
         seed, {name: run.atr for name, run in runs.items()}, made.transitions, made.states, made.common,
-        made.divergences, len(made.kernels), under.effects, curves, _control(experiment, table, seed, design, again),
+        made.divergences, len(made.kernels), under.effects, curves, by_way,
     )  # fmt: skip
 
 
-def _control(experiment: Experiment, table: StateTable, seed: int, design: RunResult, again: RunResult) -> Control:
+def _found(experiment: Experiment, table: StateTable, seed: int, design: RunResult, other: RunResult) -> Found:
     try:
-        made = generate(design.log, again.log, table.model_copy(update={"seed": seed}))
+        made = generate(design.log, other.log, table.model_copy(update={"seed": seed}))
     except InputError:  # nothing diverged, or too seldom for a map
-        return Control(0, 0, design.atr)
-    rng = np.random.default_rng((seed, 8))
-    under = experiment.drive(experiment.design, False, made.kernels.arrays, rng)
-    return Control(made.divergences, len(made.kernels), under.atr)
+        return Found(0, 0, design.atr)
+    under = experiment.drive(experiment.design, False, made.kernels.arrays, np.random.default_rng((seed, 8)))
+    return Found(made.divergences, len(made.kernels), under.atr)
 
 
 def _growing(rewards: Array) -> Array:

@@ -41,6 +41,7 @@ class TickReader:
         self._keyframe = ""
         self._images: dict[str, ros.Image] = {}
         self._scans: dict[str, ros.LaserScan] = {}
+        self._first: dict[str, ros.LaserScan] = {}
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
         self._added = NOTHING
@@ -65,6 +66,7 @@ class TickReader:
         elif message.topic == COLOR_TOPIC:
             self._images[COLOR] = message.sample
         elif message.topic in (*SCANS, *self._scan_names.values()):
+            self._first.setdefault(message.topic, message.sample)  # a lidar may have the name of our own scan
             self._scans[message.topic] = message.sample
         return whole
 
@@ -83,8 +85,12 @@ class TickReader:
                 f"{', '.join(self._cameras or ())}"
             )
         came, images, own, added = self._scans, self._images, self._own, self._added
+        ready_made, self._first = self._first, {}
         self._scans, self._images, self._own, self._added = {}, {}, None, NOTHING
-        self._ready_made |= {name: self._scan(came[name], name, tick) for name in tick.scans if name in came}
+        stamps = added.scan_stamps
+        self._ready_made |= {
+            name: self._scan(ready_made[name], name, tick, stamps.get(name)) for name in tick.scans if name in came
+        }
         if not {"scan", *tick.scans} <= came.keys():
             return None
         try:
@@ -95,8 +101,10 @@ class TickReader:
         except (InputError, ValueError) as error:
             raise InputError(f"tick {tick.slot}: {error}") from error
 
-    def _scan(self, message: ros.LaserScan, name: str, tick: TickMessage) -> Scan:
-        """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
+    def _scan(self, message: ros.LaserScan, name: str, tick: TickMessage, own_ns: int | None) -> Scan:
+        """Return the ready-made scan of a topic. Without a stamp of its own it has that of the tick's scan."""
+        if own_ns is not None:
+            return replace(scan_of(message, own_ns), arrival_ns=tick.start_ns)
         stamp_ns = tick.scan_stamp_ns if name == self._scan_names.get("scan") else tick.limits_scan_stamp_ns
         return replace(scan_of(message, stamp_ns), arrival_ns=tick.start_ns)
 

@@ -29,7 +29,7 @@ HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
 
 def unfused_reason(config: Config, tick: TickRecord) -> str | None:
     """Return why the scans of a decision cannot be fused again, "" if they can, None without a decision or a fusion."""
-    sections = [one for one in (config.scan, config.own_scan) if one is not None and not one.topic]
+    sections = [one for one in (config.scan, config.own_scan) if one is not None and one.uses_cameras]
     if tick.sensed is None or not sections:
         return None
     return next((why for why in (_unfused_reason(section, tick) for section in sections) if why), "")
@@ -141,7 +141,7 @@ class RecordedScanner:
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the scan of the played tick."""
         tick = self._devices.now
-        if self._rig.section.topic or not _unfused_reason(self._rig.section, tick):
+        if not self._rig.section.uses_cameras or not _unfused_reason(self._rig.section, tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
         seen = recorded.seen
@@ -151,4 +151,9 @@ class RecordedScanner:
             heights_m=self._rig.heights_m(seen),
             memory_m=self._rig.memory_m,
         )
-        return recorded, replace(memory, stamp_ns=recorded.stamp_ns, cameras={})  # no image to move to now
+        stamp_ns = recorded.stamp_ns
+        if self._rig.section.topic:  # the scan may have the lidar's stamp
+            frames = [frame for name, frame in tick.inputs.depth.items() if name in self._rig.views]
+            whole = len(frames) == len(self._rig.views)
+            stamp_ns = min(frame.stamp_ns for frame in frames) if whole else memory.stamp_ns
+        return recorded, replace(memory, stamp_ns=stamp_ns, cameras={})  # no image to move to now

@@ -30,6 +30,7 @@ KINDS: Mapping[str, tuple[Reason, ...]] = {
     ZONE: (
         Reason.ZONE_STOP, Reason.ZONE_SLOW, Reason.TIME_TO_CONTACT, Reason.BLIND_AHEAD, Reason.BLIND_FLANK,
         Reason.REMEMBERED, Reason.OBSTACLE, Reason.KEEP_OUT, Reason.LOOKING,
+        Reason.CROSSING,
     ),
 }  # fmt: skip
 
@@ -137,7 +138,7 @@ def lost_spans(timeline: Timeline, camera: str) -> list[Span]:
 def never_seen(timeline: Timeline) -> list[str]:
     """Return the configured depth cameras that never gave a frame."""
     config = timeline.config
-    if config.scan.topic:
+    if not config.scan.uses_cameras:
         return []
     wanted = config.scan.cameras or list(timeline.mounts.depth)
     return [name for name in wanted if name not in timeline.cameras and config.cameras.source_of(name) != "none"]

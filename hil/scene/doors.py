@@ -83,7 +83,7 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
     if way is None:
         raise InputError(f"map {space.world.name}: there is no path on which a door could close")
-    places, headings = _along(way)
+    places, headings = places_along(way)
     widths = sides(space.world, solid, places, headings)
     too_long_m = path_length(way) + DETOUR_M
     for number in _candidates(widths.sum(axis=1)):
@@ -126,7 +126,7 @@ def _leaves(right: Floats, left: Floats) -> Bodies:
     return leaves
 
 
-def _along(way: Floats) -> tuple[Floats, Floats]:
+def places_along(way: Floats) -> tuple[Floats, Floats]:
     """Return (n, 2) places along a path, without its ends, and (n,) headings there [rad]."""
     steps = np.diff(way, axis=0)
     lengths = np.hypot(*steps.T)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
-from hil.physics.contact import Bodies
+from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.free_space import FreeSpace, distance_field, free_space, is_indoors, shortest_path
 from hil.scene.doors import Blocking, advance, bodies_of_door
 from hil.scene.walker_kernels import ALONG, DIRECTION, SHAPE_SPEED, STATE_COLUMNS, stride
@@ -64,6 +64,8 @@ class Crowd:
     shape:     (n, 4) radius, height, material, speed [m/s]
     state:     (n, 5) x, y, arc length on the path, direction (1 or -1), waiting time [s]
     blocking:  a door that closes before the robot; the characters ignore it
+    still:     bodies that do not move; the characters ignore them
+    heedless:  whether the characters walk on whatever the robot does
     """
 
     corners_m: npt.NDArray[np.float64]
@@ -72,6 +74,8 @@ class Crowd:
     shape: npt.NDArray[np.float64]
     state: npt.NDArray[np.float64]
     blocking: Blocking | None = None
+    still: Bodies = field(default_factory=lambda: NO_BODIES)
+    heedless: bool = False
 
 
 def walking_space(world: World) -> FreeSpace:
@@ -125,7 +129,7 @@ def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[
 def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radius_m: float = 0.25) -> Crowd:
     """Return the crowd after `dt_s` with the robot at this position."""
     state = crowd.state.copy()
-    x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
+    x, y = (math.inf, math.inf) if robot_xy_m is None or crowd.heedless else robot_xy_m
     stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
     door = crowd.blocking
     return replace(crowd, state=state, blocking=door and advance(door, dt_s, robot_xy_m, robot_radius_m))
@@ -136,6 +140,8 @@ def bodies_of(crowd: Crowd) -> Bodies:
     bodies = np.zeros((len(crowd.state), 6))
     bodies[:, :2] = crowd.state[:, :ALONG]
     bodies[:, 2], bodies[:, 4], bodies[:, 5] = crowd.shape[:, 0], crowd.shape[:, 1], crowd.shape[:, 2]
+    if len(crowd.still):
+        bodies = np.concatenate([bodies, crowd.still])
     return bodies if crowd.blocking is None else np.concatenate([bodies, bodies_of_door(crowd.blocking)])
 
 

@@ -148,18 +148,21 @@ STREAM = 7
 Ranges = npt.NDArray[np.float32]
 
 
-def noisy_scan(ranges_m: Ranges, seed: int, tick: int) -> Ranges:
+def noisy_scan(ranges_m: Ranges, seed: int, tick: int, scatter: bool = True, nearer_per_m: float = 0.0) -> Ranges:
     """Return (180,) ranges with the noise of a scan fused from real cameras; deterministic in seed and tick [m].
 
-    inf stays inf.
+    inf stays inf. scatter: without it, only `nearer_per_m` [1/m] shifts 1/range
     """
     numbers, rng = load_depth_noise().numbers, np.random.default_rng((seed, STREAM, tick))
     error, lost = rng.standard_normal(len(ranges_m)), rng.random(len(ranges_m)) < EMPTY
     seen = np.isfinite(ranges_m) & (ranges_m > 0.0)
     true_m = ranges_m[seen].astype(np.float64)
     sd_per_m = np.interp(true_m, numbers.depth_m, numbers.sd_per_m)
-    per_m = 1.0 / true_m + sd_per_m * (NEARER + SCATTER * error[seen])
+    per_m = 1.0 / true_m + nearer_per_m
+    if scatter:
+        per_m += sd_per_m * (NEARER + SCATTER * error[seen])
     noisy: Ranges = ranges_m.copy()
     noisy[seen] = 1.0 / np.maximum(per_m, np.finfo(np.float32).tiny)
-    noisy[lost] = np.inf
+    if scatter:
+        noisy[lost] = np.inf
     return noisy

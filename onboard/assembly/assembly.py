@@ -214,8 +214,12 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
         zones = zones_of(config)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones)) if recorder else None
-        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones))))
+        ticks = (
+            TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones, building))
+            if recorder
+            else None
+        )
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones, building))))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)

@@ -48,7 +48,7 @@ def mask_cells(config: Config) -> dict[str, int]:
 def check_staleness(config: Config) -> None:
     """Raise ConfigError if one dead camera would make the whole scan stale, and so stop the robot."""
     cameras_ms, scan_ms = config.cameras.stale_ms, config.limits.scan_stale_ms
-    fused = [section for section in (config.scan, config.limits_scan) if section is not None and not section.topic]
+    fused = [section for section in (config.scan, config.limits_scan) if section is not None and section.uses_cameras]
     if fused and cameras_ms > scan_ms:
         raise ConfigError(
             f"cameras.stale_ms {cameras_ms:g} is above limits.scan_stale_ms {scan_ms:g}: one camera that falls silent "
@@ -141,7 +141,7 @@ def _views(config: Config, mounts: Mounts) -> list[str]:
 
 def _heights(config: Config) -> list[str]:
     section = config.limits_scan or config.scan
-    if section.topic or config.robot.height_m <= config.scan.z_max_m:
+    if not section.uses_cameras or config.robot.height_m <= config.scan.z_max_m:
         return []
     return [
         f"robot.height_m {config.robot.height_m:g} is above scan.z_max_m {config.scan.z_max_m:g}: what hangs between "

@@ -107,12 +107,13 @@ def _cameras(config: Config) -> str:
 def _sources(config: Config, section: ScanSource) -> str:
     """Return the sources of a scan: the lidar with its pose, or the cameras."""
     if section.topic:
+        cameras = "".join(f" + {name} ({config.cameras.source_of(name)})" for name in section.cameras)
         if section.topic == LIDARS:
             lidars = ", ".join(ros_topic(config.dds, scan_source(name)) for name in section.sources)
-            return f"lidars fused: {lidars}"
+            return f"lidars fused: {lidars}{cameras}"
         pose = section.laser or config.scan.laser
         where = "in the base frame" if pose is None else f"at x {pose[0]:g} m, y {pose[1]:g} m, yaw {pose[2]:g} deg"
-        return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}"
+        return f"ready-made scan on {ros_topic(config.dds, scan_source(section.topic))}, {where}{cameras}"
     names = section.cameras or list(load_mounts(config.robot.mounts).depth)
     return ", ".join(f"{name} ({config.cameras.source_of(name)})" for name in names)
 
@@ -130,7 +131,7 @@ def _off(config: Config) -> Iterator[str]:
     off = {
         "colour": config.cameras.color == "none",
         "scan (no depth camera, no scan.topic): it sees nothing": _sees_nothing(config),
-        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (not config.scan.topic or bool(config.scan.clouds)),
+        "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (config.scan.uses_cameras or bool(config.scan.clouds)),
         "zones": config.zones.keep_out is None and config.zones.speed is None,
         "required e-stop": not config.dds.e_stop_required,
         "DDS Security": config.dds.security is None,

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import WITHOUT_MODEL
-from onboard.config.config import LIDARS, Config, NoReturn, ScanSection, ScanSource
+from onboard.config.config import LIDARS, CamerasSection, Config, NoReturn, ScanSection, ScanSource
 from onboard.config.mounts import Mounts, completed_text
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
-from onboard.drivers.dds.topics import Topic, scan_source
+from onboard.drivers.dds.topics import Topic, imu_source, scan_source
 from onboard.perception import cliff, obstacle_memory
 from onboard.perception.building.occupancy_grid import OccupancyGrid, encode, load_building
 from onboard.perception.building.reach import reach_in
@@ -54,8 +54,8 @@ def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras of the policy's scan and of the limits' scan, None if both are the same."""
     own, mounts = config.own_scan, with_min_distance(mounts, config.cameras)
     body = config.robot.height_m, config.robot.footprint.inner_m
-    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan, *body)
-    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own, *body)
+    rig = build_rig(_chosen(mounts, config.scan, "scan", config.cameras), config.scan, *body)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan", config.cameras), own, *body)
 
 
 def used_mounts(config: Config, mounts: Mounts) -> Mounts:
@@ -133,6 +133,11 @@ def lidar_rows(config: Config) -> dict[str, Topic]:
     return {name: scan_source(name, cloud) for section in sections for name, cloud in section.sources.items()}
 
 
+def imu_rows(config: Config) -> dict[str, Topic]:
+    """Return the topic of the IMU by its name, if there is one."""
+    return {config.odometry.imu: imu_source(config.odometry.imu)} if config.odometry.imu else {}
+
+
 def no_return_of(config: Config) -> dict[str, list[NoReturn]]:
     """Return `no_return` of each topic of ready-made scans; what one table states holds in the other too."""
     found: dict[str, list[NoReturn]] = {}
@@ -205,12 +210,14 @@ def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[st
     }
 
 
-def _chosen(mounts: Mounts, section: ScanSource, table: str) -> Mounts:
-    """Return the mounts of a scan's cameras; none for a ready-made scan. Raises ConfigError."""
-    if section.topic:
+def _chosen(mounts: Mounts, section: ScanSource, table: str, sources: CamerasSection) -> Mounts:
+    """Return the mounts of a scan's cameras; none for a ready-made scan alone. Raises ConfigError."""
+    if not section.uses_cameras:
         return replace(mounts, depth={})
     unknown = [name for name in section.cameras if name not in mounts.depth]
     if unknown:
         raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+    if section.topic and (off := [name for name in section.cameras if sources.source_of(name) == "none"]):
+        raise ConfigError(f"{table}.cameras: {off[0]} has no source (cameras.source, cameras.sources)")
     names = section.cameras or list(mounts.depth)
     return replace(mounts, depth={name: mounts.depth[name] for name in names})

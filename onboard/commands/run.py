@@ -16,7 +16,7 @@ from onboard.assembly.config_warnings import config_warnings, mask_cells
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.kernels import compile_all, write_bytecode
 from onboard.assembly.policies import check_model
-from onboard.assembly.robot import lidar_rows
+from onboard.assembly.robot import imu_rows, lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import note_taken
@@ -100,7 +100,7 @@ def gateway(
     """Join the runtime's domain to the node `onboard_gateway` in the robot's own ROS 2, until Ctrl-C or SIGTERM."""
     configure(json_lines=False)
     loaded = load_config(config)
-    gate = Gateway(loaded.dds, lidar_rows(loaded), path)
+    gate = Gateway(loaded.dds, lidar_rows(loaded) | imu_rows(loaded), path)
     with contextlib.closing(gate), Signals() as signals:
         signals.stop_with(gate.stop)
         gate.run()

@@ -163,12 +163,13 @@ MOST_TILT_DEG = 5.0
 
 
 class ScanSource(Section):
-    """What a scan is made of: depth images of cameras, or the ready-made scan of a laser."""
+    """What a scan is made of: depth images of cameras, the ready-made scan of a laser, or both."""
 
     topic: str = Field(
         "",
         description="topic of a ready-made LaserScan; of this table the runtime then uses only `laser` and "
-        '`no_return`. "": fuse depth images',
+        "`no_return`, unless `cameras` names cameras: their images are fused with it, and the robot stands while one "
+        'is silent. "": depth images alone',
     )
     laser: tuple[Finite, Finite, Finite] | None = Field(
         None,
@@ -183,13 +184,15 @@ class ScanSource(Section):
         "range_max). Such rays then count as free; without this key they are blind. Not for a laser that "
         "sends the same where an obstacle is black or very near",
     )
-    cameras: list[str] = Field(default_factory=list, description="names of the mounts to fuse; empty means all")
+    cameras: list[str] = Field(
+        default_factory=list, description="names of the mounts to fuse; empty means all, with a lidar none"
+    )
     lasers: dict[str, tuple[Finite, Finite, Finite, Finite, Finite, Finite]] = Field(
         default_factory=dict,
         examples=[{"/scan_front": (0.2, 0.0, 0.3, 0.0, 0.0, 0.0), "/scan_rear": (-0.2, 0.0, 0.3, 180.0, 0.0, 180.0)}],
         description="topics of several lidars, fused into one scan, each with its pose in the base frame: x, y, height "
         "above the floor [m], roll, pitch, yaw [deg]; roll 180 for one that hangs upside down. `no_return` "
-        "holds for all. Depth images are then not used in this scan",
+        "holds for all. Depth images are then used only of the cameras that `cameras` names",
     )
     clouds: list[str] = Field(
         default_factory=list,
@@ -197,6 +200,11 @@ class ScanSource(Section):
         description="topics of PointCloud2 that are fused in the same way; `lasers` states the pose of each. A cloud "
         "without a pose must be in the base frame",
     )
+
+    @property
+    def uses_cameras(self) -> bool:
+        """Return whether depth images are part of the scan."""
+        return not self.topic or bool(self.cameras)
 
     @property
     def sources(self) -> dict[str, bool]:
@@ -249,7 +257,8 @@ class ScanSection(ScanSource):
     history: int = Field(1, ge=1, le=30, description="images of each camera that are fused")
     move_images: bool = Field(
         True,
-        description="move each image by odometry to the time of the policy's decision. The limits take it as it is",
+        description="move each image by odometry to the time of the policy's decision. The limits take it as it is, "
+        "and so does a scan of lidars and cameras",
     )
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(
         default_factory=list,

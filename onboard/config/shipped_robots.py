@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sysconfig
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from onboard.values.errors import InputError, OnboardError
 
 IN_SOURCE = Path(__file__).resolve().parents[2] / "examples" / "robots"
+DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
+UP = "../../../"
+LINK = re.compile(r"\[([^\]]+)\]\(\.\./\.\./\.\./[^)]*\)")
 INSTALLED = Path(sysconfig.get_path("data")) / "share" / "onboard" / "robots"
 
 
@@ -35,7 +39,17 @@ def copy_robot(name: str, folder: Path, replace: bool) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for source, target in zip(sources, targets, strict=True):
-            shutil.copyfile(source, target)
+            if source.suffix == ".md":
+                target.write_text(_linked(source.read_text(encoding="utf-8")), encoding="utf-8")
+            else:
+                shutil.copyfile(source, target)
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return targets
+
+
+def _linked(page: str) -> str:
+    """Return a page whose links into the documents lead there from any folder; without the documents, only names."""
+    if DOCUMENTS.is_dir():
+        return page.replace(f"]({UP}docs/", f"]({DOCUMENTS.as_uri()}/")
+    return LINK.sub(r"\1 (in the source of `onboard`)", page)

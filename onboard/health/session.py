@@ -55,7 +55,9 @@ class Session:
     def __init__(self, config: Config, mounts: Mounts, plant: Plant) -> None:
         self._plant = plant
         named = config.scan.cameras or list(mounts.depth)
-        self._mounts = {name: mount for name, mount in mounts.depth.items() if name in named and not config.scan.topic}
+        self._mounts = {
+            name: mount for name, mount in mounts.depth.items() if name in named and config.scan.uses_cameras
+        }
         boxes_m = np.array(config.scan.body_boxes_m, np.float64).reshape(-1, 6)
         limits = NEAR_M, min(config.scan.far_m, OVERLAP_M), config.scan.z_min_m, config.scan.z_max_m
         self._projections = {

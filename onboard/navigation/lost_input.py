@@ -39,5 +39,5 @@ def _stamp(scan: Scan) -> int | None:
 def _source(section: ScanSection, config: Config) -> str:
     """Return where a scan comes from: its topic, or the depth cameras."""
     if section.topic:
-        return full_name(config.dds.namespace, section.topic)
+        return " and ".join([full_name(config.dds.namespace, section.topic), *section.cameras])
     return "depth cameras " + ", ".join(section.cameras) if section.cameras else "depth cameras"

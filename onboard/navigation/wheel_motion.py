@@ -12,7 +12,7 @@ from onboard.values.geometry import Numbers, wrap
 from onboard.values.kernel import compilable, kernel
 
 FORWARD_VARIANCE, BOTH_COVARIANCE, TURN_VARIANCE = 1e-4, 1e-4, 1e-3
-"""Covariance of forward [m] and turn [rad] added in one environment step while moving (paper 1, section 1.8)."""
+"""Covariance of forward [m] and turn [rad] added in one environment step while moving (paper 1, section 3)."""
 STEPS_PER_S = 3.0
 REST_MPS = 1e-3
 REST_RADPS = 1e-3

@@ -95,7 +95,7 @@ def scan_of_rays(
         if band_m is not None:
             ranges = np.where((z < band_m[0]) | (z > band_m[1]), np.float32(np.inf), ranges)
         if age_s is not None:
-            x, y = _advanced(x, y, twist, age_s)
+            x, y = advanced(x, y, twist, age_s)
         azimuth, ends_m = np.arctan2(y, x), np.hypot(x, y)
         ranges = np.where(np.isfinite(ranges), ends_m.astype(np.float32), ranges)
     bins = np.floor((azimuth + math.pi) / BIN_RAD).astype(np.int64) % BINS
@@ -121,7 +121,7 @@ def _ages_s(rays: Rays) -> npt.NDArray[np.float64] | None:
     return age_s
 
 
-def _advanced(
+def advanced(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], twist: Twist, age_s: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return places seen `age_s` ago, in the base as it is now, after an arc of constant twist."""
@@ -280,7 +280,7 @@ def fused(scans: Iterable[Scan], oldest_ns: int) -> Scan:
         used[-1],
         ranges_m=np.minimum.reduce([scan.ranges_m for scan in used]),
         seen=np.logical_or.reduce([scan.seen for scan in used]),
-        arrival_ns=max(scan.arrival_ns or 0 for scan in used),
+        arrival_ns=max(scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for scan in used),
     )
 
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from onboard.config.config import ScanSection
 from onboard.perception.cliff import REACH_M, RING_M, RING_SIDE_DEG, SLOPE, TOUCHING_M
 from onboard.perception.kernels import AHEAD, AXIS_M, EDGE_M, NEAR_M, inside, walk
+from onboard.perception.laser_scan import advanced
 from onboard.values.kernel import kernel
-from onboard.values.messages import BIN_RAD, BINS, Scan, bins_within
+from onboard.values.messages import BIN_RAD, BINS, Scan, Twist, bins_within
 
 STEP_TAN = math.tan(math.radians(2.0))
 """The next ring of a lidar is at most this much steeper: there the floor was seen for sure."""
@@ -44,6 +45,19 @@ def scan_of_points(points_m: Array, stamp_ns: int, base_from_lidar: Array, secti
     touching = np.isfinite(drops_m) & (drops_m <= nearest_floor_m + np.float32(RING_M))
     drops_m[touching] = np.minimum(drops_m[touching], np.float32(TOUCHING_M))
     return Scan(stamp_ns, np.minimum(ranges_m, drops_m), seen | np.isfinite(drops_m))
+
+
+def points_at_last(points_m: Array, base_from_lidar: Array, twist: Twist, age_s: Array) -> Array:
+    """Return points, in the lidar's frame, as seen from where the base is at the last of them.
+
+    points_m: (n, 3); age_s: (n,) how long before the last point each was taken; twist: of the base meanwhile
+    """
+    rotation, position = base_from_lidar[:3, :3], base_from_lidar[:3, 3]
+    in_base = points_m @ rotation.T + position
+    with np.errstate(invalid="ignore"):
+        in_base[:, 0], in_base[:, 1] = advanced(in_base[:, 0], in_base[:, 1], twist, age_s)
+    moved: Array = np.ascontiguousarray((in_base - position) @ rotation)
+    return moved
 
 
 def warm_up(section: ScanSection) -> None:

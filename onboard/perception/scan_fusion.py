@@ -55,9 +55,9 @@ class CameraView:
 class Rig:
     """All depth cameras of a robot and the definition of an obstacle; built once.
 
-    coverage: the heights of the body that all cameras together see ahead; None without cameras
+    coverage: the heights of the body that all cameras together see ahead; None without cameras, and next to a lidar
 
-    The rig of a ready-made scan (`section.topic`) has no cameras.
+    The rig of a ready-made scan (`section.topic`) has no cameras, or those that are fused with it (`mixed`).
     """
 
     section: ScanSection
@@ -67,10 +67,14 @@ class Rig:
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the newest ready-made scan, or the scan fused from the cameras; see `Scanner`."""
-        if self.section.topic:
-            return inputs.scans.get(self.section.topic, NO_SCAN), memory
+        ready_made = inputs.scans.get(self.section.topic, NO_SCAN)
+        if not self.views and self.section.topic:
+            return ready_made, memory
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
-        return fuse(frames, inputs.now_ns, pose, memory, self)
+        if self.section.topic and len(frames) < len(self.views):
+            frames = {}  # the stamp stays the last one's
+        fused, memory = fuse(frames, inputs.now_ns, pose, memory, self)
+        return (mixed(ready_made, fused, self) if self.section.topic else fused), memory
 
     @property
     def looks(self) -> npt.NDArray[np.bool_]:
@@ -87,13 +91,17 @@ class Rig:
               failed camera whose bins other cameras cover counts as working.
         """
         at_work = [self.views[name].from_m for name in self._at_work(seen)]
-        return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
+        least_m = np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
+        return np.where(seen & ~self.looks, np.float32(0.0), least_m) if self.section.topic else least_m
 
     def heights_m(self, seen: npt.NDArray[np.bool_]) -> Heights | None:
         """Return the heights that working cameras see (`min_range.joined`), kept for each set of them. As above."""
         at_work = self._at_work(seen)
         if at_work not in self._heights_m:
-            self._heights_m[at_work] = joined([self.views[name].heights_m for name in at_work])
+            heights_m = joined([self.views[name].heights_m for name in at_work])
+            if heights_m is not None and self.section.topic:
+                heights_m[~self.looks] = [self.section.z_min_m, self.section.z_max_m] * 2
+            self._heights_m[at_work] = heights_m
         return self._heights_m[at_work]
 
     @property
@@ -178,7 +186,7 @@ def build_rig(mounts: Mounts, section: ScanSection, height_m: float = math.inf, 
 
 def reach_m(rig: Rig) -> float:
     """Return the largest possible range of a scan [m]: a corner pixel at the far limit; without cameras, that limit."""
-    reach = 0.0 if rig.views else rig.section.far_m
+    reach = 0.0 if rig.views and not rig.section.topic else rig.section.far_m
     for view in rig.views.values():
         mount = view.mount
         u, v = np.meshgrid([0.0, mount.width - 1.0], [0.0, mount.height - 1.0])
@@ -220,6 +228,17 @@ def fuse(
     return scan, ScanMemory(stamp_ns, cameras, track)
 
 
+def mixed(ready_made: Scan, fused: Scan, rig: Rig) -> Scan:
+    """Return the scan of lidars and cameras: the nearest range of each bin, with the older stamp of both.
+
+    A lidar or a camera that falls silent makes the whole scan stale, so the robot stands: neither sees what only the
+    other one sees.
+    """
+    seen = ready_made.seen | fused.seen
+    ranges_m, stamp_ns = np.minimum(ready_made.ranges_m, fused.ranges_m), min(ready_made.stamp_ns, fused.stamp_ns)
+    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen), heights_m=rig.heights_m(seen), memory_m=rig.memory_m)
+
+
 def moved_to_now(scan: Scan, memory: ScanMemory, track: Track) -> Scan:
     """Return a fused scan as seen from where the base is now; each camera's image is of another time.
 
@@ -232,14 +251,14 @@ def moved_to_now(scan: Scan, memory: ScanMemory, track: Track) -> Scan:
         return scan
     ranges_m, seen = np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_)
     for name, way in ways.items():
-        np.minimum(ranges_m, _moved(memory.cameras[name].ranges_m, way), out=ranges_m)
+        np.minimum(ranges_m, moved_ranges(memory.cameras[name].ranges_m, way), out=ranges_m)
         turned = way.yaw_rad / BIN_RAD
         looks = memory.cameras[name].looks
         seen |= np.roll(looks, math.floor(turned)) & np.roll(looks, math.ceil(turned))
     return replace(scan, ranges_m=ranges_m, seen=seen | np.isfinite(ranges_m))
 
 
-def _moved(ranges_m: Ranges, now_from_then: Pose) -> Ranges:
+def moved_ranges(ranges_m: Ranges, now_from_then: Pose) -> Ranges:
     """Return ranges from another place. Bins between returns that were neighbours have the smaller range of both."""
     moved = np.full(BINS, np.inf, np.float32)
     hit = np.flatnonzero(np.isfinite(ranges_m))

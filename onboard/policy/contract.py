@@ -1,4 +1,4 @@
-"""Input and output tensors of a policy: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
+"""Input and output tensors of a policy: names, shapes, units and meaning (paper 1, sections 3 and 4).
 
 This table is version 1, the paper's network. A model's manifest (`onboard/policy/manifest.py`) lists the tensors that
 it uses and their normalisation. A manifest of version 2 describes its own tensors and actions; version 1 is a case of

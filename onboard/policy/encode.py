@@ -1,4 +1,4 @@
-"""An observation becomes the tensors that a manifest lists (paper 1, sections 1.1 to 1.3).
+"""An observation becomes the tensors that a manifest lists (paper 1, sections 3 and 4).
 
 Each input of a manifest is a feed: its tensor, and what the runtime puts there. The rows of `contract.INPUTS` are feeds
 with fixed settings. A new kind of feed needs a class here and its place in `AnyFeed`.

@@ -5,7 +5,8 @@ from before replay. A tick without such inputs has no text.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from cattrs import Converter
 from cattrs.errors import BaseValidationError
@@ -28,13 +29,15 @@ class AddedGoal:
 @dataclass(frozen=True, slots=True)
 class AddedInputs:
     """The inputs of a tick by the names of `Inputs`. goals: one of each goal, in their order; empty if all are plain;
-    yaw_variances: one of each odometry message; empty if none states it"""
+    yaw_variances: one of each odometry message; empty if none states it; scan_stamps: of new ready-made scans next to
+    depth images, as the tick's scan may have an older stamp then [ns]"""
 
     pause: bool | None = None
     battery: float | None = None
     goals: tuple[AddedGoal, ...] = ()
     imu: tuple[ImuSample, ...] = ()
     yaw_variances: tuple[float | None, ...] = ()
+    scan_stamps: Mapping[str, int] = field(default_factory=dict)
 
 
 NOTHING = AddedInputs()
@@ -46,7 +49,9 @@ def added_to(inputs: Inputs) -> AddedInputs:
     goals = goals if any(goal != AddedGoal() for goal in goals) else ()
     variances = tuple(message.yaw_variance for message in inputs.odometry)
     variances = variances if any(one is not None for one in variances) else ()
-    return AddedInputs(inputs.pause, inputs.battery, goals, inputs.imu, variances)
+    scans = inputs.scans if inputs.depth else {}
+    stamps = {name: scan.stamp_ns for name, scan in scans.items() if scan.arrival_ns == inputs.now_ns}
+    return AddedInputs(inputs.pause, inputs.battery, goals, inputs.imu, variances, stamps)
 
 
 def encode(added: AddedInputs) -> str:

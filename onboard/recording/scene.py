@@ -5,6 +5,7 @@ recorder's thread records them.
 
 | topic | frame | what it is |
 |---|---|---|
+| map | map | the building (`map.file`), once |
 | path | odom | where the robot was, a pose every `STEP_M`; with `MOST_POSES` every second pose is dropped |
 | arc | base | where the newest command leads in `ARC_S` |
 | footprint | base | outline of the robot |
@@ -30,6 +31,7 @@ from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import integrate
 from onboard.navigation.start_frame import Start
 from onboard.perception import collision, obstacle_memory
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.safety.keepout_zones import MapZones, zone_of
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
@@ -68,9 +70,9 @@ Made = tuple[str, Callable[[], IdlStruct]]
 class Scene:
     """Follows a drive and makes its messages. One thread uses it."""
 
-    def __init__(self, config: Config, zones: MapZones | None = None) -> None:
-        """zones: masks of the map, as in `Robot`"""
-        self._config, self._zones = config, zones
+    def __init__(self, config: Config, zones: MapZones | None = None, building: OccupancyGrid | None = None) -> None:
+        """zones: masks of the map, as in `Robot`; building: its map, None without one"""
+        self._config, self._zones, self._building = config, zones, building
         self._path: list[Pose] = []
         self._step_m = STEP_M
         footprint, margins = config.robot.footprint, config.limits
@@ -79,6 +81,16 @@ class Scene:
             "stop_zone": (outline(footprint.grown(margins.stop_margin_m)), RED),
             "slow_zone": (outline(footprint.grown(margins.slow_margin_m)), AMBER),
         }
+
+    def map(self, stamp_ns: int) -> ros.OccupancyGrid | None:
+        """Return the building; None without one. stamp_ns: wall time"""
+        grid = self._building
+        if grid is None:
+            return None
+        at = header(stamp_ns, self._config.dds.map_frame)
+        rows, columns = grid.percent.shape
+        info = ros.MapMetaData(at.stamp, grid.cell_m, columns, rows, ros_pose(grid.map_from_grid))
+        return ros.OccupancyGrid(at, info, grid.percent.tobytes())
 
     def note(self, record: TickRecord) -> None:
         """Add the pose of a tick to the driven path, if it is far enough from the last one."""

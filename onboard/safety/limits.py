@@ -51,11 +51,14 @@
     R29  heights: where cameras see a height of the body only near by, or nowhere, the speed ahead is at most the one
          from which the robot stops for what it sees late, or SLOW_FRACTION of v_max_mps for what it never sees
          (`onboard/perception/height_coverage.py`)
+    R30  moving: what moved between the scans of the last two decisions is taken to go on for 2 s
+         (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
+         stops the robot like a visible obstacle (R9), with MEMORY_M more distance
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
 
-This is no certified safety function, and it does not predict moving obstacles.
+This is no certified safety function.
 """
 
 from __future__ import annotations
@@ -74,6 +77,7 @@ from onboard.perception import collision
 from onboard.perception.free_ground import EDGE_M
 from onboard.perception.height_coverage import Coverage, sight_mps
 from onboard.perception.obstacle_memory import NOWHERE
+from onboard.safety import moving
 from onboard.safety.keepout_zones import ELSEWHERE, Zone
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
@@ -232,6 +236,7 @@ class Reason(str, Enum):
     OBSTACLE = "obstacle"
     OVERLOAD = "overload"
     LOOKING = "looking"
+    CROSSING = "crossing"
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
@@ -257,6 +262,7 @@ class Situation:
     obstacle:            newest value of `/obstacle`, None before the first
     slot, missed:        number of this tick on the grid, and the ticks missed just before it
     paused:              the drive is paused
+    reached:             (m, 3) in the base frame [m] and from now [s], what moving things reach (`moving.reached`)
     """
 
     now_ns: int
@@ -275,6 +281,7 @@ class Situation:
     slot: int = 0
     missed: int = 0
     paused: bool = False
+    reached: collision.Points = field(default_factory=lambda: moving.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,7 +495,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
 
 
 def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds: Bounds) -> list[tuple[float, Reason]]:
-    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20)."""
+    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20, R29, R30)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
@@ -499,12 +506,15 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
     ]
     contact_m = collision.travel_m(points, twist, bounds.footprint)
     remembered_m = collision.travel_m(situation.out_of_view, twist, bounds.swept)
+    met = moving.meeting(situation.reached, twist, bounds.unseen.reach_m)
+    crossing_m = collision.travel_m(met, twist, bounds.unseen)
     blind = collision.view_sector(scan, twist, bounds.swept.reach_m)
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept), *brake), Reason.ZONE_STOP),
         (min(slow_mps, default=math.inf), Reason.ZONE_SLOW),
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
+        (collision.stoppable_mps(crossing_m, *brake), Reason.CROSSING),
     ]
     if blind is collision.SectorView.AHEAD_BLIND:
         known_mps = _known_mps(situation.unknown, twist, bounds)

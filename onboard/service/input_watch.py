@@ -168,9 +168,11 @@ class InputWatch:
 
     def _sources(self, section: ScanSource) -> str:
         """Return the sources of a scan, and what is wrong with each."""
-        if section.topic:
-            return "; ".join(self._lidar(scan_source(name, cloud)) for name, cloud in section.sources.items())
+        lidars = "; ".join(self._lidar(scan_source(name, cloud)) for name, cloud in section.sources.items())
         health = {camera.camera: camera for camera in self._cameras()}
+        if section.topic:
+            lost = [name for name in section.cameras if name in health and not health[name].working]
+            return "; ".join([lidars, *(f"{self._camera(name)}, {health[name].reason}" for name in lost)])
         used = [name for name in section.cameras or health if name in health and name != "color"]
         bad = [f"{self._camera(name)}, {health[name].reason}" for name in used if not health[name].working]
         if not used:

@@ -1,4 +1,4 @@
-"""Publishes path, arc, footprint and markers for viewers, from a thread of its own: a tick only leaves its record.
+"""Publishes the map once, and path, arc, footprint and markers from a thread of its own: a tick only leaves its record.
 
 A topic without a subscriber costs nothing: its message is not made.
 """
@@ -32,6 +32,8 @@ class Viewers:
         """Open the writers and start the thread. Raises ConfigError, DriverError."""
         self._writers: dict[str, Writer] = {name: wire.writer(name) for name in EVERY}
         self._scene = scene
+        if (building := scene.map(wall_ns())) is not None:
+            wire.writer("map").write(building)
         self._newest: TickRecord | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="viewers", daemon=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,24 +12,18 @@ import torch
 
 from engines.export.engine_check import decision_ms
 from engines.export.export import TorchEngine, export, untrained_network
-from engines.export.restore import restored
 from engines.network.network import PAPER
-from onboard.config.pretrained import model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
-from onboard.policy.manifest import load_manifest
 from onboard.policy.parity import random_inputs, zero_memory
 from onboard.values.interfaces import Engine
 from tests.benchmarks.conftest import Ratios
 
 
-def test_the_engine_is_faster_than_pytorch(ratios: Ratios) -> None:
-    """The shipped network, each on one thread."""
-    model = model_path("onboard-v1")
-    manifest, engine, peer = (
-        load_manifest(model),
-        OnnxEngine(model, threads=1),
-        TorchEngine(restored(model, load_manifest(model))),
-    )
+def test_the_engine_is_faster_than_pytorch(ratios: Ratios, tmp_path: Path) -> None:
+    """The paper's network, each on one thread."""
+    network, extra = untrained_network(0, PAPER)
+    manifest = export(tmp_path / "paper.onnx", network, "paper1", extra, steps=2).manifest
+    engine, peer = OnnxEngine(tmp_path / "paper.onnx", threads=1), TorchEngine(network)
     torch.set_num_threads(1)
     inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
     ratios.check("engine of onboard-v1, one thread: PyTorch", lambda: _best_ms(peer, inputs) / _best_ms(engine, inputs))

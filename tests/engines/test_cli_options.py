@@ -14,11 +14,6 @@ MODEL = ["export", "--tiny", "--out", "a.onnx"]
 #    command                         option         number  what it must be
 NUMBERS = [
     (["train", "--out", "out"], "--threads", "0", "at least 1"),
-    (["encoder", "--out", "out"], "--threads", "0", "at least 1"),
-    (["encoder", "--out", "out"], "--jobs", "0", "at least 1"),
-    (["encoder", "--out", "out"], "--seed", "-1", "at least 0"),
-    (["encoder", "--out", "out"], "--seed", HUGE, f"at most {MOST_SEED}"),
-    (["ablations", "--out", "out"], "--jobs", "0", "at least 1"),
     (MODEL, "--seed", "-1", "at least 0"),
     (MODEL, "--seed", HUGE, f"at most {MOST_SEED}"),
     (MODEL, "--drives", "-1", "at least 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from hil.drive.episodes import load_episodes
 from onboard.__main__ import app
+from onboard.config import shipped_robots as robots_module
 from onboard.config.config import Config, load_config
 from onboard.config.plant_model import load_plant
 from onboard.config.shipped_robots import shipped_robots
@@ -27,7 +29,7 @@ from tests.rigs.network.ros2_peer import HERE, ROS_PYTHON, ros_environment
 RUNNER = CliRunner()
 ROBOTS = ROOT / "examples" / "robots"
 NAMES = ["husky", "jackal", "kobuki", "stretch", "turtlebot4"]
-FILES = sorted(path for path in ROBOTS.glob("*/*.toml") if path.stem not in ("mounts", "plant"))
+FILES = sorted(path for path in ROBOTS.glob("*/*.toml") if not path.stem.endswith(("mounts", "plant")))
 MOST_LINES = 120
 
 
@@ -60,11 +62,21 @@ def test_init_copies_a_robot(tmp_path: Path) -> None:
     said = RUNNER.invoke(app, ["init", str(folder), "--robot", "jackal"])
     assert said.exit_code == 0, said.stderr
     assert "written: README.md, mounts.toml, onboard.toml, plant.toml" in said.stdout
-    for copy in folder.iterdir():
+    for copy in folder.glob("*.toml"):
         assert copy.read_bytes() == (ROBOTS / "jackal" / copy.name).read_bytes()
+    links = re.findall(r"\]\(file://([^)#]+)", (folder / "README.md").read_text())
+    assert links
+    assert all(Path(link).is_file() for link in links)
     again = RUNNER.invoke(app, ["init", str(folder), "--robot", "jackal"])
     assert isinstance(again.exception, Exception) or "--force replaces it" in again.stderr
     assert RUNNER.invoke(app, ["init", str(folder), "--robot", "jackal", "--force"]).exit_code == 0
+
+
+def test_a_page_without_the_documents_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_module, "DOCUMENTS", Path("/nowhere"))
+    page = robots_module._linked((ROBOTS / "turtlebot4" / "README.md").read_text())
+    assert "../" not in page
+    assert "docs/robot.md (in the source of `onboard`)" in page
 
 
 #   further arguments                                     what is said

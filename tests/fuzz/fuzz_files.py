@@ -195,7 +195,7 @@ PARSERS = (
            InFile("e.json", lambda path: find_sets([str(path)], None, 1, Body()))),
     Parser("conditions", shipped([CONDITIONS_FILE]), InFile("conditions.toml", load_conditions)),
     Parser("depth noise", shipped([NUMBERS_FILE]), InFile("noise.toml", load_depth_noise)),
-    Parser("training", shipped([HIL.parent / "engines/train/default.toml"]), InFile("train.toml", load_train_config)),
+    Parser("training", shipped([HIL.parent / "engines/train/onboard-s.toml"]), InFile("train.toml", load_train_config)),
     Parser("checkpoint", lambda folder: damaged(a_checkpoint(folder)), InFile("c.pt", read_torch)),
     Parser("depth image", fixed(depth_png()), InFile("d.png", read_depth_png)),
     Parser("authority key", lambda folder: damaged(authority()[CA_KEY]),

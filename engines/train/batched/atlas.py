@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engines.train.rollout.places import Building, PlacesSection, draw_drives, make_building
+from engines.train.drives.places import Building, PlacesSection, draw_drives, make_building
 from hil.drive.setting import Setting
 from hil.jobs.process_pool import interrupts_ignored
 from hil.maps.cell_kernels import chessboard_distance
@@ -40,7 +40,7 @@ from onboard.values.errors import ConfigError, InputError, OnboardError
 from onboard.values.geometry import apply
 
 if TYPE_CHECKING:
-    from engines.train.rollout.collector import Rules  # imports torch, which the workers do not need
+    from engines.train.drives.domain import Rules
 
 PADDING_M = 10.2
 """Least empty space around a floor [m]: more than `hil.sensors.direct_scan.SCAN_RADIUS_M`."""
@@ -149,7 +149,7 @@ class Plan(NamedTuple):
 
 def plan_floors(maps: Sequence[str], variants: int, seed: int) -> list[FloorName]:
     """Return place and furniture seed of each floor: every map `variants` times, each time in another random order."""
-    from engines.train.rollout.collector import furniture_seeds
+    from engines.train.drives.domain import furniture_seeds
 
     seeds = furniture_seeds([seed, FLOOR_STREAM], len(maps) * variants)
     orders = np.random.default_rng([seed, FLOOR_STREAM, 1])

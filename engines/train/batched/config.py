@@ -39,9 +39,9 @@ class TeacherSection(Section):
 
 
 class BatchedSection(Section):
-    """Recurrent PPO in the batched world, instead of encoder, imitation and reinforcement; the network is fixed.
+    """Recurrent PPO in the batched world.
 
-    Of `[driving]` it takes max_s and stuck_s. The limits always have the last word. There are no people, late fixes or
+    The limits always have the last word. There are no people, late fixes or
     missing cameras, and the pose is as without `odometry.scan_matching`.
 
     lanes:       drives side by side

@@ -23,9 +23,9 @@ from torch.nn.utils.rnn import PackedSequence
 from engines.network.network import ScanEncoder, parameter_count
 from engines.network.policy_checkpoint import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MANIFEST_FIELDS, MEMORY_RESET_S
 from engines.runs.torch_file import read_torch, require_finite
-from engines.train.rollout.gru import packed_gru
+from engines.train.batched.packed_gru import packed_gru
 from onboard.config.config import RatesSection
-from onboard.policy.contract import ACTIONS
+from onboard.policy.contract import ACTIONS, CONTRACT_VERSION
 from onboard.policy.manifest import OwnManifest, check_engine, load_manifest, save_manifest, sha256_of
 from onboard.policy.parity import Parity, compare
 from onboard.values.errors import DisagreementError, InputError
@@ -178,6 +178,11 @@ def policy_of(model: Path) -> SmallPolicy:
     from onnx import numpy_helper
 
     manifest = load_manifest(model)
+    if manifest.contract_version == CONTRACT_VERSION:
+        raise InputError(
+            f"{model}: not a model of the small policy: this version trains no policy that sees images; "
+            "docs/evaluation.md names the commit that does"
+        )
     try:
         proto = onnx.load(model)
         found = {one.name: torch.tensor(numpy_helper.to_array(one)) for one in proto.graph.initializer}

@@ -22,7 +22,7 @@ from engines.train.batched.config import BatchedSection
 from engines.train.batched.learner import Learner, Observed, Settings, Stepped, World
 from engines.train.batched.policy import STATE, SmallPolicy, policy_in, policy_of
 from engines.train.batched.world import BatchedWorld, Room, empty_room
-from engines.train.rollout.collector import Rules
+from engines.train.drives.domain import Rules
 from hil.drive.setting import Setting
 from hil.sensors.direct_scan import looked_at
 from onboard.policy.contract import ACTIONS

@@ -23,7 +23,7 @@ from engines.train.batched.lane_sight import FANS
 from engines.train.batched.lane_values import ENDS, REACHED, Lanes, LaneState, Rules, Site, Views
 from engines.train.batched.learner import Observed, Stepped
 from engines.train.batched.policy import CRITIC_VALUES, STATE
-from engines.train.rollout.collector import Rules as TrainRules
+from engines.train.drives.domain import Rules as TrainRules
 from hil.drive.fast.limits_kernel import FastLimits
 from hil.drive.fast.robot import table_of
 from hil.drive.fast.tick_kernels import FIRST_TICK
@@ -58,6 +58,8 @@ def rules_of(rules: TrainRules, section: BatchedSection) -> Rules:
     bounds = bounds_of(config.limits, setting.plant, config.robot.footprint, config.odometry.stale_ms)
     if not config.robot.footprint.is_round or bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
         raise InputError("the batched world simulates round robots without a ramp in the limits")
+    if not recovery.back_off:
+        raise InputError("recovery.back_off: the batched world's robots back off; set it to true, or train with drives")
     return Rules(
         cell_m=setting.world.cell_m,
         far_m=config.scan.far_m,

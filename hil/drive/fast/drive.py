@@ -39,9 +39,10 @@ from onboard.policy import decision
 from onboard.policy.contract import ACTIONS, twist_of
 from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
-from onboard.safety import limits, looking, recovery
+from onboard.safety import limits, looking, moving, recovery
 from onboard.safety.limits import LimitsState
 from onboard.safety.looking import LookingState
+from onboard.safety.moving import Moving
 from onboard.safety.recovery import RecoveryState
 from onboard.values import reasons
 from onboard.values.clock import Slot
@@ -121,6 +122,7 @@ class FastDrive:
         self._recovery, self._limits = RecoveryState(), LimitsState()
         self._nearby = ObstacleMemory()
         self._ground, self._looking = FreeGround(), LookingState()
+        self._moving = Moving()
         self._recall: tuple[int, ObstacleMemory] = (0, ObstacleMemory())
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
@@ -179,6 +181,7 @@ class FastDrive:
             or self._turns_to_look()
             or self._mission.stops >= REST_DECISIONS
             or self._course.ramped
+            or self._moves()
             or self._contact_reported()
         ):
             return tick + 1
@@ -291,6 +294,8 @@ class FastDrive:
         if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
         seen = self._eyes.policy_scan()
+        if self._course.limits is not None:
+            self._moving = moving.advance(self._moving, self._eyes.limits_scan(), self._robot.seen_wheels)
         if self._config.odometry.scan_matching:
             self._robot.match(seen, self._start)
         located = self._robot.located(self._start)
@@ -362,7 +367,7 @@ class FastDrive:
     def _limit(self, wanted: Twist) -> Twist:
         """Return the command after the limits. The limits run only if they may change the command."""
         in_force, eyes = self._course.limits, self._eyes
-        if self._contact_reported() or (in_force is not None and self._recovery.backing is not None):
+        if self._contact_reported() or self._moves() or (in_force is not None and self._recovery.backing is not None):
             return self._apply_limits(wanted)
         if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
@@ -392,9 +397,14 @@ class FastDrive:
             out_of_view=surroundings.out_of_view,
             unknown=surroundings.unknown,
             obstacle=contact,
+            reached=moving.reached(self._moving, self._robot.wheels().pose, now_ns),
         )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
+
+    def _moves(self) -> bool:
+        """Return whether something moves, by the last decisions."""
+        return len(self._moving.places_m) > 0
 
     def _remembers(self) -> bool:
         """Return whether the obstacle memory can matter when the robot drives ahead."""

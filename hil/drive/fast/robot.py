@@ -26,6 +26,7 @@ from hil.physics.motion.motion_model import memory_of
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
+from hil.sensors.flawed_scan import LONGEST_TICKS
 from onboard.navigation import ekf, odometry, scan_odometry
 from onboard.navigation.ekf import LocalizationState, ReceivedFix
 from onboard.navigation.kalman import STATES
@@ -56,7 +57,7 @@ def _drift_factor() -> npt.NDArray[np.float64]:
 DRIFT_FACTOR = _drift_factor()
 
 
-def table_of(setting: Setting) -> TickTable:
+def table_of(setting: Setting, slip: float = 1.0) -> TickTable:
     """Return the constants of a drive for the compiled ticks."""
     section, grid = setting.config.odometry, setting.world.grid_from_map
     speed_factor, turn_factor, turn_per_m = section.correction or (1.0, 1.0, 0.0)
@@ -80,6 +81,7 @@ def table_of(setting: Setting) -> TickTable:
         commanded_mps=COMMANDED_MPS,
         commanded_radps=COMMANDED_RADPS,
         depth_every=setting.senses.depth_every,
+        slip=slip,
     )
 
 
@@ -119,6 +121,7 @@ class FastRobot:
         self._rng = np.random.default_rng(seed)
         self.seed = seed
         self._crowd = setting.crowd
+        self._past_bodies: deque[tuple[int, Bodies]] = deque(maxlen=LONGEST_TICKS)
         self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
         self._fix_tick = 1 if setting.senses.localization else None
         self._coming: deque[tuple[int, Fix, Sample]] = deque()
@@ -126,7 +129,7 @@ class FastRobot:
         self._memory = memory_of(setting.base_plant)
         self._late = np.zeros((self._delay, 2))
         self._states = records_of(TickState(x_m=start.x_m, y_m=start.y_m, yaw=start.yaw_rad))
-        self._table = records_of(table_of(setting))
+        self._table = records_of(table_of(setting, setting.senses.slipping(seed)))
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._matching = ScanOdometry()
@@ -158,11 +161,11 @@ class FastRobot:
                 end = min(end, self._set_by_kernels(self._kernels, command))
             for due in self._fixes_due():
                 end = min(end, max(due, self.tick + 1))
-            if self._senses.depth_noise and len(ways):
+            if self._senses.spoils_scans and len(ways):
                 end = min(end, self.tick + 1 + (FIRST_TICK - self.tick - 1) % self._senses.depth_every)
             self._live(end - self.tick, command)
-            if self._senses.depth_noise and len(ways) and self.state.seen_tick == self.tick:
-                self._states["halt"] = 1.0  # with depth noise, any scan may bind the command
+            if self._senses.spoils_scans and len(ways) and self.state.seen_tick == self.tick:
+                self._states["halt"] = 1.0  # a scan with noise or flaws may bind the command
                 self._look_up()
             halted = bool(self.state.refused or self.state.halt)
             if self.tick == self._fix_tick:
@@ -219,6 +222,22 @@ class FastRobot:
         states["place"] = NEVER if state.place_m is None else tick_of(state.place_ns)
         states["place_x_m"], states["place_y_m"] = state.place_m or (0.0, 0.0)
         self._judged = True
+
+    @property
+    def seen_wheels(self) -> Pose:
+        """Pose of the odometry when the newest scan was taken."""
+        s = self.state
+        return Pose(s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw)
+
+    def glance(self, tick: int) -> tuple[Pose, Bodies]:
+        """Return true pose and moving bodies of one of the last ticks. Before the goal comes, the robot stands."""
+        driving = int(self._table["driving"][0])
+        if driving == int(NEVER) or tick == self.tick:
+            pose = self.pose
+        else:
+            pose = Pose(*self._trace[max(tick - driving, 0), 1:4].tolist())
+        bodies = next((bodies for then, bodies in self._past_bodies if then == tick), self.bodies)
+        return pose, bodies
 
     def wheels(self, then: Sample | None = None) -> OdometryState:
         """Return the runtime's odometry in this tick, without covariance.
@@ -322,6 +341,7 @@ class FastRobot:
         if self._crowd is not None:
             self._crowd = walk(self._crowd, STEP_S, (self.state.x_m, self.state.y_m), self._radius_m)
             self.bodies = bodies_of(self._crowd)
+            self._past_bodies.append((self.tick + 1, self.bodies))
 
     def _draw_drift(self) -> None:
         """Draw the sample that `odometry_noise.drift_step` draws: the same numbers from the same random stream."""

@@ -11,10 +11,11 @@ from hil.drive.fast.course import Course
 from hil.drive.fast.limits_kernel import cells_may_bind
 from hil.drive.fast.robot import FastRobot, time_ns
 from hil.drive.fast.tick_kernels import FIRST_TICK
-from hil.drive.setting import Setting, wants_color
+from hil.drive.setting import Setting, flawed, wants_color
 from hil.maps.materials import PLAIN
 from hil.sensors.camera import Rays, rays_of, render_color
 from hil.sensors.depth_noise import noisy_scan
+from hil.sensors.flawed_scan import FlawedScan
 from onboard.values.geometry import compose
 from onboard.values.interfaces import Policy
 from onboard.values.messages import ColorFrame, Pose, Scan
@@ -31,7 +32,13 @@ class FastEyes:
 
     def __init__(self, setting: Setting, course: Course, policy: Policy, robot: FastRobot) -> None:
         self._setting, self._course, self._robot = setting, course, robot
-        self._noisy = setting.senses.depth_noise
+        self._noisy = setting.senses.spoils_scans
+        config = setting.config
+        policy_scan = flawed(course.scan, setting, config.scan, robot.seed)
+        own = policy_scan if course.limits_scan is course.scan else None
+        self._flawed = policy_scan if isinstance(policy_scan, FlawedScan) else None
+        limits_scan = own or flawed(course.limits_scan, setting, config.own_scan or config.scan, robot.seed)
+        self._limits_flawed = limits_scan if isinstance(limits_scan, FlawedScan) else None
         self._ticks_per_decision = setting.config.rates.ticks_per_decision
         self._color_rays: Rays | None = None
         if wants_color(policy) and setting.mounts.color:
@@ -79,7 +86,10 @@ class FastEyes:
     def policy_scan(self) -> Scan:
         """Return the newest scan for the policy."""
         if self._policy_ranges is None:
-            self._policy_ranges = self._spoilt(self._course.scan.ranges(self._pose, self._bodies))
+            if self._flawed is not None:
+                self._policy_ranges = self._flawed.ranges(self._tick, self._robot.glance)
+            else:
+                self._policy_ranges = self._spoilt(self._course.scan.ranges(self._pose, self._bodies))
         return Scan(time_ns(self._tick), self._policy_ranges, self._course.scan.seen)
 
     def limits_scan(self, within_m: float = math.inf) -> Scan:
@@ -92,14 +102,17 @@ class FastEyes:
         if self._noisy:
             within_m = math.inf  # noise can shorten a range below `within_m`
         if self._near is None or self._near[0] < within_m:
-            ranges_m = self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
-            self._near = within_m, self._spoilt(ranges_m)
+            if self._limits_flawed is not None:
+                self._near = within_m, self._limits_flawed.ranges(self._tick, self._robot.glance)
+            else:
+                ranges_m = self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
+                self._near = within_m, self._spoilt(ranges_m)
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
     def scan_from(self, pose: Pose, tick: int) -> Scan:
         """Return the scan for the limits that was taken in a tick from a true pose, without bodies."""
         ranges_m = self._course.limits_scan.ranges(pose)
-        noisy = noisy_scan(ranges_m, self._robot.seed, tick) if self._noisy else ranges_m
+        noisy = noisy_scan(ranges_m, self._robot.seed, tick) if self._setting.senses.depth_noise else ranges_m
         return Scan(time_ns(tick), noisy, self._course.limits_scan.seen)
 
     def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
@@ -117,7 +130,8 @@ class FastEyes:
 
     def _spoilt(self, ranges_m: Ranges) -> Ranges:
         """Return the ranges of the newest scan, with noise if the setting asks for depth noise."""
-        return noisy_scan(ranges_m, self._robot.seed, self._tick) if self._noisy else ranges_m
+        noisy = self._setting.senses.depth_noise
+        return noisy_scan(ranges_m, self._robot.seed, self._tick) if noisy else ranges_m
 
     def _serves_decision(self) -> bool:
         """Return whether the next decision will use the newest scan."""

@@ -96,7 +96,7 @@ def move(
         s.bumps += 1.0
     s.bumping = bumping
     # The twist that the wheels measure: in a step that a contact refuses, the base only turns.
-    s.wheel_v, s.wheel_w = (v if s.path_m > path_m else 0.0), w
+    s.wheel_v, s.wheel_w = (v if s.path_m > path_m else 0.0) * k.slip, w * k.slip
 
 
 @kernel

@@ -108,6 +108,7 @@ class TickTable(NamedTuple):
     max_v, max_w: the wheels are not believed above these speeds
     moving_*, commanded_*: thresholds of `config.RecoverySection`
     depth_every: ticks between two scans
+    slip:       factor by which the wheels report more than the base moves
     wanted_*:   the policy's current set point
     goal_*:     goal in the start frame
     start_*:    `Start.start_from_map` if anchored, otherwise `Start.start_from_odom`
@@ -133,6 +134,7 @@ class TickTable(NamedTuple):
     commanded_mps: float
     commanded_radps: float
     depth_every: float
+    slip: float = 1.0
     wanted_v: float = 0.0
     wanted_w: float = 0.0
     goal_x_m: float = 0.0

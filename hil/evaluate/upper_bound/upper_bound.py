@@ -50,7 +50,7 @@ CASES = (
 )  # fmt: skip
 """Conditions of the upper bound: both readings of the fix noise, and no fixes; each with 0 to 3 times the drift."""
 WAITING_RADPS = 1.0
-"""Turn rate of a robot that waits for a fix, as in the expert's wait (`engines/train/rollout/expert.py`)."""
+"""Turn rate of a robot that waits for a fix, as the teacher of `onboard-v1` waited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,13 @@ def read_learned(file: Path, model: str | None = None) -> LearnedModel:
 
     Raises InputError naming file, what is wrong and what is expected.
     """
-    about, arrays = read_arrays(file)
+    return learned_of(file, *read_arrays(file), model)
+
+
+def learned_of(
+    file: Path, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], model: str | None = None
+) -> LearnedModel:
+    """Return the model that `model_arrays` gave as plain values and arrays. file: for messages. Raises InputError."""
     try:
         found = LearnedModel(
             model=str(about["model"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,8 @@ from hil.physics.state_kernels.state_table import Array, StateTable
 from hil.physics.state_kernels.transitions import TURN, Counted, Ints, Log, MergedLogs, check_log, merge
 from onboard.values.errors import InputError
 
+SHUFFLES = 1999
+"""Draws of the test of a divergence; its least probability is one of 2000."""
 LEAST_SINGULAR = 1e-3
 """Directions with a smaller share of the spread of the fitted states get no slope."""
 
@@ -54,15 +58,16 @@ def generate(simulated: Log, physical: Log, table: StateTable) -> GenerationResu
     rng = np.random.default_rng(table.seed)
     found: dict[int, float] = {}
     divergences = 0
+    differs = functools.cache(lambda state: table.significance == 1.0 or chance(merged, state) <= table.significance)
     for start in rng.choice(common, table.rollouts):
-        diverged = roll_out(merged, int(start), table, rng)
+        diverged = roll_out(merged, int(start), table, rng, differs)
         if diverged is not None:
             divergences += 1
             found.setdefault(*diverged)
     if not found:
         raise InputError(
             f"rollouts: none of {table.rollouts} roll-outs from {len(common)} common states diverged: the simulator "
-            "agrees with the real runs; otherwise raise rollouts, or lower least_difference and eps_c"
+            "agrees with the real runs; otherwise raise rollouts or significance, or lower least_difference and eps_c"
         )
     fitted = [(state, physical_p, *fit(merged, state, table)) for state, physical_p in found.items()]
     kept = [(state, p, known, maps) for state, p, known, maps in fitted if known.any()]
@@ -83,9 +88,31 @@ def generate(simulated: Log, physical: Log, table: StateTable) -> GenerationResu
     )
 
 
-def roll_out(merged: MergedLogs, state: int, table: StateTable, rng: np.random.Generator) -> tuple[int, float] | None:
+def chance(merged: MergedLogs, state: int) -> float:
+    """Return the probability that the counts of a state's next states differ so by chance, if both logs are alike.
+
+    A permutation test of homogeneity by the chi-squared statistic: exact for small counts up to its `SHUFFLES` draws.
+    """
+    parts = [one.after[one.rows(state)] for one in (merged.simulated, merged.physical)]
+    _, numbers = np.unique(np.concatenate(parts), return_inverse=True)
+    counts = np.bincount(numbers)
+    drawn_of = len(parts[1])
+    expected = counts * drawn_of / len(numbers)
+    rng = np.random.default_rng(state)
+    drawn = np.vstack([
+        np.bincount(numbers[len(parts[0]) :], minlength=len(counts)),
+        rng.multivariate_hypergeometric(counts, drawn_of, SHUFFLES),
+    ])  # fmt: skip
+    statistic = ((drawn - expected) ** 2 / counts).sum(axis=1)
+    return float(np.mean(statistic >= statistic[0] - 1e-9))
+
+
+def roll_out(
+    merged: MergedLogs, state: int, table: StateTable, rng: np.random.Generator, differs: Callable[[int], bool]
+) -> tuple[int, float] | None:
     """Return the first divergence of a roll-out in both logs: the merged state before it, and p_p. None without one.
 
+    differs: whether both logs differ in a state by more than chance
     Each step draws an item of both logs. The branches diverge if their states differ, and if the probability of the
     physical branch differs by more than `least_difference`. Otherwise the roll-out follows the physical branch. p_s
     and p_p are how often the physical log takes the simulated and the physical branch, normalised.
@@ -99,7 +126,7 @@ def roll_out(merged: MergedLogs, state: int, table: StateTable, rng: np.random.G
         real = int(physical.after[rng.choice(reals)])
         if sim != real:
             p_p = physical.probability(state, real)
-            if abs(p_p - simulated.probability(state, real)) > table.least_difference:
+            if abs(p_p - simulated.probability(state, real)) > table.least_difference and differs(state):
                 return state, p_p / (p_p + physical.probability(state, sim))
         state = real
     return None

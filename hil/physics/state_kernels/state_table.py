@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import NonNegative, Positive, PositiveFraction, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 
 Array = npt.NDArray[np.float64]
@@ -47,6 +47,8 @@ class StateTable(Section):
     least_activity:   a kernel is active above this activity, which is 1 at its state
     rollouts, length: number of roll-outs, and most steps of one
     least_difference: the probabilities of a branch must differ by more than this to be a divergence
+    significance:     a state diverges only if the counts of its next states in both logs differ by chance with at most
+                      this probability; 1 compares frequencies alone, as the paper does
     run:              transitions in a row that the transfer function is fitted to
     least_rows:       fewest transitions for the map of an action; a kernel without any map is dropped
     seed:             seed of the roll-outs
@@ -59,6 +61,7 @@ class StateTable(Section):
     rollouts: Annotated[int, Field(ge=LEAST_ROLLOUTS)]
     length: Annotated[int, Field(ge=1)] = 50
     least_difference: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.2
+    significance: PositiveFraction = 0.02
     run: Annotated[int, Field(ge=1)] = 3
     least_rows: Annotated[int, Field(ge=2)] = 8
     seed: Annotated[int, Field(ge=0)] = 1

@@ -215,7 +215,7 @@ class Monitor:
 
     def _taken_ns(self, tick: TickRecord, section: ScanSection, use: str) -> int:
         """Return the stamp [ns] of the oldest among the newest images of a scan; without images, the last stamp."""
-        wanted = {section.topic} if section.topic else set(section.cameras)
+        wanted = {section.topic, *section.cameras} if section.topic else set(section.cameras)
         stamps = [stamp_ns for name, stamp_ns in stamps_ns(tick.inputs).items() if not wanted or name in wanted]
         self._oldest_ns[use] = min(stamps, default=self._oldest_ns.get(use, 0))
         return self._oldest_ns[use]

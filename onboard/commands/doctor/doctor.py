@@ -134,7 +134,7 @@ def _robot(
     found += findings_of("cameras", lambda: _cameras(config, mounts, statuses, seconds, driving=driving, closed=closed))
     if survey is not None and not driving:
         found += findings_of("lidar", lambda: _lidars(config, survey))
-    found += [] if config.scan.topic else nearness(mounts, config.cameras)
+    found += [] if not config.scan.uses_cameras else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today)) if mounts.depth or mounts.color else []
     return [

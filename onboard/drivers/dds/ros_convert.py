@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,10 @@ FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 FLOAT32 = 7
 FLOATS = {FLOAT32: "f4", 8: "f8"}
 """Data types of a `PointField`."""
+TIMES = {6: "u4", FLOAT32: "f4", 8: "f8"}
+"""PointField.datatype of a point's time: UINT32, FLOAT32, FLOAT64."""
+TIME_FIELDS = {"t": 1e-9, "time": 1.0, "timestamp": 1.0}
+LONGEST_SWEEP_S = 0.5
 MOST_POINTS = 500_000
 
 FASTEST_RADPS = 35.0
@@ -243,6 +248,27 @@ def points_from_ros(sample: ros.PointCloud2) -> npt.NDArray[np.float64]:
     shape, strides = (sample.height, sample.width), (sample.row_step, sample.point_step)
     cloud: npt.NDArray[np.void] = np.ndarray(shape, kind, sample.data, strides=strides)
     return np.stack([cloud[name].ravel().astype(np.float64) for name in "xyz"], axis=1)
+
+
+def ages_from_ros(sample: ros.PointCloud2) -> npt.NDArray[np.float64] | None:
+    """Return (n,) how long before its newest point each point of a cloud was taken [s]; None if it does not say.
+
+    The field is `t` (ns) of Ouster, `time` (s) of Velodyne, or `timestamp` (s) of Hesai and others; `points_from_ros`
+    has checked the cloud. A span above `LONGEST_SWEEP_S` is another unit and states nothing.
+    """
+    fields, order = {one.name: one for one in sample.fields}, ">" if sample.is_bigendian else "<"
+    for name, unit_s in TIME_FIELDS.items():
+        one = fields.get(name)
+        kind = None if one is None else TIMES.get(one.datatype)
+        if one is None or kind is None or one.offset + int(kind[-1]) > sample.point_step:
+            continue
+        shape, strides = (sample.height, sample.width), (sample.row_step, sample.point_step)
+        times: npt.NDArray[Any] = np.ndarray(shape, order + kind, sample.data, one.offset, strides).ravel()
+        taken_s = times.astype(np.float64) * unit_s
+        age_s: npt.NDArray[np.float64] = np.nanmax(taken_s, initial=-np.inf) - taken_s
+        age_s[~np.isfinite(age_s)] = 0.0
+        return age_s if 0.0 < age_s.max(initial=0.0) <= LONGEST_SWEEP_S else None
+    return None
 
 
 def ros_cloud(wall_ns: int, frame_id: str, points_m: npt.NDArray[np.float32]) -> ros.PointCloud2:

@@ -16,31 +16,34 @@ from cyclonedds.idl import IdlStruct
 from cyclonedds.idl._builder import Builder
 from cyclonedds.idl._machinery import BytesMachine
 from cyclonedds.idl._support import Buffer
-from cyclonedds.idl.types import array, float32, float64, int32, sequence, uint8, uint32
+from cyclonedds.idl.types import array, float32, float64, int8, int32, sequence, uint8, uint32
 
 from onboard.values.errors import InputError
 
 
 class ByteSequence(sequence):
-    """`sequence<uint8>` to the type system, one slice of `bytes` to the serializer.
+    """`sequence<uint8>` (or of another type of one byte) to the type system, one slice of `bytes` to the serializer.
 
     cyclonedds (11.0.1) has no such type: `sequence[uint8]` becomes a list of numbers, and plain `bytes` has no type
     description for other participants.
     """
 
-    def __init__(self) -> None:
-        super().__init__(uint8)
+    def __init__(self, kind: Any = uint8) -> None:
+        super().__init__(kind)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByteSequence)
+        return isinstance(other, ByteSequence) and other.subtype == self.subtype
 
     def __hash__(self) -> int:
         return hash(ByteSequence)
 
 
 Builder.easy_types[ByteSequence()] = BytesMachine
+Builder.easy_types[ByteSequence(int8)] = BytesMachine
 
 Bytes = Annotated[bytes, ByteSequence()]
+Int8Bytes = Annotated[bytes, ByteSequence(int8)]
+"""`sequence<int8>` as the bytes of its numbers."""
 Float32s = Annotated[Sequence[float], sequence(float32)]
 Float64s = Annotated[Sequence[float], sequence(float64)]
 Float64x9 = Annotated[Sequence[float], array(float64, 9)]
@@ -306,6 +309,22 @@ class Duration(IdlStruct, typename="builtin_interfaces.msg.dds_.Duration_"):
 
 
 @dataclass
+class MapMetaData(IdlStruct, typename="nav_msgs.msg.dds_.MapMetaData_"):
+    map_load_time: Time = field(default_factory=Time)
+    resolution: float32 = 0.0
+    width: uint32 = 0
+    height: uint32 = 0
+    origin: Pose = field(default_factory=Pose)
+
+
+@dataclass
+class OccupancyGrid(IdlStruct, typename="nav_msgs.msg.dds_.OccupancyGrid_"):
+    header: Header = field(default_factory=Header)
+    info: MapMetaData = field(default_factory=MapMetaData)
+    data: Int8Bytes = b""
+
+
+@dataclass
 class Point32(IdlStruct, typename="geometry_msgs.msg.dds_.Point32_"):
     x: float32 = 0.0
     y: float32 = 0.0
@@ -413,8 +432,8 @@ class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticAr
 
 MESSAGES: tuple[type[IdlStruct], ...] = (
     BatteryState, Bool, CameraInfo, CompressedImage, DiagnosticArray, Empty, Image, Imu, LaserScan, MarkerArray,
-    Odometry, Path, PointCloud2, PolygonStamped, PoseStamped, PoseWithCovarianceStamped, SpeedLimit, String, TFMessage,
-    Twist, TwistStamped,
+    OccupancyGrid, Odometry, Path, PointCloud2, PolygonStamped, PoseStamped, PoseWithCovarianceStamped, SpeedLimit,
+    String, TFMessage, Twist, TwistStamped,
 )  # fmt: skip
 """The types of whole messages; all other types are their parts."""
 

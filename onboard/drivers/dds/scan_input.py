@@ -21,14 +21,14 @@ import structlog
 
 from onboard.config.config import LIDARS, NoReturn, ScanSection
 from onboard.drivers.dds.participant import InputWire, Messages
-from onboard.drivers.dds.ros_convert import ns_from_time, points_from_ros, rays_from_ros
+from onboard.drivers.dds.ros_convert import ages_from_ros, ns_from_time, points_from_ros, rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan, PointCloud2
 from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.collision import SectorView, view_sector
 from onboard.perception.laser_scan import Rays, Turn, blind_reason, fused, joined, mostly_blind, scan_of_rays
-from onboard.perception.point_cloud import scan_of_points
+from onboard.perception.point_cloud import points_at_last, scan_of_points
 from onboard.values import reasons
 from onboard.values.errors import InputError
 from onboard.values.interfaces import InputFault
@@ -175,8 +175,11 @@ class DdsScans:
     ) -> tuple[Scan, Rays | None]:
         """Return the scan of a message, and the rays of a laser. Raises InputError."""
         if self._heights is not None and isinstance(sample, PointCloud2):
-            points_m = points_from_ros(sample)
-            return scan_of_points(points_m, now_ns, np.eye(4) if pose is None else pose, self._heights), None
+            points_m, age_s = points_from_ros(sample), ages_from_ros(sample)
+            pose = np.eye(4) if pose is None else pose
+            if age_s is not None and self._twist != STOP:
+                points_m = points_at_last(points_m, pose, self._twist, age_s)
+            return scan_of_points(points_m, now_ns, pose, self._heights), None
         assert isinstance(sample, LaserScan)
         rays, section = rays_from_ros(sample), self._heights
         band_m = None if section is None or name not in self._fused_of else (section.z_min_m, section.z_max_m)

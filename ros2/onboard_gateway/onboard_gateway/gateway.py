@@ -27,6 +27,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import Bool, Empty
 
 from onboard_gateway.drive import Drive, Report
+from onboard_gateway.hazards import TOPICS as HAZARDS
+from onboard_gateway.hazards import Hazards
 from onboard_gateway.runtime_link import RuntimeLink, StopWatch
 
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -49,6 +51,8 @@ HOLD_S = 1.0
 """With several senders of a state (e-stop, obstacle), their messages are one stream here: a press holds for so long."""
 STAMPED = "geometry_msgs/msg/TwistStamped"
 FEEDBACK_S = 0.5
+HAZARD_S = 0.1
+"""Period in which the end of a hazard is looked for."""
 AGAIN_S = 1.0
 """Time after which a goal or a cancel is sent again while the runtime has not answered."""
 SERVICE_S = 10.0
@@ -73,6 +77,8 @@ class Gateway(Node):
         self._group = ReentrantCallbackGroup()
         self._types = None
         self._to_ros, self._kept, self._true_s = {}, {}, {}
+        self._hazards, self._said = Hazards(), {"obstacle": False, "e_stop": False}
+        self._hazard_lock = threading.Lock()
         self._began = threading.Event()
         self._stop_message = serialize_message(Twist())
         self._watch = StopWatch(self._stop)
@@ -104,6 +110,7 @@ class Gateway(Node):
             for name, kind in types["to_runtime"].items():
                 if found := self._kind(name, kind):
                     self._subscribe(name, found)
+            self._subscribe_hazards()
             self._teleop_timer = self.create_timer(1.0, self._follow_teleop, callback_group=self._group)
         elif types != self._types:
             self.get_logger().error("the runtime's configuration has other topics now: restart this node")
@@ -135,6 +142,36 @@ class Gateway(Node):
                 BEST_EFFORT, callback_group=self._group,
             )  # fmt: skip
 
+    def _subscribe_hazards(self):
+        """Subscribe to the base's hazards whose messages are installed; a base has at most one kind."""
+        for topic, name in HAZARDS.items():
+            try:
+                kind = kind_of(name)
+            except (ImportError, AttributeError):
+                continue
+            self.create_subscription(
+                kind, topic, lambda message, topic=topic: self._hear_hazard(topic, message), BEST_EFFORT,
+                callback_group=self._group,
+            )  # fmt: skip
+        self.create_timer(HAZARD_S, self._say_hazards, callback_group=self._group)
+
+    def _hear_hazard(self, topic, message):
+        if self._hazards.hear(topic, message):
+            self._say_hazards()
+
+    def _say_hazards(self):
+        """Send `obstacle` and `e_stop` at each change of the hazards; the end only if no node presses them."""
+        with self._hazard_lock:
+            for name, said in self._said.items():
+                active = self._hazards.active(name)
+                if active != said:
+                    self._said[name] = active
+                    pressed = self._types["pressed"][name]
+                    held = time.monotonic() - self._true_s.get(name, -HOLD_S) < HOLD_S
+                    message = serialize_message(Bool(data=pressed if active or held else not pressed))
+                    self._kept[name] = message
+                    self._link.send(name, message, time.time_ns())
+
     def _subscribe(self, name, kind):
         for qos in SUBSCRIBED.get(name, (BEST_EFFORT,)):
             self.create_subscription(
@@ -159,6 +196,7 @@ class Gateway(Node):
             self._true_s[name] = now_s
             return message
         held = now_s - self._true_s.get(name, -HOLD_S) < HOLD_S and self.count_publishers(name) > 1
+        held = held or self._hazards.active(name)
         return serialize_message(Bool(data=pressed)) if held else message
 
     def _heard(self, name, message):

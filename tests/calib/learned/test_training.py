@@ -14,7 +14,7 @@ import torch
 from calib.learned.evaluation import learned_motion, path_of, plant_motion, rmse_m
 from calib.learned.networks import Roller, material_of
 from calib.learned.onnx_export import export_onnx
-from calib.learned.training import Recipe, Training, lengths_of, training_of
+from calib.learned.training import Recipe, Training, lengths_of, steps_of, training_of
 from hil.physics.motion.learned import MODELS, STATE, advance_learned
 from onboard.values.errors import InputError
 from tests.calib.learned.small_drive import plant, series
@@ -35,6 +35,25 @@ def training(model: str = "hybrid-dynamic", recipe: Recipe = SMALL, transform: s
     one = series()
     spans = [one.spans(a, b) for a, b in ((0.0, 0.6), (0.6, 0.7))]
     return training_of(one, plant(), *spans, recipe, "data", model, transform)
+
+
+def test_linear_at_length_1_is_as_good_as_closed_form_least_squares() -> None:
+    """Within 2 % at one step, on rows that were not learned from."""
+    one = series()
+    material, done = material_of(one, plant()), training("linear", Recipe(max_length=1))
+    rows = np.arange(*one.spans(0.0, 0.6)[0])
+    inputs = np.column_stack([material.features("linear"), np.ones(len(one))])
+    best, *_ = np.linalg.lstsq(inputs[rows[:-1]], one.relative(rows[:-1], np.array([1]))[:, 0], rcond=None)
+    held_out = one.spans(0.7, 1.0)
+    learned = rmse_m(one, learned_motion(one, done.run()), held_out, (1,))[1]
+    assert learned <= 1.02 * rmse_m(one, inputs @ best, held_out, (1,))[1]
+
+
+def test_a_stage_ends_by_patience() -> None:
+    done = training(recipe=replace(SMALL, max_length=1, steps=1000, patience=2))
+    done.run()
+    assert done.patient == [True]
+    assert done.curve[-1][1] < 1000
 
 
 @pytest.mark.timeout(600)
@@ -152,3 +171,4 @@ def test_lengths_grow_to_the_longest() -> None:
     assert lengths_of(4096) == [1, 8, 64, 512, 4096]
     assert lengths_of(39) == [1, 8, 39]
     assert lengths_of(1) == [1]
+    assert [steps_of(length, 40) for length in (1, 64, 512)] == [40, 40, 10]

@@ -189,7 +189,7 @@ def test_a_wrong_file_is_refused_in_one_line(folder, name, content, expected):
 OF_ANOTHER_SHAPE = [
     ("ceiling.json", '{"ends": {}, "conditions": {"paper": {}}}', "ceiling.json: ends of paper"),
     ("ceiling.json", "{}", "ceiling.json: not the result of onboard-hil upper-bound"),
-    ("ablations.json", '{"rows": [{}]}', "ablations.json: not the result of onboard-engines ablations"),
+    ("ablations.json", '{"rows": [{}]}', "ablations.json: not a result of ablations"),
     ("demos/home-x.json", "{}", "demos: not results of onboard-hil demo, named MAP-SEED.json"),
 ]
 

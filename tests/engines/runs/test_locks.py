@@ -1,24 +1,22 @@
-"""Files that several processes write: one has a folder, or each has a file in its turn."""
+"""A folder that one training has."""
 
 from __future__ import annotations
 
-import threading
+import pytest
 
-from engines.runs.locks import in_turn
+from engines.runs.locks import alone_in
+from onboard.values.errors import InputError
 
 
-def test_who_comes_second_waits_for_the_first(tmp_path):
-    file, entered, logged = tmp_path / "new" / "table.json", threading.Event(), []
+def test_a_folder_is_one_trainings_at_a_time(tmp_path):
+    refused = pytest.raises(InputError, match=f"^{tmp_path}: another training is writing it: wait")
+    with alone_in(tmp_path), refused, alone_in(tmp_path):
+        pass
+    with alone_in(tmp_path):
+        pass
 
-    def second():
-        with in_turn(file):
-            logged.append("second")
-            entered.set()
 
-    thread = threading.Thread(target=second)
-    with in_turn(file):
-        thread.start()
-        assert not entered.wait(0.2)
-        logged.append("first")
-    thread.join(10.0)
-    assert logged == ["first", "second"]
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file: cannot be written: File exists"), alone_in(tmp_path / "file"):
+        pass

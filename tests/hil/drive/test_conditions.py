@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hil.drive.conditions import ALL, ORDINARY, chosen, load_conditions
+from hil.drive.conditions import ALL, ORDINARY, Condition, chosen, load_conditions
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
 from hil.physics.odometry_noise import FIX_SD, PRINTED_FIX_SD, TRAINING_FIX_PERIOD_S
+from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config
 from onboard.values.errors import ConfigError, InputError
 from tests.rigs.rooms import room
@@ -34,6 +36,26 @@ def base_over_belief(name: str) -> float:
     setting = under(name)
     assert setting.plant is PLANT
     return setting.base_plant.angular.f_down / PLANT.angular.f_down
+
+
+def looks_down_deg(name: str) -> float:
+    ahead = under(name).mounts.depth["front"].base_from_camera[:3, 2]
+    return math.degrees(math.asin(-ahead[2]))
+
+
+def accelerations(name: str) -> tuple[float, float]:
+    setting = under(name)
+    assert setting.base_plant is setting.plant, "the robot knows its base"
+    return setting.plant.linear.acceleration_max, setting.plant.angular.acceleration_max
+
+
+PARTS = ("camera_times", "too_near", "low_view", "slip", "ramped_base", "tilting", "pallets", "crossing")
+
+
+def has(part: str, whole: Condition) -> bool:
+    """Return whether a condition has all that the row of a part changes."""
+    plain, row = SHIPPED["paper"].model_dump(), SHIPPED[part].model_dump()
+    return all(whole.model_dump()[key] == row[key] for key in plain.keys() - {"what", "base"} if row[key] != plain[key])
 
 
 #   name                      what                                                      is
@@ -77,6 +99,20 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
         (20.0, None, False),
     ),
     ("no_limits", lambda: under("no_limits").limits, False),
+    ("camera_times", lambda: under("camera_times").senses.flaws, Flaws((5.0, 30.0), (0.03, 0.09))),
+    ("camera_times, each tick", lambda: under("camera_times").senses.depth_every, 1),
+    (
+        "too_near",
+        lambda: (under("too_near").senses.depth_noise, under("too_near").senses.flaws.nearer_per_m),
+        (True, 0.006),
+    ),
+    ("low_view", lambda: looks_down_deg("low_view") - looks_down_deg("paper"), pytest.approx(18.0)),
+    ("slip", lambda: under("slip").senses.slip, 0.05),
+    ("ramped_base", lambda: accelerations("ramped_base"), (1.2, 4.8)),
+    ("tilting", lambda: under("tilting").senses.flaws.tilt_deg, 1.0),
+    ("pallets", lambda: SHIPPED["pallets"].pallets, 3),
+    ("crossing", lambda: SHIPPED["crossing"].crossing, 2),
+    ("real", lambda: {part for part in PARTS if not has(part, SHIPPED["real"])}, set()),
 ]
 
 

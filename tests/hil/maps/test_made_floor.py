@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.train.rollout.places import PlacesSection
+from engines.train.drives.places import PlacesSection
 from hil.maps.load import load_map
 from hil.maps.made_floor import made_range
 from hil.physics.collision_world import Body

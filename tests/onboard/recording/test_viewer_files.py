@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from rosbags.highlevel import AnyReader
 
 from onboard.drivers.dds.ros_types import BY_ROS_NAME
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.recording.ros_schema import message_type
 from onboard.recording.scene import Scene
 from onboard.recording.tick_writer import TickRecorder
+from onboard.values.messages import Pose
 from tests.onboard.recording.test_tick_writer import tape_in
 from tests.rigs.runtime_bench import MOUNTS, Bench
 
@@ -34,11 +37,14 @@ OFFERED = ("/clicked_point", "/initialpose")
 """Topics that Foxglove's own buttons would publish; nothing here reads them."""
 
 
+GRID = OccupancyGrid(0.05, Pose(-1.0, -2.0, 0.1), np.array([[0, 100, -1], [0, 0, 100]], np.int8))
+
+
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tape = tape_in(tmp_path_factory.mktemp("viewers"))
     bench = Bench(listeners=[tape])
-    tape._writer = TickRecorder(tape.recorder, bench.config.dds, MOUNTS, 10.0, Scene(bench.config))
+    tape._writer = TickRecorder(tape.recorder, bench.config.dds, MOUNTS, 10.0, Scene(bench.config, building=GRID))
     bench.ticks(5)
     bench.ask()
     bench.seconds(2.0)
@@ -147,3 +153,14 @@ def test_foxgloves_own_readers_decode_every_message(recording: Path, tmp_path: P
     with AnyReader([recording]) as reader:
         expected = {topic: found.msgcount for topic, found in reader.topics.items()}
     assert json.loads(read.stdout) == expected
+
+
+def test_the_map_is_read_back_as_it_was(recording: Path) -> None:
+    with AnyReader([recording]) as reader:
+        (connection,) = [one for one in reader.connections if one.topic == "/map"]
+        ((_, _, data),) = reader.messages([connection])
+        found = reader.deserialize(data, connection.msgtype)
+    assert (found.info.width, found.info.height) == (3, 2)
+    assert found.info.resolution == pytest.approx(GRID.cell_m)
+    assert found.data.tolist() == GRID.percent.ravel().tolist()
+    assert (found.info.origin.position.x, found.header.frame_id) == (-1.0, "map")

@@ -518,3 +518,33 @@ def test_r28_a_pause_stands_whatever_is_wanted_but_an_operator_drives() -> None:
 
 def test_r16_reasons_are_words() -> None:
     assert all(reason.value == reason.value.lower() and " " not in reason.value for reason in Reason)
+
+
+# --- R30: what moves --------------------------------------------------------------------------------------------------
+
+#   what                    ahead, aside [m], in [s]   speed left
+PATHS = [
+    ("comes when it is there", (0.5, 0.0, 0.6), 0.3),
+    ("has passed before", (2.5, 0.0, 0.1), 1.0),
+    ("comes after it has left", (0.2, 0.0, 1.9), 1.0),
+    ("beside the way", (0.7, 0.6, 0.6), 1.0),
+    ("within the margin", (0.35, 0.2, 0.3), 0.0),
+]
+
+
+@pytest.mark.parametrize(("what", "point", "least"), PATHS, ids=[row[0] for row in PATHS])
+@pytest.mark.parametrize("who", ["policy", "operator"])
+def test_r30_the_path_of_what_moves_stops_the_robot(
+    what: str, point: tuple[float, float, float], least: float, who: str
+) -> None:
+    teleop = operator(AHEAD) if who == "operator" else None
+    got = limited(AHEAD, replace(FREE, reached=np.array([point]), teleop=teleop))
+    stopped = least < AHEAD.v_mps
+    assert (got.reason is Reason.CROSSING) is stopped
+    assert got.twist.v_mps <= least if stopped else got.twist == AHEAD
+
+
+def test_r30_neither_a_turn_in_place_nor_backing_away_is_stopped() -> None:
+    before_it = replace(FREE, reached=np.array([[0.35, 0.0, 0.3]]))
+    for wanted in (Twist(0.0, 1.0), Twist(-0.2, 0.0)):
+        assert limited(wanted, before_it).twist == wanted

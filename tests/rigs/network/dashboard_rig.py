@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onboard.assembly.inbox import dds_inputs_of
 from onboard.commands.operator.dashboard.command import _listening
 from onboard.commands.operator.dashboard.feed import Feed
@@ -25,15 +27,18 @@ from onboard.config.config import Config, DdsSection
 from onboard.counters import Counters
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsOutputs
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.recording.scene import Scene
 from onboard.service.publisher import Publisher
 from onboard.service.viewers import Viewers
 from onboard.state import TickRecord
-from onboard.values.messages import Inputs, Twist
+from onboard.values.messages import Inputs, Pose, Twist
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 from tests.rigs.runtime_bench import MOUNTS, NEAR_MM, Bench, plain_config
 
+BUILDING = OccupancyGrid(0.5, Pose(-10.0, -10.0, 0.0), np.pad(np.zeros((38, 38), np.int8), 1, constant_values=100))
+"""A room of 20 m."""
 TOKEN = "a-token-of-the-tests"
 
 
@@ -47,7 +52,7 @@ class LiveRobot:
         self._wire = Wire(self.config.dds)
         self._inputs = dds_inputs_of(self.config, self._wire)
         self._publisher = Publisher(DdsOutputs(self._wire, MOUNTS, self.config.robot.name, 10.0))
-        self._viewers = Viewers(self._wire, Scene(self.config))
+        self._viewers = Viewers(self._wire, Scene(self.config, building=BUILDING))
         self.bench.alter = self._with_orders
         self.sent: list[tuple[float, Twist]] = []
         self._ended = threading.Event()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+from PIL import Image
 
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import ReceivedMessage, Wire, wait_until
@@ -26,6 +30,8 @@ NO_RUNTIME = "no runtime is heard"
 START = "Start it: `onboard run`, or `systemctl start onboard`. This page goes on by itself."
 BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
+MOST_CELLS, OCCUPIED = 25_000_000, 65
+"""Of a map: 250 m by 250 m of 5 cm; and from what percentage on a cell is drawn as an obstacle."""
 LEVELS = ("ok", "warning", "error", "stale")
 FIGURES = ("missed_slots", "deadline_misses", "over_budget", "decision_p50_ms", "decision_p99_ms", "lateness_p99_ms",
            "lateness_max_ms", "ticks", "battery", "e_stop", "v_mps", "w_radps", "speed_limit_mps")  # fmt: skip
@@ -47,7 +53,7 @@ class Feed:
         self._on: dict[str, Callable[[Any], None]] = {
             "state": self._state, "drive": self._drive, "diagnostics": self._diagnostics, "scan": self._scan,
             "tf": self._tf, "path": self._path, "arc": self._arc, "footprint": self._footprint,
-            "markers": self._markers,
+            "markers": self._markers, "map": self._map,
         }  # fmt: skip
         self._readers = {name: wire.reader(name) for name in self._on}
         self._lock = threading.Lock()
@@ -57,6 +63,8 @@ class Feed:
         self._parts: list[dict[str, str]] = []
         self._seen: dict[str, Any] = {"scan": [], "path": [], "arc": [], "markers": {}}
         self._shape: list[list[float]] = []
+        self._building: dict[str, Any] | None = None
+        self._picture = b""
         self._poses: dict[str, Pose] = {}
         self._told: tuple[object, ...] = ()
         self._ended = threading.Event()
@@ -120,9 +128,14 @@ class Feed:
             }
 
     def shape(self) -> dict[str, Any]:
-        """Return what changes rarely: driven path in the odom frame, and footprint."""
+        """Return what changes rarely: driven path in the odom frame, footprint, and where `picture` lies in the map."""
         with self._lock:
-            return {"path": self._seen["path"], "footprint": self._shape}
+            return {"path": self._seen["path"], "footprint": self._shape, "map": self._building}
+
+    def picture(self) -> bytes:
+        """Return the map as PNG, obstacles alone: the rest is transparent; b"" without a map."""
+        with self._lock:
+            return self._picture
 
     def values(self) -> dict[str, str]:
         """Return all values of the newest `/diagnostics`, for `/metrics`."""
@@ -182,6 +195,21 @@ class Feed:
         for one in sample.transforms:
             at, turn = one.transform.translation, one.transform.rotation
             self._poses[one.child_frame_id] = pose_from_ros(_Posed(at, turn))  # type: ignore[arg-type]  # same names
+
+    def _map(self, sample: Any) -> None:
+        info, wide = sample.info, sample.info.width
+        cells = np.frombuffer(sample.data, np.int8)
+        if cells.size != wide * info.height or not 0 < cells.size <= MOST_CELLS:
+            return
+        kinds = np.select([cells >= OCCUPIED, cells < 0], [np.uint8(2), np.uint8(1)], np.uint8(0))
+        image = Image.fromarray(kinds.reshape(info.height, wide)[::-1], "P")
+        image.putpalette([255, 255, 255, 128, 128, 128, 90, 100, 115])
+        packed = io.BytesIO()
+        image.save(packed, "PNG", transparency=bytes((0, 60, 255)))
+        self._picture = packed.getvalue()
+        corner, number = pose_from_ros(info.origin), (self._building or {}).get("number", 0) + 1
+        size = {"cell_m": info.resolution, "columns": wide, "rows": info.height}
+        self._building = {**size, "corner": _numbers(corner), "number": number}
 
     def _path(self, sample: Any) -> None:
         self._seen["path"] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]

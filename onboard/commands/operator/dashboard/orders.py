@@ -41,7 +41,7 @@ class Stop:
         self._lock = threading.Lock()
         self._wire = Wire(config.dds)
         self._writer = self._wire.writer("e_stop")
-        self.pressed = False
+        self.pressed = self._speaks = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="stop", daemon=True)
         self._thread.start()
@@ -49,26 +49,34 @@ class Stop:
             self.press()
 
     def press(self) -> None:
-        """Stop the robot, and keep it stopped."""
+        """Stop the robot, and keep it stopped. Never waits for a release."""
         with self._lock:
-            self.pressed = True
-            self._say(True)
+            self.pressed = self._speaks = True
+            self._say()
         with contextlib.suppress(OSError):  # the folder may be read-only: the stop itself must not depend on it
             self._mark.touch()
 
     def release(self) -> None:
-        """Take the stop back: the robot stands until it accepts a goal. A new sender is ready for the next stop."""
+        """Take the stop back: the robot stands until it accepts a goal. A new sender is ready for the next stop.
+
+        A press meanwhile wins.
+        """
         with self._lock:
             if not self.pressed:
                 return
-            self._say(False)
-            self._writer.wait_for_acks(ACK_S)
             self.pressed = False
-            fresh = Wire(self._config.dds)
-            self._wire.close()
-            self._wire, self._writer = fresh, fresh.writer("e_stop")
-        with contextlib.suppress(OSError):
-            self._mark.unlink()
+            self._say()
+        self._writer.wait_for_acks(ACK_S)
+        fresh = Wire(self._config.dds)
+        writer = fresh.writer("e_stop")
+        writer.wait_for_reader(ACK_S)
+        with self._lock:
+            old = fresh if self.pressed else self._wire
+            if not self.pressed:
+                self._wire, self._writer, self._speaks = fresh, writer, False
+                with contextlib.suppress(OSError):
+                    self._mark.unlink()
+        old.close()
 
     def close(self) -> None:
         """End the thread and the sender; a pressed stop stays with the runtime. Safe to call twice."""
@@ -76,14 +84,14 @@ class Stop:
         self._thread.join()
         self._wire.close()
 
-    def _say(self, pressed: bool) -> None:
-        self._writer.write(Bool(pressed == self._config.dds.e_stop_pressed))
+    def _say(self) -> None:
+        self._writer.write(Bool(self.pressed == self._config.dds.e_stop_pressed))
 
     def _repeat(self) -> None:
         while not self._ended.wait(REPEAT_S):
             with self._lock:
-                if self.pressed:
-                    self._say(True)
+                if self._speaks:
+                    self._say()
 
 
 class Orders:

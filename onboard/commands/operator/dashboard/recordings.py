@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from onboard.recording.retention import is_marked
+from onboard.recording.retention import is_marked, mark
 from onboard.values.errors import InputError, OnboardError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}\.mcap")
@@ -52,6 +52,11 @@ class Recordings:
         if not NAME.fullmatch(name) or file.is_symlink() or not file.is_file():
             raise InputError(f"{name[:80]!r} is no recording here; names are letters, digits, _ . - and end in .mcap")
         return file
+
+    def keep(self, name: str) -> str:
+        """Protect a recording from deletion by the disk budget, as `onboard keep`. Raises InputError."""
+        mark(self.path(name), keep=True)
+        return f"{name} is kept"
 
     def report(self, name: str) -> Path:
         """Return the page of a recording, made once. Raises InputError for another name, OnboardError if it fails."""

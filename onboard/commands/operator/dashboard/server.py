@@ -5,10 +5,12 @@
 | `GET /`, `/page.js`, `/page.css` | the page |
 | `GET /api/robot` | one snapshot |
 | `GET /api/live` | server-sent events: `robot` at 5 Hz, `shape` (path, footprint) at 1 Hz |
+| `GET /api/map.png` | obstacles of the map |
 | `GET /api/recordings`, `/api/recordings/NAME`, `/api/recordings/NAME/report` | list, download, report |
 | `GET /metrics` | for Prometheus |
 | `POST /api/stop` | the latched stop: always there, without a token |
 | `POST /api/goal`, `pause`, `resume`, `cancel` | with `--allow-control` and `Authorization: Bearer TOKEN` |
+| `POST /api/recordings/NAME/keep` | likewise |
 """
 
 from __future__ import annotations
@@ -113,11 +115,18 @@ def app(robot: Robot) -> ASGIApp:
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
         return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
+    async def keep(request: Request) -> Response:
+        return await _order(robot, request, lambda table: robot.recordings.keep(request.path_params["name"]))
+
     async def figures(request: Request) -> Response:
         return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
 
     async def snapshot(request: Request) -> Response:
         return JSONResponse({**robot.snapshot(), **robot.feed.shape()})
+
+    async def building(request: Request) -> Response:
+        picture = robot.feed.picture()
+        return Response(picture, media_type="image/png") if picture else _error(404, "there is no map")
 
     async def page(request: Request) -> Response:
         name, kind = FILES[request.url.path]
@@ -127,9 +136,11 @@ def app(robot: Robot) -> ASGIApp:
         *(Route(path, page) for path in FILES),
         Route("/api/robot", snapshot),
         Route("/api/live", live),
+        Route("/api/map.png", building),
         Route("/api/recordings", listed),
         Route("/api/recordings/{name}", download),
         Route("/api/recordings/{name}/report", report),
+        Route("/api/recordings/{name}/keep", keep, methods=["POST"]),
         Route("/metrics", figures),
         Route("/api/stop", stop, methods=["POST"]),
         Route("/api/goal", goal, methods=["POST"]),

@@ -9,7 +9,7 @@ import pytest
 
 from engines.train.batched.atlas import Generation, _check_length, build_floor, make_atlas, plan_floors
 from engines.train.config import rules_of
-from engines.train.rollout.places import make_building
+from engines.train.drives.places import make_building
 from hil.sensors.direct_scan_kernels import bits_of
 from onboard.values.errors import ConfigError, InputError, OnboardError
 from tests.rigs.train_rig import batched

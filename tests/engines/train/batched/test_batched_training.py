@@ -42,18 +42,18 @@ def out(tmp_path_factory):
 def test_it_makes_a_model_that_says_how_it_was_trained(out):
     reported = load_manifest(out / "policy.onnx").extra["training"]
     assert (reported["policy"], reported["seed"], reported["device"]) == ("onboard-s", 71, "cpu")
-    assert reported["digest"] == batched().digest("batched")
+    assert reported["digest"] == batched().digest()
     assert reported["decisions"] == 64
     assert reported["seconds"] > 0.1
 
 
 def test_it_goes_on_for_as_long_as_it_is_given_and_without_work_once_it_is_over(out):
-    before = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    before = load_training(out / "batched.ckpt", batched().digest(), training.NO_NETWORK)
     longer = ("--out", str(out), "--set", f"batched.within_s={before['spent_s'] + 1e-3}")
     assert run(*longer).exit_code == 0
-    after = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    after = load_training(out / "batched.ckpt", batched().digest(), training.NO_NETWORK)
     assert run(*longer).exit_code == 0
-    again = load_training(out / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+    again = load_training(out / "batched.ckpt", batched().digest(), training.NO_NETWORK)
     assert after["spent_s"] > before["spent_s"]
     assert after["learning_s"] - before["learning_s"] < after["spent_s"] - before["spent_s"]
     assert (again["spent_s"], again["iteration"]) == (after["spent_s"], after["iteration"])
@@ -98,7 +98,7 @@ def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeyp
         ended = run(*arguments)
         assert (ended.exit_code, ended.stdout) == (130, "")
         assert ended.stderr == f"stopped; run the same command again to resume from the last checkpoint in {tmp_path}\n"
-        kept = load_training(tmp_path / "batched.ckpt", batched().digest("batched"), training.NO_NETWORK)
+        kept = load_training(tmp_path / "batched.ckpt", batched().digest(), training.NO_NETWORK)
         assert (kept["iteration"], kept["decisions"]) == (iterations, 64 * iterations)
     assert made[0] < made[2] < 1.0
     rows = [json.loads(row) for row in journal_rows(tmp_path)]
@@ -110,9 +110,8 @@ def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeyp
 #   arguments                               what the line says
 WRONG = [
     (["--set", "batched.lanes=0"],          "--set batched.lanes: Input should be greater than or equal to 1 (is 0)"),
-    (["--set", "network.size=tiny"],        "[network] is not used with [batched]: omit it"),
-    (["--until", "imitation"],              "--until imitation: a training with [batched] has no such option"),
-    (["--init", "onboard-v1"],              "onboard-v1.onnx: not a model of the small policy"),
+    (["--set", "network.size=tiny"],        "--set network.size: unknown key network"),
+    (["--init", "onboard-v1"],              "this version trains no policy that sees images; docs/evaluation.md names"),
     (["--init", "none.onnx"],               "none.onnx"),
     (["--map", "apartment"],                     "places.maps: apartment belongs to the test split"),
     (["--map", "atlantis"],                 "map atlantis: no such map"),
@@ -132,9 +131,7 @@ def test_what_is_wrong_is_said_in_one_line(out, arguments, line):
 
 
 def test_a_checkpoint_with_impossible_times_is_refused(tmp_path):
-    save_training(
-        tmp_path / "batched.ckpt", "batched", batched().digest("batched"), training.NO_NETWORK, {"spent_s": -1.0}
-    )
+    save_training(tmp_path / "batched.ckpt", "batched", batched().digest(), training.NO_NETWORK, {"spent_s": -1.0})
     result = run("--out", str(tmp_path))
     assert result.stderr == (
         f"error: {tmp_path}/batched.ckpt: spent_s: expected a number of seconds, found -1.0; use another --out, or "
@@ -147,8 +144,7 @@ def test_a_checkpoint_with_impossible_times_is_refused(tmp_path):
 
 def task() -> Task:
     config = batched()
-    assert config.batched is not None
-    return Task(config.batched, rules_of(config), 0, config.digest("batched"))
+    return Task(config.batched, rules_of(config), 0, config.digest())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -28,7 +28,6 @@ def world_with(goals: int = 6) -> BatchedWorld:
     """Return lanes in a furnished depot; every goal has a cost to go."""
     config = batched(places__furniture=1.0, batched__teacher={"weight": 1.0}, domain__no_localization=0.0)
     rules, section = rules_of(config), config.batched
-    assert section is not None
     with Generation(rules, plan_floors(rules.places.maps, 1, 0), 0, 0, 8, priced=True) as generation:
         atlas, drawn = generation.atlas(), generation.goals(at_least=goals)
     return BatchedWorld(rules, section, atlas, drawn, LANES, 1, CPU)
@@ -108,7 +107,6 @@ def test_a_long_way_round_a_wall_does_not_lead_through_it():
     with Generation(rules, plan_floors(rules.places.maps, 1, 0), 0, 0, 8, priced=True) as generation:
         atlas, goals = generation.atlas(), generation.goals(at_least=8)
     section = config.batched
-    assert section is not None
     world = BatchedWorld(rules, section, atlas, goals, 8, 1, CPU)
     site, far = world._site, 0
     for goal in range(world.goals):

@@ -18,9 +18,8 @@ from engines.train.batched.lane_values import ENDS
 from engines.train.batched.policy import manifest_of
 from engines.train.batched.world import BatchedWorld
 from engines.train.config import rules_of
-from engines.train.rollout.collector import Rules, plain_robot
-from engines.train.rollout.places import Building, make_building
-from engines.train.rollout.vector_env import FRESH, MADE, DeferredInference, ExternalPolicy
+from engines.train.drives.domain import DomainSection, Rules
+from engines.train.drives.places import Building, make_building
 from hil.drive.fast.drive import FastDrive
 from hil.drive.fast.limits_kernel import REACH, FastLimits
 from hil.drive.fast.tick_kernels import SIM_STEP_S
@@ -34,6 +33,7 @@ from onboard.safety.limits import bounds_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import compose
 from onboard.values.messages import Pose, Twist
+from tests.rigs.deferred_drive import FRESH, MADE, DeferredInference, ExternalPolicy
 from tests.rigs.train_rig import batched
 
 CPU = torch.device("cpu")
@@ -61,7 +61,7 @@ def site(tries: int | None = None) -> tuple[Rules, Building, Atlas, list[GoalChu
     tries: of a recovery that begins soon, of a robot that remembers no obstacles, as a lane
     """
     config = batched(places__furniture=1.0, batched__graded=0.0)
-    rules = plain_robot(rules_of(config))
+    rules = replace(rules_of(config), domain=PLAIN)
     odometry = rules.robot.config.odometry.model_copy(update={"scan_matching": False})
     changes: dict[str, object] = {"odometry": odometry}
     if tries is not None:
@@ -69,7 +69,6 @@ def site(tries: int | None = None) -> tuple[Rules, Building, Atlas, list[GoalChu
         changes["limits"] = rules.robot.config.limits.model_copy(update={"remember_s": 0.0})
     robot = replace(rules.robot, config=rules.robot.config.model_copy(update=changes))
     rules = replace(rules, robot=robot)
-    rules = replace(rules, domain=rules.domain.model_copy(update={"drift_scale": (0.0, 0.0), "drift_paper": 0.0}))
     floors = plan_floors(rules.places.maps, 1, 0)
     building = make_building(rules.places, *floors[0], rules.robot)
     if tries is not None:
@@ -83,8 +82,14 @@ def world_of(lanes: int = LANES, seed: int = 1, *, fixes: bool = True, tries: in
     rules, _, atlas, goals = site(tries)
     rules = replace(rules, domain=rules.domain.model_copy(update={"no_localization": 0.0 if fixes else 1.0}))
     section = batched(batched__graded=0.0).batched
-    assert section is not None
     return BatchedWorld(rules, section, atlas, goals, lanes, seed, CPU)
+
+
+PLAIN = DomainSection(
+    plant_spread=0.0, delay_ticks=(3, 3), drift_scale=(0.0, 0.0), drift_paper=0.0, no_localization=0.0,
+    often_localized=0.0, scan_noise=0.0, scan_holes=0.0,
+)  # fmt: skip
+"""The configured robot, without drift."""
 
 
 def in_map(x_m: float, y_m: float, yaw_rad: float) -> Pose:
@@ -331,6 +336,5 @@ def test_a_robot_that_lanes_cannot_simulate_is_refused(key, value, words):
     limits = rules.robot.config.limits.model_copy(update={key: value})
     config = rules.robot.config.model_copy(update={"limits": limits})
     section = batched().batched
-    assert section is not None
     with pytest.raises(InputError, match=words):
         BatchedWorld(replace(rules, robot=replace(rules.robot, config=config)), section, atlas, goals, 1, 0, CPU)

@@ -28,6 +28,7 @@ from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels
 from hil.physics.state_kernels.state_table import StateTable
 from hil.scene.doors import Blocking
 from hil.scene.walkers import KINDS, crowd_of
+from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config
 from onboard.config.plant_model import MotionTable, Plant
 from onboard.policy.contract import ACTIONS, STOP_ACTION
@@ -136,6 +137,13 @@ SETTINGS = {
     "noisy scans": replace(SETTING, senses=Senses(depth_noise=True)),
     "noisy scans, elsewhere": replace(
         configured(limits_scan={"cameras": ["front"]}), senses=Senses(depth_noise=True, depth_every=3)
+    ),
+    "cameras with flaws": replace(
+        SETTING,
+        senses=Senses(depth_noise=True, slip=0.05, flaws=Flaws((5.0, 30.0), (0.03, 0.09), 0.01, 1.0), depth_every=1),
+    ),
+    "cameras with flaws, among others": replace(
+        SETTING, crowd=CROWD, senses=Senses(flaws=Flaws((5.0, 30.0), (0.03, 0.09)), depth_every=1)
     ),
     "a scan every tick": replace(SETTING, senses=Senses(depth_every=1)),
     "a scan every third tick": replace(SETTING, senses=Senses(depth_every=3)),

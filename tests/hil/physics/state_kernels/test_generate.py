@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.state_kernels.generate import generate
+from hil.physics.state_kernels.generate import chance, generate
 from hil.physics.state_kernels.kernel_set import KernelSet, effect, first_active, load_kernels, no_kernels, save_kernels
 from hil.physics.state_kernels.state_table import StateTable
 from hil.physics.state_kernels.transitions import Log, distances, joined, merge, state_distance
@@ -26,8 +26,11 @@ TABLE = StateTable.model_validate(
 BEGIN, END = 4.0, 6.0
 
 
-def walk(seed: int, real: bool, often: float = 1.0, runs: int = 200) -> Log:
-    """Return runs of a walker in steps of 0.5, by action 1 of 1; in reality it makes 0.1 between `BEGIN` and `END`."""
+def walk(seed: int, real: bool, often: float = 1.0, runs: int = 200, uneven: float = 0.0) -> Log:
+    """Return runs of a walker in steps of 0.5, by action 1 of 1; in reality it makes 0.1 between `BEGIN` and `END`.
+
+    uneven: how much longer or shorter a step may be
+    """
     rng = np.random.default_rng(seed)
     rows = []
     for run in range(runs):
@@ -35,7 +38,8 @@ def walk(seed: int, real: bool, often: float = 1.0, runs: int = 200) -> Log:
         for _ in range(40):
             action = int(rng.random() < 0.3)
             inside = slow and BEGIN <= x <= END
-            following = x + (1.0 if action else 0.5) * (0.2 if inside else 1.0)
+            step = (1.0 if action else 0.5) + (rng.uniform(-uneven, uneven) if uneven else 0.0)
+            following = x + step * (0.2 if inside else 1.0)
             rows.append((x, flag, action, following, float(slow and BEGIN <= following <= END), run))
             x, flag = rows[-1][3], rows[-1][4]
             if x > 10.0:
@@ -76,11 +80,30 @@ def test_a_kernel_is_drawn_as_often_as_reality_differs() -> None:
     assert drawn == pytest.approx(p_p, abs=0.04)
 
 
-def test_equal_worlds_yield_no_kernel() -> None:
-    with pytest.raises(InputError, match="rollouts: none of 300"):
-        generate(
-            walk(1, False, runs=2000), walk(2, False, runs=2000), TABLE.model_copy(update={"least_difference": 0.4})
-        )
+def kernels_of(table: StateTable, real: bool) -> int:
+    logs = (walk(1, False, runs=60, uneven=0.3), walk(2, real, runs=60, uneven=0.3))
+    try:
+        return len(generate(*logs, table).kernels)
+    except InputError:
+        return 0
+
+
+def test_equal_worlds_yield_few_kernels_by_the_test_of_counts() -> None:
+    by_frequency = TABLE.model_copy(update={"significance": 1.0})
+    assert kernels_of(by_frequency, False) > 0.5 * kernels_of(by_frequency, True)
+    assert kernels_of(TABLE, False) <= 0.2 * kernels_of(TABLE, True)
+
+
+def test_chance_is_small_only_where_the_worlds_differ() -> None:
+    merged = merge(walk(1, False), walk(2, True), TABLE)
+    places = {
+        state: merged.states[state, 0] for state in merged.common.tolist() if len(merged.physical.rows(state)) > 20
+    }
+    inside = [chance(merged, state) for state, x in places.items() if BEGIN + 0.3 < x < END - 0.3]
+    before = [chance(merged, state) for state, x in places.items() if x < BEGIN - 1.0]
+    assert max(inside) < 0.01
+    assert min(before) > 0.01
+    assert len(inside) >= 3
 
 
 def test_a_log_against_itself_yields_no_kernel() -> None:

@@ -164,6 +164,20 @@ function dots(points, frame, colour, size) {
     pen.fillRect(x - size / 2, y - size / 2, size, size);
   }
 }
+const plan = new Image();
+let planNumber = 0;
+plan.addEventListener("load", () => draw());
+function building() {
+  const map = shape.map;
+  if (!map || !plan.complete || !plan.naturalWidth) return;
+  const [x, y] = toScreen(map.corner), size = map.cell_m * view.scale;
+  pen.save();
+  pen.translate(x, y);
+  pen.rotate(-map.corner[2]);
+  pen.imageSmoothingEnabled = size < 1;
+  pen.drawImage(plan, 0, -map.rows * size, map.columns * size, map.rows * size);
+  pen.restore();
+}
 function grid() {
   const step = view.scale > 30 ? 1 : view.scale > 8 ? 5 : 20;
   const [left, top] = toWorld(0, 0), [right, bottom] = toWorld(canvas.clientWidth, canvas.clientHeight);
@@ -211,6 +225,7 @@ function draw() {
   const at = pose(), marks = robot.markers || {};
   if (view.follow) [view.x, view.y] = at;
   grid();
+  if (worldFrame() === "map") building(); // without localisation nobody knows where the map lies
   scan(at);
   line(shape.path, worldFromOdom(), colours.path, 2);
   for (const [name, colour] of [["slow_zone", colours.warn], ["stop_zone", colours.stop]])
@@ -302,6 +317,7 @@ canvas.addEventListener("keydown", (event) => {
 
 // ---- Texts, figures, charts
 
+const RELEASE = "The stop of this page is pressed. A goal with the token releases it.";
 const WORDS = { navigating: "go", recovering: "warn", reached: "go", idle: "", stopped: "bad", silent: "bad" };
 function texts() {
   const late = performance.now() - heardAt > STALE_MS;
@@ -311,7 +327,7 @@ function texts() {
   $("word").textContent = late ? "no connection" : robot.word;
   $("word").className = `pill ${late ? "bad" : WORDS[robot.word] || ""}`;
   $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : robot.sentence;
-  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.clears;
+  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : robot.clears;
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";
@@ -390,8 +406,8 @@ function chart(name, values) {
 
 // ---- Recordings
 
-$("files").addEventListener("toggle", async () => {
-  if (!$("files").open) return;
+$("files").addEventListener("toggle", () => { if ($("files").open) list(); });
+async function list() {
   try {
     const found = await (await fetch("api/recordings")).json();
     $("counted").textContent = found.problem || `${found.count} recordings, the newest ${found.files.length} are shown`;
@@ -402,13 +418,20 @@ $("files").addEventListener("toggle", async () => {
       report.target = "_blank";
       report.rel = "noopener";
       const about = ` ${(file.bytes / 1e6).toFixed(1)} MB, ${new Date(1000 * file.modified_s).toLocaleString()} `;
-      item.append(load, el("span", about), report);
+      const keep = el("button", file.kept ? "kept" : "Keep");
+      keep.disabled = file.kept;
+      keep.hidden = !robot || !robot.control;
+      keep.addEventListener("click", async () => {
+        await order(`recordings/${encodeURIComponent(file.name)}/keep`);
+        list();
+      });
+      item.append(load, el("span", about), report, el("span", " "), keep);
       return [item];
     });
   } catch (error) {
     $("counted").textContent = `the list cannot be read: ${error.message}`;
   }
-});
+}
 
 // ---- The stream. The browser opens it again by itself, also after a restart of the dashboard
 
@@ -421,7 +444,12 @@ live.addEventListener("robot", (event) => {
   draw();
   if (beat++ % 5 === 0) figures();
 });
-live.addEventListener("shape", (event) => { shape = JSON.parse(event.data); });
+live.addEventListener("shape", (event) => {
+  shape = JSON.parse(event.data);
+  if (!shape.map || shape.map.number === planNumber) return;
+  planNumber = shape.map.number;
+  plan.src = `api/map.png?${planNumber}`;
+});
 setInterval(() => { if (robot) texts(); }, 1000);
 window.addEventListener("resize", draw);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import json
 import socket
 import subprocess
@@ -12,11 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.server import MOST_PAGES
+from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
+from onboard.recording.retention import is_marked
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
 from tests.rigs.machine.waiting import until
@@ -157,6 +162,25 @@ def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot) 
     drive(server, robot)
 
 
+def test_the_map_is_a_picture_of_its_obstacles(server: Server) -> None:
+    until(lambda: bool(server.feed.picture()))
+    meta = server.ask("GET", "/api/robot")[1]["map"]
+    assert meta == {"cell_m": 0.5, "columns": 40, "rows": 40, "corner": [-10.0, -10.0, 0.0], "number": 1}
+    status, data = server.ask("GET", "/api/map.png")
+    assert status == 200
+    with Image.open(io.BytesIO(data)) as picture:
+        assert picture.size == (40, 40)
+        alpha = np.asarray(picture.convert("RGBA"))[:, :, 3]
+    assert (alpha[0] == 255).all()
+    assert (alpha[1:-1, 1:-1] == 0).all()
+
+
+def test_a_damaged_map_is_left_out(lonely: Server) -> None:
+    for cells, wide in ((b"\0" * 5, 2), (b"", 0)):
+        lonely.feed._map(OccupancyGrid(info=MapMetaData(resolution=0.05, width=wide, height=2), data=cells))
+    assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
+
+
 def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
     drive(server, robot)
     assert server.order("pause")[0] == 200
@@ -205,10 +229,21 @@ def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
         status, reply = lonely.ask("GET", f"/api/recordings/{name}")
         assert status in (400, 404), (name, reply)
     listed = lonely.ask("GET", "/api/recordings")[1]
-    assert [file["name"] for file in listed["files"]] == ["robot_1.mcap"]
+    assert "link.mcap" not in [file["name"] for file in listed["files"]]
     status, reply = lonely.ask("GET", "/api/recordings/robot_1.mcap/report")
     assert status == 400
     assert "robot_1.mcap" in reply["error"]
+
+
+def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:
+    folder = lonely.robot.recordings._folder
+    (folder / "kept_1.mcap").touch()
+    assert lonely.order("recordings/kept_1.mcap/keep", token="forged")[0] == 401
+    assert not is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/kept_1.mcap/keep") == (200, {"said": "kept_1.mcap is kept"})
+    assert is_marked(folder / "kept_1.mcap")
+    assert lonely.order("recordings/none.mcap/keep")[0] == 400
+    assert next(file["kept"] for file in lonely.robot.recordings.listed()["files"] if file["name"] == "kept_1.mcap")
 
 
 def test_ten_thousand_recordings_are_a_short_list(lonely: Server) -> None:

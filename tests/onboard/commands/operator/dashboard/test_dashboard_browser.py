@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from onboard.values.messages import STOP
@@ -108,6 +109,7 @@ def test_a_tap_and_a_confirmation_move_the_robot_and_stop_stops_it(
     until(lambda: robot.command == STOP)
     opened.shows("sentence", "e_stop")
     assert opened.text("codes") == "e_stop"
+    assert "A goal with the token releases it" in opened.text("clears")
     opened.page.tap("#resume")
     opened.shows("said", "resume: sent")
     assert robot.command == STOP, "latched"
@@ -156,10 +158,14 @@ def test_it_fits_and_can_be_read(
     browser: Any, server: Server, robot: LiveRobot, scheme: str, name: str, size: dict[str, int], tmp_path: Path
 ) -> None:
     robot.bench.wall("front", 1500)
+    for _ in range(3):
+        robot.bench.fix(robot.bench.pose, np.diag([1e-3, 1e-3, 1e-4]))
     server.order("goal", {"x": 30.0, "y": 3.0})
     opened = Opened(browser, with_token(server), color_scheme=scheme, viewport=size)
     opened.shows("word", "")
     opened.page.wait_for_selector("#charts canvas")
+    until(lambda: any("map.png" in url for url in opened.asked))
+    until(lambda: opened.text("scale").startswith("map frame"))
     opened.page.click("#parts summary")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     low = {key: value for key, value in opened.page.evaluate(CONTRASTS).items() if value < LEAST_CONTRAST}
@@ -170,6 +176,8 @@ def test_it_fits_and_can_be_read(
     assert opened.page.evaluate(small) == 0, "a finger needs 44 pixels"
     assert all(url.startswith(server.address) for url in opened.asked)
     opened.page.evaluate("scrollTo(0, 0)")
+    for _ in range(3):
+        opened.page.click("#farther")
     opened.page.screenshot(path=Path(PICTURES or tmp_path) / f"{name}-{scheme}.png")
     assert opened.problems == []
     robot.bench.wall("front", 0)
@@ -185,6 +193,19 @@ def test_a_page_left_open_over_a_restart_goes_on(browser: Any, robot: LiveRobot,
     with serving(robot.config, tmp_path, port=port):
         until(lambda: opened.text("word") != "no connection")
     opened.page.close()
+
+
+def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "robot_1.mcap").touch()
+    with serving(lonely_config(), tmp_path) as server:
+        opened = Opened(browser, with_token(server))
+        opened.shows("sentence", "no runtime is heard")
+        opened.page.click("#files summary")
+        opened.shows("counted", "1 recordings")
+        opened.page.click("#list button")
+        until(lambda: opened.page.text_content("#list button") == "kept")
+        assert (tmp_path / "robot_1.mcap.keep").exists()
+        opened.page.close()
 
 
 def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:

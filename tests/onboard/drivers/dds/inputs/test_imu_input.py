@@ -7,8 +7,8 @@ import math
 import pytest
 
 from onboard.config.config import OdometrySection
-from onboard.drivers.dds.imu_input import ImuInput
 from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.robot_link import ImuInput
 from onboard.drivers.dds.ros_convert import header, imu_from_ros, ros_imu
 from onboard.drivers.dds.ros_types import Quaternion, TFMessage, Transform, TransformStamped, Vector3
 from onboard.drivers.dds.topics import imu_source

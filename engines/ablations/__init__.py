@@ -1,1 +1,0 @@
-"""Smaller trainings that differ in one part, driven alike."""

@@ -1,1 +1,0 @@
-"""Parallel drives that training learns from."""
