@@ -6,7 +6,7 @@ from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, LOOK, Command, commands_
 
 COMMANDS = {
     "init": Command(
-        "onboard.commands.init:init",
+        "onboard.commands.init.command:init",
         "Write the files that describe a robot, every key with its comment, and a page of the next commands.",
         DRIVE,
         "init my_robot --footprint 0.3 --speed 0.6 --namespace robot1 --stamped",
@@ -151,7 +151,7 @@ COMMANDS = {
         "secure-setup keys",
     ),
     "config-schema": Command(
-        "onboard.commands.init:config_schema",
+        "onboard.commands.init.command:config_schema",
         "Print the JSON schema of `onboard.toml`, for completion and checks in an editor (taplo, Even Better TOML).",
         DEVELOP,
         "config-schema --json my_robot/onboard.schema.json",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import MotionTable, Plant, load_plant
 from onboard.policy.contract import twist_of
+from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Decision, Memory, Observation, Twist
 
@@ -129,7 +131,8 @@ class Office:
                     yield f"logs {world}"
             logs[world] = joined(parts)
         for name, simulated in ((KERNELS, PLAIN), (BOTH, LEARNED)):
-            self._kernels[name] = generate(logs[simulated], logs[REAL], self._table).kernels
+            with contextlib.suppress(InputError):  # nothing diverges by more than chance: the world has no kernel
+                self._kernels[name] = generate(logs[simulated], logs[REAL], self._table).kernels
 
     def drive(self, world: str, episode: Episode, seed: int) -> Trial:
         """Return a drive of `reactive` in a world."""

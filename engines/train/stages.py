@@ -51,7 +51,9 @@ def train(config: TrainConfig, folder: Path, device: torch.device, init: str | N
         training = {**described(config, init, began), **made}
         origin = {"origin": f"{batched.STAGE} training, seed {config.seed}"}
         own = {field: training.pop(field) for field in policy_checkpoint.MANIFEST_FIELDS}
-        batched_policy.export(trained.policy, folder / MODEL, config.name, {**origin, "training": training, **own})
+        batched_policy.export(
+            trained.policy, folder / MODEL, config.name, {**origin, "training": training, **own}, section.goal
+        )
     return folder / MODEL
 
 

@@ -43,7 +43,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.security import check_enclave
 from onboard.drivers.dds.sole_writer import PublisherNames, PublisherWatch, SoleReader
-from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id, ros_topic, topic
+from onboard.drivers.dds.topics import check_imu_source, check_names, check_scan_source, domain_id, ros_topic, topic
 from onboard.drivers.kobuki_base import KobukiBase
 from onboard.drivers.realsense.cameras import camera_sources, check_cameras
 from onboard.drivers.realsense.cameras import open_cameras as open_realsense
@@ -106,6 +106,10 @@ def check_files(config: Config, file: Path | None = None) -> None:
 def _check_wire(config: Config) -> None:
     check_names(config.dds)
     domain_id(config.dds)
+    if config.odometry.imu:
+        check_imu_source(config.odometry.imu)
+    elif config.odometry.imu_rpy_deg is not None:
+        raise ConfigError("odometry.imu_rpy_deg has no effect without odometry.imu: set both keys, or neither")
     for table, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
         for name in section.sources if section is not None else ():
             check_scan_source(config.dds, table, name)

@@ -11,7 +11,7 @@ from onboard.assembly.policies import WITHOUT_MODEL
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import LIDARS, Config, ScanSource
 from onboard.config.mounts import load_mounts
-from onboard.drivers.dds.topics import domain_id, ros_topic, scan_source
+from onboard.drivers.dds.topics import domain_id, imu_source, ros_topic, scan_source
 from onboard.perception import collision
 from onboard.perception.scan_fusion import Rig
 from onboard.safety.limits import SLOW_FRACTION
@@ -99,6 +99,8 @@ def _cameras(config: Config) -> str:
     section = config.cameras
     more = f"; colour over {section.color}" if section.color != "none" else ""
     more += "; scans correct the wheel odometry" if config.odometry.scan_matching else ""
+    imu = config.odometry.imu
+    more += f"; turns by the wheels and the IMU on {ros_topic(config.dds, imu_source(imu))}" if imu else ""
     own = config.limits_scan
     limits = "" if own is None else f"; for the limits {_sources(config, own)}"
     return f"{_sources(config, config.scan)}{limits}{more}"

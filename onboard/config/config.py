@@ -321,12 +321,6 @@ class OdometrySection(Section):
         later = ("correction", "imu", "imu_rpy_deg")
         return {key: value for key, value in table(self).items() if key not in later or value}
 
-    @model_validator(mode="after")
-    def _rotation_of_an_imu(self) -> OdometrySection:
-        if self.imu_rpy_deg is not None and not self.imu:
-            raise ValueError("imu_rpy_deg has no effect without imu: set both keys, or neither")
-        return self
-
 
 class PolicySection(Section):
     """The policy and its inference engine."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
@@ -62,6 +64,8 @@ class BatchedSection(Section):
     critic_first: iterations in which only the critic learns: for a model of `--init` without its checkpoint next to it
     bf16:        matrix products in bfloat16, on a GPU those of the encoder alone; faster, and a little less exact
     mirrored:    whether half of the lanes are shown as in a mirror (`mirror.py`)
+    goal:        "robot": the goal is turned into the robot's frame; "start": it is static, as in paper 1, and the
+                 policy turns it by the pose that it is given
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
     """
 
@@ -82,6 +86,7 @@ class BatchedSection(Section):
     critic_first: int = Field(0, ge=0)
     bf16: bool = False
     mirrored: bool = False
+    goal: Literal["robot", "start"] = "robot"
     graded: Fraction = 0.3
     reward: BatchedRewardSection = BatchedRewardSection()
     teacher: TeacherSection = TeacherSection()

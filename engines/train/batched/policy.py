@@ -292,14 +292,15 @@ def onnx_bytes(policy: SmallPolicy) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def manifest_of(sha256: str, name: str, extra: Mapping[str, Any]) -> OwnManifest:
+def manifest_of(sha256: str, name: str, extra: Mapping[str, Any], goal: str = "robot") -> OwnManifest:
     """Return the manifest.
 
     sha256: of the model's file; name: of the policy
+    goal:   frame of the goal, "robot" or "start"
     extra:  origin and training; `MANIFEST_FIELDS` in it become fields of the manifest, missing rates are the defaults
     """
     parts = [
-        {"name": "goal", "shape": [3], "feed": "goal", "frame": "robot", "fields": ["distance", "cos", "sin"]},
+        {"name": "goal", "shape": [3], "feed": "goal", "frame": goal, "fields": ["distance", "cos", "sin"]},
         {"name": "pose", "shape": [6], "feed": "pose", "fields": ["x", "y", "cos_yaw", "sin_yaw", "v", "w"]},
         {"name": "sd", "shape": [2], "feed": "pose_sd", "fields": ["position", "yaw"], "absent": list(NO_DEVIATION)},
         {"name": "set_point", "shape": [2], "feed": "last_action", "fields": ["v", "w"]},
@@ -328,10 +329,10 @@ def manifest_of(sha256: str, name: str, extra: Mapping[str, Any]) -> OwnManifest
     return OwnManifest.model_validate(table)
 
 
-def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]) -> Parity:
+def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any], goal: str = "robot") -> Parity:
     """Write the model and its manifest; return the agreement of ONNX Runtime with PyTorch. The policy stays as it is.
 
-    extra: as in `manifest_of`
+    extra, goal: as in `manifest_of`
 
     All is checked before old files are replaced.
     Raises InputError for a model that is too large or cannot be written, DisagreementError for other logits.
@@ -346,7 +347,7 @@ def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]
         raise InputError(f"{model}: {len(content)} bytes, must be at most {MOST_BYTES}")
     with staged(model) as part:
         part.write_bytes(content)
-        manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra})
+        manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra}, goal)
         save_manifest(part, manifest)
         return _checked(part, manifest, on_cpu, "written")
 

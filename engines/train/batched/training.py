@@ -123,7 +123,8 @@ class _Run:
             )
             torch.manual_seed(seed)
             policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
-            shown = Mirrored(world, self._device) if section.mirrored else world
+            shown: World = StaticGoal(world) if section.goal == "start" else world
+            shown = Mirrored(shown, self._device) if section.mirrored else shown
             learner = Learner(shown, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)
@@ -221,6 +222,43 @@ def _way_on(checkpoint: Path) -> str:
     if not checkpoint.exists():
         return "there is no checkpoint yet"
     return f"the last checkpoint is {checkpoint}: the same command resumes from it, also with --device cpu"
+
+
+# ---- A static goal (paper 1, section 3)
+
+
+def with_static_goal(state: Tensor) -> Tensor:
+    """Return states (N, 13) with the goal's distance, cosine and sine in the start frame, from those in the robot's."""
+    ahead, aside = state[:, 0] * state[:, 1], state[:, 0] * state[:, 2]
+    x = state[:, 3] + state[:, 5] * ahead - state[:, 6] * aside
+    y = state[:, 4] + state[:, 6] * ahead + state[:, 5] * aside
+    distance = torch.hypot(x, y)
+    far = distance.clamp_min(1e-6)
+    return torch.cat([torch.stack([distance, x / far, y / far], 1), state[:, 3:]], 1)
+
+
+class StaticGoal:
+    """A world whose policy is given the goal as it was at the start."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.lanes = world, world.lanes
+
+    def observe(self) -> Observed:
+        """Return what the policy is given now."""
+        seen = self.world.observe()
+        return seen._replace(state=with_static_goal(seen.state))
+
+    def step(self, actions: Tensor) -> Stepped:
+        """Make one decision in each lane."""
+        return self.world.step(actions)
+
+    def labels(self) -> Tensor:
+        """Return (N, 28) the teacher's times."""
+        return self.world.labels()
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the last call."""
+        return self.world.stats()
 
 
 # ---- Mirrored lanes: half of the lanes show the world as in a mirror, so the policy learns in twice as many buildings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import engine_cache
-from onboard.assembly.robot import lidar_rows, used_mounts
+from onboard.assembly.robot import imu_rows, lidar_rows, used_mounts
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
 from onboard.commands.doctor.camera_probe import measure_by_diagnostics, measure_by_opening
 from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
@@ -154,7 +154,7 @@ def _is_claimed(config: Config) -> bool:
 def _wire(config: Config, mounts: Mounts, survey: WireSurvey) -> list[Finding]:
     section, serial = config.dds, config.odometry.input == SERIAL
     images = [topic(f"{name}/depth/image") for name in mounts.depth if config.cameras.source_of(name) == "dds"]
-    scans = lidar_rows(config).values()
+    scans = (lidar_rows(config) | imu_rows(config)).values()
     return [
         network.peers(section, survey.graph),
         network.command(section, survey.graph, serial=serial),

@@ -77,7 +77,7 @@ def fitting(section: DdsSection, graph: Graph, of_robot: Sequence[Topic] = ()) -
     for row in (*TOPICS, *of_robot):
         if CAMERA in row.name:
             continue
-        name, kind = ros_topic(section, row.name), type_of(section, row.name)
+        name, kind = ros_topic(section, row), type_of(section, row)
         ends = [endpoint for endpoint in graph.endpoints if endpoint.topic == name]
         problems = [_other_type(graph, end, kind, row) for end in ends if end.kind != kind]
         problems += _unconnected(graph, [end for end in ends if end.kind == kind], runtimes)

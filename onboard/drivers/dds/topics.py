@@ -216,6 +216,12 @@ def also_as(section: DdsSection, name: str) -> Topic:
     return replace(row, name=f"{name} as {row.also}", wire=ros_topic(section, name), kind=row.also or row.kind)
 
 
+def check_imu_source(name: str) -> None:
+    """Raise ConfigError for a bad name of the IMU's topic."""
+    if not ROS_NAME.fullmatch(name):
+        raise ConfigError(f"odometry.imu: {name!r} is not a ROS topic name")
+
+
 def check_scan_source(section: DdsSection, table: str, name: str) -> None:
     """Raise ConfigError for a bad name of a scan's topic, or a topic that the runtime itself publishes."""
     if not ROS_NAME.fullmatch(name):

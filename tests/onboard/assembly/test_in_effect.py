@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect
 from onboard.config.config import Config
+from onboard.values.errors import ConfigError
 
 LONG = [[0.6, 0.25], [-0.6, 0.25], [-0.6, -0.25], [0.6, -0.25]]
 
@@ -90,3 +92,12 @@ AHEAD = [
 @pytest.mark.parametrize(("scan", "speed_mps"), AHEAD)
 def test_the_speed_ahead_is_what_the_cameras_allow(scan: dict[str, Any], speed_mps: float) -> None:
     assert ahead_mps(Config.model_validate({"scan": scan})) == pytest.approx(speed_mps)
+
+
+def test_an_imu_is_named_and_its_topic_is_checked() -> None:
+    config = Config.model_validate({"odometry": {"imu": "imu/data"}, "dds": {"namespace": "/robot1"}})
+    assert "the IMU on /robot1/imu/data" in in_effect(config)["cameras"]
+    with pytest.raises(ConfigError, match=r"odometry\.imu: 'no topic!' is not a ROS topic name"):
+        check_files(Config.model_validate({"odometry": {"imu": "no topic!"}}))
+    with pytest.raises(ConfigError, match=r"imu_rpy_deg has no effect without odometry\.imu"):
+        check_files(Config.model_validate({"odometry": {"imu_rpy_deg": [180.0, 0.0, 0.0]}}))

@@ -12,7 +12,6 @@ from onboard.navigation import gyro, odometry
 from onboard.navigation.gyro import Gyro
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import ConfigError
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import STOP, ImuSample, OdometryMessage, Twist
 from onboard.values.reasons import row_of
@@ -109,8 +108,3 @@ def test_without_the_key_nothing_joins():
     assert driven(OdometryState(), Twist(0.0, 0.7), 3.0, 0.5, OdometrySection()).gyro == replace(
         Gyro(), rate_radps=0.52, heard_ns=90 * round(TICK_S * NS_PER_S), received=True
     )
-
-
-def test_a_rotation_without_an_imu_is_refused():
-    with pytest.raises((ConfigError, ValueError), match="imu_rpy_deg has no effect without imu"):
-        OdometrySection(imu_rpy_deg=(180.0, 0.0, 0.0))

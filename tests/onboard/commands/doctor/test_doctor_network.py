@@ -21,7 +21,7 @@ from onboard.drivers.dds.discovery import Endpoint, EndpointQos, Graph, Member, 
 from onboard.drivers.dds.domain import join
 from onboard.drivers.dds.participant import Wire, matched, wait_until
 from onboard.drivers.dds.ros_types import Twist
-from onboard.drivers.dds.topics import TOPICS
+from onboard.drivers.dds.topics import TOPICS, imu_source, scan_source
 from tests.rigs.network.loopback import SECTION, free_domain
 
 FOREVER = 2**63 - 1
@@ -113,6 +113,15 @@ def test_a_base_of_another_type_is_named(section: DdsSection) -> None:
     assert (found.part, found.level) == ("topic /cmd_vel", Level.RED)
     assert "expects geometry_msgs/msg/TwistStamped, ours is geometry_msgs/msg/Twist" in found.found
     assert "dds.stamped_cmd_vel" in found.remedy
+
+
+def test_the_topics_of_a_lidar_and_an_imu_are_looked_at_too() -> None:
+    """Their rows are not in the table of topics."""
+    wrong = Endpoint("/imu", "std_msgs/msg/String", "driver", True, EndpointQos(True, 0, 0, 0, 0))
+    graph = Graph({"driver": Member("driver", "", "", "driver", "", "")}, (wrong,))
+    (found,) = network.fitting(DdsSection(), graph, [scan_source("/scan"), imu_source("/imu")])
+    assert (found.part, found.level) == ("topic /imu", Level.RED)
+    assert "ours is sensor_msgs/msg/Imu" in found.found
 
 
 KINDS = {row.wire if row.wire.startswith("/") else f"/{row.wire}": row.kind for row in TOPICS}

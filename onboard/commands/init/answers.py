@@ -1,0 +1,142 @@
+"""What the options of `onboard init` state, as the plain tables of the three files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onboard.commands.mounts import placed_camera
+from onboard.config.config import DEFAULT_ROBOT, Config
+from onboard.config.mounts import ROTATIONS
+from onboard.config.pretrained import is_name, model_and_fallback
+from onboard.config.toml_file import read_toml, toml_or_text
+from onboard.config.urdf import Urdf
+from onboard.values.errors import InputError
+
+OVERHEAD_M = 0.2
+"""Obstacles count up to this far above the robot's highest point (`scan.z_max_m`)."""
+KEYS = {
+    "speed": "limits.v_max_mps",
+    "height": "robot.height_m",
+    "cameras": "cameras.source",
+    "base": "odometry.input",
+    "policy": "policy.model",
+    "namespace": "dds.namespace",
+    "stamped": "dds.stamped_cmd_vel",
+    "scan_topic": "scan.topic",
+    "color": "cameras.color",
+    "name": "robot.name",
+}
+
+
+def plant_tables(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of plant.toml: the default base's, with the stated highest speed as its own."""
+    plant = read_toml(DEFAULT_ROBOT / "plant.toml")
+    if (speed := stated.get("limits", {}).get("v_max_mps")) is not None:
+        plant["linear"]["speed_max"] = float(speed)
+    return plant
+
+
+def default_of(key: str) -> Any:
+    table, name = key.split(".")
+    return getattr(getattr(Config(), table), name)
+
+
+def stated_tables(
+    given: Mapping[str, Any], topics: Sequence[str], others: Sequence[str], folder: Path
+) -> dict[str, Any]:
+    """Return the tables and keys of onboard.toml that are not left to their defaults. Raises InputError."""
+    stated: dict[str, Any] = {"robot": {"mounts": "mounts.toml", "plant": "plant.toml"}}
+    if given["footprint"] is not None:
+        stated["robot"] |= _footprint(given["footprint"])
+    keys = {KEYS[name]: value for name, value in given.items() if name in KEYS and value is not None}
+    if given.get("height") is not None and given["height"] + OVERHEAD_M > default_of("scan.z_max_m"):
+        keys["scan.z_max_m"] = round(given["height"] + OVERHEAD_M, 3)
+    if (policy := keys.pop("policy.model", None)) is not None:
+        model, fallback = model_and_fallback(str(policy))
+        keys["policy.model"] = model if is_name(model) else os.path.relpath(model, folder)
+        keys |= {} if fallback == "none" else {"policy.fallback": fallback}
+    if topics:
+        keys["dds.remap"] = dict(pair_of("--topic", topic) for topic in topics)
+    keys |= {key: toml_or_text(value) for key, value in (pair_of("--set", other) for other in others)}
+    for key, value in keys.items():
+        table, dot, name = key.partition(".")
+        if not dot:
+            raise InputError(f"--set {key}: expected TABLE.KEY=VALUE")
+        stated.setdefault(table, {})[name] = value
+    return stated
+
+
+def pair_of(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError(f"{option} {text}: expected NAME=VALUE")
+    return name, value
+
+
+def _footprint(text: str) -> dict[str, Any]:
+    """Return the key of a circle, a rectangle about the base frame's origin, or corners. Raises InputError."""
+    value = toml_or_text(text)
+    length, cross, width = text.lower().partition("x")
+    if cross:
+        try:
+            x, y = float(length) / 2.0, float(width) / 2.0
+        except ValueError:
+            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, as 1.2x0.5") from None
+        return {"footprint_m": [[x, y], [-x, y], [-x, -y], [x, -y]]}
+    if isinstance(value, list):
+        return {"footprint_m": value}
+    if isinstance(value, (int, float)):
+        return {"footprint_radius_m": float(value)}
+    raise InputError(f"--footprint {text}: expected a radius, LENGTHxWIDTH or [[x, y], ...]")
+
+
+def mounts_tables(
+    cameras: Sequence[str], urdf: Urdf | None, serials: Mapping[str, str], base: str, floor_m: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated; and notes on them.
+
+    Raises InputError.
+    """
+    mounts, notes = read_toml(DEFAULT_ROBOT / "mounts.toml"), dict[str, None]()
+    if cameras:
+        like = {
+            key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
+        }
+        pairs = [pair_of("--camera", camera) for camera in cameras]
+        named = dict(pairs)
+        if len(named) < len(pairs):
+            raise InputError(f"--camera: each name only once, found {', '.join(name for name, _ in pairs)}")
+        mounts["cameras"] = {}
+        for name, place in named.items():
+            table, more = _placed(name, place, urdf, base, floor_m)
+            mounts["cameras"][name] = {**like, **table}
+            notes |= dict.fromkeys(more)
+    for mount in mounts["cameras"].values():
+        mount.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones
+    for name, number in serials.items():
+        if name not in mounts["cameras"]:
+            raise InputError(f"--serial {name}={number}: the cameras are {', '.join(mounts['cameras'])}")
+        mounts["cameras"][name]["serial"] = number
+    return mounts, list(notes)
+
+
+def _placed(
+    name: str, place: str, urdf: Urdf | None, base: str, floor_m: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    parts = place.split(",")
+    if len(parts) == 1:
+        if urdf is None:
+            raise InputError(f"--camera {name}={place}: a frame needs --from-urdf; else X,Y,Z,LEFT,DOWN,ROLL")
+        return placed_camera(urdf, base, name, place, floor_m)
+    try:
+        x, y, z, *look = map(float, parts)
+        left, down, roll = look
+    except ValueError:
+        raise InputError(f"--camera {name}={place}: expected six numbers X,Y,Z,LEFT,DOWN,ROLL") from None
+    if not all(map(math.isfinite, (x, y, z, *look))):
+        raise InputError(f"--camera {name}={place}: expected finite numbers")
+    return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}, []

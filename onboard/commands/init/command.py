@@ -1,0 +1,210 @@
+"""`onboard init`: the three files of a robot and a page of what to type next; `onboard config-schema`: their keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from onboard.assembly.in_effect import ahead_mps, in_effect_text
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.commands.init.answers import KEYS, default_of, mounts_tables, pair_of, plant_tables, stated_tables
+from onboard.commands.init.files import README, SECTIONS, File, trial, write_files
+from onboard.commands.mounts import FloorOption, JointOption, joint_values
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.pretrained import pretrained_names
+from onboard.config.shipped_robots import copy_robot
+from onboard.config.toml_file import read_toml, toml_or_text, validation_lines
+from onboard.config.urdf import read_urdf
+from onboard.values.errors import InputError
+
+SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
+
+
+def config_schema(
+    file: Annotated[File, typer.Argument(help="The file whose keys are printed.")] = File.ONBOARD,
+    json_file: JsonOption = None,
+) -> None:
+    """Print the JSON schema of `onboard.toml`, for completion and checks in an editor (taplo, Even Better TOML)."""
+    write_json(json_file or STANDARD_OUTPUT, schema_of(file))
+
+
+def schema_of(file: File) -> dict[str, Any]:
+    """Return the JSON schema of a file as plain values."""
+    return {"$schema": SCHEMA_ID, **SECTIONS[file].model_json_schema()}
+
+
+# ---- `onboard init`
+
+#            table and key              question on a terminal, with the default's text
+QUESTIONS = {
+    "footprint": "Footprint: radius, LENGTHxWIDTH, or corners [[x, y], ...] in m",
+    "speed": "Highest speed in m/s",
+    "cameras": "Depth cameras: dds, realsense or none",
+    "base": "Base: dds (ROS topics) or serial (Kobuki)",
+    "policy": "Policy: {policies}, or an .onnx file; +reactive adds a fallback",
+    "namespace": "Namespace of the topics, empty for none",
+    "stamped": "Commands as TwistStamped: true or false",
+}
+COLOR = "color"
+"""The colour camera in --serial."""
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
+    robot: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Copy a robot that ships: turtlebot4, jackal, husky, stretch or kobuki."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
+    footprint: Annotated[
+        str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
+    ] = None,
+    height: Annotated[
+        float | None, typer.Option(help="Highest point of the robot above the floor, in m.", callback=finite)
+    ] = None,
+    speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
+    cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,
+    camera: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
+            help="A depth camera: its frame in the URDF, or X,Y,Z in m and LEFT,DOWN,ROLL in deg; repeatable.",
+        ),
+    ] = None,
+    from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
+    serial: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable; color=NUMBER for colour."),
+    ] = None,
+    color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
+    scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
+    base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, or a model; append +reactive for a fallback.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
+    stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="OURS=WIRE", help="Rename a topic on the wire; repeatable.")
+    ] = None,
+    set_key: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Any other key of onboard.toml.")
+    ] = None,
+    ask: Annotated[bool, typer.Option(help="Ask for missing values on a terminal.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json_file: JsonOption = None,
+    joint: JointOption = None,
+    floor_m: FloorOption = None,
+) -> None:
+    """Write the files that describe a robot, every key with its comment, and a page of the next commands."""
+    given: dict[str, Any] = {
+        "name": name, "footprint": footprint, "speed": speed, "cameras": cameras, "color": color, "base": base,
+        "scan_topic": scan_topic, "policy": policy, "namespace": namespace, "stamped": stamped, "height": height,
+    }  # fmt: skip
+    check_json_target(json_file)
+    if robot is not None:
+        lists = {"camera": camera, "serial": serial, "topic": topic, "set": set_key, "from-urdf": from_urdf}
+        others = [key.replace("_", "-") for key, value in (given | lists).items() if value]
+        _copy(robot, folder, force, others, json_file)
+        return
+    paths = [folder / f"{file.value}.toml" for file in File] + [folder / "README.md"]
+    there = [path for path in paths if path.exists()]
+    if there and not force:
+        raise InputError(f"{there[0]}: already exists; --force replaces it")
+    if ask and sys.stdin.isatty():
+        given.update({key: _prompt(key) for key in QUESTIONS if given[key] is None})
+        if given["cameras"] == "realsense" and not serial:
+            serial = _prompt_serials(camera or [])
+    stated = stated_tables(given, topic or [], set_key or [], folder)
+    source = stated.get("cameras", {}).get("source")
+    numbers = dict(pair_of("--serial", one) for one in serial or [])
+    if (color_serial := numbers.pop(COLOR, None)) is not None:
+        chosen = stated.setdefault("cameras", {}).setdefault("color", "realsense")
+        if chosen != "realsense":
+            raise InputError(f"--serial color={color_serial}: has no effect, because the colour source is {chosen}")
+        stated["cameras"]["color_serial"] = color_serial
+    elif source in ("none", "realsense"):
+        stated["cameras"].setdefault("color", "none")
+    try:
+        Config.model_validate(stated)
+    except ValidationError as error:
+        raise InputError(validation_lines(paths[0], error)) from error
+    if from_urdf is not None and not camera:
+        raise InputError(f"--from-urdf {from_urdf}: name the cameras' frames too, --camera NAME=FRAME for each")
+    urdf = None if from_urdf is None else read_urdf(from_urdf, joint_values(joint or []))
+    base_frame = stated.get("dds", {}).get("base_frame", "base_link")
+    mounts, notes = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
+    sys.stderr.writelines(f"{note}\n" for note in notes)
+    if stated.get("cameras", {}).get("color") == "none":
+        del mounts["color_cameras"]
+    values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant_tables(stated)}
+    with trial(folder, values) as (config, _):
+        slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
+    if slower > 1.0:
+        stated.setdefault("goal", {}).setdefault(
+            "progress_timeout_s",
+            round(min(slower * default_of("goal.progress_timeout_s"), default_of("goal.timeout_s"))),
+        )
+    limit_s = round(max(slower, 1.0) * DRIVE_S)
+    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder, limit_s=limit_s)
+    config = write_files(folder, values, readme)
+    if json_file is not None:
+        write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(in_effect_text(config))
+        if camera or source == "realsense":
+            one = next(iter(mounts["cameras"].values()))
+            sys.stdout.write(
+                f"assumed  images of {one['width']}x{one['height']} with the default robot's lens: "
+                "set width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
+                "the topic camera_info)\n"
+            )
+        sys.stdout.write(
+            f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} lists the next steps\n"
+        )
+
+
+def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_file: str | None) -> None:
+    """Copy a robot that ships. Raises InputError, also for options that describe another robot."""
+    if others:
+        raise InputError(f"--robot {robot} copies files as they are: leave out --{others[0]}, and edit onboard.toml")
+    written = copy_robot(robot, folder, force)
+    if json_file is not None:
+        write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(in_effect_text(load_config(folder / "onboard.toml")))
+        sys.stdout.write(f"written: {', '.join(path.name for path in written)} in {folder}; read README.md first\n")
+
+
+def _prompt(key: str) -> Any:
+    """Return the answer to a question as an option would state it; None for the default."""
+    default = "0.25" if key == "footprint" else str(default_of(KEYS[key]))
+    question = QUESTIONS[key].format(policies=", ".join(["reactive", *pretrained_names()]))
+    while True:
+        answer = typer.prompt(question, default=default, err=True)
+        if answer == default:
+            return None
+        value = toml_or_text(answer) if key in ("speed", "stamped") else answer
+        try:
+            Config.model_validate(stated_tables(dict.fromkeys(("footprint", *KEYS)) | {key: value}, [], [], Path()))
+        except ValidationError as error:
+            sys.stderr.write(f"{validation_lines('this answer', error)}\n")
+        except InputError as error:
+            sys.stderr.write(f"{error}\n")
+        else:
+            return value
+
+
+def _prompt_serials(cameras: Sequence[str]) -> list[str]:
+    """Return --serial options for all depth cameras, as answered; `onboard cameras` lists the numbers."""
+    names = [camera.partition("=")[0] for camera in cameras] or list(
+        read_toml(DEFAULT_ROBOT / "mounts.toml")["cameras"]
+    )
+    return [f"{name}={typer.prompt(f'Serial number of camera {name}', err=True)}" for name in names]
+
+
+SLOWEST_MPS, DRIVE_S = 0.1, 100.0
+"""Least speed for which times are lengthened; and the time limit of a drive of `onboard-hil evaluate` at 1 m/s."""
