@@ -65,6 +65,12 @@ COMMANDS = {
         JUDGE,
         "import bag/ --out drive.mcap",
     ),
+    "map": Command(
+        "hil.commands.drive.build_map:map_command",
+        "Make a map of a building from a recorded drive, as map_server reads it, with a picture.",
+        JUDGE,
+        "map recordings/ -o map.yaml",
+    ),
     "evaluate": Command(
         "hil.commands.judge.evaluate:evaluate_command",
         "Evaluate a policy on sets of episodes: success rate, path length and contacts.",

@@ -42,6 +42,24 @@ COMMANDS = {
         DRIVE,
         "resume",
     ),
+    "place": Command(
+        "onboard.commands.operator.places:place",
+        "Give the place where the robot stands a name, or list the places of its building.",
+        DRIVE,
+        "place add kitchen",
+    ),
+    "route": Command(
+        "onboard.commands.operator.places:route",
+        "Drive to named places, one after the other, once or in a loop. Exit 1: a place was missed.",
+        DRIVE,
+        "route kitchen printer lab --loop --wait 20",
+    ),
+    "locate": Command(
+        "onboard.commands.operator.places:locate",
+        "Tell the tracker where the robot is: at a place, or where a search about the known places finds it.",
+        DRIVE,
+        "locate kitchen",
+    ),
     "mounts": Command(
         "onboard.commands.mounts:mounts_command",
         "Print the camera poses of a URDF as tables for `mounts.toml`, or plot what the configured cameras see.",

@@ -17,7 +17,7 @@ from typing import Protocol
 from onboard import episode
 from onboard.counters import Counters, Journal
 from onboard.episode import GOAL_ACCEPTED, Answer
-from onboard.navigation import ekf, gyro, heading, lost_input, odometry, scan_odometry, start_frame
+from onboard.navigation import ekf, gyro, heading, lost_input, map_tracking, odometry, scan_odometry, start_frame
 from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
@@ -107,6 +107,7 @@ class Runtime:
             estimate, refusal = self._integrate(was, inputs)
         with journal.timed("scan"):
             view = self._fuse(was, estimate, inputs)
+            estimate = self._track(estimate, view, slot)
         with journal.timed("policy"):
             mission, start, answers = self._judge_goals(was, refusal, estimate, inputs)
             new_episode = mission.episode != was.mission.episode
@@ -117,7 +118,7 @@ class Runtime:
             operator_drives = limit_rules.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
             engine_lost = decision.is_lost(pilot)
             accepted = any(verdict == GOAL_ACCEPTED for _, verdict, _ in answers)
-            paused = mission.paused
+            paused = mission.paused or (self._config.map.tracker and estimate.tracking.lost)
             conditions = Conditions(slot, inputs, accepted, operator_drives, was.lost_ns, engine_lost, paused)
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
@@ -144,6 +145,7 @@ class Runtime:
             start=estimate.start, scan_memory=view.scan_memory, limits_scan_memory=view.limits_scan_memory,
             nearby=view.nearby, ground=view.ground, mission=mission, pilot=pilot, recovery=maneuver.recovery,
             looking=maneuver.looking, limits=limits, lost_ns=lost_ns, moving=moving,
+            tracking=estimate.tracking,
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
         record = self._record(self.state, estimate, view, conditions, limited)
@@ -163,8 +165,13 @@ class Runtime:
             wheels = replace(wheels, gyro=gyro.hear(wheels.gyro, inputs.imu, inputs.now_ns))
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
-        localization = ekf.advance(was.localization, inputs.fixes, wheels, section)
-        estimate = PoseEstimate(wheels, localization, was.scan_odometry, was.start)
+        tracking = was.tracking
+        if self._config.map.tracker:
+            localization = ekf.advance(was.localization, (), wheels, section)
+            tracking, localization = map_tracking.begin(tracking, localization, inputs.fixes, wheels, section)
+        else:
+            localization = ekf.advance(was.localization, inputs.fixes, wheels, section)
+        estimate = PoseEstimate(wheels, localization, was.scan_odometry, was.start, tracking)
         if wheels.refused > was.wheels.refused:
             return estimate, wheels.refusal
         wrong = wheels.agreement.contradiction or (wheels.jump if wheels.jumps > was.wheels.jumps else NO_REASON)
@@ -191,6 +198,17 @@ class Runtime:
             surroundings = replace(surroundings, unknown=unknown)
         zone = keepout_zones.zone_of(self._robot.zones, estimate.localization)
         return View(scan, surroundings, zone, scan_memory, limits_scan_memory, nearby, ground)
+
+    def _track(self, estimate: PoseEstimate, view: View, slot: Slot) -> PoseEstimate:
+        """Compare the scan with the map of the building in the slots of decisions; a tracker corrects the filter."""
+        reach, every = self._robot.reach, self._config.rates.ticks_per_decision
+        if reach is None or slot.number % every > slot.missed:
+            return estimate
+        tracking, localization = map_tracking.advance(
+            estimate.tracking, estimate.localization, view.scan, estimate.wheels, reach, self._config.odometry,
+            tracks=self._config.map.tracker, registered=self._config.scan.history > 1,
+        )  # fmt: skip
+        return replace(estimate, tracking=tracking, localization=localization)
 
     def _judge_goals(
         self, was: RobotState, refusal: Said, estimate: PoseEstimate, inputs: Inputs
@@ -330,7 +348,9 @@ class Runtime:
             goal_xy_m=goal,
             previous_action=pilot.previous_action,
             deviations=located.deviations,
-            map_from_start=start_frame.map_from_start(estimate.start, estimate.localization),
+            map_from_start=None
+            if estimate.tracking.lost
+            else start_frame.map_from_start(estimate.start, estimate.localization),
         )
         return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.navigation.ekf import LocalizationState
+from onboard.navigation.map_tracking import MapTracking
 from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
@@ -71,6 +72,7 @@ class RobotState:
     scan_odometry: ScanOdometry = field(default_factory=ScanOdometry)
     ground: FreeGround = field(default_factory=FreeGround)
     looking: LookingState = field(default_factory=LookingState)
+    tracking: MapTracking = field(default_factory=MapTracking)
     moving: Moving = field(default_factory=Moving)
 
 
@@ -79,12 +81,13 @@ class RobotState:
 
 @dataclass(frozen=True, slots=True)
 class PoseEstimate:
-    """Where the robot is; the first four as in `RobotState`. located: in the start frame, None before the first goal"""
+    """Where the robot is; the first five as in `RobotState`. located: in the start frame, None before the first goal"""
 
     wheels: OdometryState
     localization: LocalizationState
     scan_odometry: ScanOdometry
     start: Start | None
+    tracking: MapTracking
     located: StartFrameMotion | None = None
 
 

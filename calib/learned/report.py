@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 AT_ONCE, HAND, IDENTIFIED, POSED = "commands at once", "hand formula", "identified plant", "plant fitted to poses"
 MOST_OF_PLANT = 0.54
-"""Paper 3, Table 1: the dynamical hybrid's error by the hand formula's at 32,768 steps, 72.1 to 133 mm."""
+"""Paper 3's table of errors: the dynamical hybrid's error by the hand formula's at 32,768 steps, 72.1 to 133 mm."""
 NEAR = 1.1
 """A loss has converged when its validation error is within this factor of the least of the step error."""
+
+ONE_SEED = "One seed of weights and batches, so their spread is not known."
 
 Errors = dict[str, dict[int, list[float]]]
 """Errors [m] by model and length of roll-outs: one of a formula, else one of each seed."""
@@ -136,11 +138,11 @@ def section(
     stages = [ended for one in trainings for ended in one["patient"]]
     held = [(text, "holds" if yes else "does not hold", figure) for text, (yes, figure) in claims.items()]
     count = len(hidden.trainings)
+    spread = f"Mean ± standard deviation over {count} seeds of weights and batches." if count > 1 else ONE_SEED
     return "\n\n".join(
         (
             f"`{command}` prints the tables. Step-average position error on held-out rows [mm] by length of roll-outs "
-            "[steps]. The number after a model is the length of the roll-outs that it was trained on. "
-            f"Mean ± standard deviation over {count} seeds of weights and batches.",
+            "[steps]. The number after a model is the length of the roll-outs that it was trained on. " + spread,
             "**Simulated robot with hidden effects**, 60 steps a second:",
             error_table(hidden.models, "model"),
             f"![Error of the models by length of the roll-out]({charts['learned']})",

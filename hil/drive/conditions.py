@@ -66,6 +66,7 @@ class Condition(Section):
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
                      resets the memory in any case
     limits:          whether limits (`onboard.safety.limits`) and recovery are active
+    tracker:         whether the robot localises itself by its map (`map.tracker`); its first fix is the initial pose
     """
 
     model_config = ConfigDict(strict=True)
@@ -94,6 +95,7 @@ class Condition(Section):
     blocked_s: NonNegative = 0.0
     memory_reset_s: Positive | Literal["never"] | None = None
     limits: bool = True
+    tracker: bool = False
 
     def senses(self, ordinary: Senses) -> Senses:
         """Return the senses of the simulated robot under this condition."""
@@ -170,6 +172,8 @@ class Condition(Section):
                     changes[name] = self._scan(name, section)
         if self.fix_noise == "variance":  # the operator knows the noise of the localisation
             changes["odometry"] = config.odometry.model_copy(update={"localization_sd": FIX_SDS[self.fix_noise]})
+        if self.tracker:
+            changes["map"] = config.map.model_copy(update={"tracker": True})
         return config.model_copy(update=changes) if changes else config
 
     def _rates(self, rates: RatesSection) -> RatesSection:

@@ -38,7 +38,7 @@ from hil.maps.materials import PLAIN
 from hil.physics.collision_world import Simulation
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
-from onboard.assembly.robot import build_rigs, building_of, lasers_of, lidars_of, robot_of, zones_of
+from onboard.assembly.robot import build_rigs, lasers_of, lidars_of, robot_of, zones_of
 from onboard.config.config import LIDARS
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference
@@ -75,8 +75,8 @@ def drive_runtime(
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _sensors(setting, robot, policy, rendered, seed))
-    places = zones_of(config), building_of(config)
-    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, *places)
+    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
+    described = replace(described, reach=setting.reach)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
     judge.runtime = runtime = Runtime(described, clock, inbox, _Kept(policy, clock.now_ns), inbox, (judge,))
     asyncio.run(runtime.run())

@@ -19,6 +19,7 @@ from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import Mission, State
+from onboard.perception.building.reach import Reach
 from onboard.policy.encode import ColorFeed, parts_of
 from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
@@ -59,6 +60,7 @@ class Setting:
     limits: whether limits (`onboard.safety.limits`) and recovery are active; otherwise the policy drives alone
     true_plant: the true plant of the base, if it differs from `plant`
     kernels: they may set the pose of the base (paper 2); None for the plain simulator
+    reach:  the map that the robot has of the building; None without one
     """
 
     world: World
@@ -73,6 +75,7 @@ class Setting:
     limits: bool = True
     true_plant: Plant | None = None
     kernels: KernelSet | None = None
+    reach: Reach | None = None
 
     @property
     def base_plant(self) -> Plant:

@@ -20,6 +20,7 @@ from hil.evaluate.baselines.registry import (
     check_looks,
     check_policy,
     check_rates,
+    grid_seen,
     make_policy,
     resolved,
 )
@@ -42,6 +43,7 @@ from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import Plant, load_plant
+from onboard.perception.building.reach import Reach, reach_in
 from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
@@ -205,12 +207,14 @@ class EpisodeDriver:
         self._place: _Place | None = None
         self._loaded: Policy | None = None
         self._with_map: Policy | None = None
+        self._reach: Reach | None = None
 
     def __call__(self, job: Job) -> DriveResult:
         """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
+        setting = self._mapped(place, setting)
         policy = self._loaded or self._with_map or make_policy(self._policy, setting, episode, place.planned_in)
         self._with_map = policy if self._policy in WITH_MAP else None
         network = first_of(policy)
@@ -232,7 +236,7 @@ class EpisodeDriver:
             self._place = None  # free the old world before the next is loaded
             source = self._sources[map_name]
             known = load_set(source)
-            self._with_map = None
+            self._with_map = self._reach = None
             planned_in = self._planned_in(source, known)
             pedestrians = self._run.pedestrians + self._condition.pedestrians
             row = self._condition
@@ -245,6 +249,15 @@ class EpisodeDriver:
         if known_map == "plan":
             return floor_plan(source, known)
         return rearranged(source, known) if known_map == "rearranged" else None
+
+    def _mapped(self, place: _Place, setting: Setting) -> Setting:
+        """Return the setting of a drive with the robot's map, if it has one."""
+        if self._run.policy != MAPPED and not setting.config.map.tracker:
+            return setting
+        if self._reach is None:
+            world = setting.world if place.planned_in is None else place.planned_in
+            self._reach = reach_in(grid_seen(setting, world), setting.body.inner_m)
+        return replace(setting, reach=self._reach)
 
     def _robot_in(self, world: World) -> Setting:
         """Return the robot under the run's condition. Made once per set: caches find shared data by object identity."""

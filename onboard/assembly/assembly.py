@@ -60,6 +60,7 @@ from onboard.recording.retention import check_usable
 from onboard.recording.scene import Scene
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
+from onboard.service import last_pose
 from onboard.service.image_acks import UsedImages
 from onboard.service.input_pace import InputPaces, watched
 from onboard.service.input_watch import InputWatch, causes
@@ -74,7 +75,7 @@ from onboard.system.signals import Signals, run_beside
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError, OnboardError
-from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, InputFault, Policy
+from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, Inbox, InputFault, Policy
 
 log = structlog.get_logger()
 
@@ -237,8 +238,13 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         robot = robot_of(config, rigs, plant, policy, zones, building)
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
+        resumed: Inbox = StandingInbox(inbox, service)
+        if building is not None and config.map.tracker:
+            resumed = last_pose.Resumed(resumed, last_pose.load(config, building))
         listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
-        runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
+        runtime = Runtime(robot, clock, resumed, inference, drive, listeners)
+        if building is not None and config.map.tracker:
+            held.callback(lambda: last_pose.save(config, building, runtime.state))
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()

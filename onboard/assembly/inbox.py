@@ -41,7 +41,8 @@ LONGEST_S = 1.0
 def dds_inputs_of(config: Config, wire: InputWire[WriterMessages]) -> DdsInputs:
     """Open the inputs of a configuration. Raises ConfigError, DriverError."""
     lasers, no_return = lasers_of(config), no_return_of(config)
-    return DdsInputs(wire, lasers, config.limits, no_return, config.goal.use_yaw, lidars_of(config), config.odometry)
+    further = config.odometry, config.map.tracker
+    return DdsInputs(wire, lasers, config.limits, no_return, config.goal.use_yaw, lidars_of(config), *further)
 
 
 class _Wheels:

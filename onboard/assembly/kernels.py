@@ -15,8 +15,8 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
-from onboard.assembly.policies import REACTIVE, policy_maker
-from onboard.assembly.robot import build_rigs, lidars_of
+from onboard.assembly.policies import MAPPED, REACTIVE, policy_maker
+from onboard.assembly.robot import build_rigs, building_of, lidars_of
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -24,7 +24,7 @@ from onboard.drivers.dds.topics import has_compressed_depth
 from onboard.drivers.images import compressed
 from onboard.navigation import ekf
 from onboard.perception import collision, free_ground, point_cloud, scan_fusion, scan_matching
-from onboard.perception.building import reach
+from onboard.perception.building import map_fit, reach
 from onboard.perception.scan_fusion import Rig
 from onboard.policy.inference import InferenceThread
 from onboard.system.signals import Signals
@@ -47,7 +47,7 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
     if has_compressed_depth(config.dds):
         steps.append(compressed.warm_up)
     if config.map.file is not None:
-        steps.append(reach.warm_up)
+        steps += [reach.warm_up, map_fit.warm_up]
     if config.odometry.scan_matching:
         steps.append(scan_matching.warm_up)
     if config.limits.ground_s > 0.0:
@@ -60,12 +60,14 @@ def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals
 def compile_all(config: Config, signals: Signals) -> int:
     """Compile what a start with this configuration would compile; return how many kernels were not in the cache.
 
-    The kernels of `reactive` are compiled for every policy, so that a change of the policy needs none later.
+    The kernels of `reactive`, with a map also those of `mapped`, are compiled for every policy, so that a change of the
+    policy needs none later.
     Opens no device and no network. Raises OnboardError for a wrong file, and as `Signals.check`.
     """
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
-    before, reactive = kernel.compilations.count, config.policy.driven_by(REACTIVE)
-    make = policy_maker(config.model_copy(update={"policy": reactive}), plant)
+    before, building = kernel.compilations.count, building_of(config)
+    without_model = config.policy.driven_by(REACTIVE if building is None else MAPPED)
+    make = policy_maker(config.model_copy(update={"policy": without_model}), plant, building)
     with contextlib.closing(InferenceThread(make)) as policy:
         policy.begin()
         prepare_kernels(config, build_rigs(config, mounts), signals)

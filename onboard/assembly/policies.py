@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from onboard.config.config import Config
+from onboard.config.config import Config, MapSection
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.dwa.mapped import MapPolicy
 from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.subgoals import WithSubgoals
 from onboard.policy.fallback import BLIND_DEG, WithFallback, blind_deg
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest
 from onboard.policy.network_policy import ModelEngine, load_policy
@@ -35,6 +36,10 @@ def policy_maker(config: Config, plant: Plant, building: OccupancyGrid | None = 
 
     building: the map of `map.file`
     """
+    if config.policy.model != MAPPED and config.map.subgoals and building is not None:
+        without = config.model_copy(update={"map": MapSection()})
+        radius_m, make = config.robot.footprint.inner_m, policy_maker(without, plant)
+        return lambda: WithSubgoals(make(), building, radius_m)
     if config.policy.model == REACTIVE:
         return functools.partial(_reactive, config, plant)
     if config.policy.model == MAPPED:

@@ -494,6 +494,23 @@ class MapSection(Section):
         description="map of the building, as map_server reads it: the policy `mapped` plans in it, and goals that it "
         "shows to be out of reach are refused",
     )
+    tracker: bool = Field(
+        False,
+        description="localise by comparing the scan with the map, in place of `/amcl_pose`. It starts at "
+        "`/initialpose`, at the pose of the last stop, or where `onboard locate` finds the robot",
+    )
+
+    subgoals: bool = Field(
+        False,
+        description="policies without a map get points 6 m ahead on the map's path in place of the goal",
+    )
+
+    @model_validator(mode="after")
+    def _with_file(self) -> MapSection:
+        for name in ("tracker", "subgoals"):
+            if getattr(self, name) and self.file is None:
+                raise ValueError(f"{name} needs the map of the building: set map.file")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, table: SerializerFunctionWrapHandler) -> dict[str, Any]:

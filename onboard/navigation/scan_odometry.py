@@ -94,7 +94,7 @@ def advance(
 
     registered: whether the scan is in the base frame of now (`scan.history` above 1), not of its stamp
     """
-    then = _wheels_at(scan, wheels, registered)
+    then = wheels_at(scan, wheels, registered)
     if then is None or (scan.arrival_ns is not None and scan.arrival_ns - scan.stamp_ns > AGE_NS):
         return state, localization
     key, back = state.key, between(wheels.pose, then.motion.pose)
@@ -105,10 +105,10 @@ def advance(
         return state, localization
     if state.tried is not None and not _has_moved(between(state.tried, then.motion.pose), RETRY, RETRY):
         return state, localization
-    spread = _spread(motion, max(0.0, then.moving_s - key.moving_s))
+    spread = spread_of(motion, max(0.0, then.moving_s - key.moving_s))
     far = _has_moved(motion, FAR_M, FAR_RAD)
     found = None if far else scan_matching.match(key.ranges_m, scan.ranges_m, motion, spread)
-    if found is None or not _explains(found, motion, spread):
+    if found is None or not explains(found, motion, spread):
         if not _has_moved(motion, AGAIN * KEY_M, AGAIN * KEY_RAD):
             return replace(state, tried=then.motion.pose), localization
         state = replace(state, missed=state.missed + 1)
@@ -126,7 +126,7 @@ def _at_key(
     return replace(state, key=key, pose=pose, tried=None), ekf.keyed(localization, back)
 
 
-def _wheels_at(scan: Scan, wheels: OdometryState, registered: bool) -> Sample | None:
+def wheels_at(scan: Scan, wheels: OdometryState, registered: bool) -> Sample | None:
     """Return the odometry of the scan's base frame, by its age unless it is of now; None without such odometry."""
     if wheels.stamp_ns is None or wheels.arrival_ns is None:
         return None
@@ -139,7 +139,7 @@ def _has_moved(motion: Pose, by_m: float, by_rad: float) -> bool:
     return distance(IDENTITY, motion) >= by_m or abs(motion.yaw_rad) >= by_rad
 
 
-def _spread(motion: Pose, moving_s: float) -> Covariance:
+def spread_of(motion: Pose, moving_s: float) -> Covariance:
     """Return the (3, 3) covariance of the wheels' motion, with their systematic errors, in the first base frame."""
     spread = odometry.noise_along(IDENTITY, motion, moving_s) + FLOOR
     half = 0.5 * motion.yaw_rad
@@ -150,7 +150,7 @@ def _spread(motion: Pose, moving_s: float) -> Covariance:
     return total
 
 
-def _explains(found: scan_matching.Match, motion: Pose, spread: Covariance) -> bool:
+def explains(found: scan_matching.Match, motion: Pose, spread: Covariance) -> bool:
     """Return whether the match fits wheels with `DOUBT` times their assumed noise."""
     off_x_m, off_y_m = found.likely.x_m - motion.x_m, found.likely.y_m - motion.y_m
     off = np.array([off_x_m, off_y_m, wrap(found.likely.yaw_rad - motion.yaw_rad)])

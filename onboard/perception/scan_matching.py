@@ -66,10 +66,10 @@ def match(first: Ranges, second: Ranges, guess: Pose, covariance: Floats) -> Mat
         return None
     alone = np.asarray(np.linalg.inv(information + UNKNOWN * np.eye(3)), np.float64)
     without = motion + alone @ prior @ (motion - wheels)  # the guess taken out again
-    return Match(_pose(motion), _pose(without), 0.5 * (alone + alone.T) + _untold(alone) + FLOOR, int(pairs))
+    return Match(_pose(motion), _pose(without), 0.5 * (alone + alone.T) + untold(alone) + FLOOR, int(pairs))
 
 
-def _untold(covariance: Floats) -> Floats:
+def untold(covariance: Floats) -> Floats:
     """Return the (3, 3) covariance to add for a direction of x and y that the walls do not tell."""
     variances, directions = np.linalg.eigh(covariance[:2, :2])
     added: Floats = np.zeros((3, 3))
@@ -113,7 +113,7 @@ deviation of the guess."""
 
 
 @kernel
-def _points(ranges_m: Floats, points: Floats) -> None:
+def scan_points(ranges_m: Floats, points: Floats) -> None:
     """Set the (180, 2) points of a scan, NaN where there is none."""
     for i in range(BINS):
         here = ranges_m[i]
@@ -163,14 +163,14 @@ def _nearest(x: float, y: float, nx: float, ny: float, points: Floats, normals: 
 
 
 @kernel
-def _times(matrix: Floats, vector: Floats) -> Floats:
+def times(matrix: Floats, vector: Floats) -> Floats:
     """Return a (3, 3) matrix times a (3,) vector. numba's own product would load scipy, for 0.3 s at each start."""
     product: Floats = (matrix * vector).sum(axis=1)
     return product
 
 
 @kernel
-def _solved(matrix: Floats, right: Floats) -> Floats:
+def solved(matrix: Floats, right: Floats) -> Floats:
     """Return x of `matrix` x = `right`, for a positive definite (3, 3) matrix, by its factors L L^T."""
     lower = np.zeros((3, 3))
     x: Floats = right.copy()
@@ -196,7 +196,7 @@ def _best(first: Floats, second: Floats, guess: Floats, prior: Floats) -> tuple[
     points, normals = np.empty((2, BINS, 2)), np.empty((2, BINS, 2))
     for k in range(2):
         ranges_m = first if k == 0 else second
-        _points(ranges_m, points[k])
+        scan_points(ranges_m, points[k])
         _normals(ranges_m, points[k], normals[k])
     found, information, found_pairs, least = guess.copy(), np.zeros((3, 3)), 0, math.inf
     reported = np.zeros((3, 3))
@@ -205,7 +205,7 @@ def _best(first: Floats, second: Floats, guess: Floats, prior: Floats) -> tuple[
         motion[2] += turn
         pairs, cost = _search(second, points, normals, guess, prior, motion, reported)
         off = motion - guess
-        cost += DEAR * (off * _times(prior, off)).sum()
+        cost += DEAR * (off * times(prior, off)).sum()
         if cost < least:
             found[:], information[:], found_pairs, least = motion, reported, pairs, cost
         if least < GOOD:
@@ -231,7 +231,7 @@ def _search(
     slope = np.empty(3)
     for step in range(STEPS):
         information[:] = 0.0
-        pull, pairs, squares, weights, count, cost = _times(prior, motion - guess), 0, 0.0, 0.0, 0, 0.0
+        pull, pairs, squares, weights, count, cost = times(prior, motion - guess), 0, 0.0, 0.0, 0, 0.0
         most_m = PAIR_M if step < WIDE else CLOSE * PAIR_M
         c, s = math.cos(motion[2]), math.sin(motion[2])
         for i in range(BINS):
@@ -257,7 +257,7 @@ def _search(
                     information[row, column] += weight * slope[row] * slope[column]
             pairs, squares, weights = pairs + 1, squares + weight * off_m * off_m, weights + 1.0 / (sharp * sharp)
             cost -= 1.0 / sharp
-        change = _solved(information + prior, pull)
+        change = solved(information + prior, pull)
         motion -= change
         if abs(change[0]) + abs(change[1]) + abs(change[2]) < STILL:
             break

@@ -33,8 +33,8 @@ from onboard.values.errors import DriverError, InputError
 log = structlog.get_logger()
 
 TO_RUNTIME = (
-    "odom", "amcl_pose", "e_stop", "obstacle", "speed_limit", "goal_pose", "goals", "cancel", "pause", "cmd_vel_teleop",
-    "battery",
+    "odom", "amcl_pose", "initialpose", "e_stop", "obstacle", "speed_limit", "goal_pose", "goals", "cancel", "pause",
+    "cmd_vel_teleop", "battery",
 )  # fmt: skip
 FROM_RUNTIME = ("cmd_vel", "state", "drive", "diagnostics", "scan", "tf")
 TIME = struct.Struct("<q")

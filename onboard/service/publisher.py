@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
+from onboard.navigation.map_tracking import MapTracking, lost_text
 from onboard.navigation.mission import Mission, drives
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
@@ -273,6 +274,15 @@ def _pose(record: TickRecord) -> Diagnostic:
     if matching.matched + unused:
         values |= {"scans_matched": matching.matched, "scans_missed": matching.missed}
         values |= {"scans_rejected": matching.rejected}
+    tracking = MapTracking() if record.after is None else record.after.tracking
+    if tracking.newest.points:
+        values |= {
+            "map_explained": round(tracking.newest.explained, 3),
+            "map_through": round(tracking.newest.through, 3),
+        }
+        values |= {"map_fits": tracking.fits, "map_misses": tracking.misses, "lost": tracking.lost}
+    if lost := lost_text(tracking):
+        return ("pose", WARNING, lost, values)
     if record.after is not None and record.after.localization.refusal:
         return ("pose", WARNING, record.after.localization.refusal, values)
     if unused > max(SCANS, matching.matched):

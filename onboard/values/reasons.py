@@ -289,6 +289,11 @@ FIX_TOO_FAR = Row("fix_too_far", FIX, "localisation refused: {name} is {value:g}
 FIX_NO_ORIENTATION = Row("fix_no_orientation", FIX, f"localisation refused: {NO_ORIENTATION}", LOCALISATION)
 FIX_BEFORE_ODOMETRY = Row("fix_before_odometry", FIX, "localisation refused: there is no odometry yet",
                           "Start the base's driver.")
+SHARES = "{explained:.0f} % of the scan's points lie on obstacles of the map, {through:.0f} % of its rays go through"
+LOST = Row("lost", FIX, f"lost: {SHARES}",
+           "The robot stands. `onboard locate` searches its place; or send `/initialpose`. Then the drive goes on.")
+MAP_DISAGREES = Row("map_disagrees", FIX, f"map and scan disagree, so the robot drives as without a map: {SHARES}",
+                    "Correct the localisation, or the map (`map.file`).")
 SCANS_UNMATCHED = Row("scans_unmatched", FIX, "most scans do not match: few walls in view, or mounts or wheels are not "
                       "as configured", "Check `mounts.toml` and `odometry.correction`.")
 

@@ -143,11 +143,15 @@ class FastDrive:
     def begin(self) -> None:
         """Stand until the first fixes have come, and accept the goal."""
         robot = self._robot
-        color_tick = last_image(self._began, self._setting.senses.color_every)
-        for tick in (color_tick, self._began):
+        color_tick, reach = last_image(self._began, self._setting.senses.color_every), self._setting.reach
+        every = self._config.rates.ticks_per_decision
+        compared = range(every, self._began + 1, every) if reach is not None else range(0)
+        for tick in sorted({color_tick, self._began, *compared}):
             robot.run_to(tick, STOP)
             if self._eyes.take_images():
                 self._remember()
+            if reach is not None and tick in compared:
+                robot.track(self._eyes.policy_scan(), reach)
         self._take_goal()
         if self._turns_to_look():
             self._turn_to_look()
@@ -236,6 +240,8 @@ class FastDrive:
             self._remember()
         if seen:
             self._limited = {self._command: self._command} if self._free() else {}
+        if self._setting.reach is not None and slot.number % self._config.rates.ticks_per_decision == 0:
+            robot.track(self._eyes.policy_scan(), self._setting.reach)
         self._act(slot)
         self._judge_mission()
         if not self._mission.driving or self.ended():
@@ -310,7 +316,9 @@ class FastDrive:
             goal_xy_m=goal_xy_m,
             previous_action=self._deciding.previous_action,
             deviations=located.deviations,
-            map_from_start=start_frame.map_from_start(self._start, self._robot.localization()),
+            map_from_start=None
+            if self._robot.tracking.lost
+            else start_frame.map_from_start(self._start, self._robot.localization()),
         )
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
         pose, period_s = located.filtered.pose, rates.ticks_per_decision / rates.control_hz

@@ -27,12 +27,14 @@ from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_E
 from hil.physics.simulated_base import STEP_NS, STEP_S, latency_ns
 from hil.scene.walkers import bodies_of, walk
 from hil.sensors.flawed_scan import LONGEST_TICKS
-from onboard.navigation import ekf, odometry, scan_odometry
+from onboard.navigation import ekf, map_tracking, odometry, scan_odometry
 from onboard.navigation.ekf import LocalizationState, ReceivedFix
 from onboard.navigation.kalman import STATES
+from onboard.navigation.map_tracking import MapTracking
 from onboard.navigation.odometry import MAX_GAP_S, MAX_YAW_RATE_RADPS, OdometryState, Sample
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start, StartFrameMotion, locate
+from onboard.perception.building.reach import Reach
 from onboard.safety.recovery import COMMANDED_MPS, COMMANDED_RADPS, MOVING_MPS, MOVING_RADPS, RecoveryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import compose, inverse
@@ -111,6 +113,7 @@ class FastRobot:
     bodies:      moving bodies in the newest tick
     seen_bodies: moving bodies when the newest scan was taken
     seed:        seed of all noise
+    tracking:    state of the tracker, or of the comparison with the map
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
@@ -133,6 +136,7 @@ class FastRobot:
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._matching = ScanOdometry()
+        self._tracks, self.tracking = setting.config.map.tracker, MapTracking()
         self._fix_noise = np.diag(np.square(np.array(self._section.localization_sd)))
         self._trace = np.zeros((most_ticks + 1, 6))
         self.seen_bodies = self.bodies
@@ -288,15 +292,27 @@ class FastRobot:
 
     def match(self, scan: Scan, start: Start) -> None:
         """Correct odometry and filter by the newest scan, as `scan_odometry` does, and the start of the kernels."""
-        s = self.state
-        motion = Motion(Pose(s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw), Twist(s.wheel_v, s.wheel_w))
-        wheels = self.wheels(Sample(scan.stamp_ns, motion, s.seen_moving_s))
+        wheels = self._wheels_then(scan)
         self._matching, after = scan_odometry.advance(self._matching, self.localization(), scan, wheels)
         self.put_in(after)
         key, table = self._matching.key, self._table
         if key is not None and start.start_from_map is None:
             frame = compose(start.start_from_odom, compose(self._matching.pose, inverse(key.wheels)))
             table["start_x_m"], table["start_y_m"], table["start_yaw"] = frame.x_m, frame.y_m, frame.yaw_rad
+
+    def track(self, scan: Scan, reach: Reach) -> None:
+        """Compare the newest scan with the map, as the runtime does in the slot of a decision."""
+        self.tracking, after = map_tracking.advance(
+            self.tracking, self.localization(), scan, self._wheels_then(scan), reach, self._section, tracks=self._tracks
+        )
+        if self._tracks:
+            self.put_in(after)
+
+    def _wheels_then(self, scan: Scan) -> OdometryState:
+        """Return the odometry with that of the newest scan."""
+        s = self.state
+        motion = Motion(Pose(s.seen_wheel_x_m, s.seen_wheel_y_m, s.seen_wheel_yaw), Twist(s.wheel_v, s.wheel_w))
+        return self.wheels(Sample(scan.stamp_ns, motion, s.seen_moving_s))
 
     def refusal(self) -> Said:
         """Return the reason why odometry rejected the newest wheel message."""

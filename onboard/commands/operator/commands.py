@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +24,7 @@ from onboard.commands.cli import (
 )
 from onboard.commands.operator.robot import LEVELS, Status, running_robot
 from onboard.config.config import Config, load_config
+from onboard.config.places import place_of
 from onboard.drivers.dds.ros_convert import ros_goal, ros_goals
 from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.navigation.mission import State, drives
@@ -50,8 +51,10 @@ FrameOption = Annotated[Frame, typer.Option(help="base: ahead and left of the ro
 
 
 def goal(
-    x: Annotated[float, typer.Argument(metavar="X", help="Forward in the frame, in m.", callback=finite)],
-    y: Annotated[float, typer.Argument(metavar="Y", help="To the left in the frame, in m.", callback=finite)],
+    x: Annotated[str, typer.Argument(metavar="X|PLACE", help="Forward in the frame, in m; or a place of the map.")],
+    y: Annotated[
+        float | None, typer.Argument(metavar="Y", help="To the left in the frame, in m.", callback=finite)
+    ] = None,
     frame: FrameOption = Frame.BASE,
     yaw: Annotated[
         float | None, typer.Option(metavar="DEG", help="Final heading in the frame, in deg.", callback=finite)
@@ -64,8 +67,13 @@ def goal(
     check_json_target(json_file)
     loaded = load_config(config)
     named = {Frame.BASE: loaded.dds.base_frame, Frame.ODOM: loaded.dds.odom_frame, Frame.MAP: loaded.dds.map_frame}
+    if y is None:
+        place = place_of(loaded, x)
+        pose, frame, yaw = place.pose, Frame.MAP, place.yaw_deg if yaw is None else yaw
+    else:
+        pose = Pose(_metres(x), y, 0.0)
     with running_robot(loaded) as robot:
-        asked = ros_goal(wall_ns(), named[frame], Pose(x, y, math.radians(yaw or 0.0)))
+        asked = ros_goal(wall_ns(), named[frame], replace(pose, yaw_rad=math.radians(yaw or 0.0)))
         if yaw is None:
             asked.pose.orientation.w = 0.0  # any heading
             robot.send("goal_pose", asked)
@@ -79,6 +87,17 @@ def goal(
     _tell({"state": state}, f"{state}\n", json_file)
     if not (state.partition(JOIN)[0] == State.REACHED.value if wait else drives(state) and REFUSED not in state):
         raise typer.Exit(1)
+
+
+def _metres(text: str) -> float:
+    """Return a finite number. Raises a usage error for another text."""
+    try:
+        value = finite(float(text))
+    except ValueError:
+        value = None
+    if value is None:
+        raise typer.BadParameter(f"{text!r} is not a finite number; a place has no Y", param_hint="'X|PLACE'")
+    return value
 
 
 def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:

@@ -118,6 +118,21 @@ class RunningRobot:
                 return Status(self._robot, self._wire.domain, self._state, parts)
         raise OnboardError(f"robot {self._robot}: no diagnostics within {within_s:g} s; --config names another robot?")
 
+    def newest(self, topic: str) -> Any:
+        """Return the next message on a topic. Raises OnboardError after FOUND_S."""
+        reader = self._wire.reader(topic)
+        deadline_s = time.monotonic() + FOUND_S
+        while time.monotonic() < deadline_s:
+            reader.wait(POLL_S)
+            if messages := reader.take():
+                return messages[-1].sample
+        raise OnboardError(f"{topic}: no message from the runtime within {FOUND_S:g} s")
+
+    def drive(self) -> dict[str, str]:
+        """Return the values of `/onboard/drive`: the goal's state, and the robot's pose. Raises OnboardError."""
+        rows = self.newest("drive").status
+        return {pair.key: pair.value for row in rows for pair in row.values}
+
     def _heard(self, timeout_s: float) -> bool:
         """Return whether a state came within the time; keep the newest."""
         if not self._states.wait(timeout_s):

@@ -66,7 +66,9 @@ ROLES: Mapping[str, Role] = {
     OURS: Role(SENT, READ),
     "base": Role(("odom", "obstacle", "e_stop", "battery"), ("cmd_vel",)),
     "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
-    "operator": Role(("goal_pose", "goals", "cancel", "pause", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),
+    "operator": Role(
+        ("initialpose", "goal_pose", "goals", "cancel", "pause", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL
+    ),
     "viewer": Role((), ALL),
 }
 

@@ -164,6 +164,7 @@ class DdsInputs:
         use_yaw: bool = False,
         lidars: ScanSection | None = None,
         odometry: OdometrySection | None = None,
+        tracker: bool = False,
     ) -> None:
         """Open the readers. Raises ConfigError, DriverError.
 
@@ -173,10 +174,12 @@ class DdsInputs:
         odometry: names the IMU, if there is one
         limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
         use_yaw: the heading of `/goal_pose` counts
+        tracker: `map.tracker`: `/initialpose` is taken, and no `/amcl_pose`
         """
         self._map_frame = wire.section.map_frame
         self._odometry = SoleReader(wire, "odom")
         self._fixes = SoleReader(wire, "amcl_pose")
+        self._initial = wire.reader("initialpose") if tracker else None
         self._goals = Goals(wire, use_yaw)
         self._cancel = wire.reader("cancel")
         self._pause = wire.reader("pause")
@@ -190,7 +193,7 @@ class DdsInputs:
         self._imu = ImuInput(wire, odometry) if odometry is not None and odometry.imu else None
         self._wheels: OdometryMessage | None = None
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
-        self._foreign_fixes = 0
+        self._foreign_fixes = self._unused_fixes = 0
 
     def drain_states(self) -> None:
         """Take the messages from before the first tick, so that they do not fill its queues.
@@ -211,7 +214,7 @@ class DdsInputs:
         return Inputs(
             now_ns=now_ns,
             odometry=odometry,
-            fixes=tuple(_fix(message, now_ns) for message in self._fixes.take(now_ns) if self._in_map(message)),
+            fixes=self._taken_fixes(now_ns),
             goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
             obstacle=self._obstacle.take(now_ns),
@@ -223,6 +226,14 @@ class DdsInputs:
             battery=self._battery.take(),
             imu=() if self._imu is None else self._imu.take(now_ns),
         )
+
+    def _taken_fixes(self, now_ns: int) -> tuple[Fix, ...]:
+        """Return the fixes of the localisation, or the initial poses for the tracker, which counts other fixes."""
+        found = self._fixes.take(now_ns)
+        if self._initial is not None:
+            self._unused_fixes += len(found)
+            found = self._initial.take()
+        return tuple(_fix(message, now_ns) for message in found if self._in_map(message))
 
     def sole_readers(self, odometry: bool = True) -> list[SoleReader]:
         """Return the readers of the inputs that must have one publisher. odometry: include that of the odometry."""
@@ -240,10 +251,12 @@ class DdsInputs:
             self._e_stop, self._battery,
         )  # fmt: skip
         undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
+        undecodable += 0 if self._initial is None else self._initial.undecodable
         return {
             "undecodable": undecodable + self._scans.undecodable,
             **self._scans.refused(),
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
+            "amcl_pose beside map.tracker": self._unused_fixes,
             "too many goals": self._goals.refused,
             **({} if self._imu is None else {"imu without a rate or a known frame": self._imu.unusable}),
         }

@@ -171,6 +171,7 @@ TOPICS: tuple[Topic, ...] = (
     # what it hears
     Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR, part="odometry"),
     Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", FIX, part="pose"),
+    Topic("initialpose", "initialpose", "geometry_msgs/msg/PoseWithCovarianceStamped", EVENT),
     Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
     Topic("goals", "onboard/goals", "nav_msgs/msg/Path", EVENT),
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),

@@ -35,7 +35,7 @@ from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
 from onboard.policy.dwa.policy import pack, unpack
 from onboard.values.geometry import IDENTITY, apply, compose, inverse
-from onboard.values.messages import Decision, Memory, Motion, Observation, Pose
+from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
 ROOM_M = 0.05
 """Addition to the footprint radius for the path search: the dynamic window does not enter narrower passages."""
@@ -73,6 +73,7 @@ class MapPolicy:
         self._grid_from_map = inverse(grid.map_from_grid)
         self._floor = floor_in(grid, self._prices)
         self._solved: tuple[tuple[float, float], CostField] | None = None
+        self._warm_up()
 
     def initial_memory(self) -> Memory:
         """Return the memory before the first scan."""
@@ -125,6 +126,16 @@ class MapPolicy:
             field = self._solve(self._floor, goal_xy_m)
             self._solved = goal_xy_m, field
         return field
+
+    def _warm_up(self) -> None:
+        """Compile the kernels of the map, before the first decision."""
+        cell = np.array([self._floor.first], np.float32)
+        (x_m, y_m), scan = self._floor.corner_xy_m, Scan(0, np.ones(BINS, np.float32), np.ones(BINS, np.bool_))
+        pose, goal, place = Pose(x_m, y_m, 0.0), (x_m + CELL_M, y_m), np.array([[x_m, y_m]])
+        refuted(self._floor, NONE_GONE, pose, scan)
+        layer = LocalMap(np.concatenate([cell, np.ones((1, 1), np.float32)], axis=1))
+        for known, gone in ((layer, cell), (EMPTY, NONE_GONE)):
+            self._cost_to_go(known, gone, pose, goal, place)
 
     def _solve(
         self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None

@@ -1,0 +1,1 @@
+"""A map of a building from recorded scans: keyframes, loop closures, pose graph, occupancy."""

@@ -1,0 +1,193 @@
+"""`onboard place`, `route` and `locate`: named places of the building, and where the robot is in it."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from onboard.assembly.robot import building_of
+from onboard.commands.cli import ConfigOption, finite
+from onboard.commands.operator.robot import RunningRobot, running_robot
+from onboard.config.config import Config, load_config
+from onboard.config.places import Place, add_place, check_name, load_places, place_of, places_file
+from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
+from onboard.navigation.mission import State, drives
+from onboard.perception.building import map_fit
+from onboard.perception.building.reach import Reach, reach_in
+from onboard.perception.laser_scan import scan_of_rays
+from onboard.service import last_pose
+from onboard.values import reasons
+from onboard.values.clock import wall_ns
+from onboard.values.errors import ConfigError, InputError, OnboardError
+from onboard.values.messages import Pose
+from onboard.values.reasons import JOIN, row_of
+
+REFUSED = "goal refused"
+SEARCH_M = 2.0
+LEAST_EXPLAINED = 0.5
+"""A searched place must explain this share of the scan's points."""
+TOLD_SD = (0.3, 0.3, 0.2)
+"""Standard deviation of a place as the operator states it: x, y [m], yaw [rad]."""
+FOUND_SD = (0.1, 0.1, 0.05)
+STARTING = (
+    reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
+)  # fmt: skip
+"""What a runtime says that ends, or has just started."""
+BACK_S, PAUSE_S = 120.0, 1.0
+"""A route waits so long for the runtime to come back, and so long between two looks."""
+
+
+class PlaceAction(str, Enum):
+    """What to do with places."""
+
+    ADD = "add"
+    LIST = "list"
+
+
+class OnFailure(str, Enum):
+    """What a route does if the robot does not reach a place."""
+
+    SKIP = "skip"
+    STOP = "stop"
+
+
+def place(
+    action: Annotated[PlaceAction, typer.Argument(help="add: the robot's place, under this name; list: all places.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Give the place where the robot stands a name, or list the places of its building."""
+    loaded = load_config(config)
+    file = places_file(loaded)
+    if action is PlaceAction.LIST:
+        for known, one in load_places(file).items():
+            sys.stdout.write(f"{known:20} x {one.x_m:.2f} m, y {one.y_m:.2f} m, yaw {one.yaw_deg:.0f} deg\n")
+        return
+    if name is None:
+        raise InputError("onboard place add: state a name")
+    check_name(name)
+    with running_robot(loaded) as robot:
+        here = _place_of(robot)
+    add_place(file, name, here)
+    sys.stdout.write(f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m in {file}\n")
+
+
+def route(
+    names: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Places in their order.")],
+    loop: Annotated[bool, typer.Option("--loop", help="Begin again after the last place, until Ctrl-C.")] = False,
+    wait: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time at each place.", callback=finite)] = 0.0,
+    on_failure: Annotated[OnFailure, typer.Option(help="What to do if a place is not reached.")] = OnFailure.SKIP,
+    config: ConfigOption = None,
+) -> None:
+    """Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.
+
+    If the runtime restarts, the route waits for it and sends its goal again.
+    """
+    loaded = load_config(config)
+    places = {name: place_of(loaded, name) for name in names}
+    missed, lap = 0, 0
+    while loop or lap == 0:
+        lap += 1
+        for number, name in enumerate(names):
+            sys.stdout.write(f"lap {lap}, {number + 1} of {len(names)}: {name}: ")
+            sys.stdout.flush()
+            state = _driven(loaded, places[name])
+            sys.stdout.write(f"{state}\n")
+            sys.stdout.flush()
+            if state.partition(JOIN)[0] != State.REACHED.value:
+                missed += 1
+                if on_failure is OnFailure.STOP:
+                    raise typer.Exit(1)
+            time.sleep(wait)
+    if missed:
+        raise typer.Exit(1)
+
+
+def locate(
+    name: Annotated[str | None, typer.Argument(metavar="PLACE", help="The robot stands at this place.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Tell the tracker where the robot is: at a place, or where a search about all known places finds it."""
+    loaded = load_config(config)
+    building = building_of(loaded)
+    if building is None:
+        raise ConfigError("map.file: there is no map to search in")
+    if not loaded.map.tracker:
+        raise ConfigError("map.tracker: it is off, so /amcl_pose states the robot's place")
+    reach = reach_in(building, loaded.robot.footprint.inner_m)
+    about = {} if name is None else {name: place_of(loaded, name).pose}
+    with running_robot(loaded) as robot:
+        if name is None:
+            about = {known: one.pose for known, one in load_places(places_file(loaded)).items()}
+            if (saved := last_pose.load(loaded, building)) is not None:
+                about["the last stop"] = saved
+            if (now := _believed(robot)) is not None:
+                about["its believed place"] = now
+            found, pose, explained = _searched(robot, reach, about)
+            if explained < LEAST_EXPLAINED:
+                raise OnboardError(
+                    f"no place explains the scan: {found} explains {explained:.0%} of its points, the limit is "
+                    f"{LEAST_EXPLAINED:.0%}; drive the robot to a known place, then onboard locate PLACE"
+                )
+            said, sd = f"near {found}; {explained:.0%} of the scan's points lie on obstacles of the map", FOUND_SD
+        else:
+            pose, said, sd = about[name], f"at {name}", TOLD_SD
+        if not reach.part_at((pose.x_m, pose.y_m)):
+            raise InputError(f"({pose.x_m:.2f}, {pose.y_m:.2f}) is no ground to drive on in {loaded.map.file}")
+        robot.send("initialpose", ros_fix(wall_ns(), loaded.dds.map_frame, pose, sd))
+    sys.stdout.write(f"x {pose.x_m:.2f} m, y {pose.y_m:.2f} m, yaw {math.degrees(pose.yaw_rad):.0f} deg, {said}\n")
+
+
+def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tuple[str, Pose, float]:
+    """Return the place about which the scan fits best, the pose there, and the share of explained points."""
+    if not about:
+        raise OnboardError("there is no place to search about: onboard place add, or send /initialpose")
+    scan = scan_of_rays(rays_from_ros(robot.newest("scan")), 0)
+    found = {known: map_fit.search(scan, reach, pose, SEARCH_M, math.pi) for known, pose in about.items()}
+    best = max(found, key=lambda known: found[known][1])
+    return best, *found[best]
+
+
+def _believed(robot: RunningRobot) -> Pose | None:
+    """Return the robot's pose in the map, None while it has none."""
+    values = robot.drive()
+    if values.get("frame") != "map":
+        return None
+    return Pose(float(values["x_m"]), float(values["y_m"]), float(values["yaw_rad"]))
+
+
+def _place_of(robot: RunningRobot) -> Pose:
+    pose = _believed(robot)
+    if pose is None:
+        raise OnboardError("the robot is not localised: onboard locate, or start its localisation")
+    return pose
+
+
+def _driven(config: Config, goal: Place) -> str:
+    """Return the state in which a drive to a place ended; sends the goal again to a runtime that has restarted."""
+    deadline_s = time.monotonic() + BACK_S
+    while True:
+        try:
+            with running_robot(config) as robot:
+                state = _sent(robot, config, goal)
+            row = row_of(state)
+            if row not in STARTING or time.monotonic() > deadline_s:
+                return state
+        except OnboardError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(PAUSE_S)
+
+
+def _sent(robot: RunningRobot, config: Config, goal: Place) -> str:
+    """Send a place as a goal with its heading; return the state in which the drive ended."""
+    robot.send("goals", ros_goals(wall_ns(), [ros_goal(wall_ns(), config.dds.map_frame, goal.pose)]))
+    state = robot.answer(lambda state: drives(state) or REFUSED in state)
+    while drives(state):
+        state = robot.next_state()
+    return state

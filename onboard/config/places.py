@@ -1,0 +1,85 @@
+"""Named places of a building: `places.toml` next to its map, a table for each name.
+
+[kitchen]
+x_m = 4.2
+y_m = -1.0
+yaw_deg = 90.0
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from onboard.config.config import Config
+from onboard.config.toml_file import Finite, Section, read_toml, validation_lines
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.messages import Pose
+
+FILE = "places.toml"
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+class Place(Section):
+    """A place in the map frame: position [m] and heading [deg]."""
+
+    x_m: Finite
+    y_m: Finite
+    yaw_deg: Finite = 0.0
+
+    @property
+    def pose(self) -> Pose:
+        """Return the pose."""
+        return Pose(self.x_m, self.y_m, math.radians(self.yaw_deg))
+
+
+def places_file(config: Config) -> Path:
+    """Return the file of a configuration's places. Raises ConfigError without a map."""
+    if config.map.file is None:
+        raise ConfigError("map.file: places need the map of the building")
+    return config.map.file.parent / FILE
+
+
+def load_places(file: Path) -> dict[str, Place]:
+    """Return the places by name; none without a file. Raises ConfigError with one line."""
+    if not file.exists():
+        return {}
+    places = {}
+    for name, table in read_toml(file).items():
+        check_name(name, f"{file}: ")
+        try:
+            places[name] = Place.model_validate(table)
+        except ValidationError as error:
+            raise ConfigError(validation_lines(f"{file}: {name}", error)) from error
+    return places
+
+
+def add_place(file: Path, name: str, pose: Pose) -> None:
+    """Add a place at the end of the file. Raises ConfigError, or InputError for a name that is there or is none."""
+    check_name(name)
+    if name in load_places(file):
+        raise InputError(f"{file}: there is a place {name} already; remove its table, or choose another name")
+    table = f"[{name}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
+    try:
+        text = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
+        file.write_text(text + table, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def place_of(config: Config, name: str) -> Place:
+    """Return a place by name. Raises ConfigError or InputError that lists the places."""
+    file = places_file(config)
+    places = load_places(file)
+    if name not in places:
+        raise InputError(f"{file}: there is no place {name}; there are: {', '.join(places) or 'none yet'}")
+    return places[name]
+
+
+def check_name(name: str, where: str = "") -> None:
+    """Raise InputError for a name that is none of a place."""
+    if not NAME.fullmatch(name):
+        raise InputError(f"{where}{name!r} is no name of a place: letters, digits, - and _, a letter first")

@@ -1,0 +1,70 @@
+"""Subgoals for policies without a map: a point some metres ahead on the map's path, in place of the goal.
+
+The point moves along the path with the robot, so the policy never reaches it before the goal. Without a place in the
+map (`Observation.map_from_start`), and within `AHEAD_M` of the goal along the path, the goal itself is given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.policy.dwa.cost_to_go import CostField, make_prices, sample, solve
+from onboard.policy.dwa.costmap import CELL_M, COARSE
+from onboard.policy.dwa.floor import floor_in
+from onboard.policy.dwa.mapped import ROOM_M, SAME_GOAL_M
+from onboard.values.geometry import apply, compose, inverse
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Decision, Memory, Observation
+
+AHEAD_M, STEP_M = 6.0, 0.1
+
+
+class WithSubgoals:
+    """Implements `interfaces.Policy` with another policy. radius_m: of the circle inside the footprint"""
+
+    def __init__(self, policy: Policy, grid: OccupancyGrid, radius_m: float) -> None:
+        self.name, self.memory_reset_s, self._policy = policy.name, policy.memory_reset_s, policy
+        self._prices = make_prices(radius_m + ROOM_M, CELL_M)
+        self._floor, self._grid_from_map = floor_in(grid, self._prices), inverse(grid.map_from_grid)
+        self._solved: tuple[tuple[float, float], CostField] | None = None
+        self._field_to(self._floor.corner_xy_m)  # compiles
+
+    def initial_memory(self) -> Memory:
+        """Return the policy's memory."""
+        return self._policy.initial_memory()
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the policy's decision for the subgoal. Raises EngineError."""
+        if observation.map_from_start is None:
+            return self._policy.decide(observation, memory)
+        frame = compose(self._grid_from_map, observation.map_from_start)
+        pose, goal = observation.filtered.pose, apply(frame, observation.goal_xy_m)
+        ahead = self._ahead(apply(frame, (pose.x_m, pose.y_m)), goal)
+        subgoal = observation.goal_xy_m if ahead == goal else apply(inverse(frame), ahead)
+        return self._policy.decide(replace(observation, goal_xy_m=subgoal), memory)
+
+    def close(self) -> None:
+        """Close the policy."""
+        self._policy.close()
+
+    def _ahead(self, place: tuple[float, float], goal: tuple[float, float]) -> tuple[float, float]:
+        """Return the point `AHEAD_M` from a place along the path to the goal, or the goal. In the grid's frame."""
+        field = self._field_to(goal)
+        (x_m, y_m), corner = place, field.corner_xy_m
+        for _ in range(round(AHEAD_M / STEP_M)):
+            i, j = ((at - first) / field.cell_m - 0.5 for at, first in zip((x_m, y_m), corner, strict=True))
+            _, di, dj = sample(field.cost, i, j, field.most_m)
+            steep = math.hypot(di, dj)
+            if math.dist((x_m, y_m), goal) < 2.0 * field.cell_m or steep == 0.0:
+                return goal
+            x_m, y_m = x_m - STEP_M * di / steep, y_m - STEP_M * dj / steep
+        return x_m, y_m
+
+    def _field_to(self, goal: tuple[float, float]) -> CostField:
+        """Return the cost to go of the map, kept for the next decision."""
+        if self._solved is None or math.dist(self._solved[0], goal) > SAME_GOAL_M:
+            floor = self._floor
+            self._solved = goal, solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal)
+        return self._solved[1]

@@ -1,0 +1,52 @@
+"""Named places: their file, and what is wrong in it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from onboard.config.config import Config, MapSection
+from onboard.config.places import add_place, load_places, place_of, places_file
+from onboard.values.errors import OnboardError
+from onboard.values.messages import Pose
+
+
+def test_places_are_added_and_found_by_name(tmp_path: Path) -> None:
+    config = Config(map=MapSection(file=tmp_path / "map.yaml"))
+    file = places_file(config)
+    assert load_places(file) == {}
+    add_place(file, "kitchen", Pose(1.0, -2.0, math.pi / 2))
+    add_place(file, "lab-2", Pose(3.0, 4.0, 0.0))
+    assert list(load_places(file)) == ["kitchen", "lab-2"]
+    assert place_of(config, "kitchen").pose.y_m == -2.0
+    assert place_of(config, "kitchen").yaw_deg == 90.0
+
+
+#   file                                     name        its line
+BAD = [
+    ("", "9to5", "'9to5' is no name of a place"),
+    ("", "nowhere", "there is no place nowhere; there are: none yet"),
+    ("[a]\nx_m = 1\ny_m = 2\n[a]\nx_m = 1\ny_m = 2\n", "a", "not valid TOML"),
+    ("[a]\nx_m = 1\n", "a", r"a: y_m"),
+    ("[a]\nx_m = nan\ny_m = 2\n", "a", r"a: x_m"),
+    ("[a]\nx_m = 1\ny_m = 2\nz = 3\n", "a", r"z"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "line"), BAD)
+def test_a_bad_place_is_one_line(tmp_path: Path, text: str, name: str, line: str) -> None:
+    config = Config(map=MapSection(file=tmp_path / "map.yaml"))
+    if text:
+        places_file(config).write_text(text)
+    with pytest.raises(OnboardError, match=line):
+        add_place(places_file(config), name, Pose(0.0, 0.0, 0.0)) if name[0].isdigit() else place_of(config, name)
+
+
+def test_a_name_twice_or_no_map_is_refused(tmp_path: Path) -> None:
+    add_place(tmp_path / "places.toml", "a", Pose(0.0, 0.0, 0.0))
+    with pytest.raises(OnboardError, match="there is a place a already"):
+        add_place(tmp_path / "places.toml", "a", Pose(0.0, 0.0, 0.0))
+    with pytest.raises(OnboardError, match=r"map\.file: places need the map"):
+        places_file(Config())
