@@ -153,10 +153,13 @@ def compare(drives: int, seed: int) -> dict[tuple[str, str], list[tuple[Episode,
     for kind in KINDS:
         where = scene(kind, seed, drives)
         for name, drive in WORLDS.items():
-            done[kind, name] = [
-                (episode, drive(setting, where, episode, seed + number))
-                for number, episode in enumerate(where.episodes)
-            ]
+            done[kind, name] = []
+            for number, episode in enumerate(where.episodes):
+                one = drive(setting, where, episode, seed + number)
+                done[kind, name].append((episode, one))
+                ratio = one.path_m / episode.geodesic_m
+                told = f"{one.ended}, {one.contacts} contacts, {one.time_s:.0f} s, path / shortest {ratio:.2f}"
+                sys.stderr.write(f"{kind}, {name}: {told}\n")
     return done
 
 
@@ -203,12 +206,6 @@ def main() -> None:
     options = parser.parse_args()
     done = compare(options.drives, options.seed)
     sys.stdout.write(f"{table(done)}\n")
-    for (kind, name), rows in done.items():
-        for episode, drive in rows:
-            ratio = drive.path_m / episode.geodesic_m
-            sys.stdout.write(
-                f"{kind} {name}: {drive.ended}, {drive.contacts} contacts, {drive.time_s:.0f} s, {ratio:.2f}\n"
-            )
     if options.pictures:
         draw(done, options.seed, options.pictures)
 

@@ -2,6 +2,9 @@
 
 22 kg, two driven wheels, two casters, a ramp in its driver, encoders with a wrong wheel radius, cameras at 7.5 Hz that
 are not synchronised and 100 ms late, with the disparity noise of a stereo camera. Nothing of `hil.physics` is in it.
+
+Not finished: in turns its wheels slip, so that its encoders report 15 to 20 % more than the body turns. No driver would
+leave it so, and the robot gets lost: its drives show contacts, not yet how many goals are reached.
 """
 
 from __future__ import annotations
