@@ -287,6 +287,7 @@ class Runtime:
             lost=lost,
             failure=decision.failure(pilot, acted, config.rates, LOST_INPUT_S),
             battery=_empty(inputs.battery, config.limits.battery_min[1]),
+            uncertain_m=estimate.located.uncertain_m,
         )
         return mission_rules.judge(mission, situation, config.goal)
 

@@ -123,11 +123,11 @@ def _outcome(timeline: Timeline, drives: Sequence[Drive]) -> str:
     if not drives:
         return f"Stood without a goal for {timeline.end_s(timeline.ticks - 1):.1f} s"
     if len(drives) > 1:
-        reached = sum(one.ended == REACHED for one in drives)
+        reached = sum(state_word(one.ended) == REACHED for one in drives)
         return f"Reached {reached} of {len(drives)} goals in {sum(one.took_s for one in drives):.1f} s of driving"
     drive = drives[0]
     took = f"{drive.took_s:.1f} s"
-    if drive.ended == REACHED:
+    if state_word(drive.ended) == REACHED:
         return f"Reached the goal in {took}"
     short = "" if drive.left_m is None else f", {drive.left_m:.2f} m from the goal"
     if drive.ended == "cancelled":
@@ -139,7 +139,9 @@ def _outcome(timeline: Timeline, drives: Sequence[Drive]) -> str:
 
 def endings(drives: Sequence[Drive]) -> str:
     """Return how the drives without success ended, the most frequent end first; "" if all succeeded."""
-    ends = [drive.ended.removeprefix(f"{State.STOPPED.value}: ") for drive in drives if drive.ended != REACHED]
+    ends = [
+        drive.ended.removeprefix(f"{State.STOPPED.value}: ") for drive in drives if state_word(drive.ended) != REACHED
+    ]
     others = Counter(map(with_code, ends))
     return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
 

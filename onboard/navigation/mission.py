@@ -202,8 +202,12 @@ class Mission:
         return distance(pose, Pose(*self.goal_xy_m, 0.0))
 
     def text(self) -> str:
-        """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"; behind it a pause."""
-        text = f"{self.state.value}: {self.reason}" if self.reason else self.state.value
+        """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"; behind it a pause.
+
+        Behind "reached" a doubt follows like a fault does, as the goal is reached nevertheless.
+        """
+        mark = JOIN if self.state is State.REACHED else ": "
+        text = f"{self.state.value}{mark}{self.reason}" if self.reason else self.state.value
         return f"{text}{JOIN}{reasons.PAUSED.say()}" if self.paused else text
 
 
@@ -218,6 +222,7 @@ class Situation:
     lost:     which input that is, and its age (`lost_input.described`)
     failure:  reason of an engine failure, or ""
     battery:  reason of an empty battery, or ""
+    uncertain_m: two standard deviations of the position; None if they are unknown
     """
 
     now_ns: int
@@ -229,6 +234,7 @@ class Situation:
     lost: str = ""
     failure: Said = NO_REASON
     battery: Said = NO_REASON
+    uncertain_m: float | None = None
 
 
 def accept(
@@ -405,15 +411,18 @@ def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) ->
         if mission.then_xy_m:  # passed in the next tick
             return mission
         turned = mission.heading_rad is None or _faces(mission.heading_rad, situation.pose)
-        return _reached(mission) if turned else replace(mission, turning_ns=situation.now_ns)
+        return _reached(mission, situation, section) if turned else replace(mission, turning_ns=situation.now_ns)
     since_ns = situation.now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
     if situation.now_ns - since_ns > STOP_SHORT_S * NS_PER_S:
         return stop(mission, reasons.POLICY_STOPPED.say(away_m=away_m))
     return replace(mission, stopped_since_ns=since_ns)
 
 
-def _reached(mission: Mission) -> Mission:
-    return replace(mission, state=State.REACHED, reason=NO_REASON, turning_ns=None)
+def _reached(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission at its goal; it says so if the position is less certain than the tolerance."""
+    off_m = situation.uncertain_m
+    reason = NO_REASON if off_m is None or off_m <= section.tolerance_m else reasons.REACHED_UNCERTAIN.say(off_m=off_m)
+    return replace(mission, state=State.REACHED, reason=reason, turning_ns=None)
 
 
 def _faces(heading_rad: float, pose: Pose) -> bool:
@@ -430,7 +439,7 @@ def _judge_turn(mission: Mission, situation: Situation, section: GoalSection) ->
     if situation.held or situation.lost_ns is not None:
         return replace(mission, turning_ns=situation.now_ns)
     if _faces(mission.heading_rad, situation.pose) and abs(situation.measured.w_radps) <= REST_RADPS:
-        return _reached(mission)
+        return _reached(mission, situation, section)
     if situation.now_ns - since_ns > heading.LONGEST_S * NS_PER_S:
         off_deg = abs(math.degrees(wrap(mission.heading_rad - situation.pose.yaw_rad)))
         return stop(mission, reasons.HEADING_MISSED.say(deg=off_deg, seconds=heading.LONGEST_S))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onboard.config.config import DdsSection, GoalSection
 from onboard.navigation.ekf import LocalizationState, deviations, localised
+from onboard.navigation.kalman import axes
 from onboard.navigation.odometry import OdometryState
+from onboard.navigation.wheel_motion import carry
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
@@ -32,10 +36,12 @@ class Start:
     """The start frame of one episode.
 
     start_from_map: known at once if localised; otherwise from the first fix and the odometry until then
+    covariance:     of the odometry at the start, (3, 3) row by row; () in old recordings: unknown
     """
 
     start_from_odom: Pose
     start_from_map: Pose | None
+    covariance: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class StartFrameMotion:
     fix_age_ns: its age; None when absent
     filtered:   by the EKF; odometry alone, as corrected by scan matching, until the start frame is known in the map
     deviations: `ekf.deviations` of `filtered`; None while it is odometry alone
+    drift_m:    standard deviation of the position by odometry alone, in its worst direction; None otherwise
     """
 
     raw: Motion
@@ -55,6 +62,13 @@ class StartFrameMotion:
     fix_age_ns: int | None
     filtered: Motion
     deviations: tuple[float, float] | None = None
+    drift_m: float | None = None
+
+    @property
+    def uncertain_m(self) -> float | None:
+        """Return two standard deviations of the position in its worst direction [m]; None if they are unknown."""
+        sd_m = self.drift_m if self.deviations is None else self.deviations[0]
+        return None if sd_m is None else 2.0 * sd_m
 
 
 def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
@@ -62,7 +76,18 @@ def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
     start_from_map = None
     if localised(localization) and localization.map_from_base is not None:
         start_from_map = inverse(localization.map_from_base)
-    return Start(inverse(wheels.pose), start_from_map)
+    return Start(inverse(wheels.pose), start_from_map, tuple(wheels.covariance.ravel().tolist()))
+
+
+def drift_m(start: Start, wheels: OdometryState) -> float | None:
+    """Return the standard deviation of the position by odometry since the start, in its worst direction [m]; None if
+    the start does not state its covariance."""
+    if not start.covariance:
+        return None
+    at, before = inverse(start.start_from_odom), np.array(start.covariance).reshape(3, 3)
+    carry(before, ((at.y_m - wheels.pose.y_m,), (wheels.pose.x_m - at.x_m,)))
+    since = wheels.covariance - before
+    return math.sqrt(max(0.0, axes(float(since[0, 0]), float(since[0, 1]), float(since[1, 1]))[0]))
 
 
 def anchor(
@@ -90,7 +115,11 @@ def locate(
     start_from_map, received = start.start_from_map, localization.received
     if start_from_map is None or localization.map_from_base is None:
         return StartFrameMotion(
-            raw, None, None, Motion(compose(start.start_from_odom, corrected or wheels.pose), wheels.twist)
+            raw,
+            None,
+            None,
+            Motion(compose(start.start_from_odom, corrected or wheels.pose), wheels.twist),
+            drift_m=drift_m(start, wheels),
         )
     filtered = Motion(compose(start_from_map, localization.map_from_base), wheels.twist)
     sd = deviations(localization)

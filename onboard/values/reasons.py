@@ -187,6 +187,8 @@ Row("recovery_gave_up", RECOVERY, "all recoveries failed, so the drive ends", "F
 # ---- Ends of a drive, behind the state `stopped` or `idle`
 
 Row("reached", END, "the robot rests within `goal.tolerance_m` of the goal", "")
+REACHED_UNCERTAIN = Row("reached_uncertain", END, "uncertain by {off_m:.2f} m", "Localise the robot (`/amcl_pose`): by "
+                        "odometry alone it drifts.")
 CANCELLED = Row("cancelled", END, "cancelled", "Send a goal.")
 RUNTIME_ENDED = Row("runtime_ended", END, "the runtime has ended",
                     "Start it: `systemctl start onboard`, or `onboard run`.")

@@ -45,7 +45,7 @@ SIZE_PX = 106, 60
 CAMERAS = ("front=0.18,0,0.5,0,18,0", "front_left=0.1,0.14,0.5,60,18,0", "front_right=0.1,-0.14,0.5,-60,18,0",
            "rear=-0.18,0,0.5,180,18,0")  # fmt: skip
 SET = ("--set", "cameras.source=dds", "--set", "cameras.color=none")
-INIT = ("--footprint", "0.23", "--height", "0.85", "--speed", "0.8", "--name", "foreign", "--policy", "reactive")
+INIT = ("--footprint", "0.25", "--height", "0.85", "--speed", "0.8", "--name", "foreign", "--policy", "reactive")
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,13 @@ def compare(drives: int, seed: int) -> dict[tuple[str, str], list[tuple[Episode,
     for kind in KINDS:
         where = scene(kind, seed, drives)
         for name, drive in WORLDS.items():
-            done[kind, name] = [
-                (episode, drive(setting, where, episode, seed + number))
-                for number, episode in enumerate(where.episodes)
-            ]
+            done[kind, name] = []
+            for number, episode in enumerate(where.episodes):
+                one = drive(setting, where, episode, seed + number)
+                done[kind, name].append((episode, one))
+                ratio = one.path_m / episode.geodesic_m
+                told = f"{one.ended}, {one.contacts} contacts, {one.time_s:.0f} s, path / shortest {ratio:.2f}"
+                sys.stderr.write(f"{kind}, {name}: {told}\n")
     return done
 
 
@@ -203,12 +206,6 @@ def main() -> None:
     options = parser.parse_args()
     done = compare(options.drives, options.seed)
     sys.stdout.write(f"{table(done)}\n")
-    for (kind, name), rows in done.items():
-        for episode, drive in rows:
-            ratio = drive.path_m / episode.geodesic_m
-            sys.stdout.write(
-                f"{kind} {name}: {drive.ended}, {drive.contacts} contacts, {drive.time_s:.0f} s, {ratio:.2f}\n"
-            )
     if options.pictures:
         draw(done, options.seed, options.pictures)
 

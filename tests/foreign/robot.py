@@ -2,6 +2,7 @@
 
 22 kg, two driven wheels, two casters, a ramp in its driver, encoders with a wrong wheel radius, cameras at 7.5 Hz that
 are not synchronised and 100 ms late, with the disparity noise of a stereo camera. Nothing of `hil.physics` is in it.
+Its wheels are spheres, which touch the floor in one point; with them it is 0.25 m wide to each side.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ def mjcf(scene: Scene) -> str:
     )
     wheel = (
         '<body name="{name}" pos="0 {y} 0"><joint name="{name}" type="hinge" axis="0 1 0" damping="0.01"/>'
-        f'<geom type="cylinder" size="{WHEEL_M} 0.02" euler="90 0 0" mass="0.6" friction="1 0.01 0.001"/></body>'
+        f'<geom type="sphere" size="{WHEEL_M}" mass="0.6" condim="3" friction="1 0.005 0.0001"/></body>'
     )
-    caster = '<geom name="caster{x}" type="sphere" size="0.03" pos="{x} 0 -0.047" mass="0.2" condim="1"/>'
+    caster = '<geom name="caster{x}" type="sphere" size="0.03" pos="{x} 0 -0.0497" mass="0.2" condim="1"/>'
     return (
         f'<mujoco><option timestep="{1.0 / (TICK_HZ * SUBSTEPS)}" integrator="implicitfast"/><worldbody>'
-        f'<geom name="floor" type="plane" size="50 50 1"/>{geoms}'
+        f'<geom name="floor" type="plane" size="50 50 1" condim="1"/>{geoms}'
         f'<body name="robot" pos="0 0 {WHEEL_M}"><freejoint/>'
         f'<geom name="base" type="cylinder" size="{RADIUS_M} 0.1" pos="0 0 0.09" mass="18"/>'
         f'<geom name="torso" type="cylinder" size="{RADIUS_M} 0.29" pos="0 0 0.48" mass="2"/>'

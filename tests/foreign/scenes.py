@@ -12,7 +12,7 @@ from hil.physics.free_space import Episode, free_space, path_length, shortest_pa
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room, with_box
 
-BODY = Body(0.23, 0.85)
+BODY = Body(0.25, 0.85)
 WALL_M, WALL_HEIGHT_M = 0.1, 2.0
 TABLE_M = 0.72
 LEG_M = 0.05

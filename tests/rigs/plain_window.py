@@ -12,7 +12,7 @@ import numpy as np
 
 from onboard.config.plant_model import Plant
 from onboard.policy.contract import ACTIONS, STOP_ACTION
-from onboard.policy.dwa.cost_to_go import CostField, sample
+from onboard.policy.dwa.cost_to_go import CostField, downhill, sample
 from onboard.policy.dwa.dynamic_window import (
     COMFORT_FROM_M,
     COMFORT_M,
@@ -24,6 +24,7 @@ from onboard.policy.dwa.dynamic_window import (
     REMEMBERED_KEEP_M,
     SOON,
     SPEED_MPS,
+    STEEP,
     STEER_S_PER_RADPS,
     TAIL_S,
     TURN_LEAD_S,
@@ -53,7 +54,8 @@ def time_left(end: np.ndarray, field: CostField, goal: tuple[float, float], brak
     """Return the seconds from an end state to the goal."""
     x, y, yaw, v, w = end[:5]
     i, j = ((a - corner) / field.cell_m - 0.5 for a, corner in zip((x, y), field.corner_xy_m, strict=True))
-    way_m, di, dj = sample.py_func(field.cost, i, j, field.most_m)
+    way_m = sample.py_func(field.cost, i, j, field.most_m)[0]
+    _, di, dj = downhill(field.cost, i, j, field.most_m, STEEP * field.cell_m)
     goal_m = math.hypot(goal[0] - x, goal[1] - y)
     if goal_m < NEAR_M:
         way_m, di, dj = goal_m, x - goal[0], y - goal[1]

@@ -281,7 +281,9 @@ class FastDrive:
         if not self._mission.driving or (in_time and nearing and self._mission.stops < REST_DECISIONS):
             return
         located = self._robot.located(self._start)
-        situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
+        situation = mission.Situation(
+            time_ns(tick), located.filtered.pose, located.filtered.twist, uncertain_m=located.uncertain_m
+        )
         self._mission = mission.judge(replace(self._mission, progress=self._progress()), situation, goal)
 
     def _progress(self) -> Progress:

@@ -66,6 +66,7 @@ WIDE_PRICE = 1.5
 WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always exists and noise closes no door for good.
 """
 
+STEPS_AHEAD = 4
 BORDER = 1
 """Width of a grid's border of cells with infinite price."""
 SEED_CELLS = 2
@@ -185,6 +186,33 @@ def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, floa
     di = (1 - q) * (c10 - c00) + q * (c11 - c01)
     dj = (1 - p) * (c01 - c00) + p * (c11 - c10)
     return (1 - p) * ((1 - q) * c00 + q * c01) + p * ((1 - q) * c10 + q * c11), di, dj
+
+
+@kernel
+def downhill(cost: Floats32, i: float, j: float, most: float, steep: float) -> tuple[float, float, float]:
+    """Return the cost at (i, j) and a vector against the way to go, as `sample`.
+
+    Beside a lethal cell the derivatives point away from it, across a narrow gap. Where the four cells about the place
+    differ by more than `steep`, the vector is from a place `STEPS_AHEAD` cells down the path instead.
+    """  # pragma: no cover - compiled
+    way, di, dj = sample(cost, i, j, most)
+    a, b = int(min(max(i, 0.0), cost.shape[0] - 1.001)), int(min(max(j, 0.0), cost.shape[1] - 1.001))
+    low, high, row, column = cost[a, b], cost[a, b], a, b
+    for k in range(1, 4):
+        one = cost[a + k // 2, b + k % 2]
+        if one < low:
+            low, row, column = one, a + k // 2, b + k % 2
+        high = max(high, one)
+    if min(high, most) - low <= steep:
+        return way, di, dj
+    for _ in range(STEPS_AHEAD):
+        to_row, to_column = row, column
+        for down in range(max(row - 1, 0), min(row + 2, cost.shape[0])):
+            for right in range(max(column - 1, 0), min(column + 2, cost.shape[1])):
+                if cost[down, right] < cost[to_row, to_column]:
+                    to_row, to_column = down, right
+        row, column = to_row, to_column
+    return way, i - row, j - column
 
 
 @kernel

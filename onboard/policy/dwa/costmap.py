@@ -30,6 +30,9 @@ Flags = npt.NDArray[np.bool_]
 
 HIDDEN_M = 1.6
 """Nearer than this, a low camera does not see an obstacle that hangs at the robot's height."""
+SAME_M = 0.1
+"""A remembered cell this near to a visible return is the same obstacle: its centre closes gaps by up to half a cell."""
+MOST_BESIDE = 30
 BLIND_M = 0.10
 """In blind bins an obstacle is assumed at this distance beyond the footprint."""
 AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
@@ -91,10 +94,30 @@ def _points(
         squared_m2 = dx * dx + dy * dy
         if squared_m2 < look_m * look_m:
             azimuth = math.atan2(dy, dx) - yaw_rad + math.pi
-            if squared_m2 < HIDDEN_M * HIDDEN_M or not looked[math.floor(azimuth / (2.0 * math.pi / BINS)) % BINS]:
+            at = math.floor(azimuth / (2.0 * math.pi / BINS)) % BINS
+            hidden = squared_m2 < HIDDEN_M * HIDDEN_M and not _is_seen(ranges_m, looked, at, azimuth, squared_m2)
+            if hidden or not looked[at]:
                 unseen[m] = remembered[k]
                 m += 1
     return seen[:n], unseen[:m]
+
+
+@kernel
+def _is_seen(
+    ranges_m: npt.NDArray[np.float32], looked: npt.NDArray[np.bool_], at: int, azimuth: float, squared_m2: float
+) -> bool:  # pragma: no cover - compiled
+    """Return whether a scan has a return within `SAME_M` of a place in bin `at`: it measures the obstacle there better
+    than the cell's centre."""
+    step, away_m = 2.0 * math.pi / BINS, math.sqrt(squared_m2)
+    wide = min(MOST_BESIDE, int(SAME_M / (max(away_m, SAME_M) * step)) + 1)
+    for side in range(-wide, wide + 1):
+        k = (at + side) % BINS
+        if looked[k] and abs(ranges_m[k] - away_m) < SAME_M:
+            off = (math.floor(azimuth / step) + side + 0.5) * step - azimuth
+            square = ranges_m[k] * ranges_m[k] + squared_m2 - 2.0 * ranges_m[k] * away_m * math.cos(off)
+            if square < SAME_M * SAME_M:
+                return True
+    return False
 
 
 # ---- Inflation of obstacle cells into grids of nearness

@@ -19,7 +19,7 @@ from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
-from onboard.policy.dwa.cost_to_go import CostField, sample
+from onboard.policy.dwa.cost_to_go import TIGHT_PRICE, CostField, downhill, sample
 from onboard.policy.dwa.costmap import seen_or_known
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
@@ -38,7 +38,9 @@ STILL_MPS = 0.02
 BRAKE_MAX_S = 3.0
 """Braking is rolled out from the top speed until the base is this slow, or for this long."""
 
-KEEP_M = 0.07
+STEEP = 1.5 * TIGHT_PRICE
+"""Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
+KEEP_M = 0.055
 """Clearance beyond the footprint that a safe action and its braking keep from visible obstacles."""
 REMEMBERED_KEEP_M = 0.03
 """The same for remembered or known obstacles that are not visible now."""
@@ -297,7 +299,9 @@ def _time_left(
 ) -> float:  # fmt: skip  # pragma: no cover - compiled
     """Return the time from an end state to the goal [s] by cost to go, heading and speed; inf above `enough_s`."""
     x, y, yaw, v, w = ends[n, 0], ends[n, 1], ends[n, 2], ends[n, 3], ends[n, 4]
-    way_m, di, dj = sample(cost, (x - corner[0]) / cell_m - 0.5, (y - corner[1]) / cell_m - 0.5, most_m)
+    way_m, di, dj = downhill(
+        cost, (x - corner[0]) / cell_m - 0.5, (y - corner[1]) / cell_m - 0.5, most_m, STEEP * cell_m
+    )
     goal_m = math.sqrt((goal[0] - x) ** 2 + (goal[1] - y) ** 2)
     if goal_m < NEAR_M:
         way_m, di, dj = goal_m, x - goal[0], y - goal[1]

@@ -22,6 +22,7 @@ from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from hil.sensors.direct_scan import direct_scan
+from hil.sensors.flawed_scan import Flaws
 from onboard.assembly.robot import build_rigs, lasers_of, used_mounts
 from onboard.config.config import Config, ScanSection
 from onboard.policy.contract import ACTIONS
@@ -53,6 +54,21 @@ def test_cameras_see_at_their_rates(color):
         assert [tick.color.stamp_ns - START_NS for tick in inputs] == [STEP_NS * n for n in (1, 1, 1, 1, 1, 6)]
     else:
         assert all(tick.color is None for tick in inputs)
+
+
+def test_cameras_with_times_of_their_own_send_each_image_late():
+    flaws = Flaws((5.0, 15.0), (0.1, 0.1))
+    living = SimulatedRobot(WORLD, PLANT, Body(), MOUNTS, START, Senses(seed=1, flaws=flaws, depth_every=1))
+    inputs = lived(SimulatedInbox(living, START_NS, Cameras(living, color=False)), 20)
+    times = living.camera_times
+    assert len({(one.period, one.first) for one in times.values()}) > 1
+    for tick, seen in enumerate(inputs, 1):
+        for name, one in times.items():
+            newest = one.newest(tick)
+            if tick - newest >= one.age:
+                assert seen.depth[name].stamp_ns == START_NS + newest * STEP_NS
+            else:
+                assert name not in seen.depth
 
 
 def test_scans_are_cast_in_the_same_ticks():

@@ -264,3 +264,14 @@ def test_only_a_free_goal_in_sight_restarts_the_time(what: str, scan: Scan, anew
 @pytest.mark.parametrize("mission", [Mission(), m.cancel(DRIVING), m.stop(DRIVING, E_STOP.named)])
 def test_an_ended_drive_or_none_keeps_its_state(mission: Mission) -> None:
     assert looked(mission, TAKEN, 2 * ENOUGH).text() == mission.text()
+
+
+@pytest.mark.parametrize(
+    ("uncertain_m", "text"), [(None, "reached"), (0.2, "reached"), (0.41, "reached; uncertain by 0.41 m")]
+)
+def test_a_goal_that_is_reached_by_an_uncertain_pose_says_so(uncertain_m: float | None, text: str) -> None:
+    mission = m.note_action(m.note_action(DRIVING, STOP), STOP)
+    mission = judged(mission, 2.0, 1.0, uncertain_m=uncertain_m)
+    assert mission.state is State.REACHED
+    assert mission.text() == text
+    assert m.state_word(mission.text()) == "reached"

@@ -11,7 +11,7 @@ from onboard.config.config import DdsSection, GoalSection, OdometrySection
 from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.odometry import OdometryState
-from onboard.navigation.start_frame import Start, anchor, begin, goal_in_start, locate
+from onboard.navigation.start_frame import Start, anchor, begin, drift_m, goal_in_start, locate
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, compose, inverse
@@ -206,3 +206,19 @@ def test_a_place_in_the_map_without_a_fix_that_was_kept_gives_no_fix_to_the_poli
     located = locate(start, WHEELS, replace(known, received=None), 0)
     assert (located.fix, located.fix_age_ns) == (None, None)
     assert near(located.filtered.pose, IDENTITY)
+
+
+def test_without_fixes_the_drift_since_the_start_is_known_whatever_was_driven_before() -> None:
+    """The odometry's own covariance also has the drift before the start; the relative motion's must not."""
+    twist = Twist(0.5, 0.0)
+    fresh, driven = wheels_at(IDENTITY), moved(wheels_at(IDENTITY), Twist(0.5, 0.3), 20.0)
+    drifts_m = []
+    for wheels in (fresh, driven):
+        start, after = begin(wheels, UNKNOWN), moved(wheels, twist, 20.0)
+        assert drift_m(start, wheels) == pytest.approx(0.0, abs=1e-6)
+        located = locate(start, after, UNKNOWN, 0)
+        assert located.uncertain_m == pytest.approx(2.0 * (located.drift_m or 0.0))
+        drifts_m.append(located.drift_m)
+    assert drifts_m[0] == pytest.approx(drifts_m[1], rel=1e-6)
+    assert (drifts_m[0] or 0.0) > 0.05
+    assert locate(Start(IDENTITY, None), fresh, UNKNOWN, 0).uncertain_m is None, "an old recording"
