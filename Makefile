@@ -12,7 +12,7 @@ AUDIT_VENV := .venv-audit
 SITE_VENV := .venv-site
 ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ros-nav-msgs ros-sensor-msgs ros-diagnostic-msgs
 # What a robot may have installed: the runtime and the extras of its devices.
-LOCKED := --extra cpu --extra realsense --extra serial --extra secure
+LOCKED := --extra cpu --extra realsense --extra serial --extra secure --extra dashboard --extra foxglove
 PIP := -m pip install --quiet --disable-pip-version-check
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
