@@ -67,7 +67,7 @@ COMMANDS = {
     ),
     "map": Command(
         "hil.commands.drive.build_map:map_command",
-        "Make a map of a building from a recorded drive, as map_server reads it, with a picture.",
+        "Make a map of a building from a recorded drive: a pgm and yaml as map_server reads them, and a picture.",
         JUDGE,
         "map recordings/ -o map.yaml",
     ),

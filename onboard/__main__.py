@@ -50,13 +50,13 @@ COMMANDS = {
     ),
     "route": Command(
         "onboard.commands.operator.places:route",
-        "Drive to named places, one after the other, once or in a loop. Exit 1: a place was missed.",
+        "Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.",
         DRIVE,
         "route kitchen printer lab --loop --wait 20",
     ),
     "locate": Command(
         "onboard.commands.operator.places:locate",
-        "Tell the tracker where the robot is: at a place, at X and Y, or where a search about known places finds it.",
+        "Tell the tracker where the robot is: at a place, at X and Y, or where a search about all places finds it.",
         DRIVE,
         "locate 0 0 --yaw 90",
         numbers=True,

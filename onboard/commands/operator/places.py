@@ -118,7 +118,7 @@ def locate(
     yaw: Annotated[float, typer.Option(metavar="DEG", help="With X and Y: its heading.", callback=finite)] = 0.0,
     config: ConfigOption = None,
 ) -> None:
-    """Tell the tracker where the robot is: at a place, at X and Y, or where a search about all known places finds it.
+    """Tell the tracker where the robot is: at a place, at X and Y, or where a search about all places finds it.
 
     The origin of a map of `onboard-hil map` is where its drive began: `onboard locate 0 0`.
     """

@@ -8,11 +8,13 @@ from math import cos, inf, nan, pi, sin
 import numpy as np
 import pytest
 
+from onboard.config.config import LimitsSection
 from onboard.config.footprint import Footprint
 from onboard.perception.collision import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
+from onboard.perception.height_coverage import SIGHTINGS_S, Coverage
 from onboard.policy.contract import ACTIONS
 from onboard.safety import limits
-from onboard.safety.limits import LimitedCommand, LimitsState, Reason, Situation, limit, operator_drives
+from onboard.safety.limits import LimitedCommand, LimitsState, Reason, Situation, bounds_of, limit, operator_drives
 from onboard.values.messages import STOP, Twist
 from tests.onboard.safety.limits_bench import (
     AHEAD,
@@ -20,6 +22,8 @@ from tests.onboard.safety.limits_bench import (
     FREE,
     MS,
     NOW_NS,
+    PLANT,
+    RADIUS_M,
     STARTED,
     TICK_NS,
     before,
@@ -518,6 +522,27 @@ def test_r28_a_pause_stands_whatever_is_wanted_but_an_operator_drives() -> None:
 
 def test_r16_reasons_are_words() -> None:
     assert all(reason.value == reason.value.lower() and " " not in reason.value for reason in Reason)
+
+
+# --- R29: heights that no camera sees ---------------------------------------------------------------------------------
+
+#   what                        first, last distance in view [m]   highest speed
+HEIGHTS = [
+    ("in view from afar on", inf, 0.4, 1.0),
+    ("in view nowhere", -inf, inf, 0.3),
+    ("only beyond the memory", inf, 2.8, 0.3),
+    ("too late", 0.5, 0.05, stoppable_mps(0.5 - RADIUS_M - 0.05, BOUNDS.braking_mps2, BOUNDS.reaction_s)),
+    ("too short a while", 1.0, 0.9, 0.1 / SIGHTINGS_S),
+]
+
+
+@pytest.mark.parametrize(("what", "first_m", "lost_m", "most_mps"), HEIGHTS, ids=[row[0] for row in HEIGHTS])
+def test_r29_a_height_that_is_seen_too_late_or_nowhere_slows_the_robot(
+    what: str, first_m: float, lost_m: float, most_mps: float
+) -> None:
+    coverage = Coverage(np.array([0.1, 0.6]), np.array([inf, first_m]), np.array([0.05, lost_m]))
+    bounds = bounds_of(LimitsSection(), PLANT, Footprint(RADIUS_M), 200.0, coverage)
+    assert limited(Twist(2.0, 0.0), bounds=bounds).twist.v_mps == pytest.approx(most_mps)
 
 
 # --- R30: what moves --------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_a_loop_is_closed_and_the_map_is_read_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.percent, made.grid.percent)
     assert image.exists()
     assert picture.exists()
-    reach = reach_in(read, 0.25)
+    reach = reach_in(read, 0.1)
     ahead = between(true[0], Pose(8.2, 3.7, 0.0))
     assert reach.part_at((0.0, 0.0)) == reach.part_at((ahead.x_m, ahead.y_m)) != 0
 

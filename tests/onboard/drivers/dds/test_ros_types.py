@@ -55,6 +55,16 @@ SAMPLES = [
     ros.CompressedImage(HEADER, "rgb8; jpeg compressed bgr8", b"\xff\xd8\xff"),
     ros.CameraInfo(HEADER, 60, 80, "plumb_bob", [0.1] * 5, COVARIANCE[:9], COVARIANCE[9:18], COVARIANCE[:12], 1, 2),
     ros.CameraInfo(HEADER, d=[], roi=ros.RegionOfInterest(1, 2, 3, 4, True)),
+    ros.Imu(HEADER, POSE.orientation, COVARIANCE[:9], ros.Vector3(0.1, 0.2, 0.3), COVARIANCE[9:18], ros.Vector3(z=9.8)),
+    ros.OccupancyGrid(HEADER, ros.MapMetaData(ros.Time(1, 2), 0.0625, 3, 2, POSE), b"\x00\x64\xff\x00\x00\x64"),
+    ros.PolygonStamped(HEADER, ros.Polygon([ros.Point32(0.25, -0.5), ros.Point32(z=1.0)])),
+    ros.MarkerArray([]),
+    ros.MarkerArray(
+        [
+            ros.Marker(HEADER, "goal", 3, 4, points=[ros.Point(1.0)], colors=[ros.ColorRGBA(a=0.5)], text="kitchen"),
+            ros.Marker(),
+        ]
+    ),
     ros.DiagnosticArray(HEADER, []),
     ros.DiagnosticArray(
         HEADER,
