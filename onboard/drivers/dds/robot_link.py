@@ -273,8 +273,8 @@ class DdsInputs:
             "undecodable": undecodable + self._scans.undecodable,
             **self._scans.refused(),
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
+            "amcl_pose beside map.tracker": self._unused_fixes,
             "too many goals": self._goals.refused,
-            **({} if self._initial is None else {"amcl_pose beside map.tracker": self._unused_fixes}),
             **({} if self._imu is None else {"imu without a rate or a known frame": self._imu.unusable}),
         }
 
