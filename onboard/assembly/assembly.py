@@ -263,7 +263,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
         runtime = Runtime(robot, clock, resumed, inference, drive, listeners)
         if building is not None and config.map.tracker:
-            held.callback(lambda: last_pose.save(config, building, runtime.state))
+            held.callback(lambda: last_pose.save(config, building, runtime.state, plant))
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()

@@ -40,6 +40,8 @@ STARTING = (
     reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
 )  # fmt: skip
 """What a runtime says that ends, or has just started."""
+STOPPED_BY_OPERATOR = (reasons.CANCELLED, reasons.E_STOP, reasons.GOAL_AT_E_STOP, reasons.GOAL_AT_RELEASE)
+"""A person ended the drive, so the route ends too: it must not drive on by itself after the e-stop's release."""
 BACK_S, PAUSE_S = 120.0, 1.0
 """A route waits so long for the runtime to come back, and so long between two looks."""
 
@@ -88,7 +90,7 @@ def route(
 ) -> None:
     """Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.
 
-    If the runtime restarts, the route waits for it and sends its goal again.
+    If the runtime restarts, the route waits for it and sends its goal again. A cancel or the e-stop ends the route.
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
@@ -103,7 +105,7 @@ def route(
             sys.stdout.flush()
             if state.partition(JOIN)[0] != State.REACHED.value:
                 missed += 1
-                if on_failure is OnFailure.STOP:
+                if on_failure is OnFailure.STOP or row_of(state) in STOPPED_BY_OPERATOR:
                     raise typer.Exit(1)
             time.sleep(wait)
     if missed:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 import yaml
 from PIL import Image
 
@@ -84,3 +85,25 @@ def test_a_pose_off_the_map_is_not_sent(config, monkeypatch):
     with pytest.raises(InputError, match=r"\(300.00, 4.00\) is no ground to drive on"):
         places.locate("300", 4.0, config=config)
     assert not robot.sent
+
+
+#   states of the drives                                places that are driven to
+ENDS = [
+    (["reached", "reached"], 2),
+    (["stopped: goal is occupied", "reached"], 2),
+    (["idle: cancelled"], 1),
+    (["stopped: e_stop"], 1),
+    (["stopped: goal refused: the e-stop is pressed"], 1),
+    (["stopped: goal refused: the e-stop has only just been released"], 1),
+]
+
+
+@pytest.mark.parametrize(("states", "driven"), ENDS, ids=[states[0] for states, _ in ENDS])
+def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config, monkeypatch, states, driven):
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+    left = list(states)
+    monkeypatch.setattr(places, "_driven", lambda _config, _place: left.pop(0))
+    ended = pytest.raises(typer.Exit) if states != ["reached", "reached"] else nullcontext()
+    with ended:
+        places.route(["a", "b"], config=config)
+    assert len(states) - len(left) == driven
