@@ -56,9 +56,10 @@ COMMANDS = {
     ),
     "locate": Command(
         "onboard.commands.operator.places:locate",
-        "Tell the tracker where the robot is: at a place, or where a search about all known places finds it.",
+        "Tell the tracker where the robot is: at a place, at X and Y, or where a search about all places finds it.",
         DRIVE,
-        "locate kitchen",
+        "locate 0 0 --yaw 90",
+        numbers=True,
     ),
     "mounts": Command(
         "onboard.commands.mounts:mounts_command",

@@ -85,13 +85,26 @@ SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
 
 
+HEARD_S = 0.5
+"""How long a starting tracker listens for another localisation, which keeps its last pose for late readers."""
+
+
 def check_files(config: Config, file: Path | None = None) -> None:
     """Check all files of the configuration, without devices. Raises OnboardError with a line for each mistake.
 
     file: where the configuration is from; a line about one of its keys begins with it
     """
     mistakes: list[OnboardError] = []
-    for check in (_check_wire, check_staleness, _check_mounts, _check_plant, zones_of, building_of, _check_policy):
+    for check in (
+        _check_wire,
+        check_staleness,
+        _check_mounts,
+        _check_plant,
+        zones_of,
+        building_of,
+        _check_tracker,
+        _check_policy,
+    ):
         try:
             check(config)
         except OnboardError as error:
@@ -115,6 +128,11 @@ def _check_wire(config: Config) -> None:
         for name in section.sources if section is not None else ():
             check_scan_source(config.dds, table, name)
     lasers_of(config)
+
+
+def _check_tracker(config: Config) -> None:
+    if config.map.tracker and "amcl_pose" in config.dds.remap:
+        raise ConfigError("dds.remap.amcl_pose names a localisation, but map.tracker = true: remove one of the two")
 
 
 def _check_mounts(config: Config) -> None:
@@ -200,6 +218,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         prepare_kernels(config, rigs, signals)
         policy = inference.start(COMPILE_S)
         dds_inputs = dds_inputs_of(config, wire)
+        dds_inputs.refuse_second_localisation(HEARD_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         # Before the base, so that the last comparison waits until the base has its last command.
@@ -244,7 +263,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
         runtime = Runtime(robot, clock, resumed, inference, drive, listeners)
         if building is not None and config.map.tracker:
-            held.callback(lambda: last_pose.save(config, building, runtime.state))
+            held.callback(lambda: last_pose.save(config, building, runtime.state, plant))
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()

@@ -103,7 +103,7 @@ def advance(
     if then is None or late or scan.stamp_ns <= state.stamp_ns:
         return state, localization
     if localization.map_from_base is None or localization.covariance is None:
-        return replace(state, lost=False, doubt_ns=0, stamp_ns=scan.stamp_ns), localization
+        return replace(state, tracks=tracks, lost=False, doubt_ns=0, stamp_ns=scan.stamp_ns), localization
     guess = compose(localization.map_from_base, between(wheels.pose, then.motion.pose))
     covariance = localization.covariance[:3, :3] + SPREAD
     found = map_fit.fit(scan, reach, guess, covariance) if tracks else None
@@ -140,6 +140,15 @@ def _judged(state: MapTracking, stamp_ns: int) -> MapTracking:
 
 def _shares(newest: Agreement) -> dict[str, float]:
     return {"explained": 100.0 * newest.explained, "through": 100.0 * newest.through}
+
+
+def to_do(state: MapTracking, localization: LocalizationState) -> Said:
+    """Return what a robot with a tracker needs before it drives in the map, "" for nothing. It stays the same."""
+    if not state.tracks:
+        return NO_REASON
+    if localization.map_from_base is None:
+        return reasons.NOT_LOCATED.say()
+    return reasons.LOST_STANDS.say() if state.lost else NO_REASON
 
 
 def lost_text(state: MapTracking) -> Said:

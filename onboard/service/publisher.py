@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from onboard.counters import Counters
-from onboard.navigation.map_tracking import MapTracking, lost_text
+from onboard.navigation.map_tracking import MapTracking, lost_text, to_do
 from onboard.navigation.mission import Mission, drives
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
@@ -22,7 +22,7 @@ from onboard.values import reasons
 from onboard.values.clock import wall_ns
 from onboard.values.interfaces import Diagnostic, InputFault, Outputs
 from onboard.values.messages import CameraHealth
-from onboard.values.reasons import JOIN, rows_in
+from onboard.values.reasons import JOIN, NO_REASON, Said, rows_in
 
 OK, WARNING, ERROR = 0, 1, 2
 LATE_MS = 100
@@ -74,7 +74,7 @@ class Publisher:
             self._publish_scans(record, stamp_ns)
         if number % EVERY_STATE == 0:
             self._overload = overload(record)
-        state = JOIN.join(filter(None, (with_faults(record.state, faults), self._overload)))
+        state = JOIN.join(filter(None, (with_faults(record.state, faults), _lost(record), self._overload)))
         if state != self._state or number % EVERY_STATE == 0:
             self._state = state
             self._outputs.state(state)
@@ -117,6 +117,11 @@ def drive_changed(mission: Mission, before: Mission) -> bool:
 def with_faults(state: str, faults: Sequence[InputFault]) -> str:
     """Return the state as it is published: with the faults for which the robot stands."""
     return JOIN.join([state, *dict.fromkeys(fault.reason for fault in faults if fault.standing)])
+
+
+def _lost(record: TickRecord) -> Said:
+    """Return what the state says of a tracker that does not know the robot's place; "" where it does."""
+    return NO_REASON if record.after is None else to_do(record.after.tracking, record.after.localization)
 
 
 def overload(record: TickRecord) -> str:
@@ -283,6 +288,8 @@ def _pose(record: TickRecord) -> Diagnostic:
         values |= {"map_fits": tracking.fits, "map_misses": tracking.misses, "lost": tracking.lost}
     if lost := lost_text(tracking):
         return ("pose", WARNING, lost, values)
+    if unlocated := _lost(record):
+        return ("pose", WARNING, unlocated, values)
     if record.after is not None and record.after.localization.refusal:
         return ("pose", WARNING, record.after.localization.refusal, values)
     if unused > max(SCANS, matching.matched):

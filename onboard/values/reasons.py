@@ -292,6 +292,12 @@ FIX_BEFORE_ODOMETRY = Row("fix_before_odometry", FIX, "localisation refused: the
 SHARES = "{explained:.0f} % of the scan's points lie on obstacles of the map, {through:.0f} % of its rays go through"
 LOST = Row("lost", FIX, f"lost: {SHARES}",
            "The robot stands. `onboard locate` searches its place; or send `/initialpose`. Then the drive goes on.")
+LOST_STANDS = Row("lost_stands", FIX, "lost in the map, so the robot stands: `onboard locate`, or send /initialpose",
+                  "Tell it where it is: `onboard locate`, or `/initialpose`. Then the drive goes on.")
+NOT_LOCATED = Row("not_located", FIX, "not located in the map: `onboard locate`, or send /initialpose",
+                  "Tell it where it is: `onboard locate`, or `/initialpose`. Goals in the map are refused until then.")
+SECOND_LOCALISATION = Row("second_localisation", FIX, "{topic} is published, but map.tracker = true: a robot has one "
+                          "localisation", "End the other localisation, or set `map.tracker = false`.")
 MAP_DISAGREES = Row("map_disagrees", FIX, f"map and scan disagree, so the robot drives as without a map: {SHARES}",
                     "Correct the localisation, or the map (`map.file`).")
 SCANS_UNMATCHED = Row("scans_unmatched", FIX, "most scans do not match: few walls in view, or mounts or wheels are not "

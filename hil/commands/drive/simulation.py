@@ -57,7 +57,10 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of start, g
 EpisodeOption = Annotated[
     int | None, typer.Option("--episode", min=0, help="Use a committed start and goal of the map, from 0.")
 ]
-LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
+LocalizationOption = Annotated[
+    bool,
+    typer.Option("--localization/--no-localization", help="Publish /amcl_pose; never for a robot with map.tracker."),
+]
 DriftOption = Annotated[
     float, typer.Option("--drift", min=0.0, help="Multiplier for the paper's odometry drift.", callback=finite)
 ]
@@ -124,6 +127,7 @@ def sim(
     asked = None if start is None else _pose(start)
     active = load_robot_kernels(kernels)
     imu = loaded.odometry.imu
+    localization = localization and not loaded.map.tracker
     senses = Senses(
         seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise, wheel_slip=slip, imu=bool(imu)
     )
@@ -215,6 +219,7 @@ def demo(
     if view:
         need_rerun()
         shown = "window" if has_display() else "browser"
+    localization = localization and not load_config(config).map.tracker
     options = DemoOptions(
         map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels,
         full_size=full_size,

@@ -71,7 +71,7 @@ def goal(
         place = place_of(loaded, x)
         pose, frame, yaw = place.pose, Frame.MAP, place.yaw_deg if yaw is None else yaw
     else:
-        pose = Pose(_metres(x), y, 0.0)
+        pose = Pose(metres(x), y, 0.0)
     with running_robot(loaded) as robot:
         asked = ros_goal(wall_ns(), named[frame], replace(pose, yaw_rad=math.radians(yaw or 0.0)))
         if yaw is None:
@@ -89,7 +89,7 @@ def goal(
         raise typer.Exit(1)
 
 
-def _metres(text: str) -> float:
+def metres(text: str) -> float:
     """Return a finite number. Raises a usage error for another text."""
     try:
         value = finite(float(text))

@@ -12,7 +12,8 @@ import typer
 
 from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
-from onboard.commands.operator.robot import RunningRobot, running_robot
+from onboard.commands.operator.commands import metres
+from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.config.config import Config, load_config
 from onboard.config.places import Place, add_place, check_name, load_places, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
@@ -24,6 +25,7 @@ from onboard.service import last_pose
 from onboard.values import reasons
 from onboard.values.clock import wall_ns
 from onboard.values.errors import ConfigError, InputError, OnboardError
+from onboard.values.geometry import distance
 from onboard.values.messages import Pose
 from onboard.values.reasons import JOIN, row_of
 
@@ -38,6 +40,8 @@ STARTING = (
     reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
 )  # fmt: skip
 """What a runtime says that ends, or has just started."""
+STOPPED_BY_OPERATOR = (reasons.CANCELLED, reasons.E_STOP, reasons.GOAL_AT_E_STOP, reasons.GOAL_AT_RELEASE)
+"""A person ended the drive, so the route ends too: it must not drive on by itself after the e-stop's release."""
 BACK_S, PAUSE_S = 120.0, 1.0
 """A route waits so long for the runtime to come back, and so long between two looks."""
 
@@ -86,7 +90,7 @@ def route(
 ) -> None:
     """Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.
 
-    If the runtime restarts, the route waits for it and sends its goal again.
+    If the runtime restarts, the route waits for it and sends its goal again. A cancel or the e-stop ends the route.
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
@@ -101,7 +105,7 @@ def route(
             sys.stdout.flush()
             if state.partition(JOIN)[0] != State.REACHED.value:
                 missed += 1
-                if on_failure is OnFailure.STOP:
+                if on_failure is OnFailure.STOP or row_of(state) in STOPPED_BY_OPERATOR:
                     raise typer.Exit(1)
             time.sleep(wait)
     if missed:
@@ -109,10 +113,17 @@ def route(
 
 
 def locate(
-    name: Annotated[str | None, typer.Argument(metavar="PLACE", help="The robot stands at this place.")] = None,
+    at: Annotated[
+        str | None, typer.Argument(metavar="X|PLACE", help="The robot stands at this place, or at x in the map, in m.")
+    ] = None,
+    y: Annotated[float | None, typer.Argument(metavar="Y", help="Its y in the map, in m.", callback=finite)] = None,
+    yaw: Annotated[float, typer.Option(metavar="DEG", help="With X and Y: its heading.", callback=finite)] = 0.0,
     config: ConfigOption = None,
 ) -> None:
-    """Tell the tracker where the robot is: at a place, or where a search about all known places finds it."""
+    """Tell the tracker where the robot is: at a place, at X and Y, or where a search about all places finds it.
+
+    The origin of a map of `onboard-hil map` is where its drive began: `onboard locate 0 0`.
+    """
     loaded = load_config(config)
     building = building_of(loaded)
     if building is None:
@@ -120,9 +131,13 @@ def locate(
     if not loaded.map.tracker:
         raise ConfigError("map.tracker: it is off, so /amcl_pose states the robot's place")
     reach = reach_in(building, loaded.robot.footprint.inner_m)
-    about = {} if name is None else {name: place_of(loaded, name).pose}
+    told = None
+    if y is not None:
+        told = Pose(metres(at or ""), y, math.radians(yaw))
+    elif at is not None:
+        told = place_of(loaded, at).pose
     with running_robot(loaded) as robot:
-        if name is None:
+        if told is None:
             about = {known: one.pose for known, one in load_places(places_file(loaded)).items()}
             if (saved := last_pose.load(loaded, building)) is not None:
                 about["the last stop"] = saved
@@ -136,17 +151,20 @@ def locate(
                 )
             said, sd = f"near {found}; {explained:.0%} of the scan's points lie on obstacles of the map", FOUND_SD
         else:
-            pose, said, sd = about[name], f"at {name}", TOLD_SD
+            pose, said, sd = told, "as stated" if y is not None else f"at {at}", TOLD_SD
         if not reach.part_at((pose.x_m, pose.y_m)):
             raise InputError(f"({pose.x_m:.2f}, {pose.y_m:.2f}) is no ground to drive on in {loaded.map.file}")
         robot.send("initialpose", ros_fix(wall_ns(), loaded.dds.map_frame, pose, sd))
+        _await_taken(robot, pose)
     sys.stdout.write(f"x {pose.x_m:.2f} m, y {pose.y_m:.2f} m, yaw {math.degrees(pose.yaw_rad):.0f} deg, {said}\n")
 
 
 def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tuple[str, Pose, float]:
     """Return the place about which the scan fits best, the pose there, and the share of explained points."""
     if not about:
-        raise OnboardError("there is no place to search about: onboard place add, or send /initialpose")
+        raise OnboardError(
+            "there is no place to search about: state where the robot stands: onboard locate X Y --yaw DEG"
+        )
     scan = scan_of_rays(rays_from_ros(robot.newest("scan")), 0)
     found = {known: map_fit.search(scan, reach, pose, SEARCH_M, math.pi) for known, pose in about.items()}
     best = max(found, key=lambda known: found[known][1])
@@ -159,6 +177,17 @@ def _believed(robot: RunningRobot) -> Pose | None:
     if values.get("frame") != "map":
         return None
     return Pose(float(values["x_m"]), float(values["y_m"]), float(values["yaw_rad"]))
+
+
+def _await_taken(robot: RunningRobot, pose: Pose) -> None:
+    """Wait until the robot reports a pose near the stated one. Raises OnboardError with what the runtime says."""
+    deadline_s = time.monotonic() + TAKEN_S
+    while time.monotonic() < deadline_s:
+        now = _believed(robot)
+        if now is not None and distance(now, pose) < SEARCH_M:
+            return
+    said = [row.message for row in robot.status().parts if row.name == "pose" and row.level != "ok"]
+    raise OnboardError(f"{JOIN.join(['the runtime has not taken the pose', *said])}: see onboard status")
 
 
 def _place_of(robot: RunningRobot) -> Pose:

@@ -37,8 +37,9 @@ from onboard.drivers.dds.ros_types import String, TFMessage, TwistStamped
 from onboard.drivers.dds.scan_input import DdsScans
 from onboard.drivers.dds.sole_writer import SoleReader
 from onboard.drivers.dds.topics import LATCHED, imu_source, promised_commands, ros_topic, topic
-from onboard.values.clock import wall_ns
-from onboard.values.errors import DriverError
+from onboard.values import reasons
+from onboard.values.clock import NS_PER_S, wall_ns
+from onboard.values.errors import ConfigError, DriverError
 from onboard.values.frames import Frames
 from onboard.values.geometry import quaternion_from_rpy, rotation_from_quaternion
 from onboard.values.interfaces import Diagnostic, InputFault
@@ -50,6 +51,8 @@ log = structlog.get_logger()
 CLAIM_WAIT_S = 1.0
 """How long a starting runtime looks for another runtime of the same robot (discovery takes about 0.1 s here)."""
 
+SECOND_NS = 10 * NS_PER_S
+"""How long the state names a second localisation after its last fix."""
 TWIST_NS = 200_000_000
 """An older twist does not correct the scans."""
 FASTEST = 10.0
@@ -194,6 +197,8 @@ class DdsInputs:
         self._wheels: OdometryMessage | None = None
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = self._unused_fixes = 0
+        self._second = False
+        self._second_ns: int | None = None
 
     def drain_states(self) -> None:
         """Take the messages from before the first tick, so that they do not fill its queues.
@@ -232,6 +237,8 @@ class DdsInputs:
         found = self._fixes.take(now_ns)
         if self._initial is not None:
             self._unused_fixes += len(found)
+            self._second_ns = now_ns if found else self._second_ns
+            self._second = self._second_ns is not None and now_ns - self._second_ns < SECOND_NS
             found = self._initial.take()
         return tuple(_fix(message, now_ns) for message in found if self._in_map(message))
 
@@ -241,8 +248,18 @@ class DdsInputs:
         return [*([self._odometry] if odometry else []), *imu, self._fixes, *self._scans.readers.values()]
 
     def faults(self) -> list[InputFault]:
-        """Return the faults of the inputs' messages, without second publishers."""
-        return self._scans.faults()
+        """Return the faults of the inputs' messages, without second publishers of one topic."""
+        second = reasons.SECOND_LOCALISATION.say(topic=self._fixes.topic)
+        return [*self._scans.faults(), *([InputFault("pose", second, warning=True)] if self._second else [])]
+
+    def refuse_second_localisation(self, within_s: float) -> None:
+        """Raise ConfigError if a fix is heard within the time, but the tracker is the localisation.
+
+        A publisher alone is no localisation: `onboard gateway` has one of each topic.
+        """
+        if self._initial is not None and self._fixes.wait(within_s):
+            second = reasons.SECOND_LOCALISATION.say(topic=self._fixes.topic)
+            raise ConfigError(f"{second}: end the other one, or set map.tracker = false")
 
     def dropped(self) -> Mapping[str, int]:
         """Return the counts of dropped messages by reason, for diagnostics."""

@@ -83,7 +83,7 @@ def test_a_pause_holds_a_goal_with_its_heading_until_the_resume(robot: Robot) ->
     held = "paused, so the robot stands and keeps its goal"
     assert robot.say("pause").out.endswith(f"; {held}\n")
     assert robot.say("goal", "2", "0", "--frame", "odom", "--yaw", "90").out == f"navigating; {held}\n"
-    assert "paused: `onboard resume`" in robot.say("status").out
+    assert "paused: Run `onboard resume`" in robot.say("status").out
     assert robot.say("cancel").out == f"idle: cancelled; {held}\n"
     assert robot.say("resume").out == "idle: cancelled\n"
 
@@ -92,7 +92,7 @@ def test_a_pause_holds_a_goal_with_its_heading_until_the_resume(robot: Robot) ->
 REFUSED = [
     (["goal", "1000", "0"], 1, "goal refused"),
     (["goal", "nan", "0"], 2, "nan is not finite"),
-    (["goal", "1"], 2, "Missing argument"),
+    (["goal", "1"], 2, "map.file: places need the map of the building"),
     (["goal", "1", "0", "--frame", "moon"], 2, "moon"),
 ]
 

@@ -114,6 +114,7 @@ def test_a_robot_that_was_carried_is_lost_and_found_again_where_it_is_put(tracks
     state, localization = tracked(elsewhere, PLACE, math.ceil(3 * LOST_S) + 5, tracks=tracks)
     assert state.lost
     assert ekf.localised(localization) is not tracks
+    assert map_tracking.to_do(state, localization).startswith("lost in the map") is tracks
     row = row_of(lost_text(state))
     assert row is not None
     assert row.code == ("lost" if tracks else "map_disagrees")
@@ -142,6 +143,7 @@ def test_without_a_place_or_a_new_scan_nothing_changes() -> None:
     known = LocalizationState()
     state, after = map_tracking.advance(MapTracking(), known, seen(), wheels(1.0), REACH, SECTION, tracks=True)
     assert (after, state.fits) == (known, 0)
+    assert map_tracking.to_do(state, after).startswith("not located")
     bad = replace(Fix(1, 1, PLACE), pose=Pose(math.nan, 0.0, 0.0))
     _, refused = map_tracking.begin(state, known, (bad,), wheels(1.0), SECTION)
     assert refused.refusal

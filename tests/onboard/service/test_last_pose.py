@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from onboard.navigation.map_tracking import MapTracking
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.service import last_pose
 from onboard.state import RobotState
-from onboard.values.geometry import IDENTITY
-from onboard.values.messages import STOP, Inputs, OdometryMessage, Pose
+from onboard.values.geometry import IDENTITY, between
+from onboard.values.messages import STOP, Inputs, OdometryMessage, Pose, Twist
+from tests.rigs.runtime_bench import PLANT
 
 GRID = OccupancyGrid(0.05, IDENTITY, np.zeros((4, 4), np.int8))
 OTHER = OccupancyGrid(0.1, IDENTITY, np.zeros((4, 4), np.int8))
@@ -40,17 +42,28 @@ def config(folder: Path) -> Config:
 def test_a_pose_is_taken_up_again_in_the_same_map_only(tmp_path: Path) -> None:
     robot = config(tmp_path)
     assert last_pose.load(robot, GRID) is None
-    last_pose.save(robot, GRID, KNOWN)
+    last_pose.save(robot, GRID, KNOWN, PLANT)
     assert last_pose.load(robot, GRID) == PLACE
     assert last_pose.load(robot, OTHER) is None
+
+
+def test_a_robot_that_was_driving_is_saved_where_it_comes_to_rest(tmp_path: Path) -> None:
+    robot = config(tmp_path)
+    wheels = replace(KNOWN.wheels, twist=Twist(1.0, 0.0))
+    last_pose.save(robot, GRID, replace(KNOWN, wheels=wheels), PLANT)
+    saved = last_pose.load(robot, GRID)
+    assert saved is not None
+    ahead = between(PLACE, saved)
+    assert 0.1 < ahead.x_m < 0.4
+    assert (abs(ahead.y_m) < 1e-9, abs(ahead.yaw_rad) < 1e-9) == (True, True)
 
 
 def test_a_lost_robot_saves_nothing_and_damage_is_no_pose(tmp_path: Path) -> None:
     robot = config(tmp_path)
     for state in (RobotState(), RobotState(localization=KNOWN.localization, tracking=MapTracking(lost=True))):
-        last_pose.save(robot, GRID, state)
+        last_pose.save(robot, GRID, state, PLANT)
         assert not last_pose.file_of(robot).exists()
-    last_pose.save(robot, GRID, KNOWN)
+    last_pose.save(robot, GRID, KNOWN, PLANT)
     for text in ("", "{}", json.dumps({"pose": [1], "map_sha256": GRID.digest, "wall_ns": 0})):
         last_pose.file_of(robot).write_text(text)
         assert last_pose.load(robot, GRID) is None

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from onboard.counters import Counters
+from onboard.navigation.ekf import LocalizationState
+from onboard.navigation.map_tracking import MapTracking
 from onboard.navigation.odometry import NS_PER_MS
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.recording.recorder import RecorderStats
@@ -161,6 +163,42 @@ def test_a_new_state_goes_out_in_its_tick() -> None:
     bench.e_stop = True
     bench.tick()
     assert listener.outputs.states[-1] == "stopped: e_stop"
+
+
+class TrackedBench(PublisherBench):
+    """A listener that publishes ticks of a tracker in a given state."""
+
+    def __init__(self, tracking: MapTracking, pose: Pose | None) -> None:
+        super().__init__()
+        self._tracking, self._place = tracking, LocalizationState(map_from_base=pose)
+
+    def tick(self, record: Any, counters: Counters) -> None:
+        after = replace(record.after, tracking=self._tracking, localization=self._place)
+        super().tick(replace(record, after=after), counters)
+
+
+HERE = Pose(1.0, 2.0, 0.0)
+#   tracking                                place  state begins with                           reason of the row
+TRACKED = [
+    (MapTracking(tracks=True), HERE, "idle", ""),
+    (MapTracking(tracks=True), None, "idle; not located in the map: `onboard locate`", "not_located"),
+    (MapTracking(tracks=True, lost=True), HERE, "idle; lost in the map, so the robot stands: `onboard locate`", "lost"),
+    (MapTracking(lost=True), HERE, "idle", "map_disagrees"),
+    (MapTracking(), None, "idle", ""),
+]
+
+
+@pytest.mark.parametrize(("tracking", "pose", "state", "code"), TRACKED)
+def test_the_state_says_that_the_tracker_is_lost_and_what_to_do(
+    tracking: MapTracking, pose: Pose | None, state: str, code: str
+) -> None:
+    listener = TrackedBench(tracking, pose)
+    Bench(listeners=[listener]).seconds(1.0)
+    (said,) = listener.outputs.states
+    assert said.startswith(state)
+    assert (said == "idle") is (state == "idle")
+    (level, values) = next((row[1], row[3]) for row in listener.outputs.newest if row[0] == "pose")
+    assert (level, values.get("code", "")) == (WARNING if code else OK, code)
 
 
 #   faults                                                          state, rows by name: level and message

@@ -14,11 +14,12 @@ from onboard.config.config import DEFAULT_ROBOT, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds import robot_link
 from onboard.drivers.dds.participant import Wire, wait_until
-from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds.robot_link import SECOND_NS, Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_odometry, ros_twist
 from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.drivers.dds.topics import EVENT, LATCHED, topic
-from onboard.values.errors import DriverError
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import ConfigError, DriverError
 from onboard.values.messages import BINS, STOP, Inputs, Pose, Scan, Twist
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, Sender, hear
 
@@ -288,3 +289,28 @@ def test_a_killed_runtime_can_be_started_again_at_once():
     assert second.stdout.readline() == "held\n"
     second.communicate("")
     assert second.returncode == 0
+
+
+def test_a_localisation_beside_the_tracker_is_refused_at_start_and_named_later(wires):
+    inputs, sender = DdsInputs(wires[0], tracker=True), Sender(*wires)
+    wires[1].writer("amcl_pose")  # silent, as that of `onboard gateway`
+    inputs.refuse_second_localisation(0.05)
+    fix = ros_fix(STAMP_NS, "map", Pose(1.0, 2.0, 0.5), (0.1, 0.1, 0.1))
+    sender.send("amcl_pose", fix)
+    with pytest.raises(ConfigError, match=r"/amcl_pose is published, but map.tracker = true: .* or set map.tracker"):
+        inputs.refuse_second_localisation(PATIENCE_S)
+    assert inputs.take(NS_PER_S).fixes == ()
+    (fault,) = inputs.faults()
+    assert (fault.row, fault.warning, fault.standing) == ("pose", True, True)
+    assert inputs.take(NS_PER_S + SECOND_NS).fixes == ()
+    assert inputs.faults() == []
+    sender.send("initialpose", fix)
+    assert len(inputs.take(20 * NS_PER_S).fixes) == 1
+
+
+def test_without_a_tracker_a_localisation_is_welcome(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("amcl_pose", ros_fix(STAMP_NS, "map", Pose(1.0, 2.0, 0.5), (0.1, 0.1, 0.1)))
+    inputs.refuse_second_localisation(PATIENCE_S)
+    assert len(inputs.take(1).fixes) == 1
+    assert inputs.faults() == []

@@ -1,0 +1,109 @@
+"""`onboard locate` states a pose, and says so only when the runtime has taken it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+import yaml
+from PIL import Image
+
+from onboard.assembly.assembly import check_files
+from onboard.commands.operator import places
+from onboard.commands.operator.robot import DiagnosticsRow, Status
+from onboard.config.config import load_config
+from onboard.values.errors import ConfigError, InputError, OnboardError
+
+REFUSED = DiagnosticsRow("pose", "warning", "localisation refused: there is no odometry yet", {})
+FINE = DiagnosticsRow("odometry", "ok", "in time", {})
+
+
+class Robot:
+    """A runtime that takes a pose, or refuses it."""
+
+    def __init__(self, takes: bool) -> None:
+        self.takes, self.sent = takes, ()
+
+    def send(self, topic: str, sample: Any) -> None:
+        at = sample.pose.pose.position
+        self.sent = (topic, at.x, at.y)
+
+    def drive(self) -> dict[str, str]:
+        if not (self.takes and self.sent):
+            return {"frame": "odom", "x_m": "0.0", "y_m": "0.0", "yaw_rad": "0.0"}
+        return {"frame": "map", "x_m": str(self.sent[1]), "y_m": str(self.sent[2]), "yaw_rad": "0.0"}
+
+    def status(self) -> Status:
+        return Status("robot", 0, "idle", [FINE, REFUSED])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    Image.fromarray(np.full((100, 100), 254, np.uint8)).save(tmp_path / "map.pgm")
+    table = {"image": "map.pgm", "resolution": 0.1, "origin": [0.0, 0.0, 0.0]}
+    table |= {"negate": 0, "occupied_thresh": 0.65, "free_thresh": 0.196}
+    (tmp_path / "map.yaml").write_text(yaml.safe_dump(table), encoding="utf-8")
+    (tmp_path / "onboard.toml").write_text('[map]\nfile = "map.yaml"\ntracker = true\n', encoding="utf-8")
+    assert load_config(tmp_path / "onboard.toml").map.tracker
+    return tmp_path / "onboard.toml"
+
+
+def test_a_tracker_and_a_renamed_localisation_are_refused_together(config):
+    with config.open("a", encoding="utf-8") as file:
+        file.write('[dds.remap]\namcl_pose = "slam/pose"\n')
+    with pytest.raises(ConfigError, match=r"dds.remap.amcl_pose names a localisation, but map.tracker = true"):
+        check_files(load_config(config), config)
+
+
+def running(monkeypatch: pytest.MonkeyPatch, takes: bool) -> Robot:
+    robot = Robot(takes)
+    monkeypatch.setattr(places, "running_robot", lambda _config: nullcontext(robot))
+    monkeypatch.setattr(places, "TAKEN_S", 0.05)
+    return robot
+
+
+def test_a_first_pose_needs_no_place(config, monkeypatch, capsys):
+    robot = running(monkeypatch, takes=True)
+    places.locate("3", 4.0, yaw=90.0, config=config)
+    assert robot.sent == ("initialpose", 3.0, 4.0)
+    assert capsys.readouterr().out == "x 3.00 m, y 4.00 m, yaw 90 deg, as stated\n"
+
+
+def test_a_pose_that_the_runtime_does_not_take_is_no_success(config, monkeypatch, capsys):
+    running(monkeypatch, takes=False)
+    with pytest.raises(OnboardError, match=r"has not taken the pose; localisation refused: there is no odometry yet"):
+        places.locate("3", 4.0, config=config)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_pose_off_the_map_is_not_sent(config, monkeypatch):
+    robot = running(monkeypatch, takes=True)
+    with pytest.raises(InputError, match=r"\(300.00, 4.00\) is no ground to drive on"):
+        places.locate("300", 4.0, config=config)
+    assert not robot.sent
+
+
+#   states of the drives                                places that are driven to
+ENDS = [
+    (["reached", "reached"], 2),
+    (["stopped: goal is occupied", "reached"], 2),
+    (["idle: cancelled"], 1),
+    (["stopped: e_stop"], 1),
+    (["stopped: goal refused: the e-stop is pressed"], 1),
+    (["stopped: goal refused: the e-stop has only just been released"], 1),
+]
+
+
+@pytest.mark.parametrize(("states", "driven"), ENDS, ids=[states[0] for states, _ in ENDS])
+def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config, monkeypatch, states, driven):
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+    left = list(states)
+    monkeypatch.setattr(places, "_driven", lambda _config, _place: left.pop(0))
+    ended = pytest.raises(typer.Exit) if states != ["reached", "reached"] else nullcontext()
+    with ended:
+        places.route(["a", "b"], config=config)
+    assert len(states) - len(left) == driven
