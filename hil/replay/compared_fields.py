@@ -15,7 +15,7 @@ from onboard.recording.state_snapshot import decode, encode
 from onboard.state import RobotState, TickRecord
 from onboard.values.messages import Scan
 
-MEMORY, KEYFRAME, MATCHING = "pilot.memory", "keyframe", "scan_odometry"
+MEMORY, KEYFRAME, MATCHING, RANGES = "pilot.memory", "keyframe", "scan_odometry", "ranges_m"
 ACTION, OWN, LOGITS = "acted.decision.action", "acted.decision.own", "acted.decision.logits"
 OBSERVED = tuple(
     f"sensed.observation.{name}"
@@ -101,7 +101,8 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
     """Yield the differences of a keyframe."""
     for path, a, b in _unequal("", recorded, again):
         memory = path.startswith(".pilot.memory")
-        field = MEMORY if memory else MATCHING if path.startswith(f".{MATCHING}") else KEYFRAME
+        ranges = RANGES in path  # the scan by which the limits see what moves
+        field = MEMORY if memory else MATCHING if path.startswith(f".{MATCHING}") else RANGES if ranges else KEYFRAME
         yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _difference(a, b))
 
 

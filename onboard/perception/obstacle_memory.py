@@ -173,10 +173,8 @@ def advance(
             covered, past = covered & covered_too, np.concatenate([past, past_too])
         kept = _subset(nearby, ~covered)
         nearby = _merged(kept, _from_scan(nearby, _without_rest(scan, past), then))
-    seen_from = _from(pose, nearby.places_m)
-    near = _distances_m(seen_from) <= max(REACH_M, scan.memory_m)
-    lasts = np.abs(now_ns - nearby.seen_ns) <= remember_ns
-    kept = _subset(nearby, near & (lasts | _above_view(nearby, scan, seen_from)))
+    near = _distances_m(_from(pose, nearby.places_m)) <= max(REACH_M, scan.memory_m)
+    kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
     scans = kept.scans.copy()
     scans[now_ns - kept.seen_ns > BRIEF_NS, 0] = 0
     return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
@@ -345,15 +343,6 @@ def _hidden(
     if scan.heights_m is None:
         return np.zeros_like(past)
     return past & ~within(heights_m, heights_at(scan.heights_m, points)[:, :2])
-
-
-def _above_view(nearby: ObstacleMemory, scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    """Return (n,) bool, well seen places where a camera looks, but no longer at all their heights: they are kept until
-    they are passed, as no camera can show that they have gone."""
-    kept: npt.NDArray[np.bool_] = (nearby.scans[:, 1] >= OFTEN) & collision.looked(scan)[_bins(points)]
-    if scan.heights_m is None or not kept.any():
-        return np.zeros_like(kept)
-    return kept & ~within(nearby.heights_m, heights_at(scan.heights_m, points)[:, :2])
 
 
 def _still(nearby: ObstacleMemory, track: Track, pose: Pose) -> npt.NDArray[np.bool_]:

@@ -129,13 +129,16 @@ def test_a_failed_engine_fails_again(tmp_path: Path) -> None:
     assert again(file).identical
 
 
+SCALED = ("speed_limit", "zone_stop", "zone_slow", "time_to_contact", "crossing")
+
+
 def test_a_changed_limit_is_found_at_its_first_tick(
     drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, ticks = drive
     slower = limits._scaled
     monkeypatch.setattr(limits, "_scaled", lambda twist, factor: slower(twist, 0.999 * factor))
-    first = next(tick for tick in ticks if tick.reason in ("speed_limit", "zone_stop", "zone_slow", "time_to_contact"))
+    first = next(tick for tick in ticks if tick.reason in SCALED)
     found = again(file).as_json()["first_difference"]
     assert (found["tick"], found["stage"], found["field"]) == (first.slot.number, "limits", "command.v_mps")
     assert found["recorded"] == first.command.v_mps

@@ -142,7 +142,10 @@ def test_foxgloves_own_readers_decode_every_message(recording: Path, tmp_path: P
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("no node and npm here: apt-get install nodejs npm")
     install = ["npm", "install", "--no-audit", "--no-fund", "--silent", *PACKAGES]
-    installed = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    try:
+        installed = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm does not reach its registry from here within 60 s")
     if installed.returncode != 0:
         pytest.skip(f"npm cannot install Foxglove's readers here: {installed.stderr.strip()[-200:]}")
     (tmp_path / "read.mjs").write_text(SCRIPT)

@@ -191,7 +191,7 @@ def test_an_arrival_that_stays_uncertain_ends_and_is_told() -> None:
     ticks = bench.seconds(20.0)
     events = [event for tick in ticks for event in tick.events if event.startswith("arrival")]
     assert [event.split(" ")[0] for event in events] == ["arrival_waits", "arrival_uncertain"]
-    assert ticks[-1].state == "reached"
+    assert ticks[-1].state == "reached; uncertain by 0.44 m"
 
 
 def test_without_any_fix_the_robot_arrives_as_without_the_rule() -> None:
