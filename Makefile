@@ -57,7 +57,7 @@ nightly: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for SOAK_MINUTES (
 	@$(BIN)/pytest -q -s -m long $(NIGHTLY_TESTS) $(ARGS)
 
 .PHONY: foreign
-foreign: $(VENV)/.dev ## drive a robot in MuJoCo, a world of others, and print its figures beside our own world's (10 minutes)
+foreign: $(VENV)/.dev ## drive a robot in MuJoCo, a world of others, and print its figures next to our own world's (10 minutes)
 	@bash .ci/prepare-python $(VENV) foreign
 	@$(BIN)/pytest -q -m long tests/foreign $(ARGS)
 	@PYTHONPATH=. $(BIN)/python -m tests.foreign.drive --drives 4 --seed 1

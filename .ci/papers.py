@@ -1,4 +1,4 @@
-"""Write docs/papers.md: each claim of the papers beside the stored result that judges it (`make papers`)."""
+"""Write docs/papers.md: each claim of the papers with the stored result that judges it (`make papers`)."""
 
 from __future__ import annotations
 

@@ -293,9 +293,9 @@ SHARES = "{explained:.0f} % of the scan's points lie on obstacles of the map, {t
 LOST = Row("lost", FIX, f"lost: {SHARES}",
            "The robot stands. `onboard locate` searches its place; or send `/initialpose`. Then the drive goes on.")
 LOST_STANDS = Row("lost_stands", FIX, "lost in the map, so the robot stands: `onboard locate`, or send /initialpose",
-                  "Tell it where it is: `onboard locate`, or `/initialpose`. Then the drive goes on.")
+                  "State where it is: `onboard locate`, or `/initialpose`. Then the drive goes on.")
 NOT_LOCATED = Row("not_located", FIX, "not located in the map: `onboard locate`, or send /initialpose",
-                  "Tell it where it is: `onboard locate`, or `/initialpose`. Goals in the map are refused until then.")
+                  "State where it is: `onboard locate`, or `/initialpose`. Goals in the map are refused until then.")
 SECOND_LOCALISATION = Row("second_localisation", FIX, "{topic} is published, but map.tracker = true: a robot has one "
                           "localisation", "End the other localisation, or set `map.tracker = false`.")
 MAP_DISAGREES = Row("map_disagrees", FIX, f"map and scan disagree, so the robot drives as without a map: {SHARES}",
