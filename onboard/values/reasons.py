@@ -199,7 +199,7 @@ OUT_OF_TIME = Row("out_of_time", END, "goal not reached within {seconds:g} s",
                   "Send the goal again, or raise `goal.timeout_s`.")
 GOAL_OCCUPIED = Row("goal_occupied", END, "goal is occupied", "Free the goal, or send another one.")
 GOAL_ENCLOSED = Row("goal_enclosed", END, "goal cannot be reached: no gap of {wide_m:.2f} m between the obstacles "
-                    "about it", "Open a path to the goal, or send another one.")
+                    "around it", "Open a path to the goal, or send another one.")
 POLICY_STOPPED = Row("policy_stopped", END, "the policy stopped {away_m:.2f} m from the goal", GO)
 BATTERY_EMPTY = Row("battery_empty", END, "the battery is at {percent:.0f} %, limit {limit:.0f} % "
                     "(limits.battery_min)", "Charge the battery, then send a goal.")
