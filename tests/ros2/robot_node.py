@@ -58,7 +58,6 @@ class Robot(Node):
         self.handles, self.calls = {}, []
         self.odometry = self.create_publisher(Odometry, "odom", qos_profile_sensor_data)
         self.scan = self.create_publisher(LaserScan, "lidar", qos_profile_sensor_data)
-        self.direct = self.create_publisher(Twist, "direct", 10)
         self.words = {name: self.create_publisher(Bool, name, 10) for name in ("e_stop", "onboard/pause")}
         self.create_subscription(Twist, "cmd_vel", self._command, 10, callback_group=group)
         self.create_subscription(Twist, "direct", lambda one: self._latency("direct", one), 10, callback_group=group)
@@ -160,6 +159,17 @@ class Robot(Node):
         commands, self.commands = self.commands, []
         tell(base=[self.x, self.y, self.yaw], commands=commands)
 
+    def latencies_of(self, _):
+        tell(latencies=self.latencies)
+
+
+class Sender(Node):
+    """A node that only sends commands, as the gateway does, so that their delay can be compared."""
+
+    def __init__(self, namespace):
+        super().__init__("sender", namespace=namespace)
+        self.direct = self.create_publisher(Twist, "direct", 10)
+
     def stream(self, order):
         count, twist = 0, Twist()
         until_s = time.monotonic() + order["seconds"]
@@ -170,18 +180,16 @@ class Robot(Node):
             time.sleep(PERIOD_S)
         tell(streamed=count)
 
-    def latencies_of(self, _):
-        tell(latencies=self.latencies)
-
 
 def main():
     rclpy.init()
-    robot = Robot(sys.argv[1] if len(sys.argv) > 1 else "")
+    namespace, sends = sys.argv[1], sys.argv[2:] == ["sender"]
+    node = Sender(namespace) if sends else Robot(namespace)
     executor = MultiThreadedExecutor(4)
-    executor.add_node(robot)
+    executor.add_node(node)
     threading.Thread(target=executor.spin, daemon=True).start()
-    operations = {"go": robot.go, "cancel": robot.cancel, "say": robot.say, "base": robot.base,
-                  "stream": robot.stream, "latencies": robot.latencies_of}  # fmt: skip
+    operations = {"stream": node.stream} if sends else {"go": node.go, "cancel": node.cancel, "say": node.say,
+                                                        "base": node.base, "latencies": node.latencies_of}  # fmt: skip
     tell(ready=True)
     for line in sys.stdin:
         order = json.loads(line)

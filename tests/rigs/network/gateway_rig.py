@@ -155,8 +155,8 @@ class GatewayRig:
         self.robot = self._ros(ROOT / "tests" / "ros2" / "robot_node.py", f"/{self.namespace}")
         self.robot.answer("ready")
 
-    def another_robot(self) -> RosProcess:
-        """Return one more node of the same ROS 2, which only says what it is told."""
+    def start_sender(self) -> RosProcess:
+        """Return a node of the same ROS 2 that only sends commands."""
         other = self._ros(ROOT / "tests" / "ros2" / "robot_node.py", f"/{self.namespace}", "sender")
         other.answer("ready")
         return other
