@@ -61,7 +61,7 @@ def test_init_copies_a_robot(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     said = RUNNER.invoke(app, ["init", str(folder), "--robot", "jackal"])
     assert said.exit_code == 0, said.stderr
-    assert "written: README.md, mounts.toml, onboard.toml, plant.toml" in said.stdout
+    assert "written: README.md, d435.toml, d435_mounts.toml, mounts.toml, onboard.toml, plant.toml" in said.stdout
     for copy in folder.glob("*.toml"):
         assert copy.read_bytes() == (ROBOTS / "jackal" / copy.name).read_bytes()
     links = re.findall(r"\]\(file://([^)#]+)", (folder / "README.md").read_text())
