@@ -39,7 +39,8 @@ EVERY = (LATCHED, BEST_EFFORT)
 ROS_NAMES = {
     "state": "onboard/state", "drive": "onboard/drive", "diagnostics": "/diagnostics", "scan": "onboard/scan",
     "tf": "/tf", "goals": "onboard/goals", "cancel": "onboard/cancel", "pause": "onboard/pause",
-    "battery": "battery_state",
+    "battery": "battery_state", "path": "onboard/path", "plan": "onboard/plan", "arc": "onboard/arc",
+    "footprint": "onboard/footprint", "markers": "onboard/markers",
 }  # fmt: skip
 SUBSCRIBED = {
     "goal_pose": (RELIABLE,), "goals": (RELIABLE,), "cancel": (RELIABLE,), "pause": (RELIABLE,),
@@ -103,7 +104,7 @@ class Gateway(Node):
             for name, kind in types["from_runtime"].items():
                 wanted = name != "tf" or self._settings["publish_tf"]
                 if wanted and (found := self._kind(name, kind)):
-                    qos = LATCHED if name in ("state", "drive") else RELIABLE
+                    qos = LATCHED if name in ("state", "drive", "map") else RELIABLE
                     self._to_ros[name] = self.create_publisher(found, ROS_NAMES.get(name, name), qos)
             stop = kind_of(types["from_runtime"]["cmd_vel"])()
             self._stop_message = serialize_message(stop)
