@@ -65,7 +65,7 @@ class Crowd:
     state:     (n, 5) x, y, arc length on the path, direction (1 or -1), waiting time [s]
     blocking:  a door that closes before the robot; the characters ignore it
     still:     bodies that do not move; the characters ignore them
-    heedless:  whether the characters walk on whatever the robot does
+    heedless:  whether the characters walk on until the robot itself stops them
     """
 
     corners_m: npt.NDArray[np.float64]
@@ -129,8 +129,9 @@ def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[
 def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radius_m: float = 0.25) -> Crowd:
     """Return the crowd after `dt_s` with the robot at this position."""
     state = crowd.state.copy()
-    x, y = (math.inf, math.inf) if robot_xy_m is None or crowd.heedless else robot_xy_m
-    stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
+    x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
+    paths = crowd.corners_m, crowd.along_m, crowd.first, crowd.shape
+    stride(state, *paths, dt_s, x, y, robot_radius_m, crowd.heedless)
     door = crowd.blocking
     return replace(crowd, state=state, blocking=door and advance(door, dt_s, robot_xy_m, robot_radius_m))
 

@@ -36,7 +36,8 @@ TO_RUNTIME = (
     "odom", "amcl_pose", "initialpose", "e_stop", "obstacle", "speed_limit", "goal_pose", "goals", "cancel", "pause",
     "cmd_vel_teleop", "battery",
 )  # fmt: skip
-FROM_RUNTIME = ("cmd_vel", "state", "drive", "diagnostics", "scan", "tf")
+VIEWED = ("map", "path", "plan", "arc", "footprint", "markers")
+FROM_RUNTIME = ("cmd_vel", "state", "drive", "diagnostics", "scan", "tf", *VIEWED)
 TIME = struct.Struct("<q")
 MOST_BYTES = 1 << 20
 """Of one message; the kernel's own limit may be lower."""
@@ -72,6 +73,7 @@ class Gateway:
         hello["pressed"] = {"e_stop": section.e_stop_pressed, "obstacle": True}
         self._hello = json.dumps(hello).encode()
         self._peer: socket.socket | None = None
+        self._map = b""
         self._dropped = 0
         self._ended = threading.Event()
 
@@ -115,6 +117,8 @@ class Gateway:
         """Pass a node's messages to the runtime until it goes; a second node is refused meanwhile."""
         log.info("gateway_node_came")
         self._peer = peer
+        if self._map:  # published once, at the runtime's start
+            self._send("map", self._map)
         with contextlib.closing(peer), contextlib.suppress(ConnectionError):
             while not self._ended.is_set():
                 ready, _, _ = select.select([peer, self._listening], [], [], POLL_S)
@@ -149,7 +153,9 @@ class Gateway:
                 if wait_for_any(list(readers.values()), POLL_S):
                     for name, reader in readers.items():
                         for message in reader.take():
-                            self._send(name, TIME.pack(message.written_ns) + to_cdr(message.sample))
+                            content = TIME.pack(message.written_ns) + to_cdr(message.sample)
+                            self._map = content if name == "map" else self._map
+                            self._send(name, content)
                             if name == "drive" and self._peer is None and _drives(message.sample):
                                 self._writers["cancel"].write(Empty())
 

@@ -1,7 +1,7 @@
 """The node: topics both ways, NavigateToPose, NavigateThroughPoses, and services at start and end.
 
-Its topics have the names of the runtime's configuration, relative: a namespace (`-r __ns:=/robot1`) and further
-remappings are ROS's own. The runtime's scan is `onboard/scan` unless the configuration names it: a lidar may have `scan`.
+Its topics have the names of the runtime's configuration, relative: a namespace (`-r __ns:=/robot1`) and more remappings
+are ROS's own. The runtime's scan is `onboard/scan` unless the configuration names it, because a lidar may have `scan`.
 """
 
 import importlib
@@ -98,7 +98,7 @@ class Gateway(Node):
             for name, kind in types["from_runtime"].items():
                 wanted = name != "tf" or self._settings["publish_tf"]
                 if wanted and (found := self._kind(name, kind)):
-                    qos = LATCHED if name in ("state", "drive") else RELIABLE
+                    qos = LATCHED if name in ("state", "drive", "map") else RELIABLE
                     self._to_ros[name] = self.create_publisher(found, types["names"][name], qos)
             stop = kind_of(types["from_runtime"]["cmd_vel"])()
             self._stop_message = serialize_message(stop)

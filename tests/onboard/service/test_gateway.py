@@ -10,7 +10,11 @@ from pathlib import Path
 
 from onboard.assembly.robot import lidar_rows
 from onboard.config.config import Config
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
+from onboard.drivers.dds.ros_types import Path as RosPath
 from onboard.service.gateway import Gateway
+from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
 
@@ -37,3 +41,25 @@ def test_every_lidar_and_cloud_is_carried_with_its_type_and_name(tmp_path: Path)
         cloud: "sensor_msgs/msg/PointCloud2",
     }
     assert (names["scan"], names["odom"], names["pause"]) == ("onboard/scan", "platform/odom", "onboard/pause")
+
+
+def test_a_node_that_starts_later_gets_the_map_and_what_viewers_show(tmp_path: Path) -> None:
+    dds = {"domain": free_domain(), "interface": "lo"}
+    config = Config.model_validate({"dds": dds, "cameras": {"source": "none"}})
+    gate = Gateway(config.dds, (), tmp_path / "socket")
+    serving = threading.Thread(target=gate.run)
+    serving.start()
+    with contextlib.closing(gate), contextlib.closing(Wire(config.dds)) as wire:
+        wire.writer("map").write(OccupancyGrid(info=MapMetaData(resolution=0.05, width=2, height=1), data=b"\0d"))
+        until(lambda: gate._map != b"")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as node:
+            node.connect(str(tmp_path / "socket"))
+            kinds = json.loads(node.recv(1 << 20))["from_runtime"]
+            assert node.recv(1 << 20).startswith(b"map\0")
+            plan = wire.writer("plan")
+            plan.wait_for_reader(10.0)
+            plan.write(RosPath())
+            assert node.recv(1 << 20).startswith(b"plan\0")
+            gate.stop()
+            serving.join()
+    assert kinds["markers"] == "visualization_msgs/msg/MarkerArray"
