@@ -1,9 +1,9 @@
 """The version of a wheel or an sdist, from the tag v1.2.3 of its commit; read by hatchling (`pyproject.toml`).
 
-    1.2.3                  the commit has the tag v1.2.3
-    1.2.3.post4+gabc1234   four commits after it; without any tag 0.1.0.dev4000+gabc1234, the count of all commits
-    of its PKG-INFO        in an sdist, which has no git
-    0.1.0.dev0             in a copy of the files alone, as in `Dockerfile`
+1.2.3                  the commit has the tag v1.2.3
+1.2.3.post4+gabc1234   four commits after it; without any tag 0.1.0.dev4000+gabc1234, the count of all commits
+of its PKG-INFO        in an sdist, which has no git
+0.1.0.dev0             in a copy of the files alone, as in `Dockerfile`
 """
 
 import re
