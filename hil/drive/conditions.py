@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.odometry_noise import DECISION_S, FIX_PERIOD_S, FIX_SD, PRINTED_FIX_SD
-from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.scene.walkers import MOST_CHARACTERS
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
