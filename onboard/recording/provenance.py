@@ -25,14 +25,11 @@ CPU_NAME = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
 CPU_KIND = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU variant", "CPU part", "Features")
 """Fields that determine the instruction set of a core, on x86 and ARM. Libraries choose their kernels by these."""
 
-VERSION = "_version.py"
-"""Written by a build (`.ci/version.py`)."""
-
 
 def code_sha256(package: Path = PACKAGE) -> str:
-    """Return the hash of all Python files of a package, but for its version: code changes between two versions."""
+    """Return the hash of all Python files of a package, because code changes between two versions."""
     found = hashlib.sha256()
-    for path in sorted(path for path in package.rglob("*.py") if path.name != VERSION):
+    for path in sorted(package.rglob("*.py")):
         found.update(f"{path.relative_to(package).as_posix()}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest()

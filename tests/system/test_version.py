@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from onboard.recording import provenance
 from tests.system.test_site import script
 
 versions = script("version")
@@ -51,10 +50,3 @@ def test_an_sdist_has_its_version_in_it_and_a_bare_copy_has_the_first(
     (clone / "PKG-INFO").write_text("Metadata-Version: 2.4\nName: onboard\nVersion: 1.2.3\n\nVersion: 9\n")
     assert versions.version(clone) == "1.2.3"
     assert versions.version(tmp_path_factory.mktemp("bare")) == "0.1.0.dev0"
-
-
-def test_a_version_does_not_count_as_code(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("1")
-    before = provenance.code_sha256(tmp_path)
-    (tmp_path / provenance.VERSION).write_text("__version__ = '9'")
-    assert provenance.code_sha256(tmp_path) == before
