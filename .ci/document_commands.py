@@ -33,7 +33,7 @@ COMMANDS = (
     ("README.md",          "onboard-hil report $run --out run.html",                      "",           0, ""),
     ("README.md",          "onboard-hil replay $run --policy onboard-s",                  "",           0, ""),
     ("docs/robot.md",      "onboard scan --mounts my_robot/mounts.toml --camera front=depth.png",
-     "--plot scan.png", 0, ""),
+     "--plot scan.png", 0, "plots"),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
      "--map home --episodes 2", 0, ""),
     ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",

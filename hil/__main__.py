@@ -83,12 +83,6 @@ COMMANDS = {
         JUDGE,
         "baselines --map home --episodes 2",
     ),
-    "upper-bound": Command(
-        "hil.commands.judge.upper_bound:upper_bound",
-        "Print how often an ideal estimator of the pose is within 0.2 m at the end of the planner's drives.",
-        JUDGE,
-        "upper-bound --map home",
-    ),
     "faults": Command(
         "hil.commands.judge.faults:faults_command",
         "Inject named faults, one at a time, and judge what the robot does.",
@@ -141,7 +135,6 @@ COMMANDS = {
 
 RENAMED = {
     "accept": "update-reference",
-    "ceiling": "upper-bound",
     "--heed-liveliness": "--stop-on-liveliness-lost",
 }
 app = commands_app(

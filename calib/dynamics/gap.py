@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
 
 from calib.dynamics.drift import drifts, measured_path
 from calib.dynamics.motion_log import Floats, MotionLog
 from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
+from onboard.commands.cli import new_figure
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
@@ -86,51 +86,31 @@ def drift_table(gaps: Sequence[Gap]) -> dict[str, dict[str, float]]:
 
 # ---- The picture
 
-SIZE_PX, PAD_PX, FONT_PX = 640, 40, 13
-STRIP_PX = 200
-INK, MEASURED, PLANT, COMMAND = (30, 30, 30), (70, 90, 120), (230, 140, 40), (190, 190, 190)
+WIDTH_PX, PATH_PX, STRIP_PX = 720.0, 680.0, 240.0
+MEASURED, PLANT, COMMAND = "#465a78", "#e68c28", "#bebebe"
 RESTART_S = 10.0
 
 
 def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
     """Write a PNG: both paths, with the plant set back to the measured pose each 10 s, and both speeds over time.
 
-    Raises InputError.
+    Raises InputError, and MissingExtraError without matplotlib.
     """
-    picture = Image.new("RGB", (SIZE_PX + 2 * PAD_PX, SIZE_PX + 2 * STRIP_PX + 4 * PAD_PX), "white")
-    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(FONT_PX)
-    draw.text((PAD_PX, 8), "measured", MEASURED, font)
-    draw.text((PAD_PX + 90, 8), "plant, set back each 10 s", PLANT, font)
-    draw.text((PAD_PX + 280, 8), "command", COMMAND, font)
-    pieces = _restarted(gap)
-    points = np.concatenate([gap.measured[:, :2], *pieces])
-    span = max(float(np.ptp(points, axis=0).max()), 0.1)
-    low = 0.5 * (points.min(axis=0) + points.max(axis=0)) - 0.5 * span
-    bar_m = 1.0 if span >= 1.0 else 0.1
-
-    def placed(path_m: Floats) -> list[tuple[float, float]]:
-        at = (path_m[:, :2] - low) / span * SIZE_PX
-        return [(PAD_PX + x, PAD_PX + SIZE_PX - y) for x, y in at]
-
-    draw.line(placed(gap.measured), MEASURED, 3)
-    for piece in pieces:
-        draw.line(placed(piece), PLANT, 2)
-    draw.line([(PAD_PX, PAD_PX + SIZE_PX + 6), (PAD_PX + bar_m * SIZE_PX / span, PAD_PX + SIZE_PX + 6)], INK, 2)
-    draw.text((PAD_PX, PAD_PX + SIZE_PX + 10), f"{bar_m:g} m", INK, font)
+    figure = new_figure(WIDTH_PX, PATH_PX + 2 * STRIP_PX)
+    paths, *strips = figure.subplots(3, height_ratios=(PATH_PX, STRIP_PX, STRIP_PX))
+    paths.plot(*gap.measured[:, :2].T, color=MEASURED, lw=3)
+    for piece in _restarted(gap):
+        paths.plot(*piece.T, color=PLANT)
+    paths.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", adjustable="datalim")
     rows = (("v [m/s]", log.v_cmd, log.v, gap.speeds[:, 0]), ("w [rad/s]", log.w_cmd, log.w, gap.speeds[:, 1]))
-    for number, (title, command, measured, plant) in enumerate(rows):
-        top = SIZE_PX + 2 * PAD_PX + number * (STRIP_PX + PAD_PX)
-        every = np.concatenate([command, measured, plant])
-        floor, height = float(every.min()), max(float(np.ptp(every)), 1e-3)
-        draw.text(
-            (PAD_PX, top - 16), f"{title}, {floor:.2f} to {floor + height:.2f}, over {gap.t_s[-1]:.0f} s", INK, font
-        )
-        for values, color in ((command, COMMAND), (measured, MEASURED), (plant, PLANT)):
-            x = PAD_PX + gap.t_s / gap.t_s[-1] * SIZE_PX
-            y = top + STRIP_PX - (values - floor) / height * STRIP_PX
-            draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), color, 1)
+    for axes, (title, command, measured, plant) in zip(strips, rows, strict=True):
+        axes.plot(gap.t_s, command, color=COMMAND, label="command")
+        axes.plot(gap.t_s, measured, color=MEASURED, label="measured")
+        axes.plot(gap.t_s, plant, color=PLANT, label="plant; its path is set back each 10 s")
+        axes.set(xlabel="time [s]", ylabel=title)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     try:
-        picture.save(file, "PNG")
+        figure.savefig(file, format="png")
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from engines.report.ablation_table import hours
 from engines.report.differences import differences_table, main_differences
 from engines.report.files import shaped
 from engines.report.results import ResultFolder
-from engines.report.tables import EVALUATIONS, main_rows, require_demos_of, tables_text, weak_conditions
+from engines.report.tables import EVALUATIONS, main_rows, tables_text, weak_conditions
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
+from hil.evaluate.tables import number
 from hil.jobs.code_digest import file_digest
 from hil.maps.made_floor import is_made
 from onboard.commands.cli import markdown_table
@@ -67,7 +67,6 @@ def manifest_for(found: ResultFolder, model: Path) -> ModelManifest:
             stated = evaluation.configuration.get(name, digest)  # older results do not state the manifest
             if stated != digest:
                 raise InputError(f"{evaluation.file}: is not of {file} (digest {stated}, expected {digest})")
-    require_demos_of(manifest.policy, found)
     return manifest
 
 
@@ -102,7 +101,6 @@ def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables:
         driven=driven,
         both=[one for one in driven if one in trained],
         journals=_journals(found),
-        encoder=(found.encoder or {}).get("unseen"),
         hardware=found.hardware,
         tables=tables,
         rules=_rules(found),
@@ -194,7 +192,7 @@ def _building(name: str) -> str:
 
 def _journals(found: ResultFolder) -> list[list[str]]:
     return [
-        [Path(place).name, stage, f"{one['decisions']:,}", f"{one['drives']:,}", hours(one["hours"])]
+        [Path(place).name, stage, f"{one['decisions']:,}", f"{one['drives']:,}", number(one["hours"], 1)]
         for place, stages in found.trainings.items()
         for stage, one in stages.items()
     ]

@@ -62,7 +62,7 @@ def main_differences(found: ResultFolder) -> list[list[str]]:
 
 
 def other_differences(found: ResultFolder) -> list[list[str]]:
-    """Return rows for seeds, the set `validation`, fine-tuning and conditions without a memory reset."""
+    """Return rows for seeds, fine-tuning and conditions without a memory reset."""
     rows = [_row(one, other) for one, other in _candidates(found) if one[1].is_driven_as(other[1])]
     conditions = {evaluation.condition: evaluation for evaluation in found.evaluations if evaluation.is_plain}
     for name, reset in conditions.items():
@@ -108,9 +108,6 @@ def _candidates(found: ResultFolder) -> Iterator[tuple[Named, Named]]:
     if found.headline is not None:
         yield from itertools.product([(OURS, found.headline)], seeds)
     yield from itertools.product(seeds, [(one.driver, one) for one in found.others])
-    for one, other in itertools.permutations(found.validation, 2):
-        if one.is_of_policy(found.headline) and not other.is_of_policy(found.headline):
-            yield (f"{OURS}, set `validation`,", one), (other.name, other)
     for one, other in itertools.permutations(found.fine, 2):
         if other.name.replace(BEFORE, AFTER, 1) == one.name != other.name or _is_rival(other.name, one.name):
             yield (one.name, one), (other.name, other)

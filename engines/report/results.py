@@ -2,16 +2,10 @@
 
     evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
     seeds/NAME.json       the same of trainings by other seeds
-    validation/NAME.json  the same of both on the set `validation`
     finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json with
                           the same rest of the name are a pair; reactive-home.json is compared with after-home.json
     others/NAME.json      the same of baselines
-    demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
-    ceiling.json          `onboard-hil upper-bound --set unseen --json`
-    ablations.json        smaller trainings that differ in one part (commit ef13c948)
-    encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
-    training.json         figures of trainings whose journals are not kept
     hardware.txt          what the training ran on
 
 `engines/report/files.py` reads them.
@@ -24,18 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.report.files import JOURNAL, NO_RESULT, is_there, read_table, results_in, shaped, training_of
+from engines.report.files import JOURNAL, NO_RESULT, results_in, shaped, training_of
 from hil.evaluate.evaluation import STATED
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.config.pretrained import model_and_fallback
 from onboard.values.errors import InputError
 
-KINDS = {"evaluations": "evaluate", "seeds": "seeds", "validation": "validation", "fine": "finetune",
-         "others": "others"}  # fmt: skip
+KINDS = {"evaluations": "evaluate", "seeds": "seeds", "fine": "finetune", "others": "others"}
 """Field of `Gathered` -> its folder."""
-DEMOS, TRAINING, HARDWARE = "demos", "training", "hardware.txt"
-CEILING, ABLATIONS, ENCODER, FORMER_TRAINING = "ceiling.json", "ablations.json", "encoder.json", "training.json"
+TRAINING, HARDWARE = "training", "hardware.txt"
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of the headline."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
@@ -102,18 +94,13 @@ class EvaluationResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultFolder:
-    """The content of a folder; missing parts are empty or None. demos: tables by file name."""
+    """The content of a folder; missing parts are empty."""
 
     folder: Path
     evaluations: tuple[EvaluationResult, ...]
     seeds: tuple[EvaluationResult, ...]
-    validation: tuple[EvaluationResult, ...]
     fine: tuple[EvaluationResult, ...]
     others: tuple[EvaluationResult, ...]
-    demos: Mapping[str, dict[str, Any]]
-    ceiling: Mapping[str, Any] | None
-    ablations: Mapping[str, Any] | None
-    encoder: Mapping[str, Any] | None
     trainings: Mapping[str, Mapping[str, Any]]
     hardware: str
 
@@ -134,21 +121,11 @@ def gather(folder: Path) -> ResultFolder:
     kinds = {kind: tuple(_evaluated(*result) for result in results_in(folder / name)) for kind, name in KINDS.items()}
     _require_one_policy(kinds["evaluations"])
     _require_same_rules([evaluation for evaluations in kinds.values() for evaluation in evaluations])
-    ceiling, ablations, encoder, former = (
-        read_table(folder / name) if is_there(folder / name) else None
-        for name in (CEILING, ABLATIONS, ENCODER, FORMER_TRAINING)
-    )
-    with shaped(folder / FORMER_TRAINING, "not figures of trainings"):
-        trainings: dict[str, dict[str, Any]] = {}
-        for row in [] if former is None else former["throughput"]:
-            trainings.setdefault(row["training"], {})[row["stage"]] = row
-    for file in sorted((folder / TRAINING).rglob(f"{JOURNAL}*")):
-        trainings[str(file.parent.relative_to(folder))] = training_of(file.parent)
-    demos = {name: table for _, name, table in results_in(folder / DEMOS)}
+    journals = sorted((folder / TRAINING).rglob(f"{JOURNAL}*"))
+    trainings = {str(file.parent.relative_to(folder)): training_of(file.parent) for file in journals}
     text = (folder / HARDWARE).read_text(encoding="utf-8") if (folder / HARDWARE).is_file() else ""
     hardware = " ".join(text.split())
-    return ResultFolder(folder, **kinds, demos=demos, ceiling=ceiling, ablations=ablations, encoder=encoder,
-                    trainings=trainings, hardware=hardware)  # fmt: skip
+    return ResultFolder(folder, **kinds, trainings=trainings, hardware=hardware)
 
 
 def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:

@@ -1,20 +1,17 @@
-"""The six tables of a report."""
+"""The three tables of a report."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engines.report.ablation_table import FIGURE_HEADINGS, ablation_table, figures
 from engines.report.differences import (
     NOTE as DIFFERENCES_NOTE,
 )
 from engines.report.differences import (
-    OTHER_CODE,
     OURS,
     code_mark,
     difference_of,
@@ -23,28 +20,13 @@ from engines.report.differences import (
     other_differences,
     pairs_of,
 )
-from engines.report.files import shaped
-from engines.report.results import (
-    ABLATIONS,
-    CEILING,
-    DEMOS,
-    FAST,
-    KINDS,
-    REFERENCE,
-    REFERENCE_SET,
-    EvaluationResult,
-    ResultFolder,
-    episodes_of,
-    same_set,
-)
+from engines.report.results import FAST, KINDS, REFERENCE, REFERENCE_SET, EvaluationResult, ResultFolder
 from hil.drive.conditions import load_conditions
 from hil.evaluate.metrics import DETOURS, Interval, Summary, behind_doors, is_behind, summarise, wilson
 from hil.evaluate.metrics import NOTE as DOORS_NOTE
 from hil.evaluate.result import Row
-from hil.evaluate.tables import NOTHING, number, percent
-from hil.evaluate.upper_bound.upper_bound import ceiling_of, ends_of_json
+from hil.evaluate.tables import NOTHING, between, number, percent
 from onboard.commands.cli import markdown_table
-from onboard.values.errors import InputError
 
 LOOPS = {
     FAST: "fast simulation",
@@ -57,18 +39,14 @@ PAPER = {
     "its office, real robot": (NOTHING, "40", "28.9", "10.1"),
 }
 """Episodes, SR, SPL and SCT of paper 1, section 5."""
+FIGURE_HEADINGS = ("SR %", "SPL %", "SCT %", "contacts / episode")
+"""Headings of `figures`."""
 EVALUATIONS = ("policy", "drives", "episodes", *FIGURE_HEADINGS)
 ABOVE_NONE = 1.0 + 1e-9
 """Least detour for the classes, so that a straight path is in the first; a class includes its upper edge."""
 LOW = 0.9
 """The model card lists conditions with a lower success rate."""
 ENDS = {"stop": "stopped elsewhere", "time": "did not stop in time"}
-FAR_M = 1.0
-"""A larger error counts as lost."""
-UPPER = ("condition", "episodes", "ideal %", "its median error cm", "ideal at the next fix %", "runtime's filter %",
-         f"filter more than {FAR_M:g} m off %", "SR % of the policy")  # fmt: skip
-DRIVES = ("map", "seeds", "reached without contact", "decisions", "median decision time ms", "99th percentile ms",
-          "deadlines missed", "slots missed")  # fmt: skip
 NOTES = {
     "Evaluations": "Brackets hold 95 % intervals: Wilson for rates, exact Poisson for zero contacts, bootstrap over "
     "episodes otherwise. The policy acts greedily, and its first stop at rest ends an episode. SCT compares with the "
@@ -77,22 +55,11 @@ NOTES = {
     "Robustness": f"A condition with fewer episodes than `{REFERENCE}` drives an even selection from each map. Compare "
     f"such rows by the difference, not by SR. {DIFFERENCES_NOTE} The last columns count failed episodes by their end, "
     "with the median distance to the goal.",
-    "Upper bound": "A map planner drives each episode with several draws of the noise (`onboard-hil upper-bound`). The "
-    "ideal estimator knows the noise. Its error at the end must be at most 0.2 m. The next fix comes while the robot "
-    "turns on the spot. Each row counts those episodes that the policy drove in this condition. Intervals are "
-    "Wilson's; draws of one episode count by Kish's effective sample size. †: another state of the code drove the "
-    "policy.",
-    "Real time": "The runtime and the simulated robot are two processes with DDS between them. Times are the least and "
-    "the largest of the drives. Most drives have fewer than 100 decisions, so the 99th percentile is nearly the "
-    "slowest one.",
 }
 PLACES = {
     "Evaluations": f"{KINDS['evaluations']}/*.json of condition {REFERENCE} on the set {REFERENCE_SET}",
     "Paired differences": f"{KINDS['seeds']}/*.json",
     "Robustness": f"{KINDS['evaluations']}/*.json",
-    "Upper bound": CEILING,
-    "Ablations": ABLATIONS,
-    "Real time": f"{DEMOS}/*.json",
 }
 """Title of each table, in the order of a report, and the files that it needs."""
 
@@ -100,17 +67,10 @@ PLACES = {
 def all_tables(found: ResultFolder) -> dict[str, str]:
     """Return each table in Markdown by its title, without its note; "" without its files. Raises InputError."""
     differences = [*main_differences(found), *other_differences(found)]
-    with shaped(found.folder / CEILING, "not the result of onboard-hil upper-bound"):
-        upper = [] if found.ceiling is None else [_upper_bound_row(found, one) for one in found.ceiling["conditions"]]
-    with shaped(found.folder / ABLATIONS, "not a result of ablations"):
-        ablations = "" if found.ablations is None else ablation_table(found.ablations).rstrip("\n")
     return {
         "Evaluations": evaluations_table(found) if found.headline else "",
         "Paired differences": differences_table(differences) if differences else "",
         "Robustness": _robustness(found),
-        "Upper bound": markdown_table(UPPER, upper) if upper else "",
-        "Ablations": ablations,
-        "Real time": _real_time(found),
     }
 
 
@@ -160,9 +120,15 @@ def evaluations_table(found: ResultFolder) -> str:
         parts[f"shortest way / straight line {label}"] = summarise(part)
     rows += [[OURS, name, str(summary.episodes), *figures(summary)] for name, summary in parts.items()]
     rows += [_row(seed.name, seed) for seed in found.seeds]
-    rows += [_row(OURS if one.is_of_policy(headline) else one.name, one) for one in found.validation]
     fine = sorted(found.fine, key=lambda one: not one.name.startswith("before"))
     return markdown_table(EVALUATIONS, rows + [_row(f"fine-tuning, {one.name}", one) for one in fine], words=2)
+
+
+def figures(summary: Summary) -> list[str]:
+    """Return the cells under `FIGURE_HEADINGS`, with their 95 % intervals in brackets."""
+    rates = [(percent(getattr(summary, name)), between(summary, name)) for name in ("success_rate", "spl", "sct")]
+    contacts = number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)
+    return [f"{value} ({interval})" if interval else value for value, interval in (*rates, contacts)]
 
 
 def _row(name: str, one: EvaluationResult) -> list[str]:
@@ -264,62 +230,3 @@ def _rate(successes: int, episodes: int) -> str:
 def _share(value: float | None, interval: Interval | None) -> str:
     """Return a share with its interval, if known."""
     return percent(value) + ("" if interval is None else f" ({percent(interval[0])} to {percent(interval[1])})")
-
-
-# ---- Upper bound
-
-
-def _upper_bound_row(found: ResultFolder, condition: str) -> list[str]:
-    result = found.ceiling or {}
-    ends = ends_of_json(result, condition, found.folder / CEILING)
-    rows, code = _driven_as(condition, found, result)
-    same = [ends[row.map, row.index] for row in rows] or list(ends.values())
-    of = asdict(ceiling_of(same))
-    far = [end.own_m > FAR_M for draws in same for end in draws]
-    mark = OTHER_CODE if rows and result.get("code") != code else ""
-    shares = {name: _share(of[name], of[f"{name}_ci95"]) for name in ("ideal", "waited", "own")}
-    return [f"`{condition}`", str(len(same)), shares["ideal"], number(of["ideal_median_m"], 1, 100.0), shares["waited"],
-            shares["own"], percent(sum(far) / len(far)),
-            _rate(sum(row.success for row in rows), len(rows)) + mark if rows else NOTHING]  # fmt: skip
-
-
-def _driven_as(condition: str, found: ResultFolder, values: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
-    """Return rows and code of the plain evaluation with most of the upper bound's episodes."""
-    numbers: dict[Hashable, Sequence[int]] = {
-        same_set(episode): values["episodes"][episode[0]] for episode in episodes_of(values)
-    }
-    rows = []
-    for evaluation in found.evaluations:
-        if evaluation.condition == condition and evaluation.is_plain and evaluation.is_of_robot(found.headline):
-            places = {place[0]: numbers.get(same_set(place), ()) for place in evaluation.episodes}
-            same = [row for row in evaluation.rows if row.index in places.get(row.map, ())]
-            rows.append((same, evaluation.configuration.get("code")))
-    return max(rows, key=lambda pair: len(pair[0]), default=((), None))
-
-
-# ---- Real time
-
-
-def require_demos_of(policy: str, found: ResultFolder) -> None:
-    """Raise InputError for real-time drives of a policy with another name, or of several."""
-    drivers = {str(result.get("policy")) for result in found.demos.values()}
-    if drivers - {policy}:
-        raise InputError(f"{found.folder / DEMOS}: by {' and '.join(sorted(drivers))}, the report is about {policy}")
-
-
-def _real_time(found: ResultFolder) -> str:
-    """Return a row for each map."""
-    with shaped(found.folder / DEMOS, "not results of onboard-hil demo, named MAP-SEED.json"):
-        drives = sorted((name.rsplit("-", 1)[0], int(name.rsplit("-", 1)[1]), of) for name, of in found.demos.items())
-        rows = [_drives(name, list(of_map)) for name, of_map in itertools.groupby(drives, lambda drive: drive[0])]
-    return markdown_table(DRIVES, rows, words=2) if rows else ""
-
-
-def _drives(name: str, drives: Sequence[tuple[str, int, Mapping[str, Any]]]) -> list[str]:
-    results = [result for _, _, result in drives]
-    good = sum(bool(one["reached"]) and not one["contacts"] for one in results)
-    total = [f"{sum(one[of] for one in results):,}" for of in ("decisions", "deadline_misses", "missed_slots")]
-    spans = [sorted(one["decision_ms"][of] for one in results) for of in ("p50", "p99")]
-    times = [f"{of[0]:.0f} to {of[-1]:.0f}" for of in spans]
-    seeds = ", ".join(str(seed) for _, seed, _ in drives)
-    return [name, seeds, f"{good} of {len(drives)}", total[0], *times, *total[1:]]

@@ -123,13 +123,13 @@ class View:
         return length_m / self.world.cell_m * self.cell_px
 
 
-def view_of(world: World, points: Points) -> View:
+def view_of(world: World, points: Points, largest_px: int = LARGEST_PX) -> View:
     """Return the part of a world around points (n, 2) of the map frame [m]."""
     cells = np.array([world.cell_of((float(x), float(y))) for x, y in points])
     margin = round(MARGIN_M / world.cell_m)
     first = np.maximum(cells.min(axis=0) - margin, 0)
     last = np.minimum(cells.max(axis=0) + margin + 1, world.gap.shape)
-    cell_px = max(1, LARGEST_PX // int((last - first).max()))
+    cell_px = max(1, largest_px // int((last - first).max()))
     return View(world, (int(first[0]), int(last[0])), (int(first[1]), int(last[1])), cell_px)
 
 

@@ -208,7 +208,7 @@ def _read(name: str, file: Path, frame: int) -> DepthFrame:
 
 def _draw(path: Path, scan: Scan, rig: Rig) -> None:
     try:
-        draw_scan(scan, rig.section.far_m).save(path)
+        draw_scan(scan, rig.section.far_m).savefig(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
 
@@ -221,7 +221,7 @@ def scan_images(
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
     config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG (extra `plots`).")] = None,
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
     loaded = load_config(config) if config else Config()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,15 +52,24 @@ class Frames:
 def matrix(transform: Any) -> Transform | None:
     """Return a (4, 4) transform, None if it is not finite or has no unit quaternion."""
     q, t = transform.rotation, transform.translation
-    xyzw = np.array([q.x, q.y, q.z, q.w])
-    length = float(np.linalg.norm(xyzw))
+    xyzw = (q.x, q.y, q.z, q.w)
+    length = math.hypot(*xyzw)
     whole = np.eye(4)
     whole[:3, 3] = t.x, t.y, t.z
-    if not (abs(length - 1.0) <= NORM_TOLERANCE and np.isfinite(xyzw).all() and np.isfinite(whole).all()):
+    if not (abs(length - 1.0) <= NORM_TOLERANCE and np.isfinite(whole).all()):
         return None
-    x, y, z, w = (float(part) / length for part in xyzw)
+    x, y, z, w = (part / length for part in xyzw)
     whole[:3, :3] = rotation_from_quaternion((x, y, z, w))
     return whole
+
+
+def place_of(pose: Transform) -> tuple[float, float, float, float, float, float]:
+    """Return x, y, z [m], roll, pitch, yaw [deg] of a (4, 4) transform, as `scan.lasers` states them."""
+    r, (x, y, z) = pose[:3, :3], (float(part) for part in pose[:3, 3])
+    pitch = math.atan2(-r[2, 0], math.hypot(r[2, 1], r[2, 2]))
+    angles = math.atan2(r[2, 1], r[2, 2]), pitch, math.atan2(r[1, 0], r[0, 0])
+    roll, pitch, yaw = (math.degrees(angle) for angle in angles)
+    return x, y, z, roll, pitch, yaw
 
 
 def quaternion_of(rotation: Transform) -> Transform:

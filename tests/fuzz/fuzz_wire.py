@@ -27,12 +27,12 @@ from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, ScanSection
 from onboard.config.mounts import Mount, Mounts, load_mounts
 from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.camera_input import color_from_ros, depth_from_ros, uncompressed
+from onboard.drivers.dds.camera_input import color_from_ros, depth_from_ros, lens_of, uncompressed
 from onboard.drivers.dds.participant import UNDECODABLE
 from onboard.drivers.dds.topics import domain_id
 from onboard.drivers.kobuki_protocol import encode_velocity, packet, parse
 from onboard.perception.laser_scan import scan_of_rays
-from onboard.perception.point_cloud import scan_of_points
+from onboard.perception.point_cloud import points_at_last, scan_of_points
 from onboard.service import stop_base
 from onboard.service.stop_base import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.service.systemd import NOTIFY_SOCKET, Notifier
@@ -87,7 +87,14 @@ def judge(sample: Any) -> None:
         case ros.LaserScan():
             scan_of_rays(convert.rays_from_ros(sample), 1)
         case ros.PointCloud2():
-            scan_of_points(convert.points_from_ros(sample), 1, np.eye(4), ScanSection())
+            points_m, age_s = convert.points_from_ros(sample), convert.ages_from_ros(sample)
+            if age_s is not None:
+                points_m = points_at_last(points_m, np.eye(4), Twist(0.3, 0.5), age_s)
+            scan_of_points(points_m, 1, np.eye(4), ScanSection())
+        case ros.Imu():
+            convert.imu_from_ros(sample, (0.0, 0.0, 1.0), 1)
+        case ros.CameraInfo():
+            lens_of(sample, "/camera/camera_info")
         case ros.Twist():
             convert.twist_from_ros(sample)
         case ros.SpeedLimit():

@@ -30,6 +30,10 @@ def import_command(
     out: Annotated[Path, typer.Option(help="The recording to write (.mcap).")],
     odometry: Annotated[str | None, _topic("--odometry", "nav_msgs/Odometry")] = None,
     laser: Annotated[str | None, _topic("--laser", "sensor_msgs/LaserScan")] = None,
+    lidar: Annotated[
+        list[str] | None,
+        typer.Option(help="LaserScan or PointCloud2, placed by tf; repeatable: they are fused.", metavar="TOPIC"),
+    ] = None,
     depth: Annotated[
         list[str] | None, typer.Option(help="NAME=TOPIC of a camera's depth images; repeatable.", metavar="NAME=TOPIC")
     ] = None,
@@ -51,7 +55,8 @@ def import_command(
     roles = {
         "odometry": odometry, "laser": laser, "commands": commands, "localization": localization, "goals": goals,
     }  # fmt: skip
-    options = ImportOptions(roles, depth or (), color, None if goal is None else place(goal), config, policy)
+    to = None if goal is None else place(goal)
+    options = ImportOptions(roles, depth or (), color, to, config, policy, lidar or ())
     imported = import_bag(bags, out, options, force=force)
     if json_file is not None:
         write_json(json_file, asdict(imported) | {"file": str(imported.file)})

@@ -15,22 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from hil.drive.picture import GOAL, INK, OVERSAMPLE, START, Color, cells_image, view_of
 from hil.live.twin.scene import Site
 from hil.live.twin.stand_in_robot import ROOM
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
-from onboard.values.geometry import apply
 
 Floats = npt.NDArray[np.float64]
-Color = tuple[int, int, int]
-FREE, SOLID, TALL, PAUSED, INK = (250, 250, 248), (200, 178, 150), (60, 64, 72), (170, 170, 170), (30, 30, 30)
-START, GOAL = (20, 130, 70), (200, 40, 40)
-TALL_M = 2.0
-"""Objects of at least this height are drawn as walls."""
-MARGIN_M = 1.5
-HEIGHT_PX, WIDEST_PX = 560, 1500
-OVERSAMPLE = 2
-LINE_PX, FONT_PX, PAD_PX = 4, 18, 16
+PAUSED = (170, 170, 170)
+LARGEST_PX = 720
+LINE_PX, FONT_PX, PAD_PX = 4, 16, 16
 GOLDEN = 0.618
 """Difference in hue between consecutive legs, as a fraction of the colour circle."""
 
@@ -110,40 +104,17 @@ def _panel(
 
     path: (n, 2) positions in the map frame [m]; legs: (n,) leg number of each position, 0 is drawn in grey
     """
-    shown = np.concatenate([path, [point for point, _ in marks]]) if marks else path
-    cells = np.array([world.cell_of((float(x), float(y))) for x, y in shown])
-    margin = round(MARGIN_M / world.cell_m)
-    first = np.maximum(cells.min(axis=0) - margin, 0)
-    last = np.minimum(cells.max(axis=0) + margin + 1, world.gap.shape)
-    rows, columns = (last - first).tolist()
-    scale = max(1.0, min(HEIGHT_PX / rows, WIDEST_PX / columns)) * OVERSAMPLE
-    size = round(columns * scale), round(rows * scale)
-    image = Image.fromarray(_floor(world, first, last)[::-1]).resize(size, Image.Resampling.NEAREST)
+    view = view_of(world, np.concatenate([path, [point for point, _ in marks]]) if marks else path, LARGEST_PX)
+    small = cells_image(view)
+    image = small.resize((small.width * OVERSAMPLE, small.height * OVERSAMPLE), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(image)
-
-    def px(xy_map_m: tuple[float, float]) -> tuple[float, float]:
-        x, y = apply(world.grid_from_map, xy_map_m)
-        return (x / world.cell_m - first[1]) * scale, (last[0] - y / world.cell_m) * scale
-
     for (a, b), leg in zip(itertools.pairwise(path), legs[1:], strict=True):
-        draw.line([px((a[0], a[1])), px((b[0], b[1]))], _color(int(leg)), LINE_PX * OVERSAMPLE)
+        draw.line([view.px(a), view.px(b)], _color(int(leg)), LINE_PX * OVERSAMPLE)
     for point, color in marks:
-        draw.circle(px(point), 2 * LINE_PX * OVERSAMPLE, color)
-    image = image.resize((size[0] // OVERSAMPLE, size[1] // OVERSAMPLE), Image.Resampling.BOX)
-    titled = Image.new("RGB", (image.width, image.height + FONT_PX + 2 * PAD_PX), "white")
-    titled.paste(image, (0, 0))
-    font = ImageFont.load_default(FONT_PX)
-    text = f"{title}, {columns * world.cell_m:.1f} m x {rows * world.cell_m:.1f} m shown"
-    ImageDraw.Draw(titled).text((PAD_PX, image.height + PAD_PX), text, INK, font)
+        draw.circle(view.px(point), 2 * LINE_PX * OVERSAMPLE, color)
+    titled = Image.new("RGB", (small.width, small.height + FONT_PX + 2 * PAD_PX), "white")
+    titled.paste(image.resize(small.size, Image.Resampling.BOX), (0, 0))
+    width_m, height_m = (side / view.cell_px * world.cell_m for side in small.size)
+    text = f"{title}, {width_m:.1f} m x {height_m:.1f} m shown"
+    ImageDraw.Draw(titled).text((PAD_PX, small.height + PAD_PX), text, INK, ImageFont.load_default(FONT_PX))
     return titled
-
-
-def _floor(world: World, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Return the (rows, columns, 3) RGB colour of each cell: free, object or wall."""
-    part = np.s_[first[0] : last[0], first[1] : last[1]]
-    low, high = world.low_m[part], world.high_m[part]
-    used = high >= low
-    colors = np.full((*used.shape[:2], 3), FREE, np.uint8)
-    colors[used.any(axis=2)] = SOLID
-    colors[(used & (high >= TALL_M)).any(axis=2)] = TALL
-    return colors

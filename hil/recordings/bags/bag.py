@@ -7,7 +7,7 @@ import struct
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -18,19 +18,10 @@ from cyclonedds.idl.types import array, sequence
 
 from hil.recordings.recording import TopicMessage
 from onboard.drivers.dds.camera_input import uncompressed as plain_image
-from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, CompressedImage, Header, Image, TFMessage, Vector3
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, ByteSequence, CompressedImage, Image, TFMessage
 from onboard.drivers.dds.topics import COMPRESSED_TOPICS
 from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.errors import InputError, MissingExtraError
-
-
-@dataclass
-class Imu(IdlStruct, typename="sensor_msgs.msg.dds_.Imu_"):
-    """Gyroscope and accelerometer of an inertial unit; its other fields are not read."""
-
-    header: Header = field(default_factory=Header)
-    angular_velocity: Vector3 = field(default_factory=Vector3)
-    linear_acceleration: Vector3 = field(default_factory=Vector3)
 
 
 def uncompressed(topic: str) -> str:
@@ -107,10 +98,12 @@ DAMAGE: tuple[type[Exception], ...] = (
 """Errors for a damaged file, besides the library's own; the library generates Python from message definitions."""
 
 
+LASER = "sensor_msgs/msg/LaserScan"
+CLOUD = "sensor_msgs/msg/PointCloud2"
 IMU = "sensor_msgs/msg/Imu"
 TRANSFORMS, TRANSFORMS_OF_OLD = "tf2_msgs/msg/TFMessage", "tf/msg/tfMessage"
 KINDS: dict[str, type[IdlStruct]] = {
-    **BY_ROS_NAME, IMU: Imu, TRANSFORMS_OF_OLD: TFMessage,
+    **BY_ROS_NAME, TRANSFORMS_OF_OLD: TFMessage,
 }  # fmt: skip
 """Message types that are read."""
 ALIKE = {COMPRESSED: IMAGE, TRANSFORMS_OF_OLD: TRANSFORMS}

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.recordings.bags.bag import TRANSFORMS, Bag
+from pydantic import ValidationError
+
+from hil.recordings.bags.bag import CLOUD, TRANSFORMS, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
-from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color
+from hil.recordings.bags.topics import ROLES, choose, named_cameras, named_color, named_lidars
 from hil.recordings.recording import TopicMessage
-from onboard.config.config import Config, load_config
+from onboard.assembly.robot import imu_rows, lidar_rows
+from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.ros_convert import header, rays_from_ros
 from onboard.drivers.dds.ros_types import Point, Pose, PoseStamped
-from onboard.drivers.dds.topics import scan_source
+from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
-from onboard.values.frames import Frames, Transform
+from onboard.values.frames import Frames, Transform, place_of
 
-LASER = "imported/scan"
-"""Scan topic of the laser if the configuration has none."""
+LASER_NAME = "imported/scan"
+"""Scan topic of a laser that the bag places."""
 FRAMES_READ = 500
 """Messages with transforms that are read to place the sensors."""
 NEVER_S = 1e6
@@ -34,7 +37,10 @@ SETTLE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """Options: topic by role ("" for none), depth as "NAME=TOPIC", colour topic, goal in the odom frame [m]."""
+    """Options: topic by role ("" for none), depth as "NAME=TOPIC", colour topic, goal in the odom frame [m].
+
+    lidars: topics of LaserScans and PointCloud2s that are fused
+    """
 
     roles: Mapping[str, str | None]
     depth: Sequence[str] = ()
@@ -42,6 +48,7 @@ class ImportOptions:
     goal_xy_m: tuple[float, float] | None = None
     config: Path | None = None
     policy: str | None = None
+    lidars: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Plan:
     """Plan of an import.
 
     topics:  name in the runtime by topic of the bag
-    laser:   topic of the laser and base_from_laser
+    laser:   topic of a single laser and base_from_laser; None with fused lidars, or those of the configuration
     goal:    additional goal with its time [ns, the bag's clock]
     missing: one line for each missing input
     """
@@ -64,24 +71,35 @@ class Plan:
 def planned(bag: Bag, options: ImportOptions, folder: Path) -> Plan:
     """Return the plan. folder: place for a mounts file from the bag. Raises InputError, ConfigError."""
     config = load_config(options.config) if options.config else _default()
-    roles = {role.name: choose(role, bag.topics, options.roles.get(role.name)) for role in ROLES}
+    own, lines = ({}, []) if options.config is None or options.lidars else _own_lidars(bag, config)
+    asked = {**options.roles, "laser": ""} if own or options.lidars else options.roles
+    roles = {role.name: choose(role, bag.topics, asked.get(role.name)) for role in ROLES}
     config = _with_frames(config, bag, roles)
     frames, base = _frames(bag), config.dds.base_frame
     named = named_cameras(bag.topics, options.depth)
     mounts = None if options.config is None else load_mounts(config.robot.mounts)
     cameras = cameras_of(bag, frames, base, named, named_color(bag.topics, options.color), mounts)
-    laser, lines = _laser(
-        bag, roles["laser"], frames, base, wanted=bool(options.roles.get("laser")) or not cameras.depth
-    )
+    laser = None
+    if not own:
+        laser, more = _laser(bag, roles["laser"], frames, base, wanted=bool(asked.get("laser")) or not cameras.depth)
+        lidars = named_lidars(bag.topics, options.lidars)
+        if not (lidars or laser or cameras.depth):
+            lidars = [topic.name for topic in bag.topics if topic.kind == CLOUD][:1]
+        scan, further = _fused(bag, lidars, frames, base, config.scan)
+        lines += more + further
+        scan = scan.model_copy(update={"topic": LASER_NAME}) if laser else scan
+        config = config.model_copy(update={"scan": scan, "limits_scan": None})
+        own = {row.wire: row.name for row in lidar_rows(config).values()}
     goal = None if roles["goals"] else _goal(bag, roles["odometry"], config, options.goal_xy_m)
-    config = _configured(config, cameras, laser is not None, options, folder)
+    config = _configured(config, cameras, options, folder)
     topics = {name: role.ours for role in ROLES if role.ours and (name := roles[role.name])}
     topics |= {topic: f"{name}/depth/image" for name, topic in cameras.depth.items()}
     topics |= {cameras.color: "color/image"} if cameras.color else {}
-    topics |= {laser[0]: scan_source(config.scan.topic).name} if laser else {}
+    topics |= {laser[0]: scan_source(LASER_NAME).name} if laser else own
+    topics |= _imu(bag, config)
     missing = [f"{role.name}: {role.without}" for role in ROLES if role.without and not roles[role.name]]
     missing += [] if roles["goals"] else [_goal_line(goal)]
-    missing += [*cameras.missing, *lines, *_blind(cameras, laser is not None)]
+    missing += [*cameras.missing, *lines, *_blind(cameras, bool(own))]
     return Plan(config, topics, laser, goal, tuple(missing))
 
 
@@ -98,9 +116,9 @@ def _goal_line(goal: TopicMessage | None) -> str:
     return f"goals: ({at.x:.2f}, {at.y:.2f}) in frame {goal.sample.header.frame_id} is asked for instead"
 
 
-def _blind(cameras: Cameras, laser: bool) -> list[str]:
+def _blind(cameras: Cameras, lidar: bool) -> list[str]:
     lines = [] if cameras.color else ["colour images: a policy that looks at them sees none"]
-    if not cameras.depth and not laser:
+    if not cameras.depth and not lidar:
         lines.append("depth images or a laser scan: the runtime is blind, and stands still")
     return lines
 
@@ -127,6 +145,54 @@ def _frames(bag: Bag) -> Frames:
     return frames
 
 
+def _own_lidars(bag: Bag, config: Config) -> tuple[dict[str, str], list[str]]:
+    """Return our name by topic of the bag of the configured lidars, and a line for each that the bag lacks."""
+    kinds, found, lines = {topic.name: topic.kind for topic in bag.topics}, {}, []
+    for row in lidar_rows(config).values():
+        name = ros_topic(config.dds, row)
+        if kinds.get(name) == row.kind:
+            found[name] = row.name
+        else:
+            lines.append(f"{name}: the configured lidar is not in the bag as a {row.kind}")
+    return found, lines
+
+
+def _fused(
+    bag: Bag, topics: Sequence[str], frames: Frames, base: str, section: ScanSection
+) -> tuple[ScanSection, list[str]]:
+    """Return the section with only these lidars, placed by the bag's frames, and reasons. Raises InputError."""
+    kinds, poses, lines = {topic.name: topic.kind for topic in bag.topics}, {}, []
+    for topic in topics:
+        sample = bag.first(topic)
+        pose = None if sample is None else frames.between(base, sample.header.frame_id)
+        if sample is None or pose is None:
+            why = "there is no message of it" if sample is None else _unplaced(base, sample.header.frame_id)
+            lines.append(f"{topic}: {why}, so it is not used")
+        else:
+            poses[topic] = place_of(pose)
+    clouds = [topic for topic in poses if kinds[topic] == CLOUD]
+    lidars = {"topic": "", "laser": None, "lasers": poses, "clouds": clouds}
+    try:
+        return ScanSection.model_validate(section.model_dump() | lidars), lines
+    except ValidationError as error:
+        raise InputError(f"--lidar: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from error
+
+
+def _unplaced(base: str, frame: str) -> str:
+    return f"no transform from {base} to {frame}"
+
+
+def _imu(bag: Bag, config: Config) -> dict[str, str]:
+    """Return our names by topic of the bag of the configured IMU, and of the frames that place it."""
+    found = {}
+    for row in imu_rows(config).values():
+        kinds = {topic.name: topic.kind for topic in bag.topics}
+        if kinds.get(name := ros_topic(config.dds, row)) == row.kind:
+            found[name] = row.name
+            found |= {name: "tf_static" for name, kind in kinds.items() if kind == TRANSFORMS and "static" in name}
+    return found
+
+
 def _laser(
     bag: Bag, topic: str | None, frames: Frames, base: str, *, wanted: bool
 ) -> tuple[tuple[str, Transform] | None, list[str]]:
@@ -136,7 +202,7 @@ def _laser(
         return None, []
     base_from_laser = frames.between(base, sample.header.frame_id)
     if base_from_laser is None:
-        return None, [f"{topic}: no transform from {base} to {sample.header.frame_id}, so it is not used"]
+        return None, [f"{topic}: {_unplaced(base, sample.header.frame_id)}, so it is not used"]
     try:
         scan_of_rays(rays_from_ros(sample), 0, base_from_laser)
     except InputError as error:
@@ -166,7 +232,7 @@ def _goal(
     return TopicMessage("goal_pose", time_ns, goal)
 
 
-def _configured(config: Config, cameras: Cameras, laser: bool, options: ImportOptions, folder: Path) -> Config:
+def _configured(config: Config, cameras: Cameras, options: ImportOptions, folder: Path) -> Config:
     """Return the runtime's configuration. Raises ConfigError for bad cameras of the bag."""
     changes: dict[str, Any] = {
         "goal": config.goal.model_copy(update={"progress_timeout_s": NEVER_S, "timeout_s": NEVER_S}),
@@ -174,9 +240,6 @@ def _configured(config: Config, cameras: Cameras, laser: bool, options: ImportOp
     }
     policy = config.policy.driven_by(options.policy) if options.policy else config.policy
     changes["policy"] = policy.model_copy(update={"engine": "onnxruntime"})
-    if laser:
-        changes["scan"] = config.scan.model_copy(update={"topic": config.scan.topic or LASER})
-        changes["limits_scan"] = None
     if cameras.mounts:
         file = folder / "mounts.toml"
         file.write_text(cameras.mounts, encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hil.recordings.bags.bag import IMAGE, BagTopic, uncompressed
+from hil.recordings.bags.bag import CLOUD, IMAGE, LASER, BagTopic, uncompressed
 from onboard.values.errors import InputError
 
 
@@ -33,7 +33,7 @@ class Role:
 ROLES = (
     Role("odometry", "odom", ("nav_msgs/msg/Odometry",), ("odom", "odometry"), False,
          "the runtime does not know that the robot moves, and stands still"),
-    Role("laser", "", ("sensor_msgs/msg/LaserScan",), ("scan",), False, ""),
+    Role("laser", "", (LASER,), ("scan",), False, ""),
     Role("localization", "amcl_pose", ("geometry_msgs/msg/PoseWithCovarianceStamped",), ("amcl_pose",), True,
          "poses come from the odometry alone"),
     Role("goals", "goal_pose", ("geometry_msgs/msg/PoseStamped",), ("goal_pose", "goal", "move_base_simple_goal"), True,
@@ -54,7 +54,10 @@ def choose(role: Role, topics: Sequence[BagTopic], named: str | None) -> str | N
     called = [name for name in fitting if name.rsplit("/", 1)[-1] in role.words]
     found = called or ([] if role.by_word else fitting)
     if len(found) > 1:
-        raise InputError(f"several topics can be the {role.name}: name one with --{role.name}: {', '.join(found)}")
+        fuse = ", or fuse them, each with --lidar" if LASER in role.kinds else ""
+        raise InputError(
+            f"several topics can be the {role.name}: name one with --{role.name}{fuse}: {', '.join(found)}"
+        )
     return found[0] if found else None
 
 
@@ -67,6 +70,11 @@ def named_cameras(topics: Sequence[BagTopic], named: Sequence[str]) -> dict[str,
             raise InputError(f"--depth {text}: must be NAME=TOPIC, the name of a camera and that of its topic")
         found[name] = _named("depth", (IMAGE,), topics, topic)
     return found
+
+
+def named_lidars(topics: Sequence[BagTopic], named: Sequence[str]) -> list[str]:
+    """Return the asked topics of lidars. Raises InputError for one that is none."""
+    return [_named("lidar", (LASER, CLOUD), topics, topic) for topic in named]
 
 
 def named_color(topics: Sequence[BagTopic], named: str | None) -> str | None:

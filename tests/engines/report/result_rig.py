@@ -56,19 +56,12 @@ def put(file: Path, value: Any) -> Path:
     return file
 
 
-CEILING = {"sets": SETS[::-1], "episodes": {"ahg2": list(range(1, 12, 2)), "willow": list(range(0, 12, 2))},
-           "conditions": {"paper": {}, "drift_3": {}},
-           "ends": {name: {place: [[[0.05, 0.1, 0.05]]] * 6 for place in ("ahg2", "willow")}
-                    for name in ("paper", "drift_3")}}  # fmt: skip
-
-
 def results_in(found: Path) -> Path:
     """Write some results of one model into a folder and return it."""
     conditions = {"paper": evaluated(), "no_front": evaluated(4, condition="no_front")}
     put(found / "evaluate" / "all.json", {"conditions": conditions})
     put(found / "evaluate" / "rendered.json", evaluated(3, loop="rendered"))
     put(found / "seeds" / "seed1.json", evaluated(1, model="n"))
-    put(found / "ceiling.json", CEILING)
     return found
 
 

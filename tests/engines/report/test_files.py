@@ -43,7 +43,7 @@ def test_packing_changes_no_value_and_no_table(folder):
     assert tables(folder) == before
     left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     packed = [f"{kind}/{name}" for kind in ("evaluate", "others", "seeds") for name in (EPISODES + GZ, RESULTS)]
-    assert left == ["ceiling.json.gz", *packed, "training/journal.jsonl.gz"]
+    assert left == [*packed, "training/journal.jsonl.gz"]
     assert report(folder, "--pack").stdout == printed
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from engines.report.ablation_table import ablation_table, descriptions, hours
 from engines.report.differences import main_differences, pairs_of
 from engines.report.results import gather
 from hil.evaluate.metrics import paired_rates, summarise
 from onboard.values.errors import InputError
-from tests.engines.report.result_rig import CEILING, SETS, evaluated, part_of, put, results_in
+from tests.engines.report.result_rig import SETS, evaluated, part_of, put, results_in
 from tests.engines.report.result_rig import report as run
 from tests.rigs.evaluate_rows import row
 
@@ -34,8 +32,7 @@ def rows_of(text: str, heading: str) -> dict[str, list[str]]:
 def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
     text = run(folder).stdout
     headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings[:4] == ["## Evaluations", "## Paired differences", "## Robustness", "## Upper bound"]
-    assert "* Ablations: ablations.json\n* Real time: demos/*.json\n" in text
+    assert headings == ["## Evaluations", "## Paired differences", "## Robustness"]
     row = rows_of(text, "Evaluations")["this policy"]
     assert row[:3] == ["set `unseen`, fast simulation", "12", "83.3 (55.2 to 95.3)"]
 
@@ -49,12 +46,12 @@ def test_json_has_each_evaluation_with_its_figures_and_the_tables_without_files(
     assert (headline["all"]["episodes"], round(headline["all"]["success_rate"], 3)) == (12, 0.833)
     assert sum(one["episodes"] for one in headline["maps"].values()) == 12
     assert len(named) == len(values["evaluations"]) == 3
-    assert values["missing"]["Ablations"] == "ablations.json"
+    assert values["missing"] == {}
     assert run(folder, "--json", str(tmp_path / "none" / "x.json")).exit_code == 2
 
 
-def test_an_empty_folder_names_six_missing_tables(tmp_path):
-    assert run(tmp_path).stdout.count("\n* ") == 6
+def test_an_empty_folder_names_three_missing_tables(tmp_path):
+    assert run(tmp_path).stdout.count("\n* ") == 3
 
 
 def test_every_map_and_detour_has_a_row_and_each_episode_is_in_one_class(folder):
@@ -166,7 +163,6 @@ WRONG = [
         json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
         "z.json: has another manifest than .*z.json",
     ),
-    ("training.json", "{}", "training.json: not figures of trainings"),
     ("evaluate/a.json", '{"conditions": [1]}', "a.json: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", '{"conditions": {"paper": 1}}', "a.json: a, paper: not the result of onboard-hil evaluate"),
     ("others/a.json", json.dumps({**evaluated(), "configuration": None}), "a.json: a: not the result of onboard-hil"),
@@ -185,25 +181,6 @@ def test_a_wrong_file_is_refused_in_one_line(folder, name, content, expected):
     assert done.stderr.count("\n") == 1
 
 
-#    file                content                             what is said
-OF_ANOTHER_SHAPE = [
-    ("ceiling.json", '{"ends": {}, "conditions": {"paper": {}}}', "ceiling.json: ends of paper"),
-    ("ceiling.json", "{}", "ceiling.json: not the result of onboard-hil upper-bound"),
-    ("ablations.json", '{"rows": [{}]}', "ablations.json: not a result of ablations"),
-    ("demos/home-x.json", "{}", "demos: not results of onboard-hil demo, named MAP-SEED.json"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "expected"), OF_ANOTHER_SHAPE)
-def test_values_of_another_shape_are_refused_in_one_line(folder, name, content, expected):
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(content)
-    done = run(folder)
-    assert done.exit_code == 2
-    assert done.stderr.startswith(f"error: {folder / expected.split(':')[0]}: {expected.split(': ')[1]}")
-    assert done.stderr.count("\n") == 1
-
-
 def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
     put(folder / "evaluate" / "a-try.json", part_of(evaluated(), range(3)))
     assert len(gather(folder).headline.rows) == 12
@@ -211,52 +188,3 @@ def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     assert run(tmp_path / "none").stderr == f"error: {tmp_path / 'none'}: no such folder\n"
-
-
-def test_each_agent_is_described_in_short_sentences():
-    for name, text in descriptions().items():
-        for sentence in re.split(r"[.;:] ", text):
-            assert len(sentence.split()) <= 25, (name, sentence)
-
-
-def test_the_description_of_today_stands_beside_the_figures_of_a_stored_result():
-    stored = {
-        **{"agent": "taught_by_map", "what": "as it was called then", "where": "paper", "delay": "3", "summary": None},
-        **{"within_s": 100.0, "doors": None, "same_domain": False, "paper": None, "paper_office": None, "code": None},
-    }
-    board = {
-        **{"rows": [stored, {**stored, "agent": "mine"}], "training": {}, "encoders": {}},
-        **{"set": "unseen", "seed": 1, "code": ""},
-    }
-    lines = ablation_table(board).splitlines()
-    assert f"* `taught_by_map`: {descriptions()['taught_by_map']}." in lines
-    assert "* `mine`: as it was called then." in lines
-
-
-NEAR, FAR, OWN = [0.05, 0.1, 0.05], [0.5, 0.6, 0.1], [0.3, 1.05, 0.3]
-"""Errors of the ideal estimator at the end, of the filter, and of the ideal one at the next fix [m]."""
-
-
-def test_the_upper_bound_is_of_the_episodes_that_were_driven(folder):
-    """Of three episodes the policy drove the third and the fifth in `paper`, and none in `drift_3`."""
-    ends = {"paper": [[FAR] * 2, [NEAR] * 2, [OWN] * 2], "drift_3": [[FAR] * 2, [FAR] * 2, [NEAR] * 2]}
-    put(folder / "ceiling.json", {**CEILING, "sets": [["ahg2", 9, "", None, "unseen"]], "episodes": {"ahg2": [0, 3, 5]},
-                                  "ends": {name: {"ahg2": each} for name, each in ends.items()}})  # fmt: skip
-    rows, half = rows_of(run(folder).stdout, "Upper bound"), "50.0 (9.5 to 90.5)"
-    assert rows["`paper`"] == ["2", half, "17.5", half, half, "50.0", "100.0 (34.2 to 100.0) †"]
-    assert (rows["`drift_3`"][0], rows["`drift_3`"][-1]) == ("3", "-")
-
-
-def test_each_map_has_a_row_of_its_real_time_drives(folder):
-    one = {"reached": True, "contacts": 0, "decisions": 1000, "decision_ms": {"p50": 36.2, "p99": 44.0},
-           "deadline_misses": 0, "missed_slots": 0, "policy": "onboard-v1"}  # fmt: skip
-    late = {"decision_ms": {"p50": 40.4, "p99": 60.6}, "deadline_misses": 2, "missed_slots": 1, "contacts": 1}
-    for name, more in (("home-10", {}), ("home-9", late), ("ahg2-1", {})):
-        put(folder / "demos" / f"{name}.json", one | more)
-    rows = rows_of(run(folder).stdout, "Real time")
-    assert rows["ahg2"] == ["1", "1 of 1", "1,000", "36 to 36", "44 to 44", "0", "0"]
-    assert rows["home"] == ["9, 10", "1 of 2", "2,000", "36 to 40", "44 to 61", "2", "1"]
-
-
-def test_times_are_told_in_minutes_or_hours():
-    assert [hours(value) for value in (None, 0.25, 1.5, 12.34)] == ["-", "15 min", "90 min", "12.3 h"]

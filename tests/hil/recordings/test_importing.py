@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,13 @@ def test_a_bag_with_a_depth_camera_says_itself_where_it_sits(model, tmp_path):
     assert (again.identical, again.fused) == (True, len(deciding))
 
 
-def compressed(form: str, image: Image) -> CompressedImage:
-    """Return a depth image in a format of image_transport."""
+def in_form(form: str, image: Image) -> CompressedImage | Image:
+    """Return a depth image in another encoding, or in a format of image_transport."""
     pixels = np.frombuffer(image.data, np.uint16).reshape(image.height, image.width)
+    if form == "32FC1":
+        return replace(image, encoding=form, step=4 * image.width, data=(pixels * np.float32(0.001)).tobytes())
+    if form == "mono16":
+        return replace(image, encoding=form)
     head, stream = bytes(12), io.BytesIO()
     if form.startswith("32FC1"):
         head = struct.pack("<iff", 0, 10_000.0, 0.0)
@@ -113,16 +118,18 @@ DEPTH_TOPIC = "/camera/depth/image_raw"
 @pytest.mark.parametrize(
     "form",
     [
+        "mono16",
+        "32FC1",
         "16UC1; png compressed ",
         "16UC1; compressedDepth rvl",
         "32FC1; compressedDepth rvl",
         "32FC1; compressedDepth png",
     ],
 )
-def test_depth_in_every_compressed_format_is_seen_as_depth(form, model, tmp_path):
-    suffix = "/compressedDepth" if "Depth" in form else "/compressed"
+def test_depth_in_every_form_is_seen_as_depth(form, model, tmp_path):
+    suffix = "/compressedDepth" if "Depth" in form else "/compressed" if ";" in form else ""
     messages = [
-        (topic + suffix, at_ns, compressed(form, sample)) if topic == DEPTH_TOPIC else (topic, at_ns, sample)
+        (topic + suffix, at_ns, in_form(form, sample)) if topic == DEPTH_TOPIC else (topic, at_ns, sample)
         for topic, at_ns, sample in drive(1.5, ["/robot/scan", "/camera/color/image_raw"])
     ]
     bag = write_ros2(tmp_path / "bag", messages)

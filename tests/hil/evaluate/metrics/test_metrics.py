@@ -20,7 +20,6 @@ from hil.evaluate.metrics import (
     wilson,
     wilson_of_shares,
 )
-from hil.evaluate.upper_bound.upper_bound import EndErrors, ceiling_of
 from onboard.policy.contract import ACTIONS
 from tests.rigs.evaluate_rows import row
 
@@ -181,8 +180,6 @@ def test_order_does_not_matter_to_the_figures() -> None:
 
 # ---- Intervals of shares over episodes with several draws, and of differences of rates on the same episodes
 
-NEAR, FAR = EndErrors(0.1, 0.1, 0.1), EndErrors(0.5, 0.5, 0.5)
-
 #    shares of each episode                draws of all   as many trials
 WORTH = [
     ([1.0] * 50, 200, 50),  # nothing varies: the episodes
@@ -217,14 +214,6 @@ def test_the_interval_of_shares_holds_the_truth_as_often_as_it_says(alike):
         low, high = wilson_of_shares(own.mean(axis=1), own.size)
         held += low <= truth <= high
     assert held >= 0.93 * 400
-
-
-def test_a_ceiling_that_never_fails_is_not_sure():
-    found = ceiling_of([[NEAR] * 4] * 50)
-    assert found.ideal == 1.0
-    assert found.ideal_ci95 == pytest.approx(wilson(50, 50))
-    mixed = ceiling_of([[NEAR] * 4] * 49 + [[FAR] * 4])
-    assert mixed.own_ci95[0] < mixed.own < mixed.own_ci95[1] < 1.0
 
 
 #    better, worse, of    interval, by the formula of the paper with half an episode more in each of four cells

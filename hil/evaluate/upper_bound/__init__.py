@@ -1,1 +1,0 @@
-"""What the best estimate of the pose allows any policy."""
