@@ -13,7 +13,7 @@ from engines.__main__ import main
 from engines.network.policy_checkpoint import load_training, save_training
 from engines.train import stages
 from engines.train.batched import training
-from engines.train.batched.learner import Learner
+from engines.train.batched.learner import Learner, Settings
 from engines.train.batched.policy import policy_of
 from engines.train.batched.training import Task, room_for
 from engines.train.config import rules_of
@@ -69,7 +69,8 @@ def test_it_begins_with_a_model(out, tmp_path):
     assert reported["began"]["decisions"] == 64
 
 
-def test_the_papers_network_learns_from_a_policy(out, tmp_path):
+def test_the_papers_network_learns_from_a_policy(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(Settings, "teacher_at", lambda settings, _: settings.teacher)  # the time is over at once
     sizes = {"channels": [32, 64, 128], "scan": 256, "hidden": 8, "memory": 16, "layers": 2}
     values = {"network": sizes, "teacher.policy": str(out / "policy.onnx"), "teacher.weight": 1.0, "within_s": 0.1}
     changes = [part for key, value in values.items() for part in ("--set", f"batched.{key}={json.dumps(value)}")]
