@@ -15,7 +15,8 @@ ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ro
 LOCKED := --extra cpu --extra realsense --extra serial --extra secure --extra dashboard --extra foxglove
 PIP := -m pip install --quiet --disable-pip-version-check
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+# tests/conftest.py puts the longest files first; xdist would order them by their number of tests.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What is proved over hours and by real processes: soak, kills, invariants, faults, the service. The others: make test-long.
 NIGHTLY_TESTS := tests/nightly \
     tests/onboard/safety/invariants/test_safety_machine.py \

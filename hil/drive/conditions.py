@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.odometry_noise import DECISION_S, FIX_PERIOD_S, FIX_SD, PRINTED_FIX_SD
-from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.scene.walkers import MOST_CHARACTERS
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
@@ -222,14 +222,18 @@ def ramped_plant(plant: Plant, mps2: float, radps2: float) -> Plant:
 
 
 def looking_down(mount: Mount, angle_rad: float) -> Mount:
-    """Return a mount that looks farther down, turned about the horizontal line across its view."""
+    """Return a mount that looks farther down, turned about the horizontal line across its view.
+
+    Its lens is so much wider that it still looks as far aside at the horizon: views that met do not come apart.
+    """
     forward = mount.base_from_camera[:3, 2]
     x, y = np.array([-forward[1], forward[0]]) / math.hypot(forward[0], forward[1])
     across = np.array([[0.0, 0.0, y], [0.0, 0.0, -x], [-y, x, 0.0]])
     rotation = np.eye(3) + math.sin(angle_rad) * across + (1.0 - math.cos(angle_rad)) * across @ across
     turned = mount.base_from_camera.copy()
     turned[:3, :3] = rotation @ turned[:3, :3]
-    return replace(mount, base_from_camera=turned)
+    wider = math.hypot(*turned[:2, 2]) / math.hypot(*forward[:2])
+    return replace(mount, base_from_camera=turned, fx=mount.fx * wider, fy=mount.fy * wider)
 
 
 @functools.cache

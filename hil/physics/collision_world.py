@@ -9,7 +9,8 @@ Moving bodies (`contact.Bodies`, at their positions at the end of the step) coll
     contact  the step ends in a body and moves the robot nearer to it; the step is rejected
     bump     a body moved into the robot; counted separately, once until no body overlaps the footprint
 
-The robot may drive out of a body that overlaps it.
+The robot may drive out of a body that overlaps it. A robot at rest makes no contact. With bodies, a contact ends also
+when nothing is near the robot any more.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ GROUND_CLEARANCE_M = 0.02
 """Obstacles lower than this pass under the body."""
 RELEASE_M = 0.10
 """A contact ends when the body is this far from its position at the contact."""
+GONE_M = 0.05
+"""A contact ends when nothing is this near."""
+REST_MPS = 0.02
+"""A slower base rests: its speed is what is left of braking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +162,16 @@ class Simulation:
         contacts, touched_at = state.contacts, state.touched_at
         turns = bool(self.body.corners_m) and base.motion.pose.yaw_rad != state.pose.yaw_rad
         if (moved_m > 0.0 or turns) and self._hits(state.pose, base.motion.pose, bodies):
+            moves = self._moved_m(state.pose, base.motion.pose) > REST_MPS * dt_ns / NS
+            if moves or self.overlaps(base.motion.pose):
+                contacts, touched_at = contacts + (touched_at is None), touched_at or state.pose
             base, moved_m = _halted(base, state.pose), 0.0
-            contacts, touched_at = contacts + (touched_at is None), touched_at or state.pose
             if turns and self._hits(state.pose, base.motion.pose, bodies):
                 base = _not_turned(base, state.pose)
-        elif touched_at is not None and self._moved_m(touched_at, base.motion.pose) > RELEASE_M:
-            touched_at = None
+        elif touched_at is not None:
+            gone = len(bodies) > 0 and self.clearance_m(replace(state, base=base), bodies, RELEASE_M) > GONE_M
+            if gone or self._moved_m(touched_at, base.motion.pose) > RELEASE_M:
+                touched_at = None
         bumping = self._is_overlapping(base.motion.pose, bodies)
         bumps = state.bumps + (bumping and not state.bumping)
         return SimState(state.time_ns + dt_ns, base, contacts, touched_at, state.path_m + moved_m, bumps, bumping)

@@ -19,6 +19,8 @@ TOUCH_M = 0.05
 """Least gap to another character after a step; only steps that increase the distance may end nearer."""
 ROBOT_M = 0.3
 """Least gap to the robot after a step, with the same exception."""
+BUMP_M = 0.02
+"""A character that heeds nobody walks so far into the robot, which counts as a bump. Then the robot stops it."""
 LANE_M = 0.1
 """Lateral margin of the lane in front of a character."""
 WAITING = 0.1
@@ -34,30 +36,30 @@ SHAPE_RADIUS, SHAPE_HEIGHT, SHAPE_MATERIAL, SHAPE_SPEED = range(4)
 def stride(
     state: npt.NDArray[np.float64], corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64],
     first: npt.NDArray[np.int64], shape: npt.NDArray[np.float64], dt_s: float,
-    robot_x: float, robot_y: float, robot_radius: float,
+    robot_x: float, robot_y: float, robot_radius: float, heedless: bool,
 ) -> None:  # fmt: skip
     """Move every character of `state` in place, sequentially, for `dt_s`; arrays as in `Crowd`.
 
-    A robot at infinity means no robot.
+    A robot at infinity means no robot. heedless: they do not slow down for the robot, and stop only in contact with it
     """
     steps = max(1, math.ceil(dt_s / TICK_S - 1e-9))
     for _ in range(steps):
         for i in range(len(state)):
-            _step(i, state, corners, along, first, shape, dt_s / steps, robot_x, robot_y, robot_radius)
+            _step(i, state, corners, along, first, shape, dt_s / steps, robot_x, robot_y, robot_radius, heedless)
 
 
 @kernel
 def _step(
     i: int, state: npt.NDArray[np.float64], corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64],
     first: npt.NDArray[np.int64], shape: npt.NDArray[np.float64], dt_s: float,
-    robot_x: float, robot_y: float, robot_radius: float,
+    robot_x: float, robot_y: float, robot_radius: float, heedless: bool,
 ) -> None:  # fmt: skip
     x, y, way, direction = state[i, X], state[i, Y], state[i, ALONG], state[i, DIRECTION]
     begin, end = first[i], first[i + 1]
     length = along[end - 1]
     ahead_x, ahead_y = _at(corners, along, begin, end, min(max(way + direction * LANE_M, 0.0), length))
     room = math.inf
-    for j in range(len(state) + 1):
+    for j in range(len(state) if heedless else len(state) + 1):
         if j != i:
             other_x, other_y, reach = _other(i, j, state, shape, robot_x, robot_y, robot_radius)
             room = min(room, _room_ahead(x, y, ahead_x - x, ahead_y - y, other_x, other_y, reach))
@@ -70,7 +72,7 @@ def _step(
         if j != i:
             other_x, other_y, reach = _other(i, j, state, shape, robot_x, robot_y, robot_radius)
             after = math.hypot(other_x - next_x, other_y - next_y)
-            kept = ROBOT_M if j == len(state) else TOUCH_M
+            kept = TOUCH_M if j < len(state) else -BUMP_M if heedless else ROBOT_M
             if after < reach + kept and after < math.hypot(other_x - x, other_y - y):
                 next_x, next_y, way, direction, pace = x, y, state[i, ALONG], state[i, DIRECTION], 0.0
                 break

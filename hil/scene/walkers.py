@@ -18,7 +18,7 @@ from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.contact import NO_BODIES, Bodies
-from hil.physics.free_space import FreeSpace, distance_field, free_space, is_indoors, shortest_path
+from hil.physics.free_space import Episode, FreeSpace, distance_field, free_space, is_indoors, shortest_path
 from hil.scene.doors import Blocking, advance, bodies_of_door
 from hil.scene.walker_kernels import ALONG, DIRECTION, SHAPE_SPEED, STATE_COLUMNS, stride
 from onboard.values.errors import InputError
@@ -65,7 +65,7 @@ class Crowd:
     state:     (n, 5) x, y, arc length on the path, direction (1 or -1), waiting time [s]
     blocking:  a door that closes before the robot; the characters ignore it
     still:     bodies that do not move; the characters ignore them
-    heedless:  whether the characters walk on whatever the robot does
+    heedless:  whether the characters walk on until the robot itself stops them
     """
 
     corners_m: npt.NDArray[np.float64]
@@ -129,8 +129,9 @@ def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[
 def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radius_m: float = 0.25) -> Crowd:
     """Return the crowd after `dt_s` with the robot at this position."""
     state = crowd.state.copy()
-    x, y = (math.inf, math.inf) if robot_xy_m is None or crowd.heedless else robot_xy_m
-    stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
+    x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
+    paths = crowd.corners_m, crowd.along_m, crowd.first, crowd.shape
+    stride(state, *paths, dt_s, x, y, robot_radius_m, crowd.heedless)
     door = crowd.blocking
     return replace(crowd, state=state, blocking=door and advance(door, dt_s, robot_xy_m, robot_radius_m))
 
@@ -217,3 +218,37 @@ def _window(space: FreeSpace, centre: Point, half_m: float) -> FreeSpace:
 
 def _nearest(point: Point, others: Sequence[Point]) -> float:
     return min((math.dist(point, other) for other in others), default=math.inf)
+
+
+# ---- Crowds as options of a command
+
+MOST_CHARACTERS = 200
+"""Upper limit of the drawn characters of each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdOptions:
+    """Crowd options of a command: numbers of characters, drawn by seed."""
+
+    pedestrians: int = 0
+    robots: int = 0
+
+    def arguments(self) -> list[str]:
+        """Return the command-line arguments for these options."""
+        return ["--pedestrians", str(self.pedestrians), "--robots", str(self.robots)]
+
+
+def crowd_near(space: FreeSpace, episode: Episode, seed: int, pedestrians: int, robots: int = 0) -> Crowd:
+    """Return a crowd drawn near the start and the goal of an episode, but clear of the start. Raises InputError.
+
+    space: from `walking_space`
+    """
+    start = episode.start.x_m, episode.start.y_m
+    return make_crowd(space, seed, pedestrians, robots, (start,), (start, episode.goal_xy_m))
+
+
+def requested_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
+    """Return the crowd of an episode, drawn near its start and goal; None without characters. Raises InputError."""
+    if not options.pedestrians + options.robots:
+        return None
+    return crowd_near(walking_space(world), episode, seed, options.pedestrians, options.robots)

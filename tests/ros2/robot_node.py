@@ -56,8 +56,8 @@ class Robot(Node):
         self.command, self.heard_s, self.commands = Twist(), 0.0, []
         self.latencies = {"cmd_vel": [], "direct": []}
         self.handles, self.calls = {}, []
-        self.odometry = self.create_publisher(Odometry, "odom", qos_profile_sensor_data)
-        self.scan = self.create_publisher(LaserScan, "lidar", qos_profile_sensor_data)
+        self.odometry = self.create_publisher(Odometry, "wheel/odom", qos_profile_sensor_data)
+        self.scan = self.create_publisher(LaserScan, "scan", qos_profile_sensor_data)
         self.words = {name: self.create_publisher(Bool, name, 10) for name in ("e_stop", "onboard/pause")}
         self.create_subscription(Twist, "cmd_vel", self._command, 10, callback_group=group)
         self.create_subscription(Twist, "direct", lambda one: self._latency("direct", one), 10, callback_group=group)

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from hil.drive.fast.limits_kernel import cells_may_bind
 from hil.drive.fast.tick_state import NEVER, Records
 from hil.maps.cell_kernels import circle_overlaps
-from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M
+from hil.physics.collision_world import GONE_M, GROUND_CLEARANCE_M, RELEASE_M
+from hil.physics.collision_world import REST_MPS as BODY_REST_MPS
 from hil.physics.contact import nearest_blocked, nearest_body, step_into_body
 from hil.physics.motion.motion_model import SECOND_ORDER, MotionModel, advance_motion
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS
@@ -76,7 +77,9 @@ def move(
     moved_m = math.hypot(s.x_m - x, s.y_m - y)
     turns = len(corners) > 0 and yaw != s.yaw
     if (moved_m > 0.0 or turns) and _hits(s.x_m, s.y_m, s.yaw, x, y, yaw, k, blocked, gap, bodies, corners):
-        if s.touching == 0.0:
+        swept_m = k.radius_m * abs(turned(yaw - s.yaw)) if len(corners) > 0 else 0.0
+        moves = max(moved_m, swept_m) > BODY_REST_MPS * SIM_STEP_S
+        if s.touching == 0.0 and (moves or _is_inside(x, y, yaw, k, blocked, gap, corners)):
             s.contacts += 1.0
             s.touching, s.touch_x_m, s.touch_y_m, s.touch_yaw = 1.0, s.x_m, s.y_m, s.yaw
         x, y, v, dv, moved_m = s.x_m, s.y_m, 0.0, 0.0, 0.0
@@ -84,7 +87,8 @@ def move(
             yaw, w, dw = s.yaw, 0.0, 0.0
     elif s.touching != 0.0:
         swept_m = k.radius_m * abs(turned(yaw - s.touch_yaw)) if len(corners) > 0 else 0.0
-        if max(math.hypot(s.touch_x_m - x, s.touch_y_m - y), swept_m) > RELEASE_M:
+        gone = len(bodies) > 0 and _clearance_m(x, y, yaw, k, blocked, gap, bodies, corners, RELEASE_M) > GONE_M
+        if gone or max(math.hypot(s.touch_x_m - x, s.touch_y_m - y), swept_m) > RELEASE_M:
             s.touching = 0.0
     s.x_m, s.y_m, s.yaw, s.v, s.w, s.dv, s.dw = x, y, yaw, v, w, dv, dw
     path_m = s.path_m
@@ -105,16 +109,41 @@ def _hits(
     bodies: Floats, corners: Floats,
 ) -> bool:  # fmt: skip
     """Return whether a step ends in a solid cell of the building or moves into a body."""
-    column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, next_x, next_y, 0.0)
+    if _is_inside(next_x, next_y, next_yaw, k, blocked, gap, corners):
+        return True
     if len(corners) > 0:
-        at = placed(corners, column / k.cell_m, row / k.cell_m, next_yaw + k.grid_yaw, k.cell_m)
-        if polygon_overlaps(at, blocked, gap):
-            return True
         before, after = placed(corners, x, y, yaw, 1.0), placed(corners, next_x, next_y, next_yaw, 1.0)
         return len(bodies) > 0 and bool(polygon_into_body(before, after, GROUND_CLEARANCE_M, k.height_m, bodies))
-    if circle_overlaps(column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, blocked, gap):
-        return True
     return len(bodies) > 0 and step_into_body(x, y, next_x, next_y, k.radius_m, GROUND_CLEARANCE_M, k.height_m, bodies)
+
+
+@kernel
+def _is_inside(x: float, y: float, yaw: float, k: Any, blocked: Bools, gap: Gaps, corners: Floats) -> bool:
+    """Return whether the footprint overlaps a solid cell of the building."""
+    column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, x, y, 0.0)
+    if len(corners) > 0:
+        at = placed(corners, column / k.cell_m, row / k.cell_m, yaw + k.grid_yaw, k.cell_m)
+        return bool(polygon_overlaps(at, blocked, gap))
+    return bool(circle_overlaps(column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, blocked, gap))
+
+
+@kernel
+def _clearance_m(
+    x: float, y: float, yaw: float, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, corners: Floats, at_most_m: float
+) -> float:
+    """Return the distance from the footprint to cells and bodies, as `Simulation.clearance_m` does."""
+    column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, x, y, 0.0)
+    if len(corners) > 0:
+        at = placed(corners, column / k.cell_m, row / k.cell_m, yaw + k.grid_yaw, k.cell_m)
+        cells = polygon_clearance(
+            at, column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, at_most_m / k.cell_m, blocked, gap
+        )
+        near_m = min(cells * k.cell_m, at_most_m)
+        return max(body_distance(placed(corners, x, y, yaw, 1.0), GROUND_CLEARANCE_M, k.height_m, near_m, bodies), 0.0)
+    reach_m = at_most_m + k.radius_m
+    nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach_m / k.cell_m, blocked, gap) * k.cell_m
+    nearest_m = nearest_body(x, y, GROUND_CLEARANCE_M, k.height_m, nearest_m, bodies)
+    return min(max(nearest_m - k.radius_m, 0.0), at_most_m)
 
 
 @kernel
@@ -314,14 +343,7 @@ def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, corners: Fl
     s.near_m -= s.path_m - s.near_path_m
     s.near_path_m = s.path_m
     if len(corners) > 0:
-        at = placed(corners, column / k.cell_m, row / k.cell_m, s.yaw + k.grid_yaw, k.cell_m)
-        cells = polygon_clearance(
-            at, column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, s.clear_m / k.cell_m, blocked, gap
-        )
-        s.clear_m = min(cells * k.cell_m, s.clear_m)
-        if len(bodies) > 0:
-            at = placed(corners, s.x_m, s.y_m, s.yaw, 1.0)
-            s.clear_m = max(body_distance(at, GROUND_CLEARANCE_M, k.height_m, s.clear_m, bodies), 0.0)
+        s.clear_m = _clearance_m(s.x_m, s.y_m, s.yaw, k, blocked, gap, bodies, corners, s.clear_m)
     elif len(bodies) > 0 or s.near_m <= s.clear_m:
         reach_m = s.clear_m + k.radius_m + LOOKED_AHEAD_M
         nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach_m / k.cell_m, blocked, gap) * k.cell_m

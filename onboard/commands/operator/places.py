@@ -15,7 +15,7 @@ from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.config.config import Config, load_config
-from onboard.config.places import Place, add_place, check_name, load_places, place_of, places_file
+from onboard.config.places import TOLD_SD, Place, add_place, check_name, load_places, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
@@ -33,15 +33,11 @@ REFUSED = "goal refused"
 SEARCH_M = 2.0
 LEAST_EXPLAINED = 0.5
 """A searched place must explain this share of the scan's points."""
-TOLD_SD = (0.3, 0.3, 0.2)
-"""Standard deviation of a place as the operator states it: x, y [m], yaw [rad]."""
 FOUND_SD = (0.1, 0.1, 0.05)
 STARTING = (
     reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
 )  # fmt: skip
 """What a runtime says that ends, or has just started."""
-STOPPED_BY_OPERATOR = (reasons.CANCELLED, reasons.E_STOP, reasons.GOAL_AT_E_STOP, reasons.GOAL_AT_RELEASE)
-"""A person ended the drive, so the route ends too: it must not drive on by itself after the e-stop's release."""
 BACK_S, PAUSE_S = 120.0, 1.0
 """A route waits so long for the runtime to come back, and so long between two looks."""
 
@@ -105,7 +101,7 @@ def route(
             sys.stdout.flush()
             if state.partition(JOIN)[0] != State.REACHED.value:
                 missed += 1
-                if on_failure is OnFailure.STOP or row_of(state) in STOPPED_BY_OPERATOR:
+                if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
                     raise typer.Exit(1)
             time.sleep(wait)
     if missed:

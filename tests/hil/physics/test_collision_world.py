@@ -17,7 +17,7 @@ from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
-from onboard.values.messages import Pose, Twist
+from onboard.values.messages import STOP, Pose, Twist
 from tests.rigs.rooms import body_row, room, with_box
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
@@ -179,6 +179,21 @@ def test_a_body_that_walks_into_the_robot_is_one_bump():
     for x_m in [*np.linspace(3.0, 2.2, 30), *np.linspace(2.2, 3.0, 30), *np.linspace(3.0, 2.2, 30)]:
         state = drive(SIMULATION, state, Twist(0.0, 0.5), 1 / 30, person(float(x_m), 2.0))
     assert (state.contacts, state.bumps, state.bumping) == (0, 2, True)
+
+
+def test_a_robot_at_rest_makes_no_contact_with_a_body_that_walks_into_it():
+    state = drive(SIMULATION, SIMULATION.start(Pose(1.0, 2.0, 0.0)), Twist(0.005, 0.0), 0.5)
+    state = drive(SIMULATION, state, Twist(0.005, 0.0), 1.0, person(state.pose.x_m + 0.45, 2.0))
+    assert (state.contacts, state.bumps) == (0, 1)
+
+
+def test_a_contact_ends_when_the_body_has_gone():
+    near = person(1.9, 2.0)
+    state = drive(SIMULATION, SIMULATION.start(Pose(1.0, 2.0, 0.0)), Twist(0.5, 0.0), 2.0, near)
+    assert (state.contacts, state.touched_at is None) == (1, False)
+    state = drive(SIMULATION, state, STOP, 0.5, near)
+    assert state.touched_at is not None
+    assert drive(SIMULATION, state, STOP, 0.5, person(3.0, 2.0)).touched_at is None
 
 
 def test_the_robot_may_leave_an_overlapping_body_but_not_go_deeper():

@@ -8,6 +8,7 @@ import pytest
 from hil.physics.collision_world import Body, blocked_cells
 from hil.physics.free_space import Episode, free_space
 from hil.scene.on_the_way import CROSSING_MPS, PALLET_HEIGHT_M, PALLET_M, crossing_people, pallets_beside
+from hil.scene.walker_kernels import BUMP_M
 from hil.scene.walkers import bodies_of, walk
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room
@@ -34,12 +35,15 @@ def test_a_corridor_without_room_has_none() -> None:
     assert len(crossing_people(space, solid, path, 1, 2).state) == 0
 
 
-def test_a_crossing_person_walks_on_through_a_robot() -> None:
-    crowd = crossing_people(SPACE, SOLID, EPISODE, 1, 1)
+def test_a_crossing_person_walks_into_a_robot_and_then_turns_back() -> None:
+    crowd, robot_m = crossing_people(SPACE, SOLID, EPISODE, 1, 1), 0.25
     x, y = (float(value) for value in crowd.state[0, :2])
-    ys = [y]
-    for _ in range(90):
-        crowd = walk(crowd, 1.0 / 30.0, (x, 2.0))
-        ys.append(float(bodies_of(crowd)[0, 1]))
-    assert np.abs(np.diff(ys)).min() > 0.9 * CROSSING_MPS / 30.0
-    assert min(ys) < 2.0 < max(ys)
+    gaps_m, steps_m = [], []
+    for _ in range(240):
+        before, crowd = y, walk(crowd, 1.0 / 30.0, (x, 2.0), robot_m)
+        y, radius_m = (float(value) for value in bodies_of(crowd)[0, 1:3])
+        gaps_m.append(abs(y - 2.0) - radius_m - robot_m)
+        steps_m.append(abs(y - before))
+    assert -BUMP_M <= min(gaps_m) < 0.0, "it does not slow down, and the robot stops it"
+    np.testing.assert_allclose(steps_m[: int(np.argmin(gaps_m)) - 1], CROSSING_MPS / 30.0)
+    assert max(gaps_m[int(np.argmin(gaps_m)) :]) > 0.3, "it turns back"

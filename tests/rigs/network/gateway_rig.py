@@ -116,12 +116,12 @@ class GatewayRig:
         self.socket = self.folder / "g.sock"
         tables: dict[str, dict[str, Any]] = {
             "robot": {"name": self.namespace or "robot"},
-            "scan": {"topic": "lidar", "laser": [0.0, 0.0, 0.0]},
+            "scan": {"topic": "scan", "laser": [0.0, 0.0, 0.0]},
             "cameras": {"color": "none"},
             "odometry": {"scan_matching": False},
             "policy": {"model": "reactive"},
             "record": {"enabled": False},
-            "dds": {"namespace": self.namespace},
+            "dds": {"namespace": self.namespace, "remap": {"odom": "wheel/odom", "scan": "seen/scan"}},
         }
         self.config = toml(self.folder / "onboard.toml", **tables)
         self._stack = contextlib.ExitStack()
