@@ -35,8 +35,6 @@ TRANSFORMS = ("egocentric", "translational", "none")
 DYNAMIC, KINEMATIC = MODELS.index("hybrid-dynamic"), MODELS.index("hybrid-kinematic")
 STATE = 4
 """v, w, dv, dw of a plant."""
-NUMBERS = 17
-"""Period [s], latency [periods], lags, and both axes of AM."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +69,7 @@ class LearnedModel:
         return MODELS.index(self.model)
 
     def numbers(self) -> Floats:
-        """Return (19,) for `advance_learned`."""
+        """Return (19,) for `advance_learned`: period [s], latency [periods], lags, and both axes of AM."""
         head = [self.period_s, self.delay_s / self.period_s, float(self.lags)]
         return np.concatenate([head, self.linear, self.angular])
 
