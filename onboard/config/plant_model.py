@@ -47,7 +47,7 @@ class Axis(Section):
     speed_max: Finite = Field(description="fastest forward speed or left turn [m/s, rad/s]")
     acceleration_max: Positive = Field(description="fastest change of the speed [m/s^2, rad/s^2]")
     deceleration_max: Positive | None = Field(
-        None, description='the same "down"; without it `acceleration_max` [m/s^2, rad/s^2]'
+        None, examples=[2.5], description='the same "down"; without it `acceleration_max` [m/s^2, rad/s^2]'
     )
 
     @model_validator(mode="after")
