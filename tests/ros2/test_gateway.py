@@ -58,6 +58,7 @@ def test_nav2s_client_drives_to_poses_and_hears_how_it_goes(rig: GatewayRig) -> 
     heard = [line for line in rig.robot.said if line.get("feedback") == 1]
     assert heard[0]["distance_m"] > heard[-1]["distance_m"]
     assert {line["frame"] for line in heard} == {"odom"}
+    rig.runtime.wait_for("imu_used")
 
     assert rig.go(2, (1.5, 2.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.5, 0.0))
     assert rig.result(2)["status"] == SUCCEEDED
@@ -96,6 +97,28 @@ def test_cancel_preemption_pause_and_e_stop(rig: GatewayRig) -> None:
     stopped = rig.result(4)
     assert (stopped["status"], stopped["text"]) == (ABORTED, "stopped: e_stop")
     assert PAUSED.say() not in stopped["text"]
+
+
+BUMP, WHEEL_DROP = 1, 4
+"""Of irobot_create_msgs/HazardDetection."""
+
+
+@pytest.mark.parametrize("base", ["Kobuki", "Create 3"])
+def test_a_base_that_bumps_goes_no_farther_and_a_dropped_wheel_stops_it(rig: GatewayRig, base: str) -> None:
+    def press(value: bool) -> None:
+        if base == "Kobuki":
+            rig.robot.ask("bumped", op="bump", value=value)
+        else:
+            rig.robot.ask("hazards", op="hazards", kinds=[BUMP] if value else [])
+
+    assert rig.go(1, FAR)
+    rig.wait_until_it_drives()
+    heard = commands_after(rig, lambda: press(True))
+    assert not [v for at_s, v, _ in heard if at_s > 1.5 and v > 0.0]
+    press(False)
+    rig.wait_until_it_drives()
+    rig.robot.ask("hazards", op="hazards", kinds=[WHEEL_DROP])
+    assert rig.result(1)["text"] == "stopped: e_stop"
 
 
 def test_when_the_runtime_is_killed_the_base_stops_and_the_goal_ends(rig: GatewayRig) -> None:

@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def ros_path(actions: Path) -> str:
-    """Return the import path of the gateway's node and of the compiled actions."""
+    """Return the import path of the gateway's node and of the compiled messages."""
     return f"{ROOT / 'ros2' / 'onboard_gateway'}:{actions}"
 
 
@@ -118,7 +118,7 @@ class GatewayRig:
             "robot": {"name": self.namespace or "robot"},
             "scan": {"topic": "scan", "laser": [0.0, 0.0, 0.0]},
             "cameras": {"color": "none"},
-            "odometry": {"scan_matching": False},
+            "odometry": {"scan_matching": False, "imu": "imu", "imu_rpy_deg": [0.0, 0.0, 0.0]},
             "policy": {"model": "reactive"},
             "record": {"enabled": False},
             "dds": {"namespace": self.namespace, "remap": {"odom": "wheel/odom", "scan": "seen/scan"}},
