@@ -64,7 +64,7 @@ def kind_of(name):
 
 
 def with_source_time(act):
-    """Return a callback that calls `act(message, written_ns)`; 0 with Humble's rclpy, which passes the message alone."""
+    """Return a callback that calls `act(message, written_ns)`; 0 with rclpy of Humble, which passes no time."""
     if hasattr(Subscription, "CallbackType"):
         return lambda message, info: act(message, info["source_timestamp"])
     return lambda message: act(message, 0)
