@@ -365,7 +365,7 @@ def onnx_bytes(policy: SmallPolicy) -> bytes:
 
 
 def manifest_of(
-    sha256: str, name: str, memory: tuple[int, int], extra: Mapping[str, Any], goal: str = "robot"
+    sha256: str, name: str, extra: Mapping[str, Any], goal: str = "robot", memory: tuple[int, int] = (1, MEMORY)
 ) -> OwnManifest:
     """Return the manifest.
 
@@ -421,7 +421,7 @@ def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]
         raise InputError(f"{model}: {len(content)} bytes, must be at most {MOST_BYTES}")
     with staged(model) as part:
         part.write_bytes(content)
-        manifest = manifest_of(sha256_of(part), name, on_cpu.memory_shape, {"parameters": count, **extra}, goal)
+        manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra}, goal, on_cpu.memory_shape)
         save_manifest(part, manifest)
         return _checked(part, manifest, on_cpu, "written")
 
