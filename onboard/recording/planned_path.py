@@ -50,6 +50,10 @@ class PlannedPath:
         with self._lock:
             found = self._planned(filtered.pose, goal, memory, in_map)
         odom_from_start = inverse(after.start.start_from_odom)
+        if (
+            after.start.start_from_map is not None and record.map_from_odom is not None
+        ):  # the odometry has drifted since
+            odom_from_start = inverse(compose(after.start.start_from_map, record.map_from_odom))
         return [apply(odom_from_start, place) for place in found]
 
     def _planned(self, pose: Pose, goal: Place, memory: Floats32 | None, map_from_start: Pose | None) -> list[Place]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.values.geometry import wrap
 from onboard.values.reasons import PAUSED
 from tests.rigs.machine.waiting import until
-from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig
+from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig, ros_path
 from tests.rigs.network.loopback import free_domain
-from tests.rigs.network.ros2_peer import ROS_PYTHON
+from tests.rigs.network.ros2_peer import ROS_PYTHON, ros_environment
 
 pytestmark = [
     pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros"),
@@ -97,6 +98,24 @@ def test_cancel_preemption_pause_and_e_stop(rig: GatewayRig) -> None:
     stopped = rig.result(4)
     assert (stopped["status"], stopped["text"]) == (ABORTED, "stopped: e_stop")
     assert PAUSED.say() not in stopped["text"]
+
+
+HUMBLE = """
+from onboard_gateway import gateway
+heard = []
+act = lambda *values: heard.append(values)
+gateway.with_source_time(act)("message", {"source_timestamp": 5})
+gateway.Subscription = object
+gateway.with_source_time(act)("message")
+assert heard == [("message", 5), ("message", 0)], heard
+"""
+
+
+def test_humble_calls_back_with_the_message_alone(actions: Path) -> None:
+    """Without a time the runtime's half takes its own. Iron and later pass the time."""
+    environment = {**ros_environment(0), "PYTHONPATH": ros_path(actions)}
+    done = subprocess.run([str(ROS_PYTHON), "-c", HUMBLE], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 BUMP, WHEEL_DROP = 1, 4

@@ -175,15 +175,15 @@ def twin_demo(
 
 def twin_latency(
     count: Annotated[int, typer.Option(min=1, help="Number of round trips.")] = 10_000,
-    paper: Annotated[bool, typer.Option("--paper", help="Use the camera of paper 4, 640x480.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Use paper 4's camera, 640x480, and its lidar.")] = False,
     config: ConfigOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
+    out: Annotated[Path, typer.Option(help="Folder for log and histogram.")] = Path("out/twin"),
     json_file: JsonOption = None,
 ) -> None:
     """Measure the latency from a robot's pose to the last message of its twin, over DDS between two processes."""
     check_json_target(json_file)
     mounts = PAPER_MOUNTS if paper else None
-    options = LatencyOptions(count, mounts=mounts, depth=not paper)
+    options = LatencyOptions(count, mounts=mounts, depth=not paper, points=paper)
     result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
     if json_file is not None:
         write_json(json_file, result)

@@ -24,6 +24,7 @@ from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.subscription import Subscription
 from std_msgs.msg import Bool, Empty
 
 from onboard_gateway.drive import Drive, Report
@@ -60,6 +61,13 @@ def kind_of(name):
     """Return the class of `std_msgs/msg/Bool` or `std_srvs/srv/Trigger`. Raises ImportError or AttributeError."""
     package, folder, kind = name.split("/")
     return getattr(importlib.import_module(f"{package}.{folder}"), kind)
+
+
+def with_source_time(act):
+    """Return a callback that calls `act(message, written_ns)`; 0 with rclpy of Humble, which passes no time."""
+    if hasattr(Subscription, "CallbackType"):
+        return lambda message, info: act(message, info["source_timestamp"])
+    return lambda message: act(message, 0)
 
 
 class Gateway(Node):
@@ -135,8 +143,10 @@ class Gateway(Node):
             self._teleop_timer.cancel()
             self.create_subscription(
                 kind_of(STAMPED), self._types["names"]["cmd_vel_teleop"],
-                lambda message, info: self._pass_on(
-                    "cmd_vel_teleop", serialize_message(message.twist), info["source_timestamp"]
+                with_source_time(
+                    lambda message, written_ns: self._pass_on(
+                        "cmd_vel_teleop", serialize_message(message.twist), written_ns
+                    )
                 ),
                 BEST_EFFORT, callback_group=self._group,
             )  # fmt: skip
@@ -175,7 +185,7 @@ class Gateway(Node):
         for qos in SUBSCRIBED.get(name, (BEST_EFFORT,)):
             self.create_subscription(
                 kind, self._types["names"][name],
-                lambda message, info, name=name: self._pass_on(name, message, info["source_timestamp"]),
+                with_source_time(lambda message, written_ns: self._pass_on(name, message, written_ns)),
                 qos, raw=True, callback_group=self._group,
             )  # fmt: skip
 

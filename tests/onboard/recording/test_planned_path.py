@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.recording.planned_path import PlannedPath
 from onboard.recording.scene import Scene
 from onboard.state import TickRecord
+from onboard.values.geometry import apply
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Pose
 from tests.rigs.runtime_bench import PLANT, Bench, Puppet, plain_config
@@ -29,7 +31,8 @@ COVARIANCE = np.diag([1e-3, 1e-3, 1e-4])
 START = Pose(0.0, 0.0, 0.0)
 
 
-def ticks(policy: Policy, goal: tuple[float, float], localised: bool = False, seconds: float = 1.0) -> TickRecord:
+def ticks(policy: Policy, goal: tuple[float, float], localised: bool = False, drift_m: float = 0.0) -> TickRecord:
+    """Return a tick of a drive. drift_m: of the odometry, as the localisation finds during the drive"""
     bench = Bench(policy)
     bench.ticks(3)
     if localised:
@@ -37,7 +40,11 @@ def ticks(policy: Policy, goal: tuple[float, float], localised: bool = False, se
             bench.fix(bench.pose, COVARIANCE)
             bench.ticks(2)
     bench.ask(*goal)
-    return bench.seconds(seconds)[-1]
+    record = bench.seconds(1.0)[-1]
+    for _ in range(5 if drift_m else 0):
+        bench.fix(replace(bench.pose, y_m=bench.pose.y_m + drift_m), COVARIANCE)
+        record = bench.ticks(3)[-1]
+    return record
 
 
 def planned(model: str, building: OccupancyGrid | None = None, subgoals: bool = False) -> PlannedPath:
@@ -71,6 +78,16 @@ def test_mapped_plans_round_the_wall_of_its_map(in_hall: TickRecord) -> None:
     assert (crossing[:, 1] > 2.0).all(), "through the gap"
     with_subgoals = np.array(planned("onboard-v1", BUILDING, subgoals=True).places(in_hall))
     assert with_subgoals[-1] == pytest.approx([9.0, 0.0], abs=0.05)
+
+
+def test_it_begins_at_the_robot_though_the_odometry_drifts() -> None:
+    record = ticks(MapPolicy(PLANT, BUILDING), (9.0, 0.0), localised=True, drift_m=0.4)
+    map_from_odom = record.map_from_odom
+    assert map_from_odom is not None
+    assert map_from_odom.y_m == pytest.approx(0.4, abs=0.2)
+    places, pose = planned("mapped", BUILDING).places(record), record.odometry.pose
+    assert places[0] == pytest.approx((pose.x_m, pose.y_m), abs=0.05)
+    assert apply(map_from_odom, places[-1]) == pytest.approx((9.0, 0.0), abs=0.05), "a goal in the map stays there"
 
 
 def test_a_goal_outside_the_window_is_reached_by_a_straight_line() -> None:

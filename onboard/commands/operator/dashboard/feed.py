@@ -55,10 +55,10 @@ class Feed:
         self._config, self._notify = config, notify
         self._on: dict[str, Callable[[Any], None]] = {
             "state": self._state, "drive": self._drive, "diagnostics": self._diagnostics, "scan": self._scan,
-            "tf": self._tf, "footprint": self._footprint, "markers": self._markers, "map": self._map,
+            "tf": self._tf, "footprint": self._footprint, "markers": self._markers,
             **{name: partial(self._line, name) for name in LINES},
         }  # fmt: skip
-        self._readers = {name: wire.reader(name) for name in self._on}
+        self._readers = {name: wire.reader(name) for name in (*self._on, "map")}
         self._lock = threading.Lock()
         self._text, self._heard_s = "", -math.inf
         self._row: dict[str, str] = {}
@@ -154,6 +154,7 @@ class Feed:
             except DriverError as error:
                 sys.stderr.write(f"error: the page shows nothing any more: {error}\n")
                 return
+            self._take(self._map, came.pop("map"))  # a large one takes a second to pack: not while pages wait
             with self._lock:
                 for name, messages in came.items():
                     self._take(self._on[name], messages)
@@ -209,10 +210,11 @@ class Feed:
         image.putpalette([255, 255, 255, 128, 128, 128, 90, 100, 115])
         packed = io.BytesIO()
         image.save(packed, "PNG", transparency=bytes((0, 60, 255)))
-        self._picture = packed.getvalue()
         corner, number = pose_from_ros(info.origin), (self._building or {}).get("number", 0) + 1
         size = {"cell_m": info.resolution, "columns": wide, "rows": info.height}
-        self._building = {**size, "corner": _numbers(corner), "number": number}
+        with self._lock:
+            self._picture = packed.getvalue()
+            self._building = {**size, "corner": _numbers(corner), "number": number}
 
     def _line(self, name: str, sample: Any) -> None:
         self._seen[name] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]

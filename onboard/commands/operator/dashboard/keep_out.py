@@ -81,9 +81,9 @@ class KeepOut:
 
     def effect(self) -> str:
         """Return when a saved mask takes effect."""
-        if self._configured:
+        if self._configured or self._file is None:
             return "it takes effect when the runtime starts again"
-        return f'set zones.keep_out = "{self._file}" in onboard.toml, then start the runtime again'
+        return f'set zones.keep_out = "{self._file.resolve()}" in onboard.toml, then start the runtime again'
 
     def _read(self) -> Mask | None:
         if self._file is None:

@@ -10,6 +10,7 @@ const history = { "decision p99 [ms]": [], "lateness max [ms]": [], "oldest inpu
 
 const RELEASE = "The stop of this page is pressed. A goal with the token releases it.";
 const WORDS = { navigating: "go", recovering: "warn", reached: "go", idle: "", stopped: "bad", silent: "bad" };
+const plainly = (text) => text.replaceAll("`", ""); // names of keys and commands are marked so
 function texts() {
   const late = performance.now() - heardAt > STALE_MS;
   const live = robot.live && !late;
@@ -19,8 +20,8 @@ function texts() {
   $("word").className = `pill ${late ? "bad" : WORDS[robot.word] || ""}`;
   const far = robot.drive.distance_m, plain = robot.sentence === robot.word && robot.word === "navigating" && far;
   const sentence = plain ? `On its way, ${Number(far).toFixed(1)} m to the goal` : robot.sentence;
-  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : sentence;
-  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : robot.clears;
+  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : plainly(sentence);
+  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : plainly(robot.clears);
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";
@@ -65,7 +66,7 @@ function figures() {
   fill($("rows"), robot.parts, (part) => {
     const row = el("tr"), level = el("td", part.level);
     level.className = { ok: "go", warning: "warn", error: "bad" }[part.level] || "";
-    row.append(el("td", part.name), level, el("td", part.message));
+    row.append(el("td", part.name), level, el("td", plainly(part.message)));
     return [row];
   });
 }
@@ -142,8 +143,8 @@ $("reasons").addEventListener("toggle", async () => {
   try {
     const found = await (await fetch("api/reasons")).json();
     fill($("table"), found.reasons, (row) => {
-      const line = el("tr"), about = el("td", row.sentence);
-      about.append(el("br"), el("span", row.clears));
+      const line = el("tr"), about = el("td", plainly(row.sentence));
+      about.append(el("br"), el("span", plainly(row.clears)));
       about.lastChild.className = "quiet";
       line.append(el("td", row.code), about);
       return [line];

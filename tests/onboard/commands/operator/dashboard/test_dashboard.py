@@ -182,6 +182,30 @@ def test_a_damaged_map_is_left_out(lonely: Server) -> None:
     assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
 
 
+def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
+    lonely: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packing, go_on = threading.Event(), threading.Event()
+    made = Image.Image.save
+
+    def save(*arguments: Any, **options: Any) -> None:
+        packing.set()
+        assert go_on.wait(60.0)
+        made(*arguments, **options)
+
+    monkeypatch.setattr(Image.Image, "save", save)
+    grid = OccupancyGrid(info=MapMetaData(resolution=0.05, width=4000, height=4000), data=bytes(4000 * 4000))
+    thread = threading.Thread(target=lonely.feed._map, args=(grid,))
+    thread.start()
+    assert packing.wait(60.0)
+    assert lonely.ask("POST", "/api/stop")[0] == 200
+    assert not lonely.feed.snapshot()["live"]
+    go_on.set()
+    thread.join()
+    with Image.open(io.BytesIO(lonely.ask("GET", "/api/map.png")[1])) as picture:
+        assert picture.size == (4000, 4000)
+
+
 def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
     drive(server, robot)
     assert server.order("pause")[0] == 200
