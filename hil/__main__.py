@@ -133,13 +133,7 @@ COMMANDS = {
     ),
 }
 
-RENAMED = {
-    "accept": "update-reference",
-    "--heed-liveliness": "--stop-on-liveliness-lost",
-}
-app = commands_app(
-    "onboard-hil", COMMANDS, "Simulate, evaluate and replay drives without the robot.", version_line(), RENAMED
-)
+app = commands_app("onboard-hil", COMMANDS, "Simulate, evaluate and replay drives without the robot.", version_line())
 
 
 def main() -> None:

@@ -183,11 +183,7 @@ COMMANDS = {
     ),
 }
 
-RENAMED = {
-    "--elsewhere": "--files-only",
-    "--previous": "--rollback",
-}
-app = commands_app("onboard", COMMANDS, "The runtime that drives a robot to a point goal.", version_line(), RENAMED)
+app = commands_app("onboard", COMMANDS, "The runtime that drives a robot to a point goal.", version_line())
 
 
 def main() -> None:

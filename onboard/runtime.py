@@ -276,7 +276,7 @@ class Runtime:
         if estimate.located is None:
             return mission
         if conditions.lost_ns is not None:
-            lost = lost_input.described(estimate.wheels, view.surroundings.scan, view.scan, config, inputs.now_ns)
+            lost = lost_input.described(estimate.wheels, view.surroundings.scan, view.scan, config, inputs)
         situation = mission_rules.Situation(
             now_ns=inputs.now_ns,
             pose=estimate.located.filtered.pose,

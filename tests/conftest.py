@@ -20,6 +20,15 @@ settings.load_profile("onboard")
 
 SLOW_FILE = Path(__file__).parent / "slow_tests.txt"
 """Tests and files that `make test` leaves to `make test-all`; written by `make test-times`."""
+FIRST = {
+    f"tests/{name}.py"
+    for name in (
+        "ros2/test_gateway", "examples/test_robots", "onboard/service/test_systemd_systemd",
+        "onboard/commands/install/test_install", "onboard/drivers/dds/test_ros2", "onboard/drivers/dds/test_end_to_end",
+        "hil/live/test_demo", "system/test_finer_scan", "system/test_first_goal",
+    )
+}  # fmt: skip
+"""Files whose tests wait for processes for a minute or more. They come first: no worker is left with one at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,12 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests."""
+    """Mark the slow tests, and put the longest files first."""
     slow = {line for line in SLOW_FILE.read_text().splitlines() if line and not line.startswith("#")}
     for item in items:
         file, _, test = item.nodeid.partition("::")
         if file in slow or f"{file}::{test.partition('[')[0]}" in slow:
             item.add_marker("slow")
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in FIRST)
 
 
 class Times:

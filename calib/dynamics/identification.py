@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -178,7 +177,9 @@ def _notes(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[st
 
 
 def _plant(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[str, float]) -> Plant:
-    """Return the fit for the simulated base: step of 1/30 s, one delay, one greatest acceleration an axis.
+    """Return the fit for the simulated base: step of 1/30 s, and one delay.
+
+    A limit of the acceleration that the base never reached is at least that of the other phase.
 
     The simulated base delays a command by whole steps, rounded up. So the delay is at most the nearest whole step.
     """
@@ -189,7 +190,11 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[st
     for name, fit in refined.items():
         fitted = plant_fit(logs, AXES[name], fit, delay_s, dead[name])
         value = {key: float(parameter) for key, parameter in zip(KEYS, fitted.parameters, strict=False)}
-        braking = value["a_max_down"] if fitted.reached[P.A_MAX_DOWN] else math.inf
+        both = value["a_max_up"], value["a_max_down"]
+        up, down = (
+            _round(rate if fitted.reached[place] else max(both))
+            for rate, place in zip(both, (P.A_MAX_UP, P.A_MAX_DOWN), strict=True)
+        )
         axes[name] = Axis(
             f_up=_round(value["f_up"]),
             f_down=_round(value["f_down"]),
@@ -197,7 +202,8 @@ def _plant(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[st
             zeta_down=_round(value["zeta_down"]),
             speed_min=_round(value["v_min"]),
             speed_max=_round(value["v_max"]),
-            acceleration_max=_round(min(max(value["a_max_up"], value["a_max_down"]), braking)),
+            acceleration_max=up,
+            deceleration_max=None if down == up else down,
         )
     return Plant(linear=axes["linear"], angular=axes["angular"], base=BaseTable(command_delay_s=round(stated_s, 4)))
 

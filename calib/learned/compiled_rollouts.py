@@ -69,13 +69,13 @@ def forward_axis(
             speed, rate = initial[number]
         delta = commands[row] - speed
         if delta * speed > 0.0:
-            f, zeta = axis[0], axis[2]
+            f, zeta, most = axis[0], axis[2], axis[6]
         else:
-            f, zeta = axis[1], axis[3]
+            f, zeta, most = axis[1], axis[3], axis[7]
         rate += h * (f * f * delta - 2.0 * zeta * f * rate)
         slopes[row, 0], slopes[row, 1] = h * f * f, 1.0 - 2.0 * zeta * f * h
-        slopes[row, 2] = 1.0 if abs(rate) < axis[6] else 0.0
-        rate = min(max(rate, -axis[6]), axis[6])
+        slopes[row, 2] = 1.0 if abs(rate) < most else 0.0
+        rate = min(max(rate, -most), most)
         speed += h * rate
         slopes[row, 3] = 1.0 if axis[4] < speed < axis[5] else 0.0
         speed = min(max(speed, axis[4]), axis[5])

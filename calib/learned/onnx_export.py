@@ -70,7 +70,8 @@ class Step(nn.Module):
         up = delta * speed > 0.0
         f, zeta = torch.where(up, axes[:, 0], axes[:, 1]), torch.where(up, axes[:, 2], axes[:, 3])
         rate = rate + h * (f * f * delta - 2.0 * zeta * f * rate)
-        rate = torch.minimum(torch.maximum(rate, -axes[:, 6]), axes[:, 6])
+        most = torch.where(up, axes[:, 6], axes[:, 7])
+        rate = torch.minimum(torch.maximum(rate, -most), most)
         speed = torch.minimum(torch.maximum(speed + h * rate, axes[:, 4]), axes[:, 5])
         return torch.cat([speed, rate], 1)
 

@@ -34,8 +34,10 @@ def train(config: TrainConfig, folder: Path, device: torch.device, init: str | N
     check(config, known=init is not None)
     begins = None if init is None else model_path(init)
     began = {} if begins is None else load_manifest(begins).extra.get("training", {})
-    if begins is not None:
-        batched_policy.policy_of(begins)
+    teacher = section.teacher.policy
+    for model in (begins, model_path(teacher) if teacher else None):
+        if model is not None:
+            batched_policy.policy_of(model)
     with alone_in(folder):
         task = batched.Task(section, rules_of(config), config.seed, config.digest(), begins)
         with Journal(folder, batched.STAGE, round(section.within_s), None) as journal:

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.odometry_noise import DECISION_S, FIX_PERIOD_S, FIX_SD, PRINTED_FIX_SD
-from hil.scene.crowd_file import MOST_CHARACTERS
+from hil.scene.walkers import MOST_CHARACTERS
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
@@ -29,7 +29,7 @@ ORDINARY = "robot"
 ALL = "all"
 FIX_SDS = {"sd": FIX_SD, "variance": PRINTED_FIX_SD, "none": (0.0, 0.0, 0.0)}
 """Reading of the paper's diagonal (0.03, 0.03, 0.05) -> standard deviations of a fix, x, y [m], yaw [rad]."""
-SCALED = ("f_up", "f_down", "acceleration_max")
+SCALED = ("f_up", "f_down", "acceleration_max", "deceleration_max")
 """Fields of a plant's axis that `plant_scale` multiplies."""
 LONGEST_DELAY_S = 2.0
 """A goal in the map comes 2.5 s after power-on. A fix must come before the goal."""
@@ -201,7 +201,8 @@ def scaled_plant(plant: Plant, scale: float) -> Plant:
     """Return a plant with the fields `SCALED` of both axes multiplied by `scale`."""
 
     def scaled(axis: Axis) -> Axis:
-        return axis.model_copy(update={name: scale * getattr(axis, name) for name in SCALED})
+        given = {name: getattr(axis, name) for name in SCALED}
+        return axis.model_copy(update={name: scale * value for name, value in given.items() if value is not None})
 
     return plant.model_copy(update={"linear": scaled(plant.linear), "angular": scaled(plant.angular)})
 
@@ -215,7 +216,7 @@ def ramped_plant(plant: Plant, mps2: float, radps2: float) -> Plant:
 
     def ramped(axis: Axis, rate: float) -> Axis:
         quick = {"f_up": RAMPED_F, "f_down": RAMPED_F, "zeta_up": RAMPED_ZETA, "zeta_down": RAMPED_ZETA}
-        return axis.model_copy(update={**quick, "acceleration_max": rate})
+        return axis.model_copy(update={**quick, "acceleration_max": rate, "deceleration_max": None})
 
     return plant.model_copy(update={"linear": ramped(plant.linear, mps2), "angular": ramped(plant.angular, radps2)})
 

@@ -33,10 +33,9 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
 from hil.physics.free_space import Episode, FreeSpace, free_space
 from hil.physics.state_kernels.kernel_set import KernelSet
-from hil.scene.crowd_file import MOST_CHARACTERS, crowd_near
 from hil.scene.doors import door_on
 from hil.scene.on_the_way import crossing_people, pallets_beside
-from hil.scene.walkers import Crowd, crowd_of, walking_space
+from hil.scene.walkers import MOST_CHARACTERS, Crowd, crowd_near, crowd_of, walking_space
 from hil.sensors.direct_scan import ScanKind
 from onboard.assembly.policies import MAPPED
 from onboard.assembly.robot import used_mounts

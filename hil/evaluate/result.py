@@ -127,7 +127,7 @@ def fastest_time_s(length_m: float, axis: Axis) -> float:
     Corners cost no time, since a base can turn while it drives. With stops or turns at the corners, t* would not be a
     lower bound. For the same reason t* ignores the delay of the loop and the slower step response of the base.
     """
-    v, a = axis.speed_max, axis.acceleration_max
+    v, a = axis.speed_max, max(axis.acceleration_max, axis.braking_max)
     if length_m * a < v * v:
         return 2.0 * math.sqrt(length_m / a)
     return length_m / v + v / a

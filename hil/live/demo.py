@@ -22,7 +22,7 @@ from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
 from hil.physics.kernel_effects import load_robot_kernels
-from hil.scene.crowd_file import CrowdOptions, requested_crowd
+from hil.scene.walkers import CrowdOptions, requested_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.assembly.policies import require_engine

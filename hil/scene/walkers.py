@@ -18,7 +18,7 @@ from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.contact import NO_BODIES, Bodies
-from hil.physics.free_space import FreeSpace, distance_field, free_space, is_indoors, shortest_path
+from hil.physics.free_space import Episode, FreeSpace, distance_field, free_space, is_indoors, shortest_path
 from hil.scene.doors import Blocking, advance, bodies_of_door
 from hil.scene.walker_kernels import ALONG, DIRECTION, SHAPE_SPEED, STATE_COLUMNS, stride
 from onboard.values.errors import InputError
@@ -218,3 +218,37 @@ def _window(space: FreeSpace, centre: Point, half_m: float) -> FreeSpace:
 
 def _nearest(point: Point, others: Sequence[Point]) -> float:
     return min((math.dist(point, other) for other in others), default=math.inf)
+
+
+# ---- Crowds as options of a command
+
+MOST_CHARACTERS = 200
+"""Upper limit of the drawn characters of each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdOptions:
+    """Crowd options of a command: numbers of characters, drawn by seed."""
+
+    pedestrians: int = 0
+    robots: int = 0
+
+    def arguments(self) -> list[str]:
+        """Return the command-line arguments for these options."""
+        return ["--pedestrians", str(self.pedestrians), "--robots", str(self.robots)]
+
+
+def crowd_near(space: FreeSpace, episode: Episode, seed: int, pedestrians: int, robots: int = 0) -> Crowd:
+    """Return a crowd drawn near the start and the goal of an episode, but clear of the start. Raises InputError.
+
+    space: from `walking_space`
+    """
+    start = episode.start.x_m, episode.start.y_m
+    return make_crowd(space, seed, pedestrians, robots, (start,), (start, episode.goal_xy_m))
+
+
+def requested_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
+    """Return the crowd of an episode, drawn near its start and goal; None without characters. Raises InputError."""
+    if not options.pedestrians + options.robots:
+        return None
+    return crowd_near(walking_space(world), episode, seed, options.pedestrians, options.robots)

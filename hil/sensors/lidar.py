@@ -1,4 +1,4 @@
-"""A simulated lidar: a full turn of rays in one level plane, with the noise of a usual one."""
+"""Simulated lidars: a full turn of rays in one level plane, with the noise of a usual one, and the lidar of paper 4."""
 
 from __future__ import annotations
 
@@ -33,6 +33,24 @@ def lidar_rays(base_from_laser: npt.NDArray[np.float64] | None) -> Rays:
     level = np.stack([np.cos(BEARINGS_RAD), np.sin(BEARINGS_RAD), np.zeros(RAYS)], axis=-1)
     origin_m = np.array([placed[0, 3], placed[1, 3], LIDAR_HEIGHT_M])
     return Rays(1, RAYS, np.ascontiguousarray(level @ placed[:3, :3].T), origin_m, UNIT_M)
+
+
+TURN_DEG, TALL_DEG, CLOUD_HEIGHT_M = 360, 30, 0.6
+"""Paper 4, section V: 360 x 30 deg at 1 deg. The height above the floor is ours."""
+
+
+def cloud_rays() -> Rays:
+    """Return the rays of paper 4's lidar above the base frame's origin, level in the mean: a row for each elevation."""
+    up, around = np.deg2rad(np.mgrid[0:TALL_DEG, 0:TURN_DEG] - np.array([(TALL_DEG - 1) / 2, 180.0])[:, None, None])
+    directions = np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=-1)
+    origin_m = np.array([0.0, 0.0, CLOUD_HEIGHT_M])
+    return Rays(TALL_DEG, TURN_DEG, np.ascontiguousarray(directions.reshape(-1, 3)), origin_m, UNIT_M)
+
+
+def lidar_cloud(world: World, rays: Rays, pose: Pose, bodies: Bodies = NO_BODIES) -> npt.NDArray[np.float32]:
+    """Return (n, 3) the hit points in the base frame [m]; rays without a hit within `MAX_RANGE_M` have none."""
+    ranges_m = render_depth(world, rays, pose, bodies).reshape(-1, 1) * UNIT_M
+    return (rays.origin_m + ranges_m * rays.directions)[ranges_m[:, 0] > 0.0].astype(np.float32)
 
 
 def lidar_scan(

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,13 @@ from onboard.perception.scan_fusion import reach_m
 from onboard.policy.fallback import WithFallback
 from onboard.policy.inference import InferenceThread
 from onboard.policy.manifest import load_manifest
+from onboard.recording.planned_path import PlannedPath
 from onboard.recording.recorder import Recorder
 from onboard.recording.retention import check_usable
 from onboard.recording.scene import Scene
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
+from onboard.safety import keepout_zones
 from onboard.service import last_pose
 from onboard.service.image_acks import UsedImages
 from onboard.service.input_pace import InputPaces, watched
@@ -237,13 +240,10 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         recorder = _open_recorder(config, building, clock.now_ns(), held)
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        zones = zones_of(config)
-        ticks = (
-            TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), Scene(config, zones, building))
-            if recorder
-            else None
-        )
-        viewers = held.enter_context(contextlib.closing(Viewers(wire, Scene(config, zones, building))))
+        zones, planned = zones_of(config), PlannedPath(config, building)
+        scene = partial(Scene, config, zones, building, planned)
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), scene()) if recorder else None
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, scene())))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
@@ -252,6 +252,9 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
+        if zones is not None:
+            masks = keepout_zones.diagnostic(zones)
+            others.append(lambda: masks)
         publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones, building)

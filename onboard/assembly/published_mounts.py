@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
+from onboard.assembly.robot import lidar_rows
 from onboard.config.config import Config
 from onboard.config.mounts import MILLIMETRE_M, camera_table, load_mounts
 from onboard.config.urdf import Pose3, Urdf, read_urdf
@@ -20,7 +22,7 @@ from onboard.drivers.dds.ros_types import CameraInfo
 from onboard.drivers.dds.topics import BY_NAME, LATCHED, SENSOR, Quality, Topic, domain_id, raw_topic
 from onboard.drivers.realsense.device import Source, list_devices, read_intrinsics
 from onboard.values.errors import ConfigError, InputError
-from onboard.values.frames import Frames, Transform
+from onboard.values.frames import Frames, Transform, place_of
 from onboard.values.geometry import rotation_from_quaternion
 
 DEPTH, COLOR = "/depth/image", "color/image"
@@ -28,20 +30,26 @@ FOOTPRINT = "base_footprint"
 WAIT_S = 6.0
 """A camera_info comes with each image, and tf_static at once; discovery takes less than a second."""
 NOTHING = "{topic}: nothing is received: is the camera's driver running?"
+LEVEL_DEG = 0.5
+"""A lidar that is tilted less counts as level."""
 LIVE_SIZE, LIVE_FPS = (848, 480), 30
 
 
 def published_mounts(config: Config) -> tuple[str, list[str]]:
-    """Return the text of a mounts file, and notes on what is doubtful or missing.
+    """Return the text of a mounts file, and notes: what is doubtful or missing, and where lidars are.
 
-    Listens for at most WAIT_S. Raises InputError with a line for each camera that cannot be written, DriverError.
+    Listens for at most WAIT_S. The text is empty for a robot with lidars and without cameras. Raises InputError with a
+    line for each camera that cannot be written, DriverError.
     """
     tables, notes = _devices(config)
-    images = _image_topics(config)
-    if images:
-        found, more = _published(config, images)
+    images, lidars = _image_topics(config), lidar_rows(config)
+    if images or lidars:
+        heard = listened(config, images, images, WAIT_S, lidars)
+        found, more = _published(config, images, heard)
         tables += found
-        notes += more
+        notes += [*more, *(_placed(config, name, heard) for name in lidars)]
+    if not tables and lidars:
+        return "", notes
     if not tables:
         raise InputError('no camera: map its image topic in onboard.toml, [dds.remap] "front/depth/image" = "/..."')
     return "\n".join(["# By `onboard cameras --out`", *tables]), notes
@@ -60,7 +68,7 @@ def _image_topics(config: Config) -> dict[str, str]:
 class Heard:
     """What a running robot says of itself.
 
-    infos:   camera -> its first camera_info; frames: camera -> frame of its image
+    infos:   camera -> its first camera_info; frames: camera or lidar -> frame of its message
     static:  frames of /tf_static; every: also of /tf; moving: pairs of frames of /tf
     parents: child -> its parents in /tf_static
     urdf:    robot_description, "" if nobody publishes it
@@ -75,10 +83,17 @@ class Heard:
     urdf: str = ""
 
 
-def listened(config: Config, images: Mapping[str, str], posed: Collection[str], wait_s: float) -> Heard:
+def listened(
+    config: Config,
+    images: Mapping[str, str],
+    posed: Collection[str],
+    wait_s: float,
+    lidars: Mapping[str, Topic] = MappingProxyType({}),
+) -> Heard:
     """Return what the robot publishes within `wait_s`, sooner if it is all that is needed.
 
-    images: the raw image topic of each camera, by our name; posed: cameras whose pose is needed. Raises DriverError.
+    images: the raw image topic of each camera, by our name; posed: cameras whose pose is needed
+    lidars: topics by name, whose pose is needed too. Raises DriverError.
     """
     hold_domain(domain_id(config.dds), config.dds)
     wire, heard = Wire(config.dds), Heard()
@@ -88,6 +103,7 @@ def listened(config: Config, images: Mapping[str, str], posed: Collection[str], 
             name: wire.reader(Topic(f"camera_info of {name}", info_topic(image), kind, SENSOR))
             for name, image in images.items()
         }
+        rays = {name: wire.reader(row) for name, row in lidars.items()}
         latched = Quality(depth=100, read_reliable=True, latched=True)
         tf_static = wire.reader(replace(BY_NAME["tf_static"], quality=latched))
         tf = wire.reader(replace(BY_NAME["tf"], quality=SENSOR))
@@ -98,6 +114,9 @@ def listened(config: Config, images: Mapping[str, str], posed: Collection[str], 
                 for message in reader.take():
                     heard.infos.setdefault(name, message.sample)
                     heard.frames.setdefault(name, message.sample.header.frame_id)
+            for name, reader in rays.items():
+                for message in reader.take():
+                    heard.frames.setdefault(name, message.sample.header.frame_id)
             for parent, child in _hear(tf_static, (heard.static, heard.every)):
                 if parent not in heard.parents.setdefault(child, []):
                     heard.parents[child].append(parent)
@@ -105,8 +124,9 @@ def listened(config: Config, images: Mapping[str, str], posed: Collection[str], 
             heard.urdf = next((message.sample.data for message in reversed(urdf.take())), heard.urdf)
             base = config.dds.base_frame
             floor = bool(heard.urdf) or heard.static.between(base, FOOTPRINT) is not None
-            return heard.infos.keys() == images.keys() and all(
-                floor and heard.static.between(base, heard.frames[name]) is not None for name in posed
+            known = heard.infos.keys() == images.keys() and rays.keys() <= heard.frames.keys()
+            return known and all(
+                floor and heard.static.between(base, heard.frames[name]) is not None for name in (*posed, *rays)
             )
 
         wait_until(take, wait_s)
@@ -115,8 +135,23 @@ def listened(config: Config, images: Mapping[str, str], posed: Collection[str], 
     return heard
 
 
-def _published(config: Config, images: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    heard = listened(config, images, images, WAIT_S)
+def _placed(config: Config, name: str, heard: Heard) -> str:
+    """Return where a lidar is, as the configuration states it, or why that is not known."""
+    frame = heard.frames.get(name)
+    if frame is None:
+        return f"lidar {NOTHING.format(topic=name).replace('camera', 'lidar')}"
+    try:
+        pose, notes = pose_of(config, frame, heard)
+    except InputError as error:
+        return f"lidar {name}: {error}"
+    if pose is None:
+        return f"lidar {name}: {'; '.join(notes)}".replace("translation_m and look_deg", "its pose into scan.lasers")
+    x, y, z, roll, pitch, yaw = (round(value, 4) + 0.0 for value in place_of(pose))
+    level = f", or scan.laser = [{x}, {y}, {yaw}]" if abs(roll) < LEVEL_DEG and abs(pitch) < LEVEL_DEG else ""
+    return "; ".join([f'lidar {name}: in [scan.lasers] "{name}" = {[x, y, z, roll, pitch, yaw]}{level}', *notes])
+
+
+def _published(config: Config, images: Mapping[str, str], heard: Heard) -> tuple[list[str], list[str]]:
     tables, notes, mistakes = [], list[str](), []
     for name, image in images.items():
         try:

@@ -160,7 +160,7 @@ def building_of(config: Config) -> OccupancyGrid | None:
 def check_reach(config: Config, plant: Plant) -> None:
     """Raise ConfigError if the braking distance exceeds the range of obstacle memory, cliff search or map masks."""
     limits = config.limits
-    braking_mps2 = min(limits.acceleration_mps2, plant.linear.acceleration_max)
+    braking_mps2 = min(limits.acceleration_mps2, plant.linear.braking_max)
     swept_m = config.robot.footprint.reach_m + limits.stop_margin_m
     way_m = braking_m(limits.v_max_mps, braking_mps2, limits.reaction_s) + swept_m
     masks = config.zones.keep_out or config.zones.speed

@@ -43,7 +43,7 @@ def cameras(
     """List the RealSense devices that are plugged in and the serial numbers that the mounts expect.
 
     With --out, size and lens come from the camera_info next to each image topic of dds.remap, or from the plugged-in
-    device; the pose comes from /tf_static, with heights from base_footprint.
+    device; the pose comes from /tf_static, with heights from base_footprint. Lidars are said with their poses.
     """
     check_json_target(json_file)
     loaded = load_config(config)
@@ -51,7 +51,8 @@ def cameras(
         if out.exists() and not force:
             raise InputError(f"{out}: already exists; --force replaces it with what the robot publishes now")
         text, notes = published_mounts(loaded)
-        write_text(out, text)
+        if text:
+            write_text(out, text)
         sys.stderr.writelines(f"{note}\n" for note in notes)
         return
     mounts = load_mounts(loaded.robot.mounts)

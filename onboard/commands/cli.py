@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -59,18 +58,11 @@ class Command(NamedTuple):
     numbers: bool = False
 
 
-def commands_app(
-    program: str,
-    table: Mapping[str, Command],
-    about: str,
-    version_text: str,
-    renamed: Mapping[str, str] = MappingProxyType({}),
-) -> typer.Typer:
+def commands_app(program: str, table: Mapping[str, Command], about: str, version_text: str) -> typer.Typer:
     """Return an application whose commands are imported when they run, so that `--help` imports none of them.
 
     program: its name on the command line
     about: first text of `--help`; version_text: text of `--version`
-    renamed: old names of commands and options, accepted for one release -> current names
     """
 
     class Commands(TyperGroup):
@@ -90,7 +82,7 @@ def commands_app(
             return None if row is None else TyperCommand(cmd_name, help=row.line, rich_help_panel=row.group or None)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            name, found, rest = super().resolve_command(ctx, with_new_names(args, renamed))
+            name, found, rest = super().resolve_command(ctx, [with_one_spelling(one) for one in args])
             return name, found and command_of(table[str(found.name)], str(found.name), program), rest
 
     app = typer.Typer(
@@ -116,17 +108,10 @@ SPELLINGS = {"--maps": "--map", "--save": "--out", "--write": "--out"}
 """Other spellings of options, accepted in silence: one thing has one spelling in all commands."""
 
 
-def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
-    """Return a command and its arguments with current names; warn about each old name on standard error."""
-    current = []
-    for place, argument in enumerate(args):
-        name, equals, value = argument.partition("=")
-        name = SPELLINGS.get(name, name)
-        if name in renamed and (place == 0 or name.startswith("--")):
-            sys.stderr.write(f"warning: {name} is now called {renamed[name]}; the next release removes the old name\n")
-            name = renamed[name]
-        current.append(f"{name}{equals}{value}")
-    return current
+def with_one_spelling(argument: str) -> str:
+    """Return an argument with the spelling of its option that all commands have."""
+    name, equals, value = argument.partition("=")
+    return f"{SPELLINGS.get(name, name)}{equals}{value}"
 
 
 def command_of(row: Command, name: str, program: str = "") -> Any:

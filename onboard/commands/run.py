@@ -100,7 +100,7 @@ def gateway(
     """Join the runtime's domain to the node `onboard_gateway` in the robot's own ROS 2, until Ctrl-C or SIGTERM."""
     configure(json_lines=False)
     loaded = load_config(config)
-    gate = Gateway(loaded.dds, lidar_rows(loaded) | imu_rows(loaded), path)
+    gate = Gateway(loaded.dds, [*lidar_rows(loaded).values(), *imu_rows(loaded).values()], path)
     with contextlib.closing(gate), Signals() as signals:
         signals.stop_with(gate.stop)
         gate.run()

@@ -34,8 +34,9 @@ MILLIMETRE_M = 0.001
 """Unit of 16UC1 by REP-118."""
 D435_SIZE, D435_FOCAL_PX = (848, 480), 423.0
 """A RealSense D435's depth images at this size: 90 deg wide by its data sheet, within some degrees of each device."""
-AHEAD_M, LEVEL_DEG = (0.0, 0.0, 0.3), (0.0, 0.0, 0.0)
-"""Stand-in of a pose that no run has taken yet."""
+AHEAD_M = (0.0, 0.0, 0.3)
+SIDE_DEG = {"left": 90.0, "right": -90.0, "rear": 180.0, "back": 180.0}
+"""Stand-in of a pose that no run has taken yet: level, and by a word of the camera's name to a side, else ahead."""
 LAST_RUN = "last_run"
 STATE_FOLDER = "STATE_DIRECTORY"
 """Set by systemd: the service may not write beside its configuration."""
@@ -168,15 +169,15 @@ class MountTable(Section):
         """Whether the table states lens and pose."""
         return self.fx is not None and self.pose is None
 
-    def completed(self, other: MountTable | None) -> MountTable:
+    def completed(self, name: str, other: MountTable | None) -> MountTable:
         """Return the table with what it leaves out: from another of this camera, else a stand-in."""
         changes: dict[str, Any] = {}
         if self.fx is None:
             fits = other is not None and self.width in (None, other.width) and self.height in (None, other.height)
-            lens = other if fits and other is not None else _d435(self.width, self.height)
+            lens = other if fits and other is not None else _d435(name, self.width, self.height)
             changes |= {key: getattr(lens, key) for key in (*SIZE, *LENS)}
         if self.pose is not None:
-            placed = other or _d435(None, None)
+            placed = other or _d435(name)
             changes |= {"pose": None} | {key: getattr(placed, key) for key in ("translation_m", *ROTATIONS)}
         if self.depth_scale_m is None:
             changes["depth_scale_m"] = (other and other.depth_scale_m) or MILLIMETRE_M
@@ -270,7 +271,7 @@ def completed(path: Path) -> MountsFile:
         known = None if known is None or known.serial != row.serial else known
         if not row.whole:
             _say_source(path, f"{kind}.{name}", row, known)
-        whole[kind][name] = row.completed(known)
+        whole[kind][name] = row.completed(name, known)
     return MountsFile(**whole)
 
 
@@ -335,18 +336,27 @@ def _last_run_files(path: Path) -> list[Path]:
 
 
 def _say_source(path: Path, camera: str, row: MountTable, kept: MountTable | None) -> None:
-    what = " and ".join([*(["lens"] if row.fx is None else []), *(["pose"] if row.pose is not None else [])])
-    stand_in = "a RealSense D435's at 848x480" if row.fx is None else ""
-    stand_in = " and ".join(filter(None, [stand_in, "level and 0.3 m high" if row.pose is not None else ""]))
-    source = f"of the last run ({path.stem}.{LAST_RUN}{path.suffix})" if kept is not None else f"{stand_in} until a run"
-    line = f"{path}: {camera}: {what} {source}"
+    size = (row.width or D435_SIZE[0], row.height or D435_SIZE[1])
+    parts = [] if row.fx is not None else [("lens", f"a RealSense D435's at {size[0]}x{size[1]}")]
+    if row.pose is not None:
+        yaw_deg = _side_deg(camera.partition(".")[2])
+        parts.append(("pose", f"level, {AHEAD_M[2]} m high, {yaw_deg:g} deg to the left"))
+    if kept is not None:
+        source = f"{' and '.join(what for what, _ in parts)} of the last run ({path.stem}.{LAST_RUN}{path.suffix})"
+    else:
+        source = f"not taken from a robot yet: {'; '.join(f'{what} {guess}' for what, guess in parts)}"
+    line = f"{path}: {camera}: {source}"
     if line not in _said and path not in _taken and parent_process() is None:
         _said.add(line)
         log.warning("%s", line)
 
 
-def _d435(width: int | None, height: int | None) -> MountTable:
-    """Return a stand-in: the lens of a D435, scaled to a size, 0.3 m above the base's origin, level."""
+def _side_deg(name: str) -> float:
+    return next((SIDE_DEG[word] for word in name.lower().split("_") if word in SIDE_DEG), 0.0)
+
+
+def _d435(name: str, width: int | None = None, height: int | None = None) -> MountTable:
+    """Return a stand-in: the lens of a D435, scaled to a size, 0.3 m above the base's origin, by `SIDE_DEG`."""
     full, high = D435_SIZE
     width, height = width or full, height or high
     focal_px = D435_FOCAL_PX * width / full
@@ -358,7 +368,7 @@ def _d435(width: int | None, height: int | None) -> MountTable:
         cx=(width - 1) / 2,
         cy=(height - 1) / 2,
         translation_m=AHEAD_M,
-        look_deg=LEVEL_DEG,
+        look_deg=(_side_deg(name), 0.0, 0.0),
     )
 
 

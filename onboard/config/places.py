@@ -21,6 +21,8 @@ from onboard.values.messages import Pose
 
 FILE = "places.toml"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+TOLD_SD = (0.3, 0.3, 0.2)
+"""Standard deviation of a pose as an operator states it: x, y [m], yaw [rad]."""
 
 
 class Place(Section):

@@ -8,8 +8,8 @@
     s += dt * a
 
 The printed equation of the paper has s in place of its rate a. At rest delta * s is 0, so a start from rest uses the
-"down" parameters, as in the equation. Rate and speed are clipped to the identified maxima. So a ramp with a quick loop
-behind it is an axis with a high frequency and the ramp as `acceleration_max`.
+"down" parameters, as in the equation. Rate and speed are clipped to the identified maxima, the rate to
+that of its phase. So a ramp with a quick loop behind it is an axis with a high frequency and the ramp as the maximum.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ Frequency = Annotated[float, Field(gt=0.0, le=200.0)]
 Damping = Annotated[float, Field(gt=0.0, le=10.0)]
 
 
+AXIS_NUMBERS = 8
+"""Length of `Axis.as_array`."""
+
+
 class Axis(Section):
     """Parameters of one axis. "up" holds while the speed grows, "down" otherwise."""
 
@@ -42,6 +46,9 @@ class Axis(Section):
     speed_min: Finite = Field(description="fastest backward speed or right turn [m/s, rad/s]")
     speed_max: Finite = Field(description="fastest forward speed or left turn [m/s, rad/s]")
     acceleration_max: Positive = Field(description="fastest change of the speed [m/s^2, rad/s^2]")
+    deceleration_max: Positive | None = Field(
+        None, examples=[2.5], description='the same "down"; without it `acceleration_max` [m/s^2, rad/s^2]'
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Axis:
@@ -49,8 +56,13 @@ class Axis(Section):
             raise ValueError(f"speed_min {self.speed_min} <= 0 <= speed_max {self.speed_max} must hold")
         return self
 
+    @property
+    def braking_max(self) -> float:
+        """Return the fastest change of the speed "down" [m/s^2, rad/s^2]."""
+        return self.acceleration_max if self.deceleration_max is None else self.deceleration_max
+
     def as_array(self) -> npt.NDArray[np.float64]:
-        """Return (7,): f_up, f_down, zeta_up, zeta_down, speed_min, speed_max, acceleration_max; for `step_axis`."""
+        """Return (8,) for `step_axis`: the fields in their order."""
         return np.array(
             [
                 self.f_up,
@@ -60,6 +72,7 @@ class Axis(Section):
                 self.speed_min,
                 self.speed_max,
                 self.acceleration_max,
+                self.braking_max,
             ]
         )
 
@@ -137,7 +150,7 @@ def stable_steps(dt_s: float, f_up: float, zeta_up: float, f_down: float, zeta_d
 def step_axis(
     command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
 ) -> tuple[float, float]:
-    """Return (speed, rate) of one axis after `dt_s`. axis: the (7,) array of `Axis.as_array`.
+    """Return (speed, rate) of one axis after `dt_s`. axis: the (8,) array of `Axis.as_array`.
 
     A step that is too long for the axis is taken in several (`stable_steps`).
     """
@@ -146,11 +159,11 @@ def step_axis(
     for _ in range(steps):
         delta = command - speed
         if delta * speed > 0.0:
-            f, zeta = axis[0], axis[2]
+            f, zeta, most = axis[0], axis[2], axis[6]
         else:
-            f, zeta = axis[1], axis[3]
+            f, zeta, most = axis[1], axis[3], axis[7]
         rate += h * (f * f * delta - 2.0 * zeta * f * rate)
-        rate = min(max(rate, -axis[6]), axis[6])
+        rate = min(max(rate, -most), most)
         speed = min(max(speed + h * rate, axis[4]), axis[5])
     return speed, rate
 

@@ -1,4 +1,4 @@
-"""What viewers show of a drive beside the scan: driven path, arc of the command, footprint, markers, the typed state.
+"""What viewers show of a drive beside the scan: paths, arc of the command, footprint, markers, the typed state.
 
 Rates are low, and no tick makes these messages: a thread of its own publishes them (`onboard/service/viewers.py`), the
 recorder's thread records them.
@@ -7,6 +7,7 @@ recorder's thread records them.
 |---|---|---|
 | map | map | the building (`map.file`), once |
 | path | odom | where the robot was, a pose every `STEP_M`; with `MOST_POSES` every second pose is dropped |
+| plan | odom | the path to the goal that the policy plans by (`planned_path.py`); without one it has no poses |
 | arc | base | where the newest command leads in `ARC_S` |
 | footprint | base | outline of the robot |
 | markers | base, odom, map | goals, stop and slow zone, remembered places, keep-out edge, blind sectors |
@@ -32,6 +33,7 @@ from onboard.navigation.odometry import integrate
 from onboard.navigation.start_frame import Start
 from onboard.perception import collision, obstacle_memory
 from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.recording.planned_path import PlannedPath
 from onboard.safety.keepout_zones import MapZones, zone_of
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
@@ -70,9 +72,15 @@ Made = tuple[str, Callable[[], IdlStruct]]
 class Scene:
     """Follows a drive and makes its messages. One thread uses it."""
 
-    def __init__(self, config: Config, zones: MapZones | None = None, building: OccupancyGrid | None = None) -> None:
-        """zones: masks of the map, as in `Robot`; building: its map, None without one"""
-        self._config, self._zones, self._building = config, zones, building
+    def __init__(
+        self,
+        config: Config,
+        zones: MapZones | None = None,
+        building: OccupancyGrid | None = None,
+        planned: PlannedPath | None = None,
+    ) -> None:
+        """zones: masks of the map, as in `Robot`; building: its map, None without one; planned: None: no such path"""
+        self._config, self._zones, self._building, self._planned = config, zones, building, planned
         self._path: list[Pose] = []
         self._step_m = STEP_M
         footprint, margins = config.robot.footprint, config.limits
@@ -106,11 +114,18 @@ class Scene:
         frames = self._config.dds
         made: dict[str, Callable[[], IdlStruct]] = {
             "path": partial(_path, header(stamp_ns, frames.odom_frame), [*self._path, record.odometry.pose]),
+            "plan": partial(self._plan, record, stamp_ns),
             "arc": partial(_path, header(stamp_ns, frames.base_frame), arc(record)),
             "footprint": partial(_polygon, header(stamp_ns, frames.base_frame), self._footprint),
             "markers": partial(self._markers, record, stamp_ns),
         }
         yield from ((name, make) for name, make in made.items() if name in topics)
+
+    def _plan(self, record: TickRecord, stamp_ns: int) -> ros.Path:
+        places = [] if self._planned is None else self._planned.places(record)
+        thinned = places[:: 1 + len(places) // MOST_POSES]
+        poses = [Pose(x_m, y_m, 0.0) for x_m, y_m in [*thinned, *places[-1:]]]
+        return _path(header(stamp_ns, self._config.dds.odom_frame), poses)
 
     def _markers(self, record: TickRecord, stamp_ns: int) -> ros.MarkerArray:
         frames, base = self._config.dds, header(stamp_ns, self._config.dds.base_frame)

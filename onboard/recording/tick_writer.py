@@ -3,7 +3,7 @@
 A keyframe with the whole state, `/onboard/keyframe` (`state_snapshot.py`), follows every `KEYFRAME_S`, at the start of
 a file, after a memory reset and after a lost tick, once no decision is pending. A replay can start at a keyframe.
 
-Path, arc, footprint, markers and `/onboard/drive` follow every `SCENE_S` (`scene.py`), the last also
+Paths, arc, footprint, markers and `/onboard/drive` follow every `SCENE_S` (`scene.py`), the last also
 at a change of state.
 
 All messages of a tick have the tick's start as their time and are in one file. A full queue drops the whole tick. Depth
@@ -48,7 +48,7 @@ from onboard.values.messages import Fix, Inputs, Pose, Scan
 
 KEYFRAME_S = 10.0
 SCENE_S = 1.0
-SCENE = ("path", "arc", "footprint", "markers")
+SCENE = ("path", "plan", "arc", "footprint", "markers")
 TICK_BYTES = 20_000
 """Estimated memory of a queued tick without images."""
 

@@ -32,13 +32,16 @@ from onboard.perception.collision import Points
 from onboard.perception.kernels import bins_of
 from onboard.perception.obstacle_memory import NOWHERE, Surroundings
 from onboard.values.errors import InputError
+from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import Pose, Scan
 
 REACH_M = 3.0
 """Farther edges do not matter."""
 NO_LIMIT = 100
 NEIGHBOURS = [(row, column) for row in range(3) for column in range(3)]
-LAYERS = "keep_out", "speed"
+LAYERS = KEEP_OUT, _ = "keep_out", "speed"
+DIGITS = 12
+"""Of the digest that `/diagnostics` states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,12 @@ def free_behind_m(surroundings: Surroundings, zone: Zone, footprint: Footprint) 
     return collision.free_behind_m(
         surroundings.scan, np.concatenate([surroundings.out_of_view, zone.edge_m]), footprint
     )
+
+
+def diagnostic(masks: MapZones) -> Diagnostic:
+    """Return the row of `/diagnostics`: which mask is in force since the start, by its digest."""
+    digest = "" if masks.keep_out is None else masks.keep_out.digest[:DIGITS]
+    return ("zones", 0, "read at the start", {KEEP_OUT: digest})
 
 
 def encode(masks: MapZones) -> str:

@@ -161,8 +161,8 @@ def bounds_of(
         w_max_radps=section.w_max_radps,
         ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
         ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
-        braking_mps2=min(limit_mps2, base_mps2),
-        braking_radps2=min(limit_radps2, base_radps2),
+        braking_mps2=min(limit_mps2, plant.linear.braking_max),
+        braking_radps2=min(limit_radps2, plant.angular.braking_max),
         reaction_s=section.reaction_s,
         footprint=footprint,
         swept=footprint.grown(section.stop_margin_m),
@@ -187,7 +187,7 @@ def seen_mps(section: LimitsSection, plant: Plant, footprint: Footprint, coverag
     if coverage is None:
         return math.inf
     reach_m = footprint.reach_m + section.stop_margin_m
-    braking_mps2 = min(section.acceleration_mps2, plant.linear.acceleration_max)
+    braking_mps2 = min(section.acceleration_mps2, plant.linear.braking_max)
     stops_mps = max(sight_mps(coverage, reach_m, braking_mps2, section.reaction_s), section.creep_mps)
     return min(stops_mps, SLOW_FRACTION * section.v_max_mps if coverage.unseen.any() else math.inf)
 

@@ -2,7 +2,7 @@
 
 The other half, `ros2/onboard_gateway`, is a node in the robot's own ROS 2, with any middleware. A frame is one packet:
 topic, a zero byte, source time [ns] (8 bytes, little endian), and the message as ROS serialises it. The first packet
-that the node receives is a JSON text with the types of the topics.
+that the node receives is a JSON text with the types and the names of the topics.
 
 Without a node this half cancels any drive: the base hears no command then. A socket that is full drops a message;
 nothing waits.
@@ -18,7 +18,7 @@ import socket
 import stat
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,10 +36,13 @@ TO_RUNTIME = (
     "odom", "amcl_pose", "initialpose", "e_stop", "obstacle", "speed_limit", "goal_pose", "goals", "cancel", "pause",
     "cmd_vel_teleop", "battery",
 )  # fmt: skip
-FROM_RUNTIME = ("cmd_vel", "state", "drive", "diagnostics", "scan", "tf")
+VIEWED = ("map", "path", "plan", "arc", "footprint", "markers")
+FROM_RUNTIME = ("cmd_vel", "state", "drive", "diagnostics", "scan", "tf", *VIEWED)
 TIME = struct.Struct("<q")
 MOST_BYTES = 1 << 20
 """Of one message; the kernel's own limit may be lower."""
+OWN_SCAN = "onboard/scan"
+"""In the robot's ROS; there `scan` is often a lidar's."""
 POLL_S = 0.2
 DEFAULT_SOCKET = Path("/run/onboard/gateway.sock")
 MODE = 0o660
@@ -48,23 +51,29 @@ MODE = 0o660
 class Gateway:
     """One robot's topics on a socket, for one node at a time."""
 
-    def __init__(self, section: DdsSection, scans: Mapping[str, Topic], path: Path) -> None:
+    def __init__(self, section: DdsSection, sensors: Collection[Topic], path: Path) -> None:
         """Open topics and socket. Raises ConfigError, DriverError, InputError for a path that cannot be used.
 
-        scans: topics of lasers and point clouds by name
+        sensors: topics of lasers, point clouds and the IMU
         """
         self._path, self._listening = path, _listen(path)
         self._wire = wire = Wire(section)
         self._writers: dict[str, Writer] = {name: wire.writer(_kept(topic(name))) for name in TO_RUNTIME}
-        self._writers |= {name: wire.writer(row) for name, row in scans.items()}
+        self._writers |= {row.name: wire.writer(row) for row in sensors}
         self._readers: dict[str, Reader] = {name: wire.reader(name) for name in FROM_RUNTIME}
         to_runtime = {name: ros_name(writer.kind) for name, writer in self._writers.items()}
         from_runtime = {name: type_of(section, name) for name in FROM_RUNTIME}
         frames = {"map": section.map_frame, "odom": section.odom_frame}
         hello: dict[str, object] = {"to_runtime": to_runtime, "from_runtime": from_runtime, "frames": frames}
+        rows = (*map(topic, (*TO_RUNTIME, *FROM_RUNTIME)), *sensors)
+        names = {row.name: section.remap.get(row.name, row.wire) for row in rows}
+        if names["scan"] == topic("scan").wire:
+            names["scan"] = OWN_SCAN
+        hello["names"] = names
         hello["pressed"] = {"e_stop": section.e_stop_pressed, "obstacle": True}
         self._hello = json.dumps(hello).encode()
         self._peer: socket.socket | None = None
+        self._map = b""
         self._dropped = 0
         self._ended = threading.Event()
 
@@ -108,6 +117,8 @@ class Gateway:
         """Pass a node's messages to the runtime until it goes; a second node is refused meanwhile."""
         log.info("gateway_node_came")
         self._peer = peer
+        if self._map:  # published once, at the runtime's start
+            self._send("map", self._map)
         with contextlib.closing(peer), contextlib.suppress(ConnectionError):
             while not self._ended.is_set():
                 ready, _, _ = select.select([peer, self._listening], [], [], POLL_S)
@@ -142,7 +153,9 @@ class Gateway:
                 if wait_for_any(list(readers.values()), POLL_S):
                     for name, reader in readers.items():
                         for message in reader.take():
-                            self._send(name, TIME.pack(message.written_ns) + to_cdr(message.sample))
+                            content = TIME.pack(message.written_ns) + to_cdr(message.sample)
+                            self._map = content if name == "map" else self._map
+                            self._send(name, content)
                             if name == "drive" and self._peer is None and _drives(message.sample):
                                 self._writers["cancel"].write(Empty())
 

@@ -1,4 +1,4 @@
-"""Publishes the map once, and path, arc, footprint and markers from a thread of its own: a tick only leaves its record.
+"""Publishes the map once, and what else viewers show from a thread of its own: a tick only leaves its record.
 
 A topic without a subscriber costs nothing: its message is not made.
 """
@@ -21,7 +21,7 @@ from onboard.values.errors import DriverError
 log = structlog.get_logger()
 
 PERIOD_S = 0.2
-EVERY: Mapping[str, int] = {"arc": 1, "markers": 2, "path": 5, "footprint": 5}
+EVERY: Mapping[str, int] = {"arc": 1, "markers": 2, "path": 5, "plan": 5, "footprint": 5}
 """Periods between two messages of each topic."""
 
 

@@ -386,5 +386,7 @@ RECORDING_DROPPED = Row("recording_dropped", MACHINE, "dropped: {why}",
                         "Use a quicker disk, or record fewer images (`record`).")
 
 # fmt: on
+STOPPED_BY_OPERATOR = (CANCELLED, E_STOP, GOAL_AT_E_STOP, GOAL_AT_RELEASE)
+"""A person ended the drive, so a route ends too: it must not drive on by itself after the e-stop's release."""
 _MOST_FIXED = sorted(TABLE.values(), key=lambda row: -row.fixed)
 """Rows with the longest fixed part first: they are the most specific ones."""

@@ -24,7 +24,7 @@ from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS
 from tests.benchmarks.conftest import Ratios
 from tests.benchmarks.test_record_cost import real_images
-from tests.rigs.fusion.plain_fusion import by_angle, pixel_by_pixel
+from tests.rigs.fusion.plain_fusion import by_angle
 
 HEIGHT, WIDTH = 480, 848
 LENS = (424.0, 424.0, (WIDTH - 1) / 2, (HEIGHT - 1) / 2, 0.001)
@@ -116,7 +116,6 @@ def best_ms(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
 
 
 PEERS = {
-    "the former kernel": (pixel_by_pixel, 4.0, ROUNDS),  # 5.4 alone, 4.7 beside three that sort
     "a loop with arctan2": (by_angle, 7.0, ROUNDS),
     "numpy": (fuse_plain, 40.0, 3),  # 97 to 115 alone, 54 beside the other tests
 }

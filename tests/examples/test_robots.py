@@ -61,7 +61,7 @@ def test_init_copies_a_robot(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     said = RUNNER.invoke(app, ["init", str(folder), "--robot", "jackal"])
     assert said.exit_code == 0, said.stderr
-    assert "written: README.md, mounts.toml, onboard.toml, plant.toml" in said.stdout
+    assert "written: README.md, d435.toml, d435_mounts.toml, mounts.toml, onboard.toml, plant.toml" in said.stdout
     for copy in folder.glob("*.toml"):
         assert copy.read_bytes() == (ROBOTS / "jackal" / copy.name).read_bytes()
     links = re.findall(r"\]\(file://([^)#]+)", (folder / "README.md").read_text())
@@ -100,10 +100,10 @@ def test_init_refuses(arguments: list[str], words: str, tmp_path: Path) -> None:
 MAP, EPISODE = "gdc1", 13
 """Free floor around the start: at least 1.2 m to all sides of the three goals."""
 START = load_episodes(MAP).episodes[EPISODE].start
-GOALS = [(2.0, 0.0), (2.5, -1.0), (0.5, 0.4)]
+GOALS = [(1.2, 0.0), (1.5, -0.6), (0.4, 0.3)]
 """Three goals in `odom`, which begins at the start: ahead, to the right, and back."""
 NEAR_M = 0.35
-"""The goal's tolerance of 0.2 m, and what wheels and scans leave of 8 m."""
+"""The goal's tolerance of 0.2 m, and what wheels and scans leave of 4 m."""
 END_S = 30.0
 
 

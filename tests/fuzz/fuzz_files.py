@@ -19,14 +19,11 @@ from engines.train.config import load_train_config
 from hil.drive.conditions import CONDITIONS_FILE, load_conditions
 from hil.drive.episodes import load_episodes
 from hil.evaluate.episode_selection import find_sets
-from hil.maps.load import load_map, load_ros_map
+from hil.maps.load import load_ros_map
 from hil.maps.mesh import load_mesh
 from hil.maps.vector_map import load_vector_map
 from hil.physics.collision_world import Body
-from hil.physics.free_space import FreeSpace
 from hil.scene.areas import load_areas
-from hil.scene.crowd_file import load_crowd
-from hil.scene.walkers import walking_space
 from hil.sensors.depth_noise import NUMBERS_FILE, load_depth_noise
 from onboard.commands.install.layout import MARKER, read_marker
 from onboard.commands.install.wheel import Choice, lock_of, read_wheel
@@ -55,10 +52,6 @@ MAP_YAML = (
 SMALL_MAP = "home"
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 V_MAX_MPS, RADIUS_M = 1.0, 0.25
-CROWD = (
-    b'[[character]]\nkind = "pedestrian"\nspeed_mps = 1.2\nwaypoints_m = [[1.0, 2.0], [2.0, 2.0]]\n'
-    b'[[character]]\nkind = "robot"\nspeed_mps = 0.5\nwaypoints_m = [[3.0, 2.0], [3.5, 2.5], [3.0, 2.0]]\n'
-)
 EPISODES = {
     "made_by": "a test", "map": SMALL_MAP, "building": "a home", "split": "train", "seed": 1,
     "furniture": {"seed": 1, "density": 1.0},
@@ -124,11 +117,6 @@ def a_checkpoint(folder: Path) -> bytes:
 # ---- readers
 
 
-@cache
-def home() -> FreeSpace:
-    return walking_space(load_map(SMALL_MAP))
-
-
 def mounts(path: Path) -> None:
     load_mounts(path)
     calibration_dates(path)
@@ -189,7 +177,6 @@ PARSERS = (
     Parser("zone mask", fixed(image("m.pgm"), image("m.png", "LA")),
            InFile("map.pgm", masks, {MAP: MAP_YAML + b"mode: scale\n"})),
     Parser("areas", fixed(AREAS), InFile("areas.toml", load_areas)),
-    Parser("crowd", fixed(CROWD), InFile("crowd.toml", lambda path: load_crowd(path, home()))),
     Parser("episodes", fixed(json.dumps(EPISODES).encode()), InFile("e.json", load_episodes)),
     Parser("episodes of an evaluation", fixed(json.dumps(EPISODES).encode()),
            InFile("e.json", lambda path: find_sets([str(path)], None, 1, Body()))),

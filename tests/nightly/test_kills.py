@@ -31,14 +31,13 @@ class Batch:
     heeds: bool
 
 
-SHORT = [Batch(4, 1, False)]
-LONG = [Batch(50, seed, seed > 3) for seed in range(1, 5)]
+BATCHES = [Batch(50, seed, seed > 3) for seed in range(1, 5)]
 """200 kills in total."""
-long = [pytest.param(batch, marks=pytest.mark.long) for batch in LONG]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(PATIENCE_S)
-@pytest.mark.parametrize("batch", [*SHORT, *long], ids=str)
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_the_base_rolls_no_farther_than_stated(tmp_path: Path, batch: Batch) -> None:
     robot = {"mounts": DEFAULT_ROBOT / "mounts.toml", "plant": DEFAULT_ROBOT / "plant.toml"}
     config = load_config(toml(tmp_path / "given.toml", robot=robot, dds={"domain": free_domain()}))

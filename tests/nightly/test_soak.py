@@ -37,7 +37,7 @@ PEDESTRIANS = 4
 SOAK_WALL_S = 60.0 * float(os.environ.get("SOAK_MINUTES", "10"))
 SOAK_ROBOT_S = 3600.0 * float(os.environ.get("SOAK_HOURS", "inf"))
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def soak(folder: Path, seed: int = 1, config: Config | None = None, policy: Policy | None = None) -> Soak:
@@ -48,7 +48,6 @@ def soak(folder: Path, seed: int = 1, config: Config | None = None, policy: Poli
     return Soak([Building("room", place, None)], folder, seed, config or robot_config(), policy)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(4 * 3600 if math.isinf(SOAK_ROBOT_S) else 24 * 3600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_night_of_faults_breaks_no_rule_and_nothing_grows(tmp_path: Path, seed: int) -> None:
@@ -63,7 +62,6 @@ def test_a_night_of_faults_breaks_no_rule_and_nothing_grows(tmp_path: Path, seed
     assert [row for row in grown if not row.held] == []
 
 
-@pytest.mark.long
 def test_minutes_of_faults_from_goal_to_goal_break_nothing(tmp_path: Path) -> None:
     one = soak(tmp_path)
     assert one.run(robot_s=60.0 * MINUTES) == {}, one.broken

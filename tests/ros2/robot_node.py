@@ -6,6 +6,8 @@ Told by JSON lines on standard input; answers and reports on standard output. An
         one pose by NavigateToPose, several by NavigateThroughPoses; between, {"feedback": N, ...}
     {"op": "cancel", "id": N}                                        -> {"cancelled": N, "ok": bool}
     {"op": "say", "topic": T, "value": bool}                         -> {"said": T}
+    {"op": "bump", "value": bool}      a Kobuki's bumper is pressed or released                  -> {"bumped": bool}
+    {"op": "hazards", "kinds": [N]}    what a Create 3 repeats from now on, of HazardDetection   -> {"hazards": [N]}
     {"op": "base"}                -> {"base": [x, y, yaw], "commands": [[time, v, w], ...]} since the last time
     {"op": "stream", "seconds": S}     publishes its monotonic time on `direct` at 30 Hz         -> {"streamed": count}
     {"op": "latencies"}           -> {"latencies": {"cmd_vel": [s, ...], "direct": [s, ...]}}, of times in linear.z
@@ -21,6 +23,8 @@ import time
 import rclpy
 from diagnostic_msgs.srv import AddDiagnostics
 from geometry_msgs.msg import PoseStamped, Twist
+from irobot_create_msgs.msg import HazardDetection, HazardDetectionVector
+from kobuki_ros_interfaces.msg import BumperEvent
 from nav2_msgs.action import NavigateThroughPoses, NavigateToPose
 from nav_msgs.msg import Odometry
 from rclpy.action import ActionClient
@@ -28,7 +32,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import Imu, LaserScan
 from std_msgs.msg import Bool
 
 BASE_TIMEOUT_S = 0.5
@@ -56,8 +60,12 @@ class Robot(Node):
         self.command, self.heard_s, self.commands = Twist(), 0.0, []
         self.latencies = {"cmd_vel": [], "direct": []}
         self.handles, self.calls = {}, []
-        self.odometry = self.create_publisher(Odometry, "odom", qos_profile_sensor_data)
-        self.scan = self.create_publisher(LaserScan, "lidar", qos_profile_sensor_data)
+        self.odometry = self.create_publisher(Odometry, "wheel/odom", qos_profile_sensor_data)
+        self.scan = self.create_publisher(LaserScan, "scan", qos_profile_sensor_data)
+        self.imu = self.create_publisher(Imu, "imu", qos_profile_sensor_data)
+        self.hazard = self.create_publisher(HazardDetectionVector, "hazard_detection", qos_profile_sensor_data)
+        self.bumper = self.create_publisher(BumperEvent, "events/bumper", 10)
+        self.kinds = ()
         self.words = {name: self.create_publisher(Bool, name, 10) for name in ("e_stop", "onboard/pause")}
         self.create_subscription(Twist, "cmd_vel", self._command, 10, callback_group=group)
         self.create_subscription(Twist, "direct", lambda one: self._latency("direct", one), 10, callback_group=group)
@@ -100,8 +108,14 @@ class Robot(Node):
         odometry.pose.pose.orientation.w = math.cos(self.yaw / 2.0)
         odometry.twist.twist.linear.x, odometry.twist.twist.angular.z = v, w
         self.odometry.publish(odometry)
+        imu = Imu(header=odometry.header)
+        imu.header.frame_id, imu.angular_velocity.z = "imu_link", w
+        self.imu.publish(imu)
+        if self.kinds:
+            detections = [HazardDetection(type=kind) for kind in self.kinds]
+            self.hazard.publish(HazardDetectionVector(detections=detections))
         scan = LaserScan(angle_min=-math.pi, angle_max=math.pi, angle_increment=math.pi / 180.0, range_max=10.0)
-        scan.header.stamp, scan.header.frame_id = odometry.header.stamp, "laser"
+        scan.header.stamp, scan.header.frame_id = imu.header.stamp, "laser"
         scan.ranges = [random.gauss(5.0, 0.01) for _ in range(361)]
         self.scan.publish(scan)
 
@@ -155,6 +169,14 @@ class Robot(Node):
         self.words[order["topic"]].publish(Bool(data=order["value"]))
         tell(said=order["topic"])
 
+    def bump(self, order):
+        self.bumper.publish(BumperEvent(bumper=1, state=order["value"]))
+        tell(bumped=order["value"])
+
+    def hazards(self, order):
+        self.kinds = order["kinds"]
+        tell(hazards=self.kinds)
+
     def base(self, _):
         commands, self.commands = self.commands, []
         tell(base=[self.x, self.y, self.yaw], commands=commands)
@@ -189,7 +211,8 @@ def main():
     executor.add_node(node)
     threading.Thread(target=executor.spin, daemon=True).start()
     operations = {"stream": node.stream} if sends else {"go": node.go, "cancel": node.cancel, "say": node.say,
-                                                        "base": node.base, "latencies": node.latencies_of}  # fmt: skip
+                                                        "base": node.base, "bump": node.bump, "hazards": node.hazards,
+                                                        "latencies": node.latencies_of}  # fmt: skip
     tell(ready=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.values.geometry import wrap
 from onboard.values.reasons import PAUSED
 from tests.rigs.machine.waiting import until
-from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig
+from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig, ros_path
 from tests.rigs.network.loopback import free_domain
-from tests.rigs.network.ros2_peer import ROS_PYTHON
+from tests.rigs.network.ros2_peer import ROS_PYTHON, ros_environment
 
 pytestmark = [
     pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros"),
@@ -58,6 +59,7 @@ def test_nav2s_client_drives_to_poses_and_hears_how_it_goes(rig: GatewayRig) -> 
     heard = [line for line in rig.robot.said if line.get("feedback") == 1]
     assert heard[0]["distance_m"] > heard[-1]["distance_m"]
     assert {line["frame"] for line in heard} == {"odom"}
+    rig.runtime.wait_for("imu_used")
 
     assert rig.go(2, (1.5, 2.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.5, 0.0))
     assert rig.result(2)["status"] == SUCCEEDED
@@ -96,6 +98,46 @@ def test_cancel_preemption_pause_and_e_stop(rig: GatewayRig) -> None:
     stopped = rig.result(4)
     assert (stopped["status"], stopped["text"]) == (ABORTED, "stopped: e_stop")
     assert PAUSED.say() not in stopped["text"]
+
+
+HUMBLE = """
+from onboard_gateway import gateway
+heard = []
+act = lambda *values: heard.append(values)
+gateway.with_source_time(act)("message", {"source_timestamp": 5})
+gateway.Subscription = object
+gateway.with_source_time(act)("message")
+assert heard == [("message", 5), ("message", 0)], heard
+"""
+
+
+def test_humble_calls_back_with_the_message_alone(actions: Path) -> None:
+    """Without a time the runtime's half takes its own. Iron and later pass the time."""
+    environment = {**ros_environment(0), "PYTHONPATH": ros_path(actions)}
+    done = subprocess.run([str(ROS_PYTHON), "-c", HUMBLE], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+BUMP, WHEEL_DROP = 1, 4
+"""Of irobot_create_msgs/HazardDetection."""
+
+
+@pytest.mark.parametrize("base", ["Kobuki", "Create 3"])
+def test_a_base_that_bumps_goes_no_farther_and_a_dropped_wheel_stops_it(rig: GatewayRig, base: str) -> None:
+    def press(value: bool) -> None:
+        if base == "Kobuki":
+            rig.robot.ask("bumped", op="bump", value=value)
+        else:
+            rig.robot.ask("hazards", op="hazards", kinds=[BUMP] if value else [])
+
+    assert rig.go(1, FAR)
+    rig.wait_until_it_drives()
+    heard = commands_after(rig, lambda: press(True))
+    assert not [v for at_s, v, _ in heard if at_s > 1.5 and v > 0.0]
+    press(False)
+    rig.wait_until_it_drives()
+    rig.robot.ask("hazards", op="hazards", kinds=[WHEEL_DROP])
+    assert rig.result(1)["text"] == "stopped: e_stop"
 
 
 def test_when_the_runtime_is_killed_the_base_stops_and_the_goal_ends(rig: GatewayRig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
@@ -33,11 +33,26 @@ class TeacherSection(Section):
     weight:   of its loss at the beginning, linear to 0 at `until`; 0 for no teacher
     until:    share of the training's time
     warmth_s: an action that loses this much time is taught with 1/e of the best one's probability [s]
+    policy:   a small policy by name or file that labels in place of the map: distillation in the states that the
+              student visits (DAgger, Ross et al., 2011)
     """
 
     weight: NonNegative = 0.0
     until: PositiveFraction = 1.0
     warmth_s: Positive = 0.1
+    policy: str | None = None
+
+
+class NetworkSection(Section):
+    """Sizes of paper 1's network without its colour encoder; the defaults are the paper's (Fig. 9, Appendix B)."""
+
+    channels: tuple[PositiveInt, PositiveInt, PositiveInt] = (64, 128, 256)
+    scan: PositiveInt = 512
+    hidden: PositiveInt = 1024
+    vector: PositiveInt = 64
+    action: PositiveInt = 32
+    memory: PositiveInt = 1024
+    layers: int = Field(2, ge=1, le=8)
 
 
 class BatchedSection(Section):
@@ -67,6 +82,7 @@ class BatchedSection(Section):
     goal:        "robot": the goal is turned into the robot's frame; "start": it is static, as in paper 1, and the
                  policy turns it by the pose that it is given
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
+    network:     sizes of paper 1's network; without the table: the small policy
     """
 
     lanes: int = Field(4096, ge=1, le=MOST_LANES)
@@ -90,6 +106,7 @@ class BatchedSection(Section):
     graded: Fraction = 0.3
     reward: BatchedRewardSection = BatchedRewardSection()
     teacher: TeacherSection = TeacherSection()
+    network: NetworkSection | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> BatchedSection:

@@ -53,7 +53,7 @@ from hil.drive.fast.tick_kernels import (
 from hil.drive.fast.tick_state import NEVER
 from hil.maps.cell_kernels import circle_overlaps, floored
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
-from onboard.config.plant_model import step_axis
+from onboard.config.plant_model import AXIS_NUMBERS, step_axis
 from onboard.navigation import kalman
 from onboard.navigation.arrival import confidence, is_held
 from onboard.navigation.mission import has_stopped, is_over
@@ -324,8 +324,8 @@ def factor(random: Words, lane: int, spread: float) -> float:
 def draw_robot(m: Any, lane: int, lanes: Lanes, rules: Rules, site: Site) -> bool:
     """Draw the robot of a drive, as `domain_randomization` does; return whether it gets fixes."""
     random = lanes.random
-    for i in range(7):
-        drawn = i in (0, 1, 2, 3, 6)
+    for i in range(AXIS_NUMBERS):
+        drawn = i in (0, 1, 2, 3, 6, 7)
         lanes.linear[lane, i] = site.linear[i] * (factor(random, lane, rules.plant_spread) if drawn else 1.0)
         lanes.angular[lane, i] = site.angular[i] * (factor(random, lane, rules.plant_spread) if drawn else 1.0)
     m.delay = math.floor(uniform(random, lane, rules.delay_low, rules.delay_high + 1.0))

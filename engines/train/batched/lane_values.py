@@ -152,7 +152,7 @@ class Site(NamedTuple):
              can bind
     ring_m, ring_mps: (2, rings) of the slow zone, one step and graded; radius 0 for no ring
     seen:    (180,) bins in view
-    linear, angular: (7,) the configured plant
+    linear, angular: (8,) the configured plant
     fix_noise: (3, 3) of a fix
     """
 

@@ -6,6 +6,7 @@ to the CPU once an iteration, the lengths of the runs once a minibatch.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -127,13 +128,16 @@ class Settings:
 
 
 class Rollout:
-    """Decisions of one iteration: (horizon, N, ...) each, and the memory (1, N, 640) before the first.
+    """Decisions of one iteration: (horizon, N, ...) each, and the memory (layers, N, width) before the first.
 
     Scans are stored in half precision; the policy acts on the rounded values too. taught: whether the teacher's
     probabilities of the actions are kept, in half precision.
     """
 
-    def __init__(self, horizon: int, lanes: int, device: torch.device, *, taught: bool = False) -> None:
+    def __init__(
+        self, horizon: int, lanes: int, device: torch.device, memory: tuple[int, int] = (1, MEMORY), *,
+        taught: bool = False,
+    ) -> None:  # fmt: skip
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(horizon, lanes, *shape, dtype=dtype, device=device)
 
@@ -144,7 +148,7 @@ class Rollout:
         self.done, self.fresh = empty(dtype=torch.bool), empty(dtype=torch.bool)
         self.advantage, self.returns = empty(), empty()
         self.taught = empty(len(ACTIONS), dtype=torch.float16) if taught else None
-        self.memory = torch.zeros(1, lanes, MEMORY, device=device)
+        self.memory = torch.zeros(memory[0], lanes, memory[1], device=device)
 
     def estimate(self, last: Tensor, gamma: float, lam: float) -> None:
         """Fill advantages and returns (GAE). last: (N,) value of the observation after the horizon."""
@@ -279,8 +283,9 @@ class Learner:
         self.policy = policy.to(self.device).train()
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.rate, eps=1e-5)
         self.returns = ReturnScale(settings.slowness, self.device)
-        self.rollout = Rollout(settings.horizon, world.lanes, self.device, taught=settings.teacher > 0.0)
-        self.memory = torch.zeros(1, world.lanes, MEMORY, device=self.device)
+        taught = settings.teacher > 0.0
+        self.rollout = Rollout(settings.horizon, world.lanes, self.device, policy.memory_shape, taught=taught)
+        self.memory = torch.zeros_like(self.rollout.memory)
         self.iteration, self.decisions = 0, 0
         self._teacher = settings.teacher
         self._next: Observed | None = None
@@ -493,7 +498,7 @@ class Learner:
 
         Raises InputError for a damaged one.
         """
-        found = SmallPolicy()
+        found = copy.deepcopy(self.policy)
         take_weights(file, "policy", found, found.state_dict(), content.get("policy"))
         mine, theirs = self.policy.state_dict(), found.to(self.device).state_dict()
         if not all(torch.allclose(mine[name], theirs[name]) for name in mine if not name.startswith(CRITIC)):

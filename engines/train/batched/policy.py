@@ -1,4 +1,4 @@
-"""The small policy of batched training, and its export as ONNX with a manifest of version 2.
+"""The policies of batched training, and their export as ONNX with a manifest of version 2.
 
 It takes the raw values that the runtime can give (docs/policies.md) and scales them itself. ONNX is imported when it is
 exported.
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from engines.network.network import ScanEncoder, parameter_count
 from engines.network.policy_checkpoint import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MANIFEST_FIELDS, MEMORY_RESET_S
 from engines.runs.torch_file import read_torch, require_finite
+from engines.train.batched.config import NetworkSection
 from engines.train.batched.packed_gru import packed_gru
 from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS, CONTRACT_VERSION
@@ -43,9 +45,9 @@ FEATURES = SCAN_FEATURES + STATE_FEATURES
 CRITIC = "critic_"
 """Of the names of the critic's own layers."""
 
-MOST_PARAMETERS = 3_000_000
-MOST_BYTES = 12_000_000
-"""Limits of an exported model."""
+MOST_PARAMETERS = 16_000_000
+MOST_BYTES = 64_000_000
+"""Limits of an exported model: those of the paper's sizes without the colour encoder."""
 
 # ---- Scaling of the raw values
 
@@ -92,6 +94,11 @@ class SmallPolicy(nn.Module):
         self.critic_out = nn.Linear(HIDDEN, 1)
         _start(self)
 
+    @property
+    def memory_shape(self) -> tuple[int, int]:
+        """Return (layers, width) of the recurrent state."""
+        return self.gru.num_layers, self.gru.hidden_size
+
     def encode(self, scan: Tensor, state: Tensor) -> Tensor:
         """Return features (N, 384) of scans (N, 180) as fractions of 10 m and states (N, 13)."""
         both = torch.cat([self.scan(scan[:, None]), self.state(scaled_state(state))], dim=1)
@@ -99,7 +106,7 @@ class SmallPolicy(nn.Module):
         return features
 
     def remember(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the GRU's output (N, 640) and memory (1, N, 640) after one decision."""
+        """Return the GRU's output (N, width) and memory (layers, N, width) after one decision."""
         states, memory = self.gru(features[None], memory)
         return states[0], memory
 
@@ -141,6 +148,66 @@ class SmallPolicy(nn.Module):
         return values
 
 
+GOAL_VALUES, POSE_VALUES, ACTION_VALUES = [0, 1, 2, 13, 14, 15, 16], [3, 4, 5, 6, 7, 8, 9, 10], [11, 12]
+"""Columns of `scaled_state`."""
+
+
+class PaperPolicy(SmallPolicy):
+    """The network of paper 1, Fig. 9, without its colour encoder: an encoder of each input -> GRU -> actor.
+
+    Other than the paper's it is given the filter's pose and deviation in place of odometry and last fix, the goal in
+    four more views, and the set point in place of the action's index.
+    """
+
+    def __init__(self, sizes: NetworkSection) -> None:
+        nn.Module.__init__(self)
+        self.scan = nn.Sequential(ScanEncoder(sizes.channels, sizes.scan))
+        self.goal, self.pose = (
+            nn.Sequential(nn.Linear(size, sizes.hidden), nn.ReLU(), nn.Linear(sizes.hidden, sizes.vector))
+            for size in (len(GOAL_VALUES), len(POSE_VALUES))
+        )
+        self.action = nn.Linear(len(ACTION_VALUES), sizes.action)
+        features = sizes.scan + 2 * sizes.vector + sizes.action
+        self.gru = nn.GRU(features, sizes.memory, num_layers=sizes.layers)
+        self.actor = nn.Linear(sizes.memory, len(ACTIONS))
+        self.critic_in = nn.Linear(sizes.memory + 2 * CRITIC_VALUES, HIDDEN)
+        self.critic_out = nn.Linear(HIDDEN, 1)
+        _start(self)
+
+    def encode(self, scan: Tensor, state: Tensor) -> Tensor:
+        """Return features (N, encoded) of scans (N, 180) as fractions of 10 m and states (N, 13)."""
+        values = scaled_state(state)
+        parts = [
+            self.scan(scan[:, None]), self.goal(values[:, GOAL_VALUES]), self.pose(values[:, POSE_VALUES]),
+            self.action(values[:, ACTION_VALUES]),
+        ]  # fmt: skip
+        return torch.cat(parts, dim=1)
+
+    def take_scan(self, other: SmallPolicy) -> bool:
+        """Take the scan encoder of a policy; return whether it has the same sizes, else nothing is taken."""
+        mine, theirs = self.scan[0].state_dict(), other.scan[0].state_dict()
+        if any(mine[name].shape != theirs[name].shape for name in mine):
+            return False
+        self.scan[0].load_state_dict(theirs)
+        return True
+
+
+def policy_like(weights: Mapping[str, Tensor]) -> SmallPolicy:
+    """Return a policy of the kind and the sizes that some weights have. Raises KeyError, ValidationError."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if "goal.0.weight" not in weights:
+            return SmallPolicy()
+        hidden, convs = weights["goal.0.weight"], [weights[f"scan.0.convs.{at}.conv.weight"] for at in range(3)]
+        sizes = {
+            "channels": tuple(len(one) for one in convs), "scan": len(weights["scan.0.linear.weight"]),
+            "hidden": len(hidden), "vector": len(weights["goal.2.weight"]), "action": len(weights["action.weight"]),
+            "memory": weights["gru.weight_hh_l0"].shape[1],
+            "layers": sum(name.startswith("gru.weight_hh_l") for name in weights),
+        }  # fmt: skip
+        return PaperPolicy(NetworkSection.model_validate(sizes))
+
+
 def _start(policy: SmallPolicy) -> None:
     """Set the initial weights: nearly equal logits, orthogonal recurrent weights."""
     for name, weight in policy.gru.named_parameters():
@@ -157,10 +224,10 @@ def _start(policy: SmallPolicy) -> None:
 def policy_in(path: Path) -> SmallPolicy:
     """Return the policy of a learner's checkpoint, on the CPU. Raises InputError for any other file."""
     weights = read_torch(path).get("policy")
-    policy = SmallPolicy()
     try:
-        policy.load_state_dict(weights)  # type: ignore[arg-type]  # checked by PyTorch
-    except (RuntimeError, TypeError, AttributeError) as error:
+        policy = policy_like(weights)  # type: ignore[arg-type]  # checked by PyTorch
+        policy.load_state_dict(weights)  # type: ignore[arg-type]
+    except (RuntimeError, TypeError, AttributeError, KeyError, ValidationError) as error:
         raise InputError(
             f"{path}: not a checkpoint of the small policy: {str(error).splitlines()[-1].strip()}"
         ) from error
@@ -177,6 +244,8 @@ def policy_of(model: Path) -> SmallPolicy:
     from google.protobuf.message import DecodeError
     from onnx import numpy_helper
 
+    from engines.export.fp16 import HALF_SUFFIX
+
     manifest = load_manifest(model)
     if manifest.contract_version == CONTRACT_VERSION:
         raise InputError(
@@ -185,15 +254,17 @@ def policy_of(model: Path) -> SmallPolicy:
         )
     try:
         proto = onnx.load(model)
-        found = {one.name: torch.tensor(numpy_helper.to_array(one)) for one in proto.graph.initializer}
-        cell = next(node for node in proto.graph.node if node.op_type == "GRU")
+        found = {
+            one.name.removesuffix(HALF_SUFFIX): torch.tensor(numpy_helper.to_array(one)).float()
+            for one in proto.graph.initializer
+        }
+        cells = [node for node in proto.graph.node if node.op_type == "GRU"]
         weights = {name.removeprefix(PREFIX): value for name, value in found.items() if name.startswith(PREFIX)}
-        weights |= _gru_weights(*(found[name] for name in cell.input[1:4]))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            policy = SmallPolicy()
+        for layer, cell in enumerate(cells):
+            weights |= _gru_weights(layer, *(found[name] for name in cell.input[1:4]))
+        policy = policy_like(weights)
         missing, unknown = policy.load_state_dict(weights, strict=False)
-    except (OSError, DecodeError, KeyError, StopIteration, RuntimeError) as error:
+    except (OSError, DecodeError, KeyError, RuntimeError, ValidationError) as error:
         reason = str(error).strip("' \n").splitlines()[-1:] or [type(error).__name__]
         raise InputError(f"{model}: not a model of the small policy: {reason[0].strip()}") from error
     if unknown or not all(name.startswith(CRITIC) for name in missing):
@@ -205,8 +276,8 @@ def policy_of(model: Path) -> SmallPolicy:
     return policy
 
 
-def _gru_weights(inputs: Tensor, recurrent: Tensor, biases: Tensor) -> dict[str, Tensor]:
-    """Return PyTorch's weights of a GRU from those of an ONNX node, whose gates are z, r, h instead of r, z, n."""
+def _gru_weights(layer: int, inputs: Tensor, recurrent: Tensor, biases: Tensor) -> dict[str, Tensor]:
+    """Return PyTorch's weights of a GRU's layer from those of an ONNX node: its gates are z, r, h, not r, z, n."""
 
     def ordered(gates: Tensor) -> Tensor:
         z, r, h = gates.chunk(3)
@@ -214,8 +285,8 @@ def _gru_weights(inputs: Tensor, recurrent: Tensor, biases: Tensor) -> dict[str,
 
     first, second = biases[0].chunk(2)
     parts = (inputs[0], recurrent[0], first, second)
-    names = ("gru.weight_ih_l0", "gru.weight_hh_l0", "gru.bias_ih_l0", "gru.bias_hh_l0")
-    return {name: ordered(part) for name, part in zip(names, parts, strict=True)}
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return {f"gru.{name}_l{layer}": ordered(part) for name, part in zip(names, parts, strict=True)}
 
 
 # ---- Export
@@ -273,7 +344,8 @@ def onnx_bytes(policy: SmallPolicy) -> bytes:
 
     from engines.export.export import OPSET, inline_shared_weights
 
-    zeros = (torch.zeros(1, BINS), torch.zeros(1, STATE), torch.zeros(1, 1, MEMORY))
+    layers, width = policy.memory_shape
+    zeros = (torch.zeros(1, BINS), torch.zeros(1, STATE), torch.zeros(layers, 1, width))
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the TorchScript exporter keeps the GRU as one node; it warns of its age
@@ -292,10 +364,12 @@ def onnx_bytes(policy: SmallPolicy) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def manifest_of(sha256: str, name: str, extra: Mapping[str, Any], goal: str = "robot") -> OwnManifest:
+def manifest_of(
+    sha256: str, name: str, memory: tuple[int, int], extra: Mapping[str, Any], goal: str = "robot"
+) -> OwnManifest:
     """Return the manifest.
 
-    sha256: of the model's file; name: of the policy
+    sha256: of the model's file; name: of the policy; memory: `SmallPolicy.memory_shape`
     goal:   frame of the goal, "robot" or "start"
     extra:  origin and training; `MANIFEST_FIELDS` in it become fields of the manifest, missing rates are the defaults
     """
@@ -306,7 +380,7 @@ def manifest_of(sha256: str, name: str, extra: Mapping[str, Any], goal: str = "r
         {"name": "set_point", "shape": [2], "feed": "last_action", "fields": ["v", "w"]},
     ]
     scan = {"feed": "scan", "unit": "fraction", "max_range_m": 10.0, "inf_value": 1.0, "blind_value": 0.0}
-    rates = RatesSection()
+    rates, (layers, width) = RatesSection(), memory
     usual = {DELAY_TICKS: rates.delay_ticks, CONTROL_HZ: rates.control_hz, MEMORY_RESET_S: None}
     stated = {**usual, DECISION_HZ: rates.control_hz / rates.ticks_per_decision, **extra}
     table = {
@@ -317,7 +391,7 @@ def manifest_of(sha256: str, name: str, extra: Mapping[str, Any], goal: str = "r
             {"name": "scan", "shape": [1, BINS], **scan},
             {"name": "state", "shape": [1, STATE], "feed": "parts", "parts": parts},
         ],
-        "memory": [{"input": "memory_in", "output": "memory_out", "shape": [1, 1, MEMORY]}],
+        "memory": [{"input": "memory_in", "output": "memory_out", "shape": [layers, 1, width]}],
         "action": {
             "kind": "table",
             "output": "logits",
@@ -347,7 +421,7 @@ def export(policy: SmallPolicy, model: Path, name: str, extra: Mapping[str, Any]
         raise InputError(f"{model}: {len(content)} bytes, must be at most {MOST_BYTES}")
     with staged(model) as part:
         part.write_bytes(content)
-        manifest = manifest_of(sha256_of(part), name, {"parameters": count, **extra}, goal)
+        manifest = manifest_of(sha256_of(part), name, on_cpu.memory_shape, {"parameters": count, **extra}, goal)
         save_manifest(part, manifest)
         return _checked(part, manifest, on_cpu, "written")
 

@@ -20,11 +20,12 @@ from engines.runs.torch_file import read_torch
 from engines.train.batched.atlas import Generation, GoalChunk, plan_floors
 from engines.train.batched.config import BatchedSection
 from engines.train.batched.learner import Learner, Observed, Settings, Stepped, World
-from engines.train.batched.policy import STATE, SmallPolicy, policy_in, policy_of
+from engines.train.batched.policy import STATE, PaperPolicy, SmallPolicy, policy_in, policy_of
 from engines.train.batched.world import BatchedWorld, Room, empty_room
 from engines.train.drives.domain import Rules
 from hil.drive.setting import Setting
 from hil.sensors.direct_scan import looked_at
+from onboard.config.pretrained import model_path
 from onboard.policy.contract import ACTIONS
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import DriverError, InputError, MissingExtraError
@@ -110,7 +111,7 @@ class _Run:
         seed = self._task.seed
         seed += 0 if kept is None else taken_count(self._checkpoint, "iteration", kept.get("iteration"))
         self._report(self._all_s(), {"floors": 0.0})
-        taught = section.teacher.weight > 0.0
+        taught = section.teacher.weight > 0.0 and section.teacher.policy is None
         with Generation(rules, floors, seed, section.processes, section.starts, priced=taught) as generation:
             if self._device.type == "cuda":
                 self._compile()
@@ -122,18 +123,28 @@ class _Run:
                 rules, section, atlas, goals, section.lanes, seed, self._device, room_for(section, goals)
             )
             torch.manual_seed(seed)
-            policy = SmallPolicy() if self._task.init is None else policy_of(self._task.init)
-            shown: World = StaticGoal(world) if section.goal == "start" else world
+            teacher = None if section.teacher.policy is None else policy_of(model_path(section.teacher.policy))
+            policy = self._policy()
+            shown: World = world if teacher is None else Taught(world, teacher, section.teacher.warmth_s, self._device)
+            shown = StaticGoal(shown) if section.goal == "start" else shown
             shown = Mirrored(shown, self._device) if section.mirrored else shown
             learner = Learner(shown, policy, settings_of(section), self._device)
             if kept is not None:
                 learner.take(self._checkpoint, kept)
+            elif teacher is not None and self._task.init is None and isinstance(policy, PaperPolicy):
+                policy.take_scan(teacher)
             elif self._task.init is not None:
                 beside = self._task.init.with_name(self._checkpoint.name)
                 if beside.exists():
                     learner.take_critic(beside, read_torch(beside))
                 policy.sharpen(section.sharpen)
             self._learn(learner, world, generation if section.processes else None)
+
+    def _policy(self) -> SmallPolicy:
+        sizes = self._task.section.network
+        if self._task.init is not None:
+            return policy_of(self._task.init)
+        return SmallPolicy() if sizes is None else PaperPolicy(sizes)
 
     def _learn(self, learner: Learner, world: BatchedWorld, generation: Generation | None) -> None:
         section, start = self._task.section, time.monotonic()
@@ -222,6 +233,40 @@ def _way_on(checkpoint: Path) -> str:
     if not checkpoint.exists():
         return "there is no checkpoint yet"
     return f"the last checkpoint is {checkpoint}: the same command resumes from it, also with --device cpu"
+
+
+# ---- A policy as the teacher
+
+
+class Taught:
+    """A world in which a policy labels in place of the map. It drives along with a memory of its own."""
+
+    def __init__(self, world: World, teacher: SmallPolicy, warmth_s: float, device: torch.device) -> None:
+        self.world, self.lanes, self._warmth_s = world, world.lanes, warmth_s
+        self._teacher = teacher.to(device).eval()
+        layers, width = teacher.memory_shape
+        self._memory = torch.zeros(layers, world.lanes, width, device=device)
+        self._logits = torch.zeros(world.lanes, len(ACTIONS), device=device)
+
+    @torch.no_grad()
+    def observe(self) -> Observed:
+        """Return what the policy is given now. Called once a decision."""
+        seen, teacher = self.world.observe(), self._teacher
+        self._memory *= (~seen.fresh)[None, :, None]
+        self._logits, self._memory = teacher.step(teacher.encode(seen.scan, seen.state), self._memory)
+        return seen
+
+    def step(self, actions: Tensor) -> Stepped:
+        """Make one decision in each lane."""
+        return self.world.step(actions)
+
+    def labels(self) -> Tensor:
+        """Return (N, 28) times [s] of which `learner.probabilities` are the teacher's."""
+        return -self._warmth_s * torch.log_softmax(self._logits, dim=1)
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the last call."""
+        return self.world.stats()
 
 
 # ---- A static goal (paper 1, section 3)

@@ -33,6 +33,7 @@ from hil.maps.cell_kernels import chessboard_distance
 from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, TRAINING_FIX_PERIOD_S
 from hil.physics.simulated_base import NS, STEP_NS
 from hil.sensors.direct_scan import looked_at
+from onboard.config.plant_model import AXIS_NUMBERS
 from onboard.navigation.arrival import WAIT_S
 from onboard.navigation.mission import REST_DECISIONS, REST_MPS, REST_RADPS
 from onboard.policy.contract import ACTIONS
@@ -240,7 +241,7 @@ class BatchedWorld:
             _records(TickState(), count, gpu), _records(table, count, gpu), _records(LaneState(), count, gpu),
             np.zeros((count, 5, 5)), np.zeros((count, 16, 5)), np.zeros((count, rules.robot.config.recovery.tries)),
             np.zeros((count, 3)), random,
-            np.zeros((count, 7)), np.zeros((count, 7)),
+            np.zeros((count, AXIS_NUMBERS)), np.zeros((count, AXIS_NUMBERS)),
         )  # fmt: skip
 
     @property

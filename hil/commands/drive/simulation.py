@@ -23,7 +23,7 @@ from hil.maps.load import map_names
 from hil.maps.materials import PLAIN, draw_appearance
 from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
-from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, requested_crowd
+from hil.scene.walkers import MOST_CHARACTERS, CrowdOptions, requested_crowd
 from hil.sensors.image_size import reduced, sizes_text
 from hil.view.viewer import need_rerun
 from hil.view.viewer_process import has_display
@@ -69,7 +69,6 @@ PedestriansOption = Annotated[
     int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="Number of walking people.")
 ]
 RobotsOption = Annotated[int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Number of other robots.")]
-CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="Use a .toml of characters and their waypoints.")]
 LookOption = Annotated[
     int | None, typer.Option("--look-seed", min=0, help="Seed of colours, patterns and light. Without it: plain.")
 ]
@@ -98,7 +97,6 @@ def sim(
     drift: DriftOption = 1.0,
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
-    crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
     slip: Annotated[
@@ -135,9 +133,7 @@ def sim(
     with preparing(f"map {map_name}"):
         scenario = choose(map_name, seed, episode, body)
         world, pose = scenario.world, asked or scenario.episode.start
-        others = requested_crowd(
-            CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
-        )
+        others = requested_crowd(CrowdOptions(pedestrians, robots), world, replace(scenario.episode, start=pose), seed)
         look = PLAIN if look_seed is None else draw_appearance(look_seed)
         plant = load_plant(loaded.robot.plant)
         robot = SimulatedRobot(world, plant, body, rendered, pose, senses, others, look, active, lasers)
@@ -197,7 +193,6 @@ def demo(
     drift: DriftOption = 1.0,
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
-    crowd: CrowdOption = None,
     kernels: KernelsOption = None,
     goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Number of goals, drawn by the seed.")] = 1,
     limit: Annotated[
@@ -214,7 +209,7 @@ def demo(
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
-    others = CrowdOptions(pedestrians, robots, crowd)
+    others = CrowdOptions(pedestrians, robots)
     shown: Literal["", "window", "browser"] = ""
     if view:
         need_rerun()

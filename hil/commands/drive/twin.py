@@ -21,7 +21,7 @@ from hil.live.twin.scene import Site, SiteOptions
 from hil.live.twin.sensors import Views
 from hil.live.twin.stand_in_robot import ROOM, ROOM_START, run_physical
 from hil.physics.collision_world import body_of
-from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions
+from hil.scene.walkers import MOST_CHARACTERS, CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
@@ -81,7 +81,6 @@ def twin(
     seed: SeedOption = 1,
     episode: EpisodeOption = None,
     pedestrians: PeopleOption = 0,
-    crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints.")] = None,
     areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get objects at a reset.")] = None,
     mounts_file: Annotated[
         Path | None, typer.Option("--mounts", help="mounts.toml of virtual cameras that replace the robot's.")
@@ -97,7 +96,7 @@ def twin(
     check_json_target(json_file)
     loaded = robot_config(config)
     mounts = load_mounts(mounts_file or loaded.robot.mounts)
-    site = site_of(loaded, SiteOptions(map_name, seed, episode, areas, CrowdOptions(pedestrians, 0, crowd)))
+    site = site_of(loaded, SiteOptions(map_name, seed, episode, areas, CrowdOptions(pedestrians)))
     options = TwinOptions(odometry, image_every, localization_scale=1.0 if localization else None, seed=seed)
     result = run_twin(site, loaded, mounts, Views(mounts, loaded.scan), options, seconds, saying("twin"))
     if json_file is not None:
@@ -176,15 +175,15 @@ def twin_demo(
 
 def twin_latency(
     count: Annotated[int, typer.Option(min=1, help="Number of round trips.")] = 10_000,
-    paper: Annotated[bool, typer.Option("--paper", help="Use the camera of paper 4, 640x480.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Use paper 4's camera, 640x480, and its lidar.")] = False,
     config: ConfigOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
+    out: Annotated[Path, typer.Option(help="Folder for log and histogram.")] = Path("out/twin"),
     json_file: JsonOption = None,
 ) -> None:
     """Measure the latency from a robot's pose to the last message of its twin, over DDS between two processes."""
     check_json_target(json_file)
     mounts = PAPER_MOUNTS if paper else None
-    options = LatencyOptions(count, mounts=mounts, depth=not paper)
+    options = LatencyOptions(count, mounts=mounts, depth=not paper, points=paper)
     result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
     if json_file is not None:
         write_json(json_file, result)

@@ -29,7 +29,7 @@ class Course:
 
     blocked:          (rows, columns) bool; cells where the body cannot be, as in `collision_world.Simulation`
     gap:              (rows, columns) chessboard distance to the nearest blocked cell [cells]
-    linear, angular:  (7,) the axes of the plant
+    linear, angular:  (8,) the axes of the plant
     motion:           the motion model of the plant
     scan:             the policy's scan; limits_scan: the scan of the limits
     limits:           compiled limits; None if the limits are not active

@@ -143,7 +143,8 @@ def _clearance_m(
     reach_m = at_most_m + k.radius_m
     nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach_m / k.cell_m, blocked, gap) * k.cell_m
     nearest_m = nearest_body(x, y, GROUND_CLEARANCE_M, k.height_m, nearest_m, bodies)
-    return min(max(nearest_m - k.radius_m, 0.0), at_most_m)
+    clearance_m: float = min(max(nearest_m - k.radius_m, 0.0), at_most_m)
+    return clearance_m
 
 
 @kernel

@@ -26,7 +26,7 @@ from hil.live.demo_result import Files
 from hil.live.twin.plot import TwinDrawing, save_twin_picture
 from hil.live.twin.scene import Site, SiteOptions
 from hil.physics.collision_world import body_of
-from hil.scene.crowd_file import CrowdOptions
+from hil.scene.walkers import CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant

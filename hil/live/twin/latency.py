@@ -8,12 +8,14 @@ the previous pose have come, or after a timeout.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,8 @@ from rich.progress import Progress
 
 from hil.live.child_process import Child
 from hil.live.target.figures import LATE_MS, PAPER
-from hil.live.twin.topics import COLLISION, RESUME, robot_section, twin_section
+from hil.live.twin.topics import COLLISION, POINTS, RESUME, robot_section, twin_section
+from onboard.commands.cli import new_figure, svg_text, write_text
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.participant import Reader, Wire
@@ -35,6 +38,9 @@ from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import wrap
 from onboard.values.messages import Pose, Twist
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 START_S = 900.0
 LOST_S = 0.4
@@ -53,15 +59,17 @@ class LatencyOptions:
 
     mounts: file with the cameras of the twin; None is the robot's file
     depth:  whether the depth images belong to the round trip
+    points: whether the cloud of the lidar does
     """
 
     count: int = 10_000
     mounts: Path | None = None
     depth: bool = True
+    points: bool = False
 
 
 def run_latency(config: Config, config_file: Path, options: LatencyOptions, out: Path) -> dict[str, Any]:
-    """Measure and return the statistics. Show a progress bar on a terminal; write the twin's log to the folder `out`.
+    """Measure and return the statistics. Show a progress bar on a terminal; write log and histogram to `out`.
 
     Raises OnboardError.
     """
@@ -72,18 +80,22 @@ def run_latency(config: Config, config_file: Path, options: LatencyOptions, out:
     console = Console(stderr=True)
     with Signals(), Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("round trips", total=options.count)
-        return measure(config, config_file, options, out / "twin-latency.log", lambda n: bar.update(task, completed=n))
+        found, took_ms = measure(config, config_file, options, out, lambda n: bar.update(task, completed=n))
+    write_text(out / "twin-latency.svg", svg_text(histogram(took_ms)))
+    return found
 
 
 def measure(
-    config: Config, config_file: Path, options: LatencyOptions, log: Path, report: Callable[[int], None]
-) -> dict[str, Any]:
-    """Return the statistics of `options.count` round trips. report: called with the number of finished round trips.
+    config: Config, config_file: Path, options: LatencyOptions, out: Path, report: Callable[[int], None]
+) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
+    """Return the statistics of `options.count` round trips, and each [ms]. report: called with the number of them.
 
     Raises OnboardError.
     """
     arguments = ["hil", "twin", "--map", MAP, "--pedestrians", str(PEOPLE)]
     arguments += ["--config", str(config_file), "--no-localization"]
+    record, log = out / "twin.json", out / "twin-latency.log"
+    arguments += ["--json", str(record.resolve())]
     arguments += [] if options.mounts is None else ["--mounts", str(options.mounts)]
     mounts = load_mounts(options.mounts or config.robot.mounts)
     names = ["scan", *(["color/image"] if mounts.color else [])]
@@ -93,26 +105,31 @@ def measure(
         twin = held.enter_context(contextlib.closing(Wire(twin_section(config.dds))))
         child = Child("the twin", arguments, log)
         held.callback(child.end)
-        trips = RoundTrips(robot, twin, names)
+        trips = RoundTrips(robot, twin, names, points=options.points)
         trips.wait_until_received(child)
         took_ms = []
         for number in range(options.count):
             took_ms.append(trips.one())
             child.check()
             report(number + 1)
-    return figures(np.array(took_ms)) | {"messages": [*names, "collision"], "paper_4": PAPER}
+    busy = json.loads(record.read_text(encoding="utf-8"))["busy_ms"]
+    messages = [*names, *(["points"] if options.points else []), "collision"]
+    load = {"load_average": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+    spent = np.array(took_ms)
+    return figures(spent) | {"simulator_ms": busy, "messages": messages, "paper_4": PAPER, **load}, spent
 
 
 class RoundTrips:
     """Robot's side of the measurement: sends a pose and waits for all resulting messages."""
 
-    def __init__(self, robot: Wire, twin: Wire, names: list[str]) -> None:
+    def __init__(self, robot: Wire, twin: Wire, names: list[str], *, points: bool = False) -> None:
         """Open reliable readers, the default of a ROS node. Raises ConfigError, DriverError."""
         frames = robot.section
         self._frames = frames.odom_frame, frames.base_frame
         self._pose = robot.writer("odom")
         rows = [topic(name) for name in names]
         self._sensors = [twin.reader(Topic(row.name, row.wire, row.kind, LOG)) for row in rows]
+        self._sensors += [twin.reader(POINTS)] if points else []
         self._collision = twin.reader(COLLISION)
         self._resume = twin.writer(RESUME)
         self._yaw_rad = 0.0
@@ -181,6 +198,15 @@ def figures(took_ms: npt.NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
+def histogram(took_ms: npt.NDArray[np.float64]) -> Figure:
+    """Return a histogram of the round trips [ms]; lost ones are left out. Raises MissingExtraError."""
+    figure = new_figure(640, 320)
+    axes = figure.add_subplot(xlabel="round trip [ms]", ylabel="round trips", yscale="log")
+    axes.hist(took_ms[np.isfinite(took_ms)], bins=100)
+    axes.axvline(LATE_MS, linestyle="--", color="black")
+    return figure
+
+
 def summary(result: dict[str, Any]) -> str:
     """Return the statistics as text for the operator, with the values of paper 4."""
     paper = result["paper_4"]
@@ -188,6 +214,8 @@ def summary(result: dict[str, Any]) -> str:
         f"{result['count']} round trips, {result['lost']} lost: mean {result['mean_ms']:.2f} ms, "
         f"sd {result['sd_ms']:.2f}, p99 {result['p99_ms']:.2f}, worst {result['worst_ms']:.1f}; "
         f"{100 * result['share_below_100_ms']:.2f} % below 100 ms, {result['above_200_ms']} above 200 ms\n"
+        f"median {result['p50_ms']:.2f} ms, of these {result['simulator_ms']['p50']:.2f} ms in the simulator, the "
+        f"rest on the wire; load average {result['load_average']:.1f} on {result['cores']} cores\n"
         f"paper 4: {paper['count']}: mean {paper['mean_ms']} ms, sd {paper['sd_ms']}; "
         f"{100 * paper['share_below_100_ms']:.2f} % below 100 ms, {paper['above_200_ms']} above 200 ms\n"
     )

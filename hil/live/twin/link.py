@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hil.live.twin.scene import Life
 from hil.live.twin.sensors import Views
-from hil.live.twin.topics import COLLISION, PAUSE, PAUSED, POSE, RESET, RESUME, RUNNING, STATE
+from hil.live.twin.topics import COLLISION, PAUSE, PAUSED, POINTS, POSE, RESET, RESUME, RUNNING, STATE
 from hil.live.twin.twin import Twin
 from hil.physics.odometry_noise import FIX_SD
 from hil.sensors.camera import MAX_RANGE_M
@@ -17,6 +17,7 @@ from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import (
     odometry_from_ros,
     optical_frame,
+    ros_cloud,
     ros_fix,
     ros_goal,
     ros_image,
@@ -56,6 +57,7 @@ class TwinLink:
         self._words = {topic.name: twin.reader(topic) for topic in (RESET, PAUSE, RESUME)}
         self._odometry, self._fixes = twin.writer("odom"), twin.writer("amcl_pose")
         self._scan, self._pose = twin.writer("scan"), twin.writer(POSE)
+        self._points = twin.writer(POINTS)
         self._collision, self._state = twin.writer(COLLISION), twin.writer(STATE)
         self._depth = {name: twin.writer(f"{name}/depth/image") for name in mounts.depth}
         self._color = {name: twin.writer("color/image") for name in list(mounts.color)[:1]}
@@ -82,8 +84,10 @@ class TwinLink:
         self._fixes.write(ros_fix(stamp_ns, self._section.map_frame, pose, FIX_SD))
 
     def publish_frame(self, twin: Twin, life: Life, views: Views, stamp_ns: int, images: bool) -> None:
-        """Publish the sensor data, then the contact of the twin. Images need `images` and a reader of their topic."""
+        """Publish the sensor data, then the contact of the twin. Images need `images`; they and clouds a reader."""
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, views.scan(life, twin), MAX_RANGE_M))
+        if self._points.readers():
+            self._points.write(ros_cloud(stamp_ns, self._section.base_frame, views.cloud(life, twin)))
         for name, writer in self._color.items():
             if images and writer.readers():
                 sample = ros_image(stamp_ns, optical_frame(name), "rgb8", views.color(name, life, twin))

@@ -17,8 +17,7 @@ from hil.physics.collision_world import GROUND_CLEARANCE_M, Body, Simulation
 from hil.physics.contact import nearest_body
 from hil.physics.free_space import Episode, free_space, pick_episode
 from hil.scene.areas import load_areas, respawn
-from hil.scene.crowd_file import CrowdOptions, requested_crowd
-from hil.scene.walkers import Crowd, bodies_of
+from hil.scene.walkers import Crowd, CrowdOptions, bodies_of, requested_crowd
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
 from onboard.values.geometry import between

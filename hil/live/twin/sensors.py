@@ -1,4 +1,4 @@
-"""Simulated sensors of the twin: depth images, colour images and scan of its place, with the people in it."""
+"""Simulated sensors of the twin: images, scan and lidar cloud of its place, with the people in it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hil.physics.contact import NO_BODIES
 from hil.scene.walkers import bodies_of
 from hil.sensors.camera import MAX_RANGE_M, rays_of, render_color, render_depth
 from hil.sensors.direct_scan import cast_scan
+from hil.sensors.lidar import cloud_rays, lidar_cloud
 from onboard.config.config import ScanSection
 from onboard.config.mounts import Mounts
 from onboard.values.messages import BINS, Scan
@@ -26,11 +27,13 @@ class Views:
         """Prepare the rays of the cameras. section: height band of the scan."""
         self._depth = {name: rays_of(mount) for name, mount in mounts.depth.items()}
         self._color = {name: rays_of(mount) for name, mount in mounts.color.items()}
+        self._lidar = cloud_rays()
         self._band = section.z_min_m, section.z_max_m
 
     def warm(self, life: Life, twin: Twin) -> None:
         """Use every sensor once, so that their kernels are compiled."""
         self.scan(life, twin)
+        self.cloud(life, twin)
         for name in self._depth:
             self.depth(name, life, twin)
         for name in self._color:
@@ -40,6 +43,10 @@ class Views:
         """Return the scan from the centre of the base. All bins are seen; the scan has no blind sector."""
         ranges = cast_scan(life.world, twin.pose, MAX_RANGE_M, *self._band, bodies=_bodies(twin))
         return Scan(0, ranges, EVERYWHERE)
+
+    def cloud(self, life: Life, twin: Twin) -> npt.NDArray[np.float32]:
+        """Return (n, 3) the points of paper 4's lidar in the base frame [m]."""
+        return lidar_cloud(life.world, self._lidar, twin.pose, _bodies(twin))
 
     def depth(self, name: str, life: Life, twin: Twin) -> npt.NDArray[np.uint16]:
         """Return the (height, width) depth image of camera `name`, in the units of its mount."""

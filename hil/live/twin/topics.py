@@ -8,10 +8,12 @@ reader can match frames and poses.
 from __future__ import annotations
 
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.topics import EVENT, LATCHED, NEWEST, Topic
+from onboard.drivers.dds.topics import EVENT, LATCHED, LOG, NEWEST, Topic
 
 POSE = Topic("twin pose", "pose", "geometry_msgs/msg/PoseStamped", NEWEST)
 """Pose of the twin, in the frame of its map."""
+POINTS = Topic("twin points", "points", "sensor_msgs/msg/PointCloud2", LOG)
+"""Cloud of the lidar of paper 4, in the base frame. Sent while somebody listens."""
 COLLISION = Topic("twin collision", "collision", "std_msgs/msg/Bool", EVENT)
 """Whether the twin touches an object. Sent with every frame, after the sensor data. After true, the twin is reset."""
 STATE = Topic("twin state", "state", "std_msgs/msg/String", LATCHED)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from onboard.config.plant_model import Axis, step_axis
+from onboard.config.plant_model import AXIS_NUMBERS, Axis, step_axis
 from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError
 from onboard.values.kernel import kernel
@@ -74,7 +74,7 @@ class HiddenEffects(Section):
     battery: Battery
 
     def as_array(self) -> Floats:
-        """Return (21,): both axes, then slip, caster, battery, for `advance_hidden`."""
+        """Return (23,): both axes, then slip, caster, battery, for `advance_hidden`."""
         slip, caster, battery = self.slip, self.caster, self.battery
         effects = [
             slip.turn_per_radps, slip.way_per_radps, caster.drag_per_s, caster.way_m,
@@ -110,8 +110,8 @@ def advance_hidden(
 
     numbers: `HiddenEffects.as_array`; memory: `HiddenEffects.memory`; state: (4,) v, w of the wheels and their rates
     """
-    linear, angular = numbers[:7].copy(), numbers[7:14].copy()
-    turn_slip, way_slip, drag, way, sag, load, least = numbers[14:]
+    linear, angular = numbers[:AXIS_NUMBERS].copy(), numbers[AXIS_NUMBERS : 2 * AXIS_NUMBERS].copy()
+    turn_slip, way_slip, drag, way, sag, load, least = numbers[2 * AXIS_NUMBERS :]
     late = (len(memory) - MEMORY) // 2
     steps = round(dt_s * PHYSICS_HZ)
     h = dt_s / steps
@@ -125,8 +125,8 @@ def advance_hidden(
                 memory[i] = memory[i - 2]
             memory[MEMORY], memory[MEMORY + 1] = v_command, w_command
         voltage = max(1.0 - sag * memory[0] - load * abs(v) / numbers[5], least)
-        for i in range(4, 7):
-            linear[i], angular[i] = voltage * numbers[i], voltage * numbers[7 + i]
+        for i in range(4, AXIS_NUMBERS):
+            linear[i], angular[i] = voltage * numbers[i], voltage * numbers[AXIS_NUMBERS + i]
         v, dv = step_axis(v_late, v, dv, linear, h)
         w, dw = step_axis(w_late, w, dw, angular, h)
         memory[0] += h

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onboard.config.plant_model import step_axis
+from onboard.config.plant_model import AXIS_NUMBERS, step_axis
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 
@@ -35,8 +35,6 @@ TRANSFORMS = ("egocentric", "translational", "none")
 DYNAMIC, KINEMATIC = MODELS.index("hybrid-dynamic"), MODELS.index("hybrid-kinematic")
 STATE = 4
 """v, w, dv, dw of a plant."""
-NUMBERS = 17
-"""Period [s], latency [periods], lags, and both axes of AM."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +45,7 @@ class LearnedModel:
     period_s: duration of a step [s]
     lags:     the command window holds the commands of now and of 1 to `lags` periods ago
     delay_s:  latency of the analytic part [s]
-    linear, angular: (7,) axes of the analytic part, as `Axis.as_array`
+    linear, angular: (8,) axes of the analytic part, as `Axis.as_array`
     sizes:    (layers + 1,) widths of DM, from input to output; ReLU stands between layers
     weights:  flat; of each layer the matrix (in, out), then the bias (out,)
     transform: "egocentric"; "translational" and "none" are for comparison, and no simulated base takes them
@@ -71,7 +69,7 @@ class LearnedModel:
         return MODELS.index(self.model)
 
     def numbers(self) -> Floats:
-        """Return (17,) for `advance_learned`."""
+        """Return (19,) for `advance_learned`: period [s], latency [periods], lags, and both axes of AM."""
         head = [self.period_s, self.delay_s / self.period_s, float(self.lags)]
         return np.concatenate([head, self.linear, self.angular])
 
@@ -150,8 +148,8 @@ def learned_of(
             period_s=float(about["period_s"]),
             lags=int(about["lags"]),
             delay_s=float(about["delay_s"]),
-            linear=arrays["linear"].astype(np.float64),
-            angular=arrays["angular"].astype(np.float64),
+            linear=_axis(arrays["linear"]),
+            angular=_axis(arrays["angular"]),
             sizes=arrays["sizes"].astype(np.int64),
             weights=arrays["weights"].astype(np.float64),
             transform=str(about["transform"]),
@@ -161,6 +159,11 @@ def learned_of(
         raise InputError(f"{file}: not a model of `onboard-calib learn-dynamics`: no {error}") from error
     _check(file, found, model)
     return found
+
+
+def _axis(numbers: Floats) -> Floats:
+    """Return an axis; a file of an older version has one limit of the acceleration, which held in both phases."""
+    return np.append(numbers, numbers[-1:])[:AXIS_NUMBERS].astype(np.float64)
 
 
 def _check(file: Path, found: LearnedModel, model: str | None) -> None:
@@ -185,8 +188,8 @@ def _check(file: Path, found: LearnedModel, model: str | None) -> None:
     for name in ("linear", "angular", "weights"):
         if not np.isfinite(getattr(found, name)).all():
             raise InputError(f"{file}: {name}: not all numbers are finite")
-    if found.linear.shape != (7,) or found.angular.shape != (7,):
-        raise InputError(f"{file}: linear and angular must have 7 numbers each")
+    if found.linear.shape != (AXIS_NUMBERS,) or found.angular.shape != (AXIS_NUMBERS,):
+        raise InputError(f"{file}: linear and angular must have {AXIS_NUMBERS} numbers each")
 
 
 # ---- The step
@@ -225,7 +228,7 @@ def advance_learned(
     state: (4,) v, w and their rates of the plant without correction: those of the wheels, against which the body slips
     """
     h, late, lags = numbers[0], numbers[1], int(numbers[2])
-    linear, angular = numbers[3:10], numbers[10:17]
+    linear, angular = numbers[3 : 3 + AXIS_NUMBERS], numbers[3 + AXIS_NUMBERS :]
     window = 2 * (lags + 1)
     older = STATE + 2 * math.floor(late)
     part = late - math.floor(late)

@@ -15,7 +15,7 @@ from hil.recordings.mapping import closures
 from hil.recordings.mapping.keyframes import Keyframe
 from hil.recordings.mapping.pose_graph import Edge, optimized
 from onboard.perception.building.map_image import MAX_CELLS
-from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.perception.building.occupancy_grid import OccupancyGrid, write_grid
 from onboard.values.errors import InputError
 from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_RAD, BINS, Pose
@@ -88,24 +88,18 @@ def occupancy(frames: Sequence[Keyframe], poses: Sequence[Pose]) -> OccupancyGri
 
 def write(made: Made, file: Path) -> list[Path]:
     """Write yaml and pgm as map_server reads them, and a picture with path and closures. Raises InputError."""
-    grid, image, picture = made.grid, file.with_suffix(".pgm"), file.with_suffix(".png")
-    grey = np.select([grid.percent == 100, grid.percent == 0], [0, 254], 205).astype(np.uint8)[::-1]
-    corner = grid.map_from_grid
-    text = (
-        f"image: {image.name}\nmode: trinary\nresolution: {grid.cell_m}\n"
-        f"origin: [{corner.x_m:.3f}, {corner.y_m:.3f}, 0.0]\nnegate: 0\noccupied_thresh: 0.65\nfree_thresh: 0.196\n"
-    )
+    image, picture = file.with_suffix(".pgm"), file.with_suffix(".png")
+    write_grid(made.grid, file, image)
     try:
-        Image.fromarray(grey).save(image)
-        _picture(made, grey).save(picture)
-        file.write_text(text, encoding="utf-8")
+        _picture(made).save(picture)
     except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{picture}: cannot be written: {error.strerror or error}") from error
     return [file, image, picture]
 
 
-def _picture(made: Made, grey: npt.NDArray[np.uint8]) -> Image.Image:
+def _picture(made: Made) -> Image.Image:
     grid = made.grid
+    grey = np.select([grid.percent == 100, grid.percent == 0], [0, 254], 205).astype(np.uint8)[::-1]
     image = Image.fromarray(grey).convert("RGB")
     draw, corner, rows = ImageDraw.Draw(image), grid.map_from_grid, grey.shape[0]
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hil.recordings.mapping.keyframes import Keyframe, local_map, scan_in, turned_by
+from hil.recordings.mapping.keyframes import Keyframe, local_map, scan_in
 from hil.recordings.mapping.pose_graph import Edge
+from hil.recordings.mapping.registration import lines_of, register, turned_by
 from onboard.perception.building import map_fit
 from onboard.values.geometry import between, distance
 from onboard.values.messages import BINS, Pose
@@ -24,6 +25,8 @@ AROUND = 8
 REACH_M, DRIFT = 2.0, 0.04
 """A keyframe is searched within this distance of another, and of the drift of the way between them."""
 WINDOW_M, WINDOW_RAD = 1.2, 0.5
+SEARCH_SD = (0.1, 0.1, 0.06)
+"""Standard deviation of what the search finds: x, y [m], yaw [rad]."""
 LEAST_EXPLAINED, MOST_THROUGH = 0.6, 0.05
 TRUSTED = 0.5
 """Share of the fit's information that counts: the local map has errors of its own."""
@@ -49,19 +52,19 @@ def find(frames: Sequence[Keyframe], poses: Sequence[Pose]) -> list[Edge]:
 
 def _closed(frames: Sequence[Keyframe], poses: Sequence[Pose], first: int, second: int) -> Edge | None:
     """Return the closure of two keyframes, None where the scan does not agree."""
-    local = local_map([(frames[k].ranges_m, poses[k]) for k in _about(first, len(frames))])
-    scan = scan_in(frames[second].ranges_m)
-    if local is None:
+    around = [(frames[k].points, poses[k]) for k in _about(first, len(frames))]
+    local, lines, scan = local_map(around), lines_of(around), scan_in(frames[second].ranges_m)
+    if local is None or lines is None:
         return None
     pose, _ = map_fit.search(scan, local, poses[second], WINDOW_M, WINDOW_RAD)
-    found = map_fit.fit(scan, local, pose, np.diag(np.square([0.1, 0.1, 0.05])))
-    if found is None or distance(found.likely, poses[second]) > math.sqrt(2.0) * WINDOW_M:
+    found = register(frames[second].points, lines, pose, np.diag(np.square(SEARCH_SD)))
+    if found is None or distance(found.pose, poses[second]) > math.sqrt(2.0) * WINDOW_M:
         return None
-    agreed = map_fit.agreement(scan, local, found.likely)
+    agreed = map_fit.agreement(scan, local, found.pose)
     if agreed.points < BINS // 4 or agreed.explained < LEAST_EXPLAINED or agreed.through > MOST_THROUGH:
         return None
     information = TRUSTED * np.linalg.inv(_seen_from(poses[first], found.covariance))
-    return Edge(first, second, between(poses[first], found.measured), information, closure=True)
+    return Edge(first, second, between(poses[first], found.pose), information, closure=True)
 
 
 def _seen_from(frame: Pose, covariance: np.ndarray) -> np.ndarray:

@@ -83,7 +83,10 @@ def trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tu
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".onboard-init-") as beside:
+            for other in folder.iterdir() if folder.is_dir() else ():  # a map that is there already
+                (Path(beside) / other.name).symlink_to(other.resolve())
             for file in File:
+                (Path(beside) / f"{file.value}.toml").unlink(missing_ok=True)
                 (Path(beside) / f"{file.value}.toml").write_text(file_text(file, values[file]), encoding="utf-8")
             try:
                 made = Path(beside).resolve() / "onboard.toml"
@@ -100,6 +103,7 @@ def trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tu
 def write_files(folder: Path, values: Mapping[File, Mapping[str, Any]], readme: str) -> Config:
     """Write the files and return what they say. If they have a mistake, nothing is written. Raises OnboardError."""
     with trial(folder, values) as (_, beside):
+        (beside / "README.md").unlink(missing_ok=True)
         (beside / "README.md").write_text(readme, encoding="utf-8")
         folder.mkdir(exist_ok=True)
         for name in (*(f"{file.value}.toml" for file in File), "README.md"):

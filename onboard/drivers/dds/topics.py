@@ -160,6 +160,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
     Topic("map", "map", "nav_msgs/msg/OccupancyGrid", LATCHED),
     Topic("path", "onboard/path", "nav_msgs/msg/Path", LOG),
+    Topic("plan", "onboard/plan", "nav_msgs/msg/Path", LOG),
     Topic("arc", "onboard/arc", "nav_msgs/msg/Path", NEWEST),
     Topic("footprint", "onboard/footprint", "geometry_msgs/msg/PolygonStamped", NEWEST),
     Topic("markers", "onboard/markers", "visualization_msgs/msg/MarkerArray", NEWEST),

@@ -36,7 +36,7 @@ class OnnxEngine:
     """One session on `threads` threads; implements `policy.ModelEngine`.
 
     Idle threads sleep, because at three decisions a second spinning threads would take the cores from the control loop
-    (`tests/benchmarks/test_decision_speed.py` prints both).
+    (`onboard bench` prints both).
     """
 
     def __init__(self, model: Path, threads: int = 2, *, spinning: bool = False) -> None:

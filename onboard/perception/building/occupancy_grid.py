@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from onboard.perception.building.map_image import (
+    FREE,
     MAX_CELLS,
     MAX_COORDINATE_M,
     MAX_RESOLUTION_M,
@@ -93,6 +96,27 @@ def load_building(path: Path) -> OccupancyGrid:
 def three_kinds(value: Percents, _: RosMapTable | None) -> Percents:
     """Return 100 for an obstacle, 0 for free ground, -1 for unknown ground and for what is between."""
     return np.where((value == OCCUPIED) | (value == 0), value, np.int8(UNKNOWN))
+
+
+def write_grid(grid: OccupancyGrid, file: Path, image: Path) -> None:
+    """Write yaml and image as map_server reads them; the yaml last and at once, so a reader has a whole map.
+
+    Obstacles are black, unknown ground and what is between grey, free ground white. Raises InputError.
+    """
+    grey = np.select([grid.percent == OCCUPIED, grid.percent == FREE], [0, 254], 205).astype(np.uint8)[::-1]
+    corner = ", ".join(str(round(one, 6)) for one in (grid.map_from_grid.x_m, grid.map_from_grid.y_m))
+    text = (
+        f"image: {image.name}\nmode: trinary\nresolution: {round(grid.cell_m, 9)}\n"
+        f"origin: [{corner}, {round(grid.map_from_grid.yaw_rad, 9)}]\nnegate: 0\n"
+        f"occupied_thresh: 0.65\nfree_thresh: 0.196\n"
+    )
+    made = file.with_name(f".{file.name}.new")
+    try:
+        Image.fromarray(grey).save(image)
+        made.write_text(text, encoding="utf-8")
+        os.replace(made, file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def encode(grid: OccupancyGrid) -> str:

@@ -77,6 +77,8 @@ BEYOND_M = 1.5
 """The wave ends this far beyond the robot."""
 BUCKET_CELLS = 0.5
 """Width of a bucket of cells by cost plus straight rest of the path; the last bucket takes all beyond."""
+PATH_STEP_M, PATH_STEPS, PATH_WAIT = 0.1, 5000, 5
+"""Of `descent`: a step, most steps, and steps without a lower cost after which it ends."""
 CONVERGED_CELLS = 0.02
 """A smaller improvement of a cell's cost is dropped."""
 
@@ -168,6 +170,17 @@ def refine(
     corner = _in_cells(corner_xy_m, around.corner_xy_m, around.cell_m)
     cost = _refine(nearness, prices.table, cell_m, goal, around.cost, corner, cell_m / around.cell_m, around.most_m)
     return CostField(cost, corner_xy_m, cell_m, UNREACHED_M)
+
+
+def descent(field: CostField, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float], steep: float) -> Floats:
+    """Return (n, 2) places down the cost to go, a PATH_STEP_M apart, the goal at the end [m].
+
+    They end before the goal where the cost no longer falls. Outside the grid, and near the goal, the path is straight.
+
+    steep: price of a metre above which a place counts as beside a lethal cell, as in `downhill`
+    """
+    corner, cell_m = field.corner_xy_m, field.cell_m
+    return np.asarray(_descent(field.cost, corner, cell_m, field.most_m, start_xy_m, goal_xy_m, steep * cell_m))
 
 
 def _in_cells(xy_m: tuple[float, float], corner_xy_m: tuple[float, float], cell_m: float) -> tuple[float, float]:
@@ -338,3 +351,30 @@ def _seed_goal(
                 seeds[count] = i * columns + j
                 count += 1
     return seeds[:count]
+
+
+@kernel
+def _descent(
+    cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
+    start: tuple[float, float], goal: tuple[float, float], steep: float,
+) -> Floats:  # fmt: skip  # pragma: no cover - compiled
+    """Return (n, 2) places of `descent`."""
+    places, count = np.empty((PATH_STEPS + 1, 2)), 0
+    (x, y), (rows, columns) = start, cost.shape
+    least, waited = math.inf, 0
+    while count < PATH_STEPS:
+        places[count, 0], places[count, 1] = x, y
+        count += 1
+        i, j = (x - corner[0]) / cell_m - 0.5, (y - corner[1]) / cell_m - 0.5
+        inside = BORDER <= i <= rows - 1 - BORDER and BORDER <= j <= columns - 1 - BORDER
+        if not inside or math.hypot(goal[0] - x, goal[1] - y) < SEED_CELLS * cell_m:
+            break
+        left, di, dj = downhill(cost, i, j, most_m, steep)
+        long = math.hypot(di, dj)
+        waited = 0 if left < least else waited + 1
+        least = min(least, left)
+        if long == 0.0 or waited > PATH_WAIT:
+            return places[:count]
+        x, y = x - PATH_STEP_M * di / long, y - PATH_STEP_M * dj / long
+    places[count, 0], places[count, 1] = goal
+    return places[: count + 1]

@@ -277,7 +277,14 @@ class WayFinder:
         self._prices = make_prices(radius_m, CELL_M)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
-        """Return the cost to go to the goal around the places (k, 2), in metres of free space.
+        """Return the cost to go to the goal around the places (k, 2), in metres of free space."""
+        near, corner_xy_m, window = self.window(known, pose, goal_xy_m)
+        return near_robot(near, self._prices, corner_xy_m, goal_xy_m, window, places_xy_m)
+
+    def window(
+        self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float]
+    ) -> tuple[Nearness, tuple[float, float], CostField]:
+        """Return the window's nearness, its corner, and the cost to go on its coarse cells.
 
         Outside the window, the path to the goal is a straight line from the window's edge.
         """
@@ -286,8 +293,8 @@ class WayFinder:
         near = empty_grid((2 * half * COARSE, 2 * half * COARSE), self._prices)
         enter(near, known.cells, i * COARSE, j * COARSE, self._prices.far)
         corner_xy_m, robot = (i * wide_m, j * wide_m), (pose.x_m, pose.y_m)
-        window = solve(coarse(near, self._prices.closed), self._prices, corner_xy_m, wide_m, goal_xy_m, robot)
-        return near_robot(near, self._prices, corner_xy_m, goal_xy_m, window, places_xy_m)
+        field = solve(coarse(near, self._prices.closed), self._prices, corner_xy_m, wide_m, goal_xy_m, robot)
+        return near, corner_xy_m, field
 
 
 @kernel

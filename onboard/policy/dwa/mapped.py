@@ -33,7 +33,8 @@ from onboard.policy.dwa.costmap import (
 )
 from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
-from onboard.policy.dwa.policy import pack, unpack
+from onboard.policy.dwa.policy import pack
+from onboard.policy.dwa.policy import unpack as unpack_layer
 from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
@@ -47,12 +48,46 @@ SAME_GOAL_M = 0.01
 """The policy computes the cost to go of the map again if the goal moves by more than this."""
 
 
-class MapPolicy:
-    """Implements `onboard.values.interfaces.Policy`.
+class MapPlanner:
+    """Plans over a map, corrected by what the scan shows. All geometry is in the frame of the map's grid.
 
-    With the map, all geometry is in the frame of its grid. Between calls the object keeps only the cost to go of the
-    map alone, which depends on the goal.
+    Between calls it keeps only the cost to go of the map alone, which depends on the goal.
     """
+
+    def __init__(self, grid: OccupancyGrid, radius_m: float) -> None:
+        """radius_m: of the circle inside the footprint"""
+        self.prices = make_prices(radius_m + ROOM_M, CELL_M)
+        self.grid_from_map = inverse(grid.map_from_grid)
+        self.floor = floor_in(grid, self.prices)
+        self._solved: tuple[tuple[float, float], CostField] | None = None
+
+    def around(
+        self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float]
+    ) -> tuple[Floor, CostField]:
+        """Return the floor and the cost to go on its coarse cells: the map, corrected where the scan contradicts it."""
+        new = self.floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
+        if len(new) == 0 and len(gone) == 0:
+            return self.floor, self._field_to(goal_xy_m)
+        robot = pose.x_m, pose.y_m
+        floor = self.floor.changed(gone, new, robot, self.prices)
+        return floor, self._solve(floor, goal_xy_m, robot)
+
+    def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
+        """Return the cost to go of the map alone."""
+        (x, y), field = self._solved or ((np.inf, np.inf), None)
+        if field is None or max(abs(goal_xy_m[0] - x), abs(goal_xy_m[1] - y)) > SAME_GOAL_M:
+            field = self._solve(self.floor, goal_xy_m)
+            self._solved = goal_xy_m, field
+        return field
+
+    def _solve(
+        self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
+    ) -> CostField:
+        return solve(floor.coarse, self.prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
+
+
+class MapPolicy:
+    """Implements `onboard.values.interfaces.Policy`. With the map, all geometry is in the frame of its grid."""
 
     memory_reset_s: float | None = None
 
@@ -68,11 +103,8 @@ class MapPolicy:
         self.name = name
         self._window = DynamicWindow(plant, robot, rates, goal)
         self._is_round = robot is None or robot.footprint.is_round
-        self._prices = make_prices(self._window.inner_m + ROOM_M, CELL_M)
         self._alone = WayFinder(self._window.inner_m)
-        self._grid_from_map = inverse(grid.map_from_grid)
-        self._floor = floor_in(grid, self._prices)
-        self._solved: tuple[tuple[float, float], CostField] | None = None
+        self._planner = MapPlanner(grid, self._window.inner_m)
         self._warm_up()
 
     def initial_memory(self) -> Memory:
@@ -83,13 +115,13 @@ class MapPolicy:
         """Return the best action, and the memory with this scan added. Logits are about minus the seconds left."""
         window, scan, map_from_start = self._window, observation.scan, observation.map_from_start
         known = map_from_start is not None
-        frame = IDENTITY if map_from_start is None else compose(self._grid_from_map, map_from_start)
+        frame = IDENTITY if map_from_start is None else compose(self._planner.grid_from_map, map_from_start)
         pose = compose(frame, observation.filtered.pose)
         goal, motion = apply(frame, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
-        past, course, gone, was_known = _unpack(memory)
+        past, course, gone, was_known = unpack(memory)
         if known != was_known:  # the cells of the memory are in the other frame
             past, gone = EMPTY, NONE_GONE
-        gone = refuted(self._floor, gone, pose, scan) if known else NONE_GONE
+        gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
         layer = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         allowed = None if self._is_round else window.allowed(scan)
@@ -110,37 +142,19 @@ class MapPolicy:
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
     ) -> CostField:
         """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map."""
-        new = self._floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
-        if len(new) == 0 and len(gone) == 0:
-            floor, around = self._floor, self._field_to(goal_xy_m)
-        else:
-            robot = pose.x_m, pose.y_m
-            floor = self._floor.changed(gone, new, robot, self._prices)
-            around = self._solve(floor, goal_xy_m, robot)
-        return near_robot(floor.fine, self._prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
-
-    def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
-        """Return the cost to go of the map alone."""
-        (x, y), field = self._solved or ((np.inf, np.inf), None)
-        if field is None or max(abs(goal_xy_m[0] - x), abs(goal_xy_m[1] - y)) > SAME_GOAL_M:
-            field = self._solve(self._floor, goal_xy_m)
-            self._solved = goal_xy_m, field
-        return field
+        floor, around = self._planner.around(layer, gone, pose, goal_xy_m)
+        return near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
 
     def _warm_up(self) -> None:
         """Compile the kernels of the map, before the first decision."""
-        cell = np.array([self._floor.first], np.float32)
-        (x_m, y_m), scan = self._floor.corner_xy_m, Scan(0, np.ones(BINS, np.float32), np.ones(BINS, np.bool_))
+        floor = self._planner.floor
+        cell = np.array([floor.first], np.float32)
+        (x_m, y_m), scan = floor.corner_xy_m, Scan(0, np.ones(BINS, np.float32), np.ones(BINS, np.bool_))
         pose, goal, place = Pose(x_m, y_m, 0.0), (x_m + CELL_M, y_m), np.array([[x_m, y_m]])
-        refuted(self._floor, NONE_GONE, pose, scan)
+        refuted(floor, NONE_GONE, pose, scan)
         layer = LocalMap(np.concatenate([cell, np.ones((1, 1), np.float32)], axis=1))
         for known, gone in ((layer, cell), (EMPTY, NONE_GONE)):
             self._cost_to_go(known, gone, pose, goal, place)
-
-    def _solve(
-        self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
-    ) -> CostField:
-        return solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
 
 
 HEADER = 2 + 2 * CAPACITY
@@ -153,7 +167,7 @@ def _pack(layer: LocalMap, course: Course, gone: Floats32, *, mapped: bool) -> M
     return np.concatenate([memory, pack(layer, course)])
 
 
-def _unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32, bool]:
+def unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32, bool]:
     """Return the arguments of `_pack` from a memory."""
     gone = memory[2 : 2 + 2 * int(memory[1])].reshape(-1, 2)
-    return *unpack(memory[HEADER:]), gone, bool(memory[0])
+    return *unpack_layer(memory[HEADER:]), gone, bool(memory[0])

@@ -1,7 +1,7 @@
 """The node: topics both ways, NavigateToPose, NavigateThroughPoses, and services at start and end.
 
-Its topics have relative names, so a namespace (`-r __ns:=/robot1`) and remappings (`-r odom:=platform/odom`) are ROS's
-own. What the runtime publishes keeps its names, except its scan: `onboard/scan`, as a lidar may have `scan`.
+Its topics have the names of the runtime's configuration, relative: a namespace (`-r __ns:=/robot1`) and more remappings
+are ROS's own. The runtime's scan is `onboard/scan` unless the configuration names it, because a lidar may have `scan`.
 """
 
 import importlib
@@ -24,6 +24,7 @@ from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.subscription import Subscription
 from std_msgs.msg import Bool, Empty
 
 from onboard_gateway.drive import Drive, Report
@@ -36,11 +37,6 @@ RELIABLE = QoSProfile(depth=10)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 EVERY = (LATCHED, BEST_EFFORT)
 """A latched sender's last value, and every other sender; best effort matches all."""
-ROS_NAMES = {
-    "state": "onboard/state", "drive": "onboard/drive", "diagnostics": "/diagnostics", "scan": "onboard/scan",
-    "tf": "/tf", "goals": "onboard/goals", "cancel": "onboard/cancel", "pause": "onboard/pause",
-    "battery": "battery_state",
-}  # fmt: skip
 SUBSCRIBED = {
     "goal_pose": (RELIABLE,), "goals": (RELIABLE,), "cancel": (RELIABLE,), "pause": (RELIABLE,),
     "e_stop": EVERY, "obstacle": EVERY, "speed_limit": EVERY, "amcl_pose": EVERY,
@@ -65,6 +61,13 @@ def kind_of(name):
     """Return the class of `std_msgs/msg/Bool` or `std_srvs/srv/Trigger`. Raises ImportError or AttributeError."""
     package, folder, kind = name.split("/")
     return getattr(importlib.import_module(f"{package}.{folder}"), kind)
+
+
+def with_source_time(act):
+    """Return a callback that calls `act(message, written_ns)`; 0 with rclpy of Humble, which passes no time."""
+    if hasattr(Subscription, "CallbackType"):
+        return lambda message, info: act(message, info["source_timestamp"])
+    return lambda message: act(message, 0)
 
 
 class Gateway(Node):
@@ -103,8 +106,8 @@ class Gateway(Node):
             for name, kind in types["from_runtime"].items():
                 wanted = name != "tf" or self._settings["publish_tf"]
                 if wanted and (found := self._kind(name, kind)):
-                    qos = LATCHED if name in ("state", "drive") else RELIABLE
-                    self._to_ros[name] = self.create_publisher(found, ROS_NAMES.get(name, name), qos)
+                    qos = LATCHED if name in ("state", "drive", "map") else RELIABLE
+                    self._to_ros[name] = self.create_publisher(found, types["names"][name], qos)
             stop = kind_of(types["from_runtime"]["cmd_vel"])()
             self._stop_message = serialize_message(stop)
             for name, kind in types["to_runtime"].items():
@@ -121,6 +124,10 @@ class Gateway(Node):
             self._began.set()
             threading.Thread(target=self.call, args=("start_services",), daemon=True).start()
 
+    def _full(self, name):
+        """Return the full name of a topic in the robot's ROS."""
+        return self.resolve_topic_name(self._types["names"][name])
+
     def _kind(self, name, kind):
         """Return the class of a topic's messages; None, and a line, where it is not installed."""
         try:
@@ -131,13 +138,15 @@ class Gateway(Node):
 
     def _follow_teleop(self):
         """Subscribe to an operator's TwistStamped once there is one; the subscription to Twist stays."""
-        kinds = dict(self.get_topic_names_and_types()).get(self.resolve_topic_name("cmd_vel_teleop"), ())
+        kinds = dict(self.get_topic_names_and_types()).get(self._full("cmd_vel_teleop"), ())
         if STAMPED in kinds:
             self._teleop_timer.cancel()
             self.create_subscription(
-                kind_of(STAMPED), "cmd_vel_teleop",
-                lambda message, info: self._pass_on(
-                    "cmd_vel_teleop", serialize_message(message.twist), info["source_timestamp"]
+                kind_of(STAMPED), self._types["names"]["cmd_vel_teleop"],
+                with_source_time(
+                    lambda message, written_ns: self._pass_on(
+                        "cmd_vel_teleop", serialize_message(message.twist), written_ns
+                    )
                 ),
                 BEST_EFFORT, callback_group=self._group,
             )  # fmt: skip
@@ -175,8 +184,8 @@ class Gateway(Node):
     def _subscribe(self, name, kind):
         for qos in SUBSCRIBED.get(name, (BEST_EFFORT,)):
             self.create_subscription(
-                kind, ROS_NAMES.get(name, name),
-                lambda message, info, name=name: self._pass_on(name, message, info["source_timestamp"]),
+                kind, self._types["names"][name],
+                with_source_time(lambda message, written_ns: self._pass_on(name, message, written_ns)),
                 qos, raw=True, callback_group=self._group,
             )  # fmt: skip
 
@@ -195,7 +204,7 @@ class Gateway(Node):
         if deserialize_message(message, Bool).data == pressed:
             self._true_s[name] = now_s
             return message
-        held = now_s - self._true_s.get(name, -HOLD_S) < HOLD_S and self.count_publishers(name) > 1
+        held = now_s - self._true_s.get(name, -HOLD_S) < HOLD_S and self.count_publishers(self._full(name)) > 1
         held = held or self._hazards.active(name)
         return serialize_message(Bool(data=pressed)) if held else message
 

@@ -68,11 +68,15 @@ def test_random_bases_are_found(seed):
 
 
 def test_the_simulated_base_is_found_and_its_plant_drives_as_it_does():
-    base = plant((6.0, 0.7, 8.0, 0.9, 1.0, 2.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0), 0.199)
+    base = plant((6.0, 0.7, 8.0, 0.9, 1.0, 1.5), (8.0, 0.6, 5.0, 1.0, 2.5, 12.0), 0.199)
+    base = base.model_copy(update={"linear": base.linear.model_copy(update={"deceleration_max": 0.8})})
     found = identify(driven_plant(base, noise=0.02))
     for axis, truth in ((found.plant.linear, base.linear), (found.plant.angular, base.angular)):
         assert (axis.f_up, axis.f_down) == pytest.approx((truth.f_up, truth.f_down), rel=F)
         assert (axis.zeta_up, axis.zeta_down) == pytest.approx((truth.zeta_up, truth.zeta_down), abs=ZETA)
+    limits = found.plant.linear.acceleration_max, found.plant.linear.deceleration_max
+    assert limits == (pytest.approx(1.5, rel=0.02), pytest.approx(0.8, rel=0.02))
+    assert found.plant.angular.deceleration_max is None  # never reached
     assert found.plant.base.command_delay_s == pytest.approx(0.2, rel=DELAY)
     assert found.accepted
     assert found.rmse["v"] == pytest.approx(0.02, rel=0.1)

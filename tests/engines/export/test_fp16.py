@@ -18,18 +18,17 @@ from engines.export.export import TorchEngine, manifest_of, onnx_model
 from engines.export.fp16 import HALVED_FROM, Agreement, Listener, compare_policies, halve
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import MEMORY_RESET_S, save_policy
-from onboard.drivers.engines import onnx_engine, tensorrt_build, tensorrt_engine
+from onboard.drivers.engines import onnx_engine
 from onboard.drivers.engines.onnx_engine import OnnxEngine, widen, widened_model
 from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
-from onboard.policy.contract import ACTIONS, BINS
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import Manifest, load_manifest, save_manifest, sha256_of
 from onboard.policy.network_policy import NetworkPolicy, load_policy
 from onboard.policy.parity import compare, random_inputs, zero_memory
 from onboard.values.errors import ConfigError, DisagreementError, EngineError, InputError, MissingExtraError
 from onboard.values.messages import Motion, Pose, Twist
-from tests.rigs.devices.fake_tensorrt import Kind, Machine, Mode
-from tests.rigs.devices.small_model import LAYERS, WIDTH, manifest_table, small_policy_files
+from tests.rigs.devices.fake_tensorrt import installed
+from tests.rigs.devices.small_model import manifest_table, small_policy_files
 
 SIGHTLESS = Variant(rgb=False, goal_from="pose")
 """Without the colour encoder, which takes most of the time."""
@@ -145,22 +144,7 @@ def test_a_manifest_that_states_other_weights_is_refused(tmp_path, stored, messa
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine with TensorRT, as far as our code can see."""
-    memory = (LAYERS, 1, WIDTH)
-    machine = Machine(
-        {
-            "scan": ((1, 1, BINS), Kind.FLOAT, Mode.INPUT),
-            "memory_in": (memory, Kind.FLOAT, Mode.INPUT),
-            "logits": ((1, len(ACTIONS)), Kind.FLOAT, Mode.OUTPUT),
-            "memory_out": (memory, Kind.FLOAT, Mode.OUTPUT),
-        }
-    )
-    for module in (tensorrt_build, tensorrt_engine):
-        monkeypatch.setattr(module, "trt", machine.trt, raising=False)
-    monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
-    monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
-    monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
-    return machine
+    return installed(monkeypatch)
 
 
 def test_tensorrt_is_given_widened_weights_under_the_hash_of_the_small_file(machine, tmp_path, monkeypatch):

@@ -16,6 +16,8 @@ from onboard.assembly.in_effect import in_effect
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, lasers_of
 from onboard.config.config import CamerasSection, Config, ScanSection
+from onboard.navigation.lost_input import described
+from onboard.navigation.odometry import OdometryState
 from onboard.perception.scan_fusion import NO_SCAN, Rig, ScanMemory
 from onboard.recording.recorder import RecordQueue
 from onboard.values.errors import ConfigError
@@ -79,6 +81,17 @@ def test_a_silent_lidar_makes_the_whole_scan_stale() -> None:
     rig = rig_of()
     assert scan_of(rig, inputs(1.0, None)).stamp_ns == NO_SCAN.stamp_ns
     assert scan_of(rig, inputs(1.0, replace(LIDAR, stamp_ns=10 * MS))).stamp_ns == 10 * MS
+
+
+def test_the_state_names_which_of_lidar_and_camera_is_silent() -> None:
+    config, whole = plain_config(scan=SCAN), replace(inputs(1.0), now_ns=300 * MS)
+    for given, silent in (
+        (replace(whole, depth={}), "silent: front"),
+        (replace(whole, scans={}), "silent: /lidar"),
+        (replace(whole, now_ns=900 * MS, depth={}), "silent: /lidar, front"),
+    ):
+        wheels = OdometryState(fresh_ns=given.now_ns)
+        assert f"scan (/lidar and front; {silent}) was never" in described(wheels, NO_SCAN, NO_SCAN, config, given)
 
 
 def test_without_names_a_lidar_is_alone() -> None:

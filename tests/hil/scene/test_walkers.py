@@ -12,12 +12,22 @@ from hypothesis import strategies as st
 from hil.maps.materials import MATERIALS
 from hil.physics.collision_world import Body, Simulation
 from hil.physics.free_space import Episode
-from hil.scene.crowd_file import CrowdOptions, load_crowd, requested_crowd
 from hil.scene.walker_kernels import ROBOT_M, TOUCH_M, WAIT_M
-from hil.scene.walkers import CLEAR_M, KINDS, NEAR_M, bodies_of, crowd_of, make_crowd, walk, walking_space
+from hil.scene.walkers import (
+    CLEAR_M,
+    KINDS,
+    NEAR_M,
+    CrowdOptions,
+    bodies_of,
+    crowd_of,
+    make_crowd,
+    requested_crowd,
+    walk,
+    walking_space,
+)
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 from tests.rigs.rooms import drawn, room, with_box
 
@@ -153,32 +163,6 @@ def test_without_room_for_so_many_it_says_so():
         make_crowd(closet, 1, 3)
 
 
-def test_a_crowd_of_a_file_walks_its_waypoints(tmp_path):
-    file = tmp_path / "crowd.toml"
-    file.write_text(
-        '[[character]]\nkind = "pedestrian"\nspeed_mps = 1.2\nwaypoints_m = [[2.0, 4.0], [7.0, 4.0], [7.0, 2.0]]\n'
-        '[[character]]\nkind = "robot"\nspeed_mps = 0.4\nwaypoints_m = [[1.0, 1.0], [3.0, 1.0]]\n'
-    )
-    crowd = load_crowd(file, SPACE)
-    np.testing.assert_allclose(crowd.state[:, :2], [[2.0, 4.0], [1.0, 1.0]], atol=HALL.cell_m)
-    np.testing.assert_array_equal(crowd.shape[:, 3], [1.2, 0.4])
-    assert crowd.along_m[crowd.first[1] - 1] > 5.0 + 2.0 + 2.0
-
-
-HEAD = '[[character]]\nkind = "robot"\nspeed_mps = 1.0\n'
-#  name, text, what the line says
-BAD_FILES = [
-    ("no speed", '[[character]]\nkind = "robot"\nwaypoints_m = [[1, 1], [2, 1]]', "character.0.speed_mps"),
-    ("another kind", '[[character]]\nkind = "dog"\nspeed_mps = 1.0\nwaypoints_m = [[1, 1], [2, 1]]', "kind"),
-    ("one point", HEAD + "waypoints_m = [[1, 1]]", "waypoints_m"),
-    ("not a number", HEAD + "waypoints_m = [[1, 1], [nan, 1]]", "waypoints_m"),
-    ("in a wall", HEAD + "waypoints_m = [[1, 1], [4.5, 4]]", r"character 0: .*does not fit at \(4.50, 4.00\)"),
-    ("off the map", HEAD + "waypoints_m = [[1, 1], [400, 4]]", r"character 0: .*does not fit at \(400.00, 4.00\)"),
-    ("one in another", 2 * (HEAD + "waypoints_m = [[1, 1], [2, 1]]\n"), "character 1 starts in character 0"),
-    ("no TOML", "[[", "not valid TOML"),
-]
-
-
 EPISODE = Episode(Pose(2.0, 4.5, 0.0), (10.0, 4.5), 9.0)
 
 
@@ -190,25 +174,5 @@ def test_a_crowd_that_is_asked_for_is_clear_of_the_start_and_near_the_way():
     assert all(math.dist((2.0, 4.5), place) >= CLEAR_M for place in crowd.state[:, :2])
 
 
-def test_a_crowd_of_a_file_must_be_clear_of_the_start_and_is_all_there_is(tmp_path):
-    file = tmp_path / "crowd.toml"
-    file.write_text(HEAD + "waypoints_m = [[2.0, 3.5], [3.0, 1.0]]")
-    with pytest.raises(InputError, match=r"character 0 is 1\.0\d m from the robot, the limit is 2 m"):
-        requested_crowd(CrowdOptions(file=file), HALL, EPISODE, 1)
-    with pytest.raises(InputError, match="--crowd names all characters"):
-        requested_crowd(CrowdOptions(1, 0, file), HALL, EPISODE, 1)
-
-
-def test_the_options_are_handed_on_as_they_are(tmp_path):
+def test_the_options_are_handed_on_as_they_are():
     assert CrowdOptions(2, 1).arguments() == ["--pedestrians", "2", "--robots", "1"]
-    assert CrowdOptions(file=tmp_path / "c.toml").arguments()[-2:] == ["--crowd", str(tmp_path / "c.toml")]
-
-
-@pytest.mark.parametrize(("name", "text", "line"), BAD_FILES)
-def test_a_bad_file_is_refused_in_one_line(name, text, line, tmp_path):
-    file = tmp_path / "crowd.toml"
-    file.write_text(text)
-    with pytest.raises((InputError, ConfigError), match=line) as error:
-        load_crowd(file, SPACE)
-    assert str(error.value).startswith(str(file))
-    assert all("crowd.toml: " in line for line in str(error.value).splitlines())

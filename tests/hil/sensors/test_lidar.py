@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hil.sensors.direct_scan import direct_scan
-from hil.sensors.lidar import BEARINGS_RAD, RAYS, SD_M, lidar_rays, lidar_scan
+from hil.sensors.lidar import BEARINGS_RAD, CLOUD_HEIGHT_M, RAYS, SD_M, cloud_rays, lidar_cloud, lidar_rays, lidar_scan
 from onboard.assembly.robot import lasers_of, used_mounts
 from onboard.config.config import Config, ScanSection
 from onboard.perception.laser_scan import scan_of_rays
@@ -31,6 +31,17 @@ def test_ranges_are_those_of_the_room() -> None:
         ray = int(np.argmin(np.abs(BEARINGS_RAD - bearing_rad)))
         assert scan.ranges_m[ray] == pytest.approx(wall_m, abs=0.051), "a wall is a cell thick"
     assert len(scan.ranges_m) == RAYS
+
+
+def test_a_cloud_lies_on_the_surfaces_of_the_room() -> None:
+    rays = cloud_rays()
+    points_m = lidar_cloud(WORLD, rays, Pose(3.0, 2.0, 0.0))
+    assert len(rays.directions) == 360 * 30
+    np.testing.assert_allclose(np.linalg.norm(rays.directions, axis=1), 1.0)
+    x, y, z = np.abs(points_m - np.array([1.0, 0.0, 0.0])).T
+    assert (np.minimum.reduce([np.abs(x - 4.0), np.abs(y - 2.0), z]) < 0.06).all()  # the walls, or the floor
+    ahead = points_m[(np.abs(points_m[:, 1]) < 0.05) & (points_m[:, 0] > 0.0)]
+    assert ahead[:, 2].min() < CLOUD_HEIGHT_M < ahead[:, 2].max()
 
 
 @pytest.mark.parametrize("place", PLACES)

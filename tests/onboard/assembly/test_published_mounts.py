@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 
@@ -11,11 +12,21 @@ from typer.testing import CliRunner
 
 from onboard.__main__ import app
 from onboard.assembly import published_mounts as module
-from onboard.config.config import Config
+from onboard.assembly.robot import lidar_rows
+from onboard.config.config import Config, ScanSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import header
-from onboard.drivers.dds.ros_types import CameraInfo, Quaternion, TFMessage, Transform, TransformStamped, Vector3
+from onboard.drivers.dds.ros_types import (
+    CameraInfo,
+    LaserScan,
+    PointCloud2,
+    Quaternion,
+    TFMessage,
+    Transform,
+    TransformStamped,
+    Vector3,
+)
 from onboard.drivers.dds.topics import BY_NAME, LATCHED, SENSOR, Topic
 from onboard.values.errors import InputError
 from onboard.values.frames import Frames
@@ -89,6 +100,38 @@ def test_size_lens_and_pose_are_those_that_the_robot_publishes(robot, tmp_path):
     assert front.base_from_camera[:3, 2] == pytest.approx([1.0, 0.0, 0.0])  # it looks ahead
     assert mounts.color["color"].width == 848
     assert notes == []
+
+
+LIDAR_TREE = [
+    TREE[0],
+    joint("base_link", "laser", (0.12, 0.0, 0.2), quaternion_from_rpy(0.0, 0.0, math.pi / 2)),
+    joint("base_link", "points", (0.0, 0.0, 0.6), quaternion_from_rpy(math.pi, 0.0, 0.0)),
+]
+
+
+def test_the_places_of_lidars_are_said_as_the_configuration_states_them(robot):
+    scan = {"lasers": {name: [0.0, 0.0, 0.3, 0.0, 0.0, 0.0] for name in ("/scan", "/off")}, "clouds": ["/points"]}
+    config = robot(None, LIDAR_TREE).model_copy(update={"dds": SECTION, "scan": ScanSection.model_validate(scan)})
+    rows, over = lidar_rows(config), threading.Event()
+    with contextlib.closing(Wire(SECTION)) as wire:
+        scans, points = wire.writer(rows["/scan"]), wire.writer(rows["/points"])
+
+        def send() -> None:
+            while not over.wait(0.1):
+                scans.write(LaserScan(header(1, "laser")))
+                points.write(PointCloud2(header(1, "points")))
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        text, notes = module.published_mounts(config)
+        over.set()
+        thread.join()
+    assert text == ""
+    assert notes == [
+        'lidar /scan: in [scan.lasers] "/scan" = [0.12, 0.0, 0.26, 0.0, 0.0, 90.0], or scan.laser = [0.12, 0.0, 90.0]',
+        "lidar /off: nothing is received: is the lidar's driver running?",
+        'lidar /points: in [scan.lasers] "/points" = [0.0, 0.0, 0.66, 180.0, 0.0, 0.0]',
+    ]
 
 
 def test_the_command_writes_the_file_once(robot, tmp_path):

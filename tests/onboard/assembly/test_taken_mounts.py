@@ -141,12 +141,18 @@ def test_offline_a_d435_stands_in_and_a_line_says_so(tmp_path, caplog):
     assert (front.width, front.height) == (848, 480)
     load_mounts(config.robot.mounts)
     assert [record.message for record in caplog.records] == [
-        f"{config.robot.mounts}: cameras.front: lens and pose a RealSense D435's at 848x480 and level and 0.3 m high "
-        "until a run"
+        f"{config.robot.mounts}: cameras.front: not taken from a robot yet: lens a RealSense D435's at 848x480; "
+        "pose level, 0.3 m high, 0 deg to the left"
     ]
     (tmp_path / "mounts.last_run.toml").write_text(LAST)
     assert load_mounts(config.robot.mounts).depth["front"].fx == 421.5
     assert caplog.records[-1].message.endswith("lens and pose of the last run (mounts.last_run.toml)")
+
+
+@pytest.mark.parametrize(("name", "view"), [("rear", (-1.0, 0.0)), ("head_left", (0.0, 1.0)), ("cam0", (1.0, 0.0))])
+def test_the_stand_in_looks_where_its_name_says(name, view, tmp_path):
+    config = robot_with(tmp_path / "mounts.toml", BY_TF.replace("front", name))
+    assert load_mounts(config.robot.mounts).depth[name].base_from_camera[:2, 2] == pytest.approx(view)
 
 
 def test_the_service_keeps_the_numbers_in_its_state_folder(robot, tmp_path, monkeypatch):

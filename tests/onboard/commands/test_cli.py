@@ -17,7 +17,7 @@ import engines.__main__
 import hil.__main__
 import onboard.__main__
 from onboard import __version__
-from onboard.commands.cli import Command, command_of, with_new_names
+from onboard.commands.cli import Command, command_of, with_one_spelling
 from tests.rigs.machine.processes import ROOT, environment
 
 TABLES = {
@@ -27,10 +27,6 @@ TABLES = {
     "calib": calib.__main__.COMMANDS,
 }
 ROWS = [(package, name, row) for package, table in TABLES.items() for name, row in table.items()]
-RENAMED = [
-    ("onboard", onboard.__main__.RENAMED),
-    ("hil", hil.__main__.RENAMED),
-]
 HEAVY = ("numpy", "numba", "cyclonedds", "torch", "scipy", "onnxruntime")
 
 
@@ -54,38 +50,6 @@ def test_help_and_version_import_nothing_heavy(package: str) -> None:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.endswith("heavy: []\n"), done.stdout
         assert option == "--help" or done.stdout.split()[-3] == __version__
-
-
-@pytest.mark.parametrize(("package", "renamed"), RENAMED)
-def test_an_old_name_stands_for_one_that_there_is(package: str, renamed: dict[str, str]) -> None:
-    commands = [command_of(row, name, package) for name, row in TABLES[package].items()]
-    known = {
-        *TABLES[package],
-        *(option for command in commands for parameter in command.params for option in parameter.opts),
-    }
-    assert set(renamed.values()) <= known
-    assert not set(renamed) & known
-
-
-#   arguments                              today                                    told
-OLD = [
-    (["accept", "accept", "--old", "x"],     ["update-reference", "accept", "--new", "x"], ["accept", "--old"]),
-    (["update-reference", "--old=accept"],   ["update-reference", "--new=accept"],         ["--old"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("arguments", "today", "printed"), OLD)
-def test_old_names_go_on_and_each_is_told(
-    arguments: list[str], today: list[str], printed: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert with_new_names(arguments, {"accept": "update-reference", "--old": "--new"}) == today
-    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == printed
-
-
-def test_an_old_command_runs_and_says_its_new_name() -> None:
-    done = subprocess.run([sys.executable, "-m", "hil", "accept", "--help"], capture_output=True, text=True, check=True)
-    assert "REFERENCE" in done.stdout
-    assert done.stderr.startswith("warning: accept is now called update-reference")
 
 
 PROGRAMS = {"onboard": "onboard", "hil": "onboard-hil", "engines": "onboard-engines", "calib": "onboard-calib"}
@@ -166,6 +130,6 @@ def test_the_script_of_completion_is_what_bash_reads(package: str) -> None:
     assert PROGRAMS[package] in printed.stdout
 
 
-def test_another_spelling_of_an_option_is_taken_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert with_new_names(["evaluate", "--maps", "home", "--save=x"], {}) == ["evaluate", "--map", "home", "--out=x"]
-    assert capsys.readouterr().err == ""
+def test_another_spelling_of_an_option_is_taken_in_silence() -> None:
+    given = ["evaluate", "--maps", "home", "--save=x"]
+    assert list(map(with_one_spelling, given)) == ["evaluate", "--map", "home", "--out=x"]

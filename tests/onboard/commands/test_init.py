@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -192,6 +193,16 @@ def test_the_simulated_base_has_the_stated_speed(speed: str, tmp_path: Path) -> 
     config = made(tmp_path, "--speed", speed)
     assert load_plant(config.robot.plant).linear.speed_max == float(speed)
     assert not config_warnings(config)
+
+
+def test_a_map_in_the_folder_is_found_and_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "robot"
+    folder.mkdir()
+    for name in ("depot.yaml", "depot.png"):
+        shutil.copyfile(ROOT / "hil" / "maps" / "data" / name, folder / name)
+    config = made(folder, "--set", "map.file=depot.yaml", "--set", "policy.model=mapped")
+    assert config.map.file == folder / "depot.yaml"
+    assert not (folder / "depot.yaml").is_symlink()
 
 
 def test_files_that_are_there_are_left_unless_forced(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 DT_S = 1.0 / 30.0
 AXIS = Axis(f_up=6, f_down=8, zeta_up=0.7, zeta_down=0.5, speed_min=-0.3, speed_max=1.0, acceleration_max=100)
 SLOW = AXIS.model_copy(update={"acceleration_max": 2.0})
+APART = AXIS.model_copy(update={"acceleration_max": 0.5, "deceleration_max": 3.0})
 FAST = AXIS.model_copy(update={"f_up": 30.0, "f_down": 30.0, "zeta_down": 0.7})
 
 
@@ -46,6 +47,8 @@ STEPS = [
     ("a reversal uses down", AXIS, -0.2, 0.1, 0.0, 0.05, 0.052, -0.96),
     ("the rate is clipped upward", SLOW, 1.0, 0.0, 0.0, 0.05, 0.1, 2.0),
     ("the rate is clipped downward", SLOW, 0.0, 1.0, 0.0, 0.05, 0.9, -2.0),
+    ("growing speed has its own limit", APART, 1.0, 0.2, 0.0, 0.05, 0.225, 0.5),
+    ("falling speed has its own limit", APART, 0.0, 1.0, 0.0, 0.05, 0.85, -3.0),
     ("speed is clipped at its most", AXIS, 1.0, 0.99, 5.0, 0.05, 1.0, 5 + 0.05 * (36 * 0.01 - 8.4 * 5)),
     ("speed is clipped at its least", AXIS, -0.3, -0.29, -5.0, 0.05, -0.3, -5 + 0.05 * (36 * -0.01 + 8.4 * 5)),
     # 30 * 1.2 * 0.05 is 1.8 times the bound: two steps of 1/40 s, 900 * 0.5 / 40 = 11.25 and so on.
@@ -114,7 +117,7 @@ def test_speed_and_rate_never_leave_their_limits(state, command):
 )  # fmt: skip
 @settings(max_examples=200, deadline=None)
 def test_every_axis_settles_however_fast_it_is(f, zeta, ramp, command, dt_s):
-    axis = np.array([f, f, zeta, zeta, -0.3, 1.0, ramp])
+    axis = np.array([f, f, zeta, zeta, -0.3, 1.0, ramp, ramp])
     speed, rate = 0.0, 0.0
     for _ in range(math.ceil((3.0 / ramp + 20.0 * (1.0 + zeta) / f) / dt_s)):
         speed, rate = step_axis(command, speed, rate, axis, dt_s)

@@ -34,12 +34,6 @@ def test_the_reset_keeps_its_ten_seconds_when_ticks_come_late() -> None:
     assert [slot for slot, _ in resets(bench.seconds(25.0))] == [0, 300, 600]
 
 
-def test_a_policy_that_asks_for_none_is_never_reset_by_time() -> None:
-    bench = Bench(Puppet(SLOW, reset_s=None))
-    bench.ask()
-    assert resets(bench.seconds(25.0)) == [(0, "sequence_start")]
-
-
 def blink(bench: Bench) -> None:
     """Lose all cameras until just after the scan is stale."""
     images, bench.images = bench.images, {}
@@ -88,21 +82,6 @@ def test_moments_of_reset(what: str, happens: Callable[[Bench], object], expecte
     ticks = bench.seconds(2.0)
     assert [why for _, why in resets(ticks)] == expected
     assert (NO_ACTION in [seen.previous_action for seen in policy.seen[before:]]) == forgotten
-
-
-#   misses in a row, and why the memory is reset before the decision after them
-GAPS = [(0, []), (1, []), (2, ["decision_gap"]), (3, ["decision_gap"])]
-
-
-@pytest.mark.parametrize(("misses", "expected"), GAPS)
-def test_missed_decisions_keep_the_memory_until_the_gap_is_too_long(misses: int, expected: list[str]) -> None:
-    policy = Puppet(FORWARD)
-    bench = Bench(policy, takes_ms=dict.fromkeys(range(4, 4 + misses), 110))
-    ticks = bench.driving().seconds(3.0)
-    assert [why for _, why in resets(ticks)] == expected
-    after = policy.remembered[3 + misses]
-    assert after == (0 if expected else 3)
-    assert policy.seen[3 + misses].previous_action == FORWARD
 
 
 def test_a_first_decision_that_is_missed_is_no_second_beginning() -> None:

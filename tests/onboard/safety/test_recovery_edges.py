@@ -411,6 +411,8 @@ def test_r18_the_place_restarts_with_time_that_goes_backward_and_with_each_try()
     state, _, _ = advance(RecoveryState(), SPINS, SECTION, seconds(9.0))
     assert (state.place_m, state.place_ns) == ((0.0, 0.0), seconds(9.0))
     assert advance(state, SPINS, SECTION, seconds(8.0))[0].place_m is None
+    stands = replace(SPINS, measured=STOP)
+    assert advance(state, stands, SECTION, seconds(9.1))[0].place_m == (0.0, 0.0), "it wants to move"
     refused, _, event = advance(state, replace(SPINS, rear_free_m=0.0), SECTION, seconds(29.0))
     assert (event, refused.place_m) == (Event.REAR_NOT_FREE, None)
     after = advance(refused, SPINS, SECTION, seconds(29.1))[0]

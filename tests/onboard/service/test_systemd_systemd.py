@@ -152,6 +152,7 @@ def test_a_stop_while_driving_is_zero_within_two_ticks(robot: Robot) -> None:
     assert ended["ONBOARD_RESULT"] == "success"
 
 
+@pytest.mark.long
 def test_a_journal_that_is_late_still_knows_whose_entries_they_are(robot: Robot) -> None:
     robot.start()
     service, began = robot.service, wall_ns()

@@ -12,12 +12,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+
+from onboard.drivers.engines import tensorrt_build, tensorrt_engine
+from onboard.policy.contract import ACTIONS, BINS
+from tests.rigs.devices.small_model import LAYERS, WIDTH
 
 DataType = Enum("DataType", "FLOAT HALF INT32 INT64 BF16")
 LayerType = Enum("LayerType", "CONVOLUTION ACTIVATION CONSTANT SHUFFLE MATRIX_MULTIPLY RECURRENCE")
 TensorIOMode = Enum("TensorIOMode", "INPUT OUTPUT")
 BuilderFlag = Enum("BuilderFlag", "FP16 TF32 OBEY_PRECISION_CONSTRAINTS")
 Mode, Kind = TensorIOMode, DataType
+MEMORY = (LAYERS, 1, WIDTH)
 
 
 @dataclass
@@ -212,3 +218,23 @@ class Allocation:
 
     def free(self) -> None:
         self.machine.log.append("free")
+
+
+TENSORS = {
+    "scan": ((1, 1, BINS), Kind.FLOAT, Mode.INPUT),
+    "memory_in": (MEMORY, Kind.FLOAT, Mode.INPUT),
+    "logits": ((1, len(ACTIONS)), Kind.FLOAT, Mode.OUTPUT),
+    "memory_out": (MEMORY, Kind.FLOAT, Mode.OUTPUT),
+}
+"""Of an engine of the small model."""
+
+
+def installed(patch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine with a GPU and TensorRT, as far as our code can see, and an engine of the small model."""
+    machine = Machine(dict(TENSORS))
+    for module in (tensorrt_build, tensorrt_engine):
+        patch.setattr(module, "trt", machine.trt, raising=False)
+    patch.setattr(tensorrt_build, "HAS_TENSORRT", True)
+    patch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
+    patch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
+    return machine

@@ -23,11 +23,13 @@ from onboard.commands.operator.dashboard.orders import Orders, Stop
 from onboard.commands.operator.dashboard.recordings import Recordings
 from onboard.commands.operator.dashboard.server import Robot
 from onboard.commands.operator.dashboard.server import Server as HttpServer
-from onboard.config.config import Config, DdsSection
+from onboard.config.config import Config, DdsSection, MapSection
 from onboard.counters import Counters
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsOutputs
-from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.drivers.dds.ros_convert import pose_from_ros
+from onboard.perception.building.occupancy_grid import OccupancyGrid, write_grid
+from onboard.recording.planned_path import PlannedPath
 from onboard.recording.scene import Scene
 from onboard.service.publisher import Publisher
 from onboard.service.viewers import Viewers
@@ -42,6 +44,13 @@ BUILDING = OccupancyGrid(0.5, Pose(-10.0, -10.0, 0.0), np.pad(np.zeros((38, 38),
 TOKEN = "a-token-of-the-tests"
 
 
+class Straight(PlannedPath):
+    """The puppet's plan: straight to the goal."""
+
+    def _planned(self, pose: Pose, goal: Any, memory: Any, map_from_start: Any) -> list[tuple[float, float]]:
+        return [(pose.x_m, pose.y_m), goal]
+
+
 class LiveRobot:
     """A bench in real time: goals, stop, pause and cancel are from the wire, and it publishes as `onboard run` does."""
 
@@ -51,8 +60,9 @@ class LiveRobot:
         self.config = self.bench.config
         self._wire = Wire(self.config.dds)
         self._inputs = dds_inputs_of(self.config, self._wire)
+        self._initial = self._wire.reader("initialpose")
         self._publisher = Publisher(DdsOutputs(self._wire, MOUNTS, self.config.robot.name, 10.0))
-        self._viewers = Viewers(self._wire, Scene(self.config, building=BUILDING))
+        self._viewers = Viewers(self._wire, Scene(self.config, building=BUILDING, planned=Straight(self.config, None)))
         self.bench.alter = self._with_orders
         self.sent: list[tuple[float, Twist]] = []
         self._ended = threading.Event()
@@ -72,6 +82,10 @@ class LiveRobot:
     def moves(self) -> bool:
         return self.command.v_mps > 0.0
 
+    def localise(self, pose: Pose) -> None:
+        for _ in range(3):
+            self.bench.fix(pose, np.diag([1e-3, 1e-3, 1e-4]))
+
     def close(self) -> None:
         self._ended.set()
         self._thread.join()
@@ -80,6 +94,8 @@ class LiveRobot:
 
     def _with_orders(self, inputs: Inputs) -> Inputs:
         heard = self._inputs.take(inputs.now_ns)
+        for message in self._initial.take():  # as a localisation does
+            self.localise(pose_from_ros(message.sample.pose.pose))
         return replace(
             inputs, goals=heard.goals, cancel=heard.cancel, pause=heard.pause, e_stop=heard.e_stop, battery=0.8
         )
@@ -112,7 +128,7 @@ class Server:
         self.feed = self._held.enter_context(contextlib.closing(Feed(config, wire, notify)))
         self.stop = self._held.enter_context(contextlib.closing(Stop(config, folder / ".stop")))
         recordings = self._held.enter_context(contextlib.closing(Recordings(folder)))
-        self.robot = Robot(self.feed, self.stop, Orders(config, wire, self.feed, self.stop), recordings, token)
+        self.robot = Robot(config, self.feed, self.stop, Orders(config, wire, self.feed, self.stop), recordings, token)
         self._socket = _listening("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
         self._server = HttpServer(self.robot)
@@ -125,7 +141,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}/"
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100.0)
         try:
             text = body if isinstance(body, (str, bytes)) or body is None else json.dumps(body)
             connection.request(method, path, text, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -165,6 +181,13 @@ def serving(
     server = Server(config, folder, token, webhook, port)
     with contextlib.closing(server):
         yield server
+
+
+def in_building(config: Config, folder: Path) -> Config:
+    """Return the configuration with the map BUILDING in a folder, and two places."""
+    write_grid(BUILDING, folder / "map.yaml", folder / "map.pgm")
+    (folder / "places.toml").write_text("[dock]\nx_m = 2.0\ny_m = 0.0\n[hall]\nx_m = 2.0\ny_m = 4.0\nyaw_deg = 90.0\n")
+    return config.model_copy(update={"map": MapSection(file=folder / "map.yaml")})
 
 
 def lonely_config() -> Config:

@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def ros_path(actions: Path) -> str:
-    """Return the import path of the gateway's node and of the compiled actions."""
+    """Return the import path of the gateway's node and of the compiled messages."""
     return f"{ROOT / 'ros2' / 'onboard_gateway'}:{actions}"
 
 
@@ -116,12 +116,12 @@ class GatewayRig:
         self.socket = self.folder / "g.sock"
         tables: dict[str, dict[str, Any]] = {
             "robot": {"name": self.namespace or "robot"},
-            "scan": {"topic": "lidar", "laser": [0.0, 0.0, 0.0]},
+            "scan": {"topic": "scan", "laser": [0.0, 0.0, 0.0]},
             "cameras": {"color": "none"},
-            "odometry": {"scan_matching": False},
+            "odometry": {"scan_matching": False, "imu": "imu", "imu_rpy_deg": [0.0, 0.0, 0.0]},
             "policy": {"model": "reactive"},
             "record": {"enabled": False},
-            "dds": {"namespace": self.namespace},
+            "dds": {"namespace": self.namespace, "remap": {"odom": "wheel/odom", "scan": "seen/scan"}},
         }
         self.config = toml(self.folder / "onboard.toml", **tables)
         self._stack = contextlib.ExitStack()

@@ -35,7 +35,7 @@ def rules_of(config: Config, plant: Plant, **changes: float) -> Rules:
     limits = config.limits
     return Rules(
         radius_m=config.robot.footprint.reach_m + limits.stop_margin_m,
-        braking_mps2=min(limits.acceleration_mps2, plant.linear.acceleration_max),
+        braking_mps2=min(limits.acceleration_mps2, plant.linear.braking_max),
         **changes,
     )
 

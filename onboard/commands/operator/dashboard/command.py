@@ -67,7 +67,7 @@ def _serve(config: Config, listening: socket.socket, token: str | None, webhook:
             contextlib.closing(Stop(config, config.record.directory / f".{config.robot.name}-stop"))
         )
         recordings = held.enter_context(contextlib.closing(Recordings(config.record.directory)))
-        robot = Robot(feed, stop, Orders(config, wire, feed, stop), recordings, token)
+        robot = Robot(config, feed, stop, Orders(config, wire, feed, stop), recordings, token)
         if not feed.heard(FIRST_S):
             sys.stderr.write(f"{NO_RUNTIME} yet on domain {wire.domain}, interface {config.dds.interface}. {START}\n")
         Server(robot).run([listening])

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onboard.config.config import Config
 from onboard.drivers.dds.participant import ReceivedMessage, Wire, wait_until
 from onboard.drivers.dds.ros_convert import pose_from_ros
 from onboard.navigation.mission import state_word
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.recording.scene import WHY, clears, why
 from onboard.service.publisher import AGE
 from onboard.values.errors import DriverError
@@ -32,6 +34,7 @@ BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
 MOST_CELLS, OCCUPIED = 25_000_000, 65
 """Of a map: 250 m by 250 m of 5 cm; and from what percentage on a cell is drawn as an obstacle."""
+LINES, RARE = ("path", "plan", "arc"), ("path", "plan")
 LEVELS = ("ok", "warning", "error", "stale")
 FIGURES = ("missed_slots", "deadline_misses", "over_budget", "decision_p50_ms", "decision_p99_ms", "lateness_p99_ms",
            "lateness_max_ms", "ticks", "battery", "e_stop", "v_mps", "w_radps", "speed_limit_mps")  # fmt: skip
@@ -52,16 +55,16 @@ class Feed:
         self._config, self._notify = config, notify
         self._on: dict[str, Callable[[Any], None]] = {
             "state": self._state, "drive": self._drive, "diagnostics": self._diagnostics, "scan": self._scan,
-            "tf": self._tf, "path": self._path, "arc": self._arc, "footprint": self._footprint,
-            "markers": self._markers, "map": self._map,
+            "tf": self._tf, "footprint": self._footprint, "markers": self._markers,
+            **{name: partial(self._line, name) for name in LINES},
         }  # fmt: skip
-        self._readers = {name: wire.reader(name) for name in self._on}
+        self._readers = {name: wire.reader(name) for name in (*self._on, "map")}
         self._lock = threading.Lock()
         self._text, self._heard_s = "", -math.inf
         self._row: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._parts: list[dict[str, str]] = []
-        self._seen: dict[str, Any] = {"scan": [], "path": [], "arc": [], "markers": {}}
+        self._seen: dict[str, Any] = {"scan": [], "markers": {}, **{name: [] for name in LINES}}
         self._shape: list[list[float]] = []
         self._building: dict[str, Any] | None = None
         self._picture = b""
@@ -114,7 +117,7 @@ class Feed:
         with self._lock:
             frames = self._config.dds
             base, odom = self._poses.get(frames.base_frame), self._poses.get(frames.odom_frame)
-            seen = {name: value for name, value in self._seen.items() if name != "path"}
+            seen = {name: value for name, value in self._seen.items() if name not in RARE}
             return {
                 **status,
                 **seen,
@@ -128,9 +131,9 @@ class Feed:
             }
 
     def shape(self) -> dict[str, Any]:
-        """Return what changes rarely: driven path in the odom frame, footprint, and where `picture` lies in the map."""
+        """Return what changes rarely: driven and planned path in the odom frame, footprint, where `picture` lies."""
         with self._lock:
-            return {"path": self._seen["path"], "footprint": self._shape, "map": self._building}
+            return {**{name: self._seen[name] for name in RARE}, "footprint": self._shape, "map": self._building}
 
     def picture(self) -> bytes:
         """Return the map as PNG, obstacles alone: the rest is transparent; b"" without a map."""
@@ -151,6 +154,7 @@ class Feed:
             except DriverError as error:
                 sys.stderr.write(f"error: the page shows nothing any more: {error}\n")
                 return
+            self._take(self._map, came.pop("map"))  # a large one takes a second to pack: not while pages wait
             with self._lock:
                 for name, messages in came.items():
                     self._take(self._on[name], messages)
@@ -206,16 +210,14 @@ class Feed:
         image.putpalette([255, 255, 255, 128, 128, 128, 90, 100, 115])
         packed = io.BytesIO()
         image.save(packed, "PNG", transparency=bytes((0, 60, 255)))
-        self._picture = packed.getvalue()
         corner, number = pose_from_ros(info.origin), (self._building or {}).get("number", 0) + 1
         size = {"cell_m": info.resolution, "columns": wide, "rows": info.height}
-        self._building = {**size, "corner": _numbers(corner), "number": number}
+        with self._lock:
+            self._picture = packed.getvalue()
+            self._building = {**size, "corner": _numbers(corner), "number": number}
 
-    def _path(self, sample: Any) -> None:
-        self._seen["path"] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]
-
-    def _arc(self, sample: Any) -> None:
-        self._seen["arc"] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]
+    def _line(self, name: str, sample: Any) -> None:
+        self._seen[name] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]
 
     def _footprint(self, sample: Any) -> None:
         self._shape = [[round(point.x, 3), round(point.y, 3)] for point in sample.polygon.points]
@@ -234,6 +236,12 @@ class _Posed:
 
     def __init__(self, position: Any, orientation: Any) -> None:
         self.position, self.orientation = position, orientation
+
+
+def layer(grid: OccupancyGrid) -> dict[str, Any]:
+    """Return where the picture of a grid lies in the map."""
+    rows, columns = grid.percent.shape
+    return {"cell_m": grid.cell_m, "columns": columns, "rows": rows, "corner": _numbers(grid.map_from_grid)}
 
 
 def _numbers(pose: Pose | None) -> list[float] | None:

@@ -2,15 +2,16 @@
 
 | path | what it is |
 |---|---|
-| `GET /`, `/page.js`, `/page.css` | the page |
+| `GET /`, `/*.js`, `/page.css` | the page |
 | `GET /api/robot` | one snapshot |
-| `GET /api/live` | server-sent events: `robot` at 5 Hz, `shape` (path, footprint) at 1 Hz |
-| `GET /api/map.png` | obstacles of the map |
+| `GET /api/live` | server-sent events: `robot` at 5 Hz, `shape` (paths, footprint, places, masks) at 1 Hz |
+| `GET /api/map.png`, `/api/keep_out.png` | obstacles of the map, and forbidden ground |
+| `GET /api/reasons` | the table of reasons |
 | `GET /api/recordings`, `/api/recordings/NAME`, `/api/recordings/NAME/report` | list, download, report |
 | `GET /metrics` | for Prometheus |
 | `POST /api/stop` | the latched stop: always there, without a token |
-| `POST /api/goal`, `pause`, `resume`, `cancel` | with `--allow-control` and `Authorization: Bearer TOKEN` |
-| `POST /api/recordings/NAME/keep` | likewise |
+| `POST /api/goal`, `route`, `pause`, `resume`, `cancel` | with `--allow-control` and `Authorization: Bearer TOKEN` |
+| `POST /api/pose`, `place`, `keep_out`, `recordings/NAME/keep` | likewise |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import asyncio
 import hmac
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,26 +33,31 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onboard.commands.operator.dashboard.feed import Feed
+from onboard.commands.operator.dashboard.feed import Feed, layer
+from onboard.commands.operator.dashboard.keep_out import KeepOut
 from onboard.commands.operator.dashboard.metrics import metrics
-from onboard.commands.operator.dashboard.orders import ORDERS, Orders, Stop
+from onboard.commands.operator.dashboard.orders import ORDERS, Orders, Route, Stop
 from onboard.commands.operator.dashboard.recordings import Recordings
+from onboard.config.config import Config
+from onboard.config.places import load_places, places_file
+from onboard.safety.keepout_zones import DIGITS, KEEP_OUT
 from onboard.values.errors import InputError, OnboardError
+from onboard.values.reasons import TABLE
 
 PAGE = Path(__file__).parent / "page"
 FILES = {
     "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript") for name in ("plane", "orders", "page")},
     "/page.css": ("page.css", "text/css"),
 }
 PERIOD_S, SHAPE_EVERY = 0.2, 5
 MOST_PAGES = 40
 GRACE_S = 3
-MOST_BYTES = 4096
-"""Of the body of an order."""
+MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
+"""Of the body of an order, and of strokes of the brush."""
 HEADERS = (
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -65,18 +72,56 @@ FORGED = "the token is missing or wrong: open the address that `onboard dashboar
 class Robot:
     """What the server speaks for. token: None without `--allow-control`; pages: how many are open; ended: they close"""
 
+    config: Config
     feed: Feed
     stop: Stop
     orders: Orders
     recordings: Recordings
     token: str | None
+    route: Route = field(init=False)
+    keep_out: KeepOut = field(init=False)
     pages: int = field(default=0, init=False)
     ended: bool = field(default=False, init=False)
+    _made: dict[str, tuple[float, str]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.route, self.keep_out = Route(self.feed, self.orders), KeepOut(self.config)
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the page draws."""
         own = {"stopped": self.stop.pressed, "order": self.orders.newest, "control": self.token is not None}
-        return {**self.feed.snapshot(), **own}
+        return {**self.feed.snapshot(), **own, "route": self.route.state()}
+
+    def shape(self) -> dict[str, Any]:
+        """Return what changes rarely; reads files. problems: of the files of places and of the mask"""
+        shape, problems = self.feed.shape(), []
+        try:
+            places = {} if self.config.map.file is None else load_places(places_file(self.config))
+            shape["places"] = {name: [one.x_m, one.y_m, one.pose.yaw_rad] for name, one in places.items()}
+        except OnboardError as error:
+            problems.append(str(error))
+        try:
+            if (mask := self.keep_out.mask()) is not None:
+                in_force = self.feed.values().get(KEEP_OUT) == mask.grid.digest[:DIGITS]
+                effect = "" if in_force or not mask.grid.occupied.any() else self.keep_out.effect()
+                shape["keep_out"] = {**layer(mask.grid), "number": mask.grid.digest[:DIGITS], "effect": effect}
+        except OnboardError as error:
+            problems.append(str(error))
+        return {**shape, "problems": problems}
+
+    def paint(self, table: Any, sender: str) -> str:
+        """Paint into the keep-out mask."""
+        said = self.keep_out.paint(table)
+        self.orders.note("keep-out", sender)
+        return said
+
+    def event(self, name: str, make: Callable[[], Any]) -> str:
+        """Return a server-sent event, made once for all pages of a period."""
+        made_s, text = self._made.get(name, (-PERIOD_S, ""))
+        if time.monotonic() - made_s >= 0.9 * PERIOD_S:
+            text = f"event: {name}\ndata: {json.dumps(make(), separators=(',', ':'))}\n\n"
+            self._made[name] = time.monotonic(), text
+        return text
 
 
 def app(robot: Robot) -> ASGIApp:
@@ -91,17 +136,17 @@ def app(robot: Robot) -> ASGIApp:
         if (wrong := _foreign(request)) is not None:
             return wrong
         robot.stop.press()
+        robot.route.end("stop")
         robot.orders.note("stop", _sender(request))
         return JSONResponse({"stopped": True, "live": robot.feed.live})
 
-    async def goal(request: Request) -> Response:
-        return await _order(robot, request, lambda table: robot.orders.goal(table, _sender(request)))
+    def order(name: str) -> Callable[[Request], Awaitable[Response]]:
+        give, most = GIVEN[name], MOST_STROKE_BYTES if name == "keep_out" else MOST_BYTES
 
-    def word(order: str) -> Callable[[Request], Awaitable[Response]]:
-        async def give(request: Request) -> Response:
-            return await _order(robot, request, lambda table: robot.orders.give(order, _sender(request)))
+        async def given(request: Request) -> Response:
+            return await _order(robot, request, lambda table: give(robot, table, _sender(request)), most)
 
-        return give
+        return given
 
     async def listed(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(robot.recordings.listed))
@@ -122,29 +167,38 @@ def app(robot: Robot) -> ASGIApp:
         return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
 
     async def snapshot(request: Request) -> Response:
-        return JSONResponse({**robot.snapshot(), **robot.feed.shape()})
+        return JSONResponse({**robot.snapshot(), **await run_in_threadpool(robot.shape)})
 
     async def building(request: Request) -> Response:
         picture = robot.feed.picture()
         return Response(picture, media_type="image/png") if picture else _error(404, "there is no map")
+
+    async def forbidden(request: Request) -> Response:
+        mask = await run_in_threadpool(robot.keep_out.mask)
+        return Response(mask.picture, media_type="image/png") if mask else _error(404, "there is no map")
+
+    async def reasons(request: Request) -> Response:
+        rows = [{"code": row.code, "sentence": row.general, "clears": row.clears} for row in TABLE.values()]
+        return JSONResponse({"reasons": rows})
 
     async def page(request: Request) -> Response:
         name, kind = FILES[request.url.path]
         return FileResponse(PAGE / name, media_type=kind)
 
     routes = [
-        *(Route(path, page) for path in FILES),
-        Route("/api/robot", snapshot),
-        Route("/api/live", live),
-        Route("/api/map.png", building),
-        Route("/api/recordings", listed),
-        Route("/api/recordings/{name}", download),
-        Route("/api/recordings/{name}/report", report),
-        Route("/api/recordings/{name}/keep", keep, methods=["POST"]),
-        Route("/metrics", figures),
-        Route("/api/stop", stop, methods=["POST"]),
-        Route("/api/goal", goal, methods=["POST"]),
-        *(Route(f"/api/{order}", word(order), methods=["POST"]) for order in ORDERS),
+        *(HttpRoute(path, page) for path in FILES),
+        HttpRoute("/api/robot", snapshot),
+        HttpRoute("/api/live", live),
+        HttpRoute("/api/map.png", building),
+        HttpRoute("/api/keep_out.png", forbidden),
+        HttpRoute("/api/reasons", reasons),
+        HttpRoute("/api/recordings", listed),
+        HttpRoute("/api/recordings/{name}", download),
+        HttpRoute("/api/recordings/{name}/report", report),
+        HttpRoute("/api/recordings/{name}/keep", keep, methods=["POST"]),
+        HttpRoute("/metrics", figures),
+        HttpRoute("/api/stop", stop, methods=["POST"]),
+        *(HttpRoute(f"/api/{name}", order(name), methods=["POST"]) for name in GIVEN),
     ]
     refused = {InputError: _refused(400), OnboardError: _refused(503)}
     return Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(_Headers)])
@@ -179,7 +233,35 @@ class _Headers:
         await self._app(scope, receive, sent)
 
 
-async def _order(robot: Robot, request: Request, give: Callable[[Any], str]) -> Response:
+def _word(name: str) -> Callable[[Robot, Any, str], str]:
+    return lambda robot, _, sender: robot.orders.give(name, sender)
+
+
+def _cancel(robot: Robot, table: Any, sender: str) -> str:
+    robot.route.end("cancelled")
+    return robot.orders.give("cancel", sender)
+
+
+def _goal(robot: Robot, table: Any, sender: str) -> str:
+    robot.route.end("another goal")
+    return robot.orders.goal(table, sender)
+
+
+GIVEN: dict[str, Callable[[Robot, Any, str], str]] = {
+    **{name: _word(name) for name in ORDERS},
+    "cancel": _cancel,
+    "goal": _goal,
+    "route": lambda robot, table, sender: robot.route.start(table, sender),
+    "pose": lambda robot, table, sender: robot.orders.pose(table, sender),
+    "place": lambda robot, table, sender: robot.orders.add_place(table, sender),
+    "keep_out": lambda robot, table, sender: robot.paint(table, sender),
+}
+"""What each order does with its body and its sender; it returns what was done."""
+
+
+async def _order(
+    robot: Robot, request: Request, give: Callable[[Any], str], most_bytes: int = MOST_BYTES
+) -> Response:  # fmt: skip
     """Check token, origin and body of an order, then give it."""
     if robot.token is None:
         return _error(403, READ_ONLY)
@@ -191,8 +273,8 @@ async def _order(robot: Robot, request: Request, give: Callable[[Any], str]) -> 
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > MOST_BYTES:
-            return _error(413, f"an order has at most {MOST_BYTES} bytes")
+        if len(body) > most_bytes:
+            return _error(413, f"this order has at most {most_bytes} bytes")
     try:
         table = json.loads(body or b"{}")
     except (ValueError, RecursionError):
@@ -206,17 +288,13 @@ async def _events(robot: Robot) -> AsyncIterator[str]:
     try:
         number = 0
         while not robot.ended:
-            yield _event("robot", robot.snapshot())
+            yield robot.event("robot", robot.snapshot)
             if number % SHAPE_EVERY == 0:
-                yield _event("shape", robot.feed.shape())
+                yield await run_in_threadpool(robot.event, "shape", robot.shape)
             number += 1
             await asyncio.sleep(PERIOD_S)
     finally:
         robot.pages -= 1
-
-
-def _event(name: str, value: Any) -> str:
-    return f"event: {name}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n"
 
 
 def _foreign(request: Request) -> Response | None:

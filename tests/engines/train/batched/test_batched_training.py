@@ -13,7 +13,7 @@ from engines.__main__ import main
 from engines.network.policy_checkpoint import load_training, save_training
 from engines.train import stages
 from engines.train.batched import training
-from engines.train.batched.learner import Learner
+from engines.train.batched.learner import Learner, Settings
 from engines.train.batched.policy import policy_of
 from engines.train.batched.training import Task, room_for
 from engines.train.config import rules_of
@@ -69,6 +69,18 @@ def test_it_begins_with_a_model(out, tmp_path):
     assert reported["began"]["decisions"] == 64
 
 
+def test_the_papers_network_learns_from_a_policy(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(Settings, "teacher_at", lambda settings, _: settings.teacher)  # the time is over at once
+    sizes = {"channels": [32, 64, 128], "scan": 256, "hidden": 8, "memory": 16, "layers": 2}
+    values = {"network": sizes, "teacher.policy": str(out / "policy.onnx"), "teacher.weight": 1.0, "within_s": 0.1}
+    changes = [part for key, value in values.items() for part in ("--set", f"batched.{key}={json.dumps(value)}")]
+    trained = run("--out", str(tmp_path), *changes)
+    assert trained.exit_code == 0, trained.output
+    assert policy_of(tmp_path / "policy.onnx").memory_shape == (2, 16)
+    (row,) = [json.loads(row) for row in journal_rows(tmp_path)]
+    assert row["teacher_loss"] > 0.0
+
+
 def test_the_critic_of_the_checkpoint_beside_a_model_joins(out, tmp_path, monkeypatch):
     taken = []
 
@@ -113,6 +125,7 @@ WRONG = [
     (["--set", "network.size=tiny"],        "--set network.size: unknown key network"),
     (["--init", "onboard-v1"],              "this version trains no policy that sees images; docs/evaluation.md names"),
     (["--init", "none.onnx"],               "none.onnx"),
+    (["--set", "batched.teacher.policy=none.onnx"], "none.onnx"),
     (["--map", "apartment"],                     "places.maps: apartment belongs to the test split"),
     (["--map", "atlantis"],                 "map atlantis: no such map"),
     (["--set", "batched.lanes=9"],          "made with another configuration"),

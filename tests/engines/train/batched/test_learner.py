@@ -23,6 +23,7 @@ from engines.train.batched.learner import (
     teacher_loss,
 )
 from engines.train.batched.policy import CRITIC_VALUES, MEMORY, STATE, SmallPolicy
+from engines.train.batched.training import Taught
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS
@@ -133,6 +134,19 @@ def test_it_learns_a_task_that_needs_memory():
     learner = Learner(Recall(128), SmallPolicy(), settings, CPU)
     named = (LENGTH * learner.iterate(0.0)["reward"] for _ in range(40))
     assert any(share > 0.9 for share in named)  # without memory at most half of the signs are named
+
+
+def test_a_policy_that_teaches_labels_with_its_own_probabilities_and_remembers():
+    teacher, world = SmallPolicy().eval(), Ragged(5)
+    with torch.no_grad():  # logits that differ
+        teacher.actor.weight.normal_(0.0, 0.3)
+    taught, memory = Taught(world, teacher, 0.05, CPU), torch.zeros(1, 5, MEMORY)
+    for _ in range(3):
+        seen = taught.observe()
+        memory = memory * (~seen.fresh)[None, :, None]
+        with torch.no_grad():
+            logits, memory = teacher.step(teacher.encode(seen.scan, seen.state), memory)
+        torch.testing.assert_close(probabilities(taught.labels(), 0.05), torch.softmax(logits, dim=1))
 
 
 def test_it_learns_from_a_teacher_without_a_reward():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 
+import onnx
 import pytest
 import torch
 
+from engines.export.fp16 import halve
 from engines.export.own_model import validate
 from engines.train.batched import policy as small
+from engines.train.batched.config import NetworkSection
 from engines.train.batched.policy import SmallPolicy, policy_in
 from engines.train.stages import MODEL
 from hil.drive.fast.drive import drive_fast
@@ -18,7 +21,7 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from onboard.assembly.policies import check_model
 from onboard.config.config import Config, PolicySection
-from onboard.policy.manifest import load_manifest
+from onboard.policy.manifest import load_manifest, save_manifest, sha256_of
 from onboard.values.errors import DisagreementError, InputError
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room
@@ -71,6 +74,22 @@ def test_a_model_gives_its_weights_back(policy, model):
     own = {name: values for name, values in policy.state_dict().items() if not name.startswith("critic_")}
     assert {name for name, values in own.items() if not torch.equal(values, weights[name])} == set()
     assert len(own) > 15
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_papers_network_gives_its_weights_back_also_in_half_precision(tmp_path, layers):
+    sizes = NetworkSection(channels=(4, 8, 8), scan=16, hidden=16, vector=8, action=4, memory=24, layers=layers)
+    made = small.PaperPolicy(sizes)
+    small.export(made, tmp_path / MODEL, "test", EXTRA)
+    weights = small.policy_of(tmp_path / MODEL).state_dict()
+    own = {name: values for name, values in made.state_dict().items() if not name.startswith("critic_")}
+    assert {name for name, values in own.items() if not torch.equal(values, weights[name])} == set()
+    proto, manifest = onnx.load(tmp_path / MODEL), load_manifest(tmp_path / MODEL)
+    halve(proto)
+    onnx.save(proto, tmp_path / MODEL)
+    save_manifest(tmp_path / MODEL, manifest.model_copy(update={"sha256": sha256_of(tmp_path / MODEL)}))
+    halved = small.policy_of(tmp_path / MODEL).state_dict()
+    assert all(torch.allclose(values, halved[name], atol=1e-3) for name, values in own.items())
 
 
 def test_sharpening_scales_the_logits_alone(policy):

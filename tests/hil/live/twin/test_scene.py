@@ -11,7 +11,7 @@ from hil.live.twin.scene import SPAWN_RADIUS_M, Site, SiteOptions
 from hil.live.twin.stand_in_robot import ROOM, ROOM_START
 from hil.maps.load import load_map
 from hil.physics.collision_world import Body, Simulation
-from hil.scene.crowd_file import CrowdOptions
+from hil.scene.walkers import CrowdOptions
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError

@@ -58,7 +58,10 @@ def test_figures_of_round_trips() -> None:
     assert found["share_below_100_ms"] == 0.97
     assert found["mean_ms"] == pytest.approx((970 + 400) / 99, abs=0.001)
     assert found["worst_ms"] == 250.0
-    assert "100 round trips, 1 lost" in summary(found | {"paper_4": found | {"mean_ms": 71.75}})
+    more = {"simulator_ms": {"p50": 7.0}, "load_average": 0.5, "cores": 2, "paper_4": found | {"mean_ms": 71.75}}
+    text = summary(found | more)
+    assert "100 round trips, 1 lost" in text
+    assert "median 10.00 ms, of these 7.00 ms in the simulator" in text
 
 
 def test_no_round_trip_at_all_is_an_error_of_one_line() -> None:
@@ -100,9 +103,12 @@ def test_a_robot_in_a_small_room_drives_its_twin_to_a_goal(tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_round_trips_of_the_command(tmp_path: Path) -> None:
-    command = done("hil", "twin-latency", "--count", "200", "--json", "-", folder=tmp_path, domain=free_domain())
+    paper = ("twin-latency", "--paper", "--count", "200", "--json", "-")
+    command = done("hil", *paper, folder=tmp_path, domain=free_domain())
     assert command.process.returncode == 0, command.err
     result = json.loads(command.out)
     assert result["count"] == 200
     assert result["lost"] <= 10
-    assert len(result["messages"]) == 7
+    assert result["messages"] == ["scan", "color/image", "points", "collision"]
+    assert 0.0 < result["simulator_ms"]["p50"] < result["p50_ms"]
+    assert (tmp_path / "out" / "twin" / "twin-latency.svg").stat().st_size > 0

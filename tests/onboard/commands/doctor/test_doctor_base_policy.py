@@ -19,15 +19,13 @@ from onboard.config.config import Config, DdsSection, PolicySection
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.ros_convert import ros_rays
 from onboard.drivers.dds.ros_types import LaserScan
-from onboard.drivers.engines import tensorrt_build, tensorrt_engine
 from onboard.drivers.engines.tensorrt_build import refusal_of
 from onboard.drivers.engines.tensorrt_engine import cached_engine
 from onboard.perception.laser_scan import Rays
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import EngineError
-from tests.onboard.drivers.engines.test_tensorrt_engine import TENSORS
 from tests.onboard.drivers.test_kobuki_base import frame
-from tests.rigs.devices.fake_tensorrt import Machine
+from tests.rigs.devices.fake_tensorrt import installed
 
 GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
 
@@ -148,12 +146,7 @@ def test_a_policy_without_a_model_needs_no_engine() -> None:
 
 
 def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(dict(TENSORS))
-    for module in (tensorrt_build, tensorrt_engine):
-        monkeypatch.setattr(module, "trt", machine.trt, raising=False)
-    monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
-    monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
-    monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
+    installed(monkeypatch)
     config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt"))
     missing = engine.policy(config, tmp_path, driving=False)
     assert missing.level is AMBER

@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
 BUILD = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+FIRST = "0.1.0"
 SERVICE = "onboard/service/systemd.py"
 MODEL = "engines/pretrained/onboard-v1.onnx"
 HANGS = b"\n\nimport threading\n\nService.__init__ = lambda *_: threading.Event().wait()\n"
@@ -25,10 +26,12 @@ def cannot_build() -> str:
 
 
 def built(folder: Path) -> Path:
-    """Return the wheel of this tree."""
+    """Return the wheel of this tree, as release FIRST: the version of a tree between two tags is long."""
     subprocess.run([*BUILD, "--wheel-dir", str(folder), str(ROOT)], check=True, capture_output=True, timeout=300)
     (wheel,) = folder.glob("*.whl")
-    return wheel
+    release = changed(wheel, FIRST)
+    wheel.unlink()
+    return release
 
 
 def changed(wheel: Path, release: str, appended: Mapping[str, bytes] = {}) -> Path:

@@ -29,29 +29,26 @@ from onboard.policy.contract import BINS
 from onboard.policy.manifest import load_manifest
 from onboard.policy.network_policy import load_policy
 from onboard.values.errors import EngineError, MissingExtraError
-from tests.rigs.devices.fake_tensorrt import BuilderFlag, DataType, Kind, Layer, LayerType, Machine, Mode, Tensor
-from tests.rigs.devices.small_model import LAYERS, WIDTH, small_policy_files
+from tests.rigs.devices.fake_tensorrt import (
+    MEMORY,
+    TENSORS,
+    BuilderFlag,
+    DataType,
+    Kind,
+    Layer,
+    LayerType,
+    Mode,
+    Tensor,
+    installed,
+)
+from tests.rigs.devices.small_model import small_policy_files
 
 ROOT = Path(__file__).parents[4]
-MEMORY = (LAYERS, 1, WIDTH)
-TENSORS = {
-    "scan": ((1, 1, BINS), Kind.FLOAT, Mode.INPUT),
-    "memory_in": (MEMORY, Kind.FLOAT, Mode.INPUT),
-    "logits": ((1, 28), Kind.FLOAT, Mode.OUTPUT),
-    "memory_out": (MEMORY, Kind.FLOAT, Mode.OUTPUT),
-}
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine with a GPU and TensorRT, as far as our code can see."""
-    machine = Machine(dict(TENSORS))
-    for module in (tensorrt_build, tensorrt_engine):
-        monkeypatch.setattr(module, "trt", machine.trt, raising=False)
-    monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
-    monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
-    monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
-    return machine
+    return installed(monkeypatch)
 
 
 @pytest.fixture

@@ -19,13 +19,14 @@ from PIL import Image
 
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
-from onboard.commands.operator.dashboard.server import MOST_PAGES
+from onboard.commands.operator.dashboard.server import FILES, GIVEN, MOST_PAGES, MOST_STROKE_BYTES
 from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
 from onboard.recording.retention import is_marked
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
+from onboard.values.reasons import TABLE
 from tests.rigs.machine.waiting import until
-from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, live_robot, lonely_config, serving
+from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, in_building, live_robot, lonely_config, serving
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_it_shows_what_the_robot_publishes(server: Server, robot: LiveRobot) -> 
     assert float(seen["figures"]["battery"]) == 0.8
     assert seen["ages_ms"]["scan"]
     assert seen["markers"]["goal"]["points"]
-    until(lambda: bool(server.feed.shape()["footprint"]) and bool(server.feed.shape()["path"]))
+    until(lambda: all(server.feed.shape()[name] for name in ("footprint", "path", "plan")))
 
 
 def test_stop_needs_no_token_is_latched_and_ends_with_a_goal_alone(server: Server, robot: LiveRobot) -> None:
@@ -117,7 +118,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize(("authorization", "status"), FORGED)
-@pytest.mark.parametrize("order", ["goal", "pause", "resume", "cancel"])
+@pytest.mark.parametrize("order", list(GIVEN))
 def test_no_order_without_the_token(server: Server, order: str, authorization: str, status: int) -> None:
     headers = {"Authorization": authorization.encode("latin-1", "replace").decode("latin-1")} if authorization else {}
     goal = {"x": 1.0, "y": 0.0}
@@ -181,6 +182,30 @@ def test_a_damaged_map_is_left_out(lonely: Server) -> None:
     assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
 
 
+def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
+    lonely: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packing, go_on = threading.Event(), threading.Event()
+    made = Image.Image.save
+
+    def save(*arguments: Any, **options: Any) -> None:
+        packing.set()
+        assert go_on.wait(60.0)
+        made(*arguments, **options)
+
+    monkeypatch.setattr(Image.Image, "save", save)
+    grid = OccupancyGrid(info=MapMetaData(resolution=0.05, width=4000, height=4000), data=bytes(4000 * 4000))
+    thread = threading.Thread(target=lonely.feed._map, args=(grid,))
+    thread.start()
+    assert packing.wait(60.0)
+    assert lonely.ask("POST", "/api/stop")[0] == 200
+    assert not lonely.feed.snapshot()["live"]
+    go_on.set()
+    thread.join()
+    with Image.open(io.BytesIO(lonely.ask("GET", "/api/map.png")[1])) as picture:
+        assert picture.size == (4000, 4000)
+
+
 def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
     drive(server, robot)
     assert server.order("pause")[0] == 200
@@ -188,6 +213,81 @@ def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
     until(lambda: "paused" in [row["code"] for row in server.feed.status()["why"]])
     server.order("resume")
     until(lambda: robot.moves)
+
+
+def test_places_routes_and_the_pose_of_a_building(robot: LiveRobot, tmp_path: Path) -> None:
+    with serving(in_building(robot.config, tmp_path), tmp_path) as server:
+        assert server.feed.heard(20.0)
+        server.order("cancel")
+        until(lambda: server.feed.status()["word"] == "idle")
+        assert server.order("place", {"name": "here"})[1] == {
+            "error": "the robot is not localised, so its place has no name"
+        }
+        assert server.order("pose", {"x": 1.0, "y": -3.0, "frame": "map", "yaw_deg": 90.0}) == (
+            200,
+            {"said": "pose taken"},
+        )
+        seen = server.ask("GET", "/api/robot")[1]
+        assert seen["places"]["hall"] == [2.0, 4.0, pytest.approx(np.pi / 2)]
+        assert server.order("place", {"name": "here"})[0] == 200
+        assert server.order("place", {"name": "here"})[1]["error"].endswith("choose another name")
+        assert server.order("place", {"name": "../x"})[0] == 400
+        x, y, yaw = server.ask("GET", "/api/robot")[1]["places"]["here"]
+        assert (x, y, yaw) == (
+            pytest.approx(1.0, abs=0.1),
+            pytest.approx(-3.0, abs=0.1),
+            pytest.approx(np.pi / 2, abs=0.1),
+        )
+        assert server.order("goal", {"place": "nowhere"})[0] == 400
+        assert server.order("goal", {"place": "hall"}) == (200, {"said": "goal accepted"})
+        until(lambda: robot.moves)
+        assert (
+            "pause or stop it" in server.order("pose", {"x": 1.0, "y": 0.0, "frame": "map", "yaw_deg": 0.0})[1]["error"]
+        )
+        assert server.order("route", {"places": ["hall", "dock"], "loop": True})[0] == 200
+        assert server.ask("GET", "/api/robot")[1]["route"]["runs"]
+        server.ask("POST", "/api/stop")
+        assert server.ask("GET", "/api/robot")[1]["route"] | {"lap": 1} == {
+            "runs": False, "places": ["hall", "dock"], "at": 0, "lap": 1, "said": "route ended: stop",
+        }  # fmt: skip
+        until(lambda: robot.command == STOP)
+        assert server.order("route", {"places": ["hall", "dock"]})[0] == 200, "a person with the token releases it"
+        server.order("cancel")
+        until(lambda: not server.robot.route.runs)
+        (tmp_path / "places.toml").write_text("[hall]\nx_m = 'x'\n")
+        until(lambda: "places.toml" in server.ask("GET", "/api/robot")[1]["problems"][0])
+
+
+def test_the_brush_changes_the_mask_with_the_token_alone(tmp_path: Path) -> None:
+    with serving(in_building(lonely_config(), tmp_path), tmp_path) as server:
+        strokes = {"strokes": [{"points": [[0.0, 0.0], [3.0, 0.0]], "radius_m": 0.5, "erase": False}]}
+        assert server.order("keep_out", strokes, token="forged")[0] == 401
+        assert server.ask("GET", "/api/robot")[1]["keep_out"]["effect"] == ""
+        status, reply = server.order("keep_out", strokes)
+        assert (status, "m² forbidden" in reply["said"]) == (200, True)
+        layer = server.ask("GET", "/api/robot")[1]["keep_out"]
+        assert (layer["columns"], layer["rows"]) == (400, 400)
+        assert "set zones.keep_out" in layer["effect"]
+        with Image.open(io.BytesIO(server.ask("GET", "/api/keep_out.png")[1])) as picture:
+            assert picture.size == (400, 400)
+        server.feed._values = {"keep_out": layer["number"]}  # as the runtime says after its next start
+        assert server.ask("GET", "/api/robot")[1]["keep_out"]["effect"] == ""
+        assert server.order("keep_out", "x" * (MOST_STROKE_BYTES + 1))[0] == 413
+        assert (
+            server.order("keep_out", {"strokes": [{"points": [[99.0, 0.0]], "radius_m": 0.5}], "file": "/etc/x"})[0]
+            == 400
+        )
+
+
+def test_the_table_of_reasons_is_the_one_of_all(lonely: Server) -> None:
+    rows = lonely.ask("GET", "/api/reasons")[1]["reasons"]
+    assert [(row["code"], row["clears"]) for row in rows] == [(row.code, row.clears) for row in TABLE.values()]
+
+
+def test_one_event_is_made_for_all_pages(lonely: Server) -> None:
+    made = []
+    texts = {lonely.robot.event("test", lambda: made.append(1) or {"a": 1}) for _ in range(10)}
+    assert (texts, len(made)) == ({'event: test\ndata: {"a":1}\n\n'}, 1)
 
 
 def test_two_operators_see_each_others_orders(server: Server) -> None:
@@ -289,7 +389,7 @@ def test_metrics_are_prometheus_text(server: Server) -> None:
 
 def test_the_page_is_small_loads_nothing_from_elsewhere_and_has_its_headers(lonely: Server) -> None:
     sizes = []
-    for path in ("/", "/page.js", "/page.css"):
+    for path in FILES:
         status, data = lonely.ask("GET", path)
         assert status == 200
         assert b"http://" not in data

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from onboard.values.messages import STOP
 from tests.hil.report.browser import chromium
 from tests.rigs.machine.waiting import until
-from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, live_robot, lonely_config, serving
+from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, in_building, live_robot, lonely_config, serving
 
 PATIENCE_MS = 60_000
 PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
@@ -158,8 +157,7 @@ def test_it_fits_and_can_be_read(
     browser: Any, server: Server, robot: LiveRobot, scheme: str, name: str, size: dict[str, int], tmp_path: Path
 ) -> None:
     robot.bench.wall("front", 1500)
-    for _ in range(3):
-        robot.bench.fix(robot.bench.pose, np.diag([1e-3, 1e-3, 1e-4]))
+    robot.localise(robot.bench.pose)
     server.order("goal", {"x": 30.0, "y": 3.0})
     opened = Opened(browser, with_token(server), color_scheme=scheme, viewport=size)
     opened.shows("word", "")
@@ -182,6 +180,70 @@ def test_it_fits_and_can_be_read(
     assert opened.problems == []
     robot.bench.wall("front", 0)
     opened.page.close()
+
+
+def drag(opened: Opened, *places: tuple[float, float]) -> None:
+    """Drag over the plane, in pixels from its middle."""
+    box = opened.page.locator("#plane").bounding_box()
+    at = [(box["x"] + box["width"] / 2 + x, box["y"] + box["height"] / 2 - y) for x, y in places]
+    opened.page.mouse.move(*at[0])
+    opened.page.mouse.down()
+    for one in at[1:]:
+        opened.page.mouse.move(*one, steps=4)
+    opened.page.mouse.up()
+
+
+def test_pose_place_route_and_brush_of_a_building(browser: Any, robot: LiveRobot, tmp_path: Path) -> None:
+    with serving(in_building(robot.config, tmp_path), tmp_path) as server:
+        assert server.feed.heard(20.0)
+        server.order("cancel")
+        opened = Opened(browser, with_token(server))
+        opened.page.click("#mapping summary")
+        opened.page.click("#setpose")
+        until(lambda: opened.text("scale").startswith("map frame"))
+        drag(opened, (30.0, -40.0), (30.0, 40.0))
+        assert opened.text("question").startswith("The robot stands at x")
+        assert "heading 90°" in opened.text("question")
+        opened.page.click("#yes")
+        opened.shows("said", "pose taken")
+        opened.page.click("#forbid")
+        drag(opened, (-60.0, 60.0), (60.0, 60.0), (60.0, 90.0))
+        assert not (tmp_path / "keep_out.yaml").exists(), "not without a confirmation"
+        opened.page.click("#undo")
+        drag(opened, (-60.0, 60.0), (60.0, 60.0), (60.0, 90.0))
+        opened.page.click("#save")
+        assert "Save 1 strokes" in opened.text("question")
+        opened.page.click("#yes")
+        opened.shows("said", "m² forbidden")
+        opened.shows("effect", "not in force")
+        until(lambda: any("keep_out.png" in url for url in opened.asked))
+        opened.page.click("#forbid")
+        opened.page.click("#places summary")
+        opened.page.fill("#placename", "desk")
+        opened.page.click("#name")
+        opened.page.wait_for_selector("text=desk")
+        assert "[desk]" in (tmp_path / "places.toml").read_text()
+        for name in ("hall", "dock"):
+            opened.page.click(f"[aria-label='Add {name} to the route']")
+        opened.page.click("#start")
+        assert opened.text("question") == "Drive to hall, dock?"
+        assert robot.command == STOP, "not without a confirmation"
+        opened.page.click("#yes")
+        opened.shows("route", "On a route, lap 1: [hall] → dock")
+        until(lambda: robot.moves)
+        opened.page.click("#pause")
+        until(lambda: robot.command == STOP)
+        opened.page.click("#resume")
+        until(lambda: robot.moves)
+        if PICTURES:
+            opened.page.screenshot(path=Path(PICTURES) / "building.png")
+        opened.page.click("#stop")
+        until(lambda: robot.command == STOP)
+        opened.shows("route", "route ended: stop")
+        opened.page.click("#reasons summary")
+        opened.page.wait_for_selector("#table >> text=e_stop")
+        assert opened.problems == []
+        opened.page.close()
 
 
 def test_a_page_left_open_over_a_restart_goes_on(browser: Any, robot: LiveRobot, tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""A route of the page: on to the next place at any end of a drive, but for those by a person."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from onboard.commands.operator.dashboard.orders import MOST_PLACES, Route
+from onboard.values.errors import InputError, OnboardError
+from tests.rigs.machine.waiting import until
+
+
+class Robot:
+    """Stands for feed and orders. ends: state and reason of the end of each drive, "" for none."""
+
+    def __init__(self, ends: dict[str, str]) -> None:
+        self.ends, self.live = ends, True
+        self.sent: list[str] = []
+        self.row = {"goal": "0", "state": "idle", "reason": ""}
+
+    def drive(self) -> dict[str, str]:
+        return dict(self.row)
+
+    def check_places(self, names: list[str]) -> None:
+        if not set(names) <= set(self.ends):
+            raise InputError("there is no such place")
+
+    def drive_to(self, name: str, sender: str, ended: threading.Event | None = None) -> int:
+        if ended is not None and ended.is_set():
+            raise OnboardError("it was ended")
+        self.sent.append(name)
+        if self.ends[name].startswith("goal refused"):
+            raise InputError(self.ends[name])
+        state, _, reason = (self.ends[name] or "navigating").partition(": ")
+        self.row = {"goal": str(len(self.sent)), "state": state, "reason": reason}
+        return len(self.sent)
+
+
+def route(robot: Robot) -> Route:
+    return Route(robot, robot)  # type: ignore[arg-type]  # stands in for both
+
+
+MISSED = "stopped: no progress for 10 s"
+RUNS = [
+    ({"a": "reached", "b": "reached"}, ["a", "b"], "reached"),
+    ({"a": MISSED, "b": "reached"}, ["a", "b"], "reached"),
+    (
+        {"a": "reached", "b": "goal refused: the map shows an obstacle there", "c": "reached"},
+        ["a", "b", "c"],
+        "reached",
+    ),
+    ({"a": "stopped: e_stop", "b": "reached"}, ["a"], "e_stop"),
+    ({"a": "idle: cancelled", "b": "reached"}, ["a"], "cancelled"),
+    ({"a": "reached", "b": "stopped: e_stop", "c": "reached"}, ["a", "b"], "e_stop"),
+]
+
+
+@pytest.mark.parametrize(("ends", "sent", "said"), RUNS)
+def test_it_drives_to_each_place_until_a_person_ends_it(ends: dict[str, str], sent: list[str], said: str) -> None:
+    robot = Robot(ends)
+    begun = route(robot)
+    begun.start({"places": list(ends)}, "me")
+    until(lambda: not begun.runs)
+    assert robot.sent == sent
+    assert said in begun.state()["said"]
+
+
+def test_a_loop_goes_on_and_ends_when_no_place_is_reached_any_more() -> None:
+    robot = Robot({"a": "reached", "b": MISSED})
+    begun = route(robot)
+    begun.start({"places": ["a", "b"], "loop": True}, "me")
+    until(lambda: begun.lap >= 3)
+    robot.ends["a"] = MISSED
+    until(lambda: not begun.runs)
+    assert "no place was reached" in begun.said
+
+
+def test_a_pause_holds_it_and_what_a_person_does_ends_it() -> None:
+    robot = Robot({"a": "", "b": "reached"})
+    begun = route(robot)
+    begun.start({"places": ["a", "b"]}, "me")
+    robot.row["state"] = "navigating"  # paused: the drive goes on
+    assert begun.runs
+    robot.row["goal"] = "77"
+    until(lambda: not begun.runs)
+    assert "another goal took its place" in begun.said
+    begun.start({"places": ["a", "b"]}, "me")
+    robot.live = False
+    until(lambda: not begun.runs)
+    assert "no runtime is heard" in begun.said
+    robot.live = True
+    begun.start({"places": ["a", "b"]}, "me")
+    begun.end("stop")
+    begun.end("twice")
+    robot.row["state"] = "reached"
+    until(lambda: begun._thread is not None and not begun._thread.is_alive())
+    assert (robot.sent.count("b"), begun.said) == (0, "route ended: stop")
+
+
+def test_a_second_route_takes_the_place_of_the_first() -> None:
+    robot = Robot({"a": "", "b": "reached"})
+    begun = route(robot)
+    begun.start({"places": ["a"]}, "one")
+    begun.start({"places": ["b"]}, "two")
+    until(lambda: not begun.runs)
+    assert robot.sent == ["a", "b"]
+
+
+BAD: list[Any] = [
+    None, {}, {"places": []}, {"places": "a"}, {"places": [1]}, {"places": ["a"], "loop": 1}, {"places": ["nowhere"]},
+    {"places": ["a"] * (MOST_PLACES + 1)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", BAD, ids=range(len(BAD)))
+def test_a_bad_route_moves_nothing(table: Any) -> None:
+    robot = Robot({"a": "reached"})
+    with pytest.raises(InputError):
+        route(robot).start(table, "me")
+    assert robot.sent == []
