@@ -136,13 +136,20 @@ def _things(of: Moving, other: Moving, hidden: bool = False) -> list[Points]:
     parts = np.split(np.arange(len(bins)), np.flatnonzero(apart) + 1)
     if len(parts) > 1 and bins[0] == 0 and bins[-1] == BINS - 1 and np.hypot(*(places[0] - places[-1])) <= GAP_M:
         parts[0] = np.concatenate([parts.pop(), parts[0]])
-    return [
-        places[part]
-        for part in parts
-        if len(part) >= FEWEST
-        and through[part].mean() >= TAKEN_SHARE
-        and np.hypot(*(places[part[-1]] - places[part[0]])) <= WIDEST_M
-    ]
+    small = []
+    for part in parts:
+        if not _is_small(places[part]):  # a thing next to a wall: only what the other scan looked through is its own
+            part = part[through[part]]
+            runs = np.split(part, np.flatnonzero(np.diff(part) > 1) + 1)
+            small += [places[run] for run in runs if len(run) >= FEWEST and _is_small(places[run])]
+        elif len(part) >= FEWEST and through[part].mean() >= TAKEN_SHARE:
+            small.append(places[part])
+    return small
+
+
+def _is_small(places: Points) -> bool:
+    """Return whether returns in a row are of no wider thing than a person."""
+    return len(places) > 0 and bool(np.hypot(*(places[-1] - places[0])) <= WIDEST_M)
 
 
 def _seen_from(pose: Pose, places_m: Points) -> Points:

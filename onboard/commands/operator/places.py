@@ -19,6 +19,7 @@ from onboard.config.places import TOLD_SD, Place, add_place, check_name, load_pl
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
+from onboard.perception.building.map_fit import Agreement
 from onboard.perception.building.reach import Reach, reach_in
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.service import last_pose
@@ -31,8 +32,8 @@ from onboard.values.reasons import JOIN, row_of
 
 REFUSED = "goal refused"
 SEARCH_M = 2.0
-LEAST_EXPLAINED = 0.5
-"""A searched place must explain this share of the scan's points."""
+LEAST_EXPLAINED, MOST_THROUGH = 0.5, 0.03
+"""A searched place explains this share of the scan's points; at most this share of its rays goes through obstacles."""
 FOUND_SD = (0.1, 0.1, 0.05)
 STARTING = (
     reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
@@ -139,13 +140,17 @@ def locate(
                 about["the last stop"] = saved
             if (now := _believed(robot)) is not None:
                 about["its believed place"] = now
-            found, pose, explained = _searched(robot, reach, about)
-            if explained < LEAST_EXPLAINED:
+            found, pose, agreed = _searched(robot, reach, about)
+            if not _believable(agreed):
                 raise OnboardError(
-                    f"no place explains the scan: {found} explains {explained:.0%} of its points, the limit is "
-                    f"{LEAST_EXPLAINED:.0%}; drive the robot to a known place, then onboard locate PLACE"
+                    f"no place explains the scan: {found} explains {agreed.explained:.0%} of its points (at least "
+                    f"{LEAST_EXPLAINED:.0%}), and {agreed.through:.0%} of its rays go through obstacles of the map (at "
+                    f"most {MOST_THROUGH:.0%}); drive the robot to a known place, then onboard locate PLACE"
                 )
-            said, sd = f"near {found}; {explained:.0%} of the scan's points lie on obstacles of the map", FOUND_SD
+            said, sd = (
+                f"near {found}; {agreed.explained:.0%} of the scan's points lie on obstacles of the map",
+                FOUND_SD,
+            )
         else:
             pose, said, sd = told, "as stated" if y is not None else f"at {at}", TOLD_SD
         if not reach.part_at((pose.x_m, pose.y_m)):
@@ -155,16 +160,20 @@ def locate(
     sys.stdout.write(f"x {pose.x_m:.2f} m, y {pose.y_m:.2f} m, yaw {math.degrees(pose.yaw_rad):.0f} deg, {said}\n")
 
 
-def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tuple[str, Pose, float]:
-    """Return the place about which the scan fits best, the pose there, and the share of explained points."""
+def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tuple[str, Pose, Agreement]:
+    """Return the place about which the scan fits best, the pose there, and the agreement of scan and map."""
     if not about:
         raise OnboardError(
             "there is no place to search about: state where the robot stands: onboard locate X Y --yaw DEG"
         )
     scan = scan_of_rays(rays_from_ros(robot.newest("scan")), 0)
     found = {known: map_fit.search(scan, reach, pose, SEARCH_M, math.pi) for known, pose in about.items()}
-    best = max(found, key=lambda known: found[known][1])
+    best = max(found, key=lambda known: (_believable(found[known][1]), found[known][1].explained))
     return best, *found[best]
+
+
+def _believable(agreed: Agreement) -> bool:
+    return agreed.explained >= LEAST_EXPLAINED and agreed.through <= MOST_THROUGH
 
 
 def _believed(robot: RunningRobot) -> Pose | None:

@@ -35,7 +35,7 @@ LEAST_POINTS = 12
 """Fewer points on obstacles are no fit."""
 UNKNOWN = 1.0
 """Information of a direction that the walls do not tell [1/m^2, 1/rad^2]."""
-CORRELATED = 6.0
+CORRELATED = 3.0
 """Errors of neighbouring points are alike: so many count as one."""
 FLOOR = np.diag(np.square([0.01, 0.01, 0.004]))
 """Covariance of any fit: cells are no points [m^2, rad^2]."""
@@ -71,11 +71,12 @@ def fit(scan: Scan, reach: Reach, guess: Pose, covariance: Floats) -> Fit | None
     begin = _vector(compose(inverse(corner), guess))
     wide_m = SURE_SD * math.sqrt(float(np.diag(covariance)[:2].max() + covariance[2, 2] * TURN_M**2))
     wide_m = min(max(wide_m, NARROW_M), WIDE_M)
+    turn_rad = SURE_SD * math.sqrt(float(covariance[2, 2]))
     ranges_m = scan.ranges_m.astype(np.float64)
-    found, information, points = _fitted(ranges_m, reach.distance_m, cell_m, begin, prior, wide_m)
+    found, information, points = _fitted(ranges_m, reach.distance_m, cell_m, begin, prior, wide_m, turn_rad)
     if points < LEAST_POINTS or not np.isfinite(found).all() or not np.isfinite(information).all():
         return None
-    alone = np.asarray(np.linalg.inv(information / CORRELATED + UNKNOWN * np.eye(3)), np.float64)
+    alone = np.asarray(np.linalg.inv(information + UNKNOWN * np.eye(3)), np.float64)
     without = found + alone @ prior @ (found - begin)  # the guess taken out again
     measured = 0.5 * (alone + alone.T) + untold(alone) + FLOOR
     return Fit(_in_map(corner, found), _in_map(corner, without), turned.T @ measured @ turned, int(points))
@@ -89,8 +90,8 @@ def agreement(scan: Scan, reach: Reach, pose: Pose) -> Agreement:
     return Agreement(int(points), explained / points if points else 1.0, int(rays), through / rays if rays else 0.0)
 
 
-def search(scan: Scan, reach: Reach, about: Pose, half_m: float, half_rad: float) -> tuple[Pose, float]:
-    """Return the best pose within a square and a turn about a pose in the map, and the share of its explained points.
+def search(scan: Scan, reach: Reach, about: Pose, half_m: float, half_rad: float) -> tuple[Pose, Agreement]:
+    """Return the best pose within a square and a turn about a pose in the map, and the agreement there.
 
     Correlative: every pose of a grid of `STEP_M` and `STEP_RAD` is tried; then a fit.
     """
@@ -100,7 +101,7 @@ def search(scan: Scan, reach: Reach, about: Pose, half_m: float, half_rad: float
     found = _search(scan.ranges_m.astype(np.float64), reach.distance_m, reach.grid.cell_m, begin, steps, turns)
     best = fit(scan, reach, _in_map(corner, found), np.diag(np.square([STEP_M, STEP_M, STEP_RAD])))
     pose = _in_map(corner, found) if best is None else best.likely
-    return pose, agreement(scan, reach, pose).explained
+    return pose, agreement(scan, reach, pose)
 
 
 def warm_up() -> None:
@@ -134,6 +135,8 @@ COARSE, STEPS, STILL = 5, 20, 1e-5
 SURE_SD, TURN_M = 2.0, 3.0
 """The first steps are as wide as so many deviations of the guess, with its turn at this range: furniture near a wall
 must not pull a pose that is known."""
+TURNS = (0.0, 0.0, 1.0, -1.0)
+"""Turns of the guess from which the searches begin; the second search is narrow."""
 SD_M, SD_PER_M = 0.03, 0.004
 """Standard deviation of a point at no distance, and its growth with the square of the range [1/m]."""
 ON_M, NEAR_M, FAR_M = 0.15, 0.3, 8.0
@@ -159,30 +162,62 @@ def _distance(field: Floats32, cell_m: float, x_m: float, y_m: float) -> tuple[f
 
 @kernel
 def _fitted(
-    ranges_m: Floats, field: Floats32, cell_m: float, guess: Floats, prior: Floats, wide_m: float
+    ranges_m: Floats, field: Floats32, cell_m: float, guess: Floats, prior: Floats, wide_m: float, turn_rad: float
 ) -> tuple[Floats, Floats, int]:
-    """Return pose (3,) in the grid, the information of the scan alone (3, 3), and the number of points on obstacles."""
+    """Return pose (3,) in the grid, the information of the scan alone (3, 3), and the number of points on obstacles.
+
+    Of a search that begins wide and one that begins narrow, the better: wide steps may take furniture for a wall.
+    """
     points = np.empty((BINS, 2))
     scan_points(ranges_m, points)
-    pose, information, count = guess.copy(), np.zeros((3, 3)), 0
+    pose, information, count, least = guess.copy(), np.zeros((3, 3)), 0, math.inf
+    reported = np.zeros((3, 3))
+    for trial in range(4):
+        at = guess.copy()
+        at[2] += TURNS[trial] * turn_rad
+        coarse_m = NARROW_M if trial == 1 else wide_m
+        here, cost = _descended(points, ranges_m, field, cell_m, guess, prior, coarse_m, at, reported)
+        if cost < least:
+            pose[:], information[:], count, least = at, reported, here, cost
+    return pose, information, count
+
+
+@kernel
+def _descended(
+    points: Floats,
+    ranges_m: Floats,
+    field: Floats32,
+    cell_m: float,
+    guess: Floats,
+    prior: Floats,
+    coarse_m: float,
+    pose: Floats,
+    information: Floats,
+) -> tuple[int, float]:
+    """Improve `pose` in place and set `information`; return the number of points on obstacles, and the cost."""
+    count, cost = 0, 0.0
     slope = np.empty(3)
     for step in range(STEPS):
         information[:] = 0.0
         pull, count = times(prior, pose - guess), 0
-        sharp_m = wide_m if step < COARSE else NARROW_M
+        cost = ((pose - guess) * pull).sum()
+        sharp_m = coarse_m if step < COARSE else NARROW_M
         c, s = math.cos(pose[2]), math.sin(pose[2])
         for i in range(BINS):
             if math.isnan(points[i, 0]):
                 continue
+            sd_m = SD_M + SD_PER_M * ranges_m[i] * ranges_m[i]
+            most = sharp_m * sharp_m / (CORRELATED * sd_m * sd_m)
+            cost += most
             x, y = c * points[i, 0] - s * points[i, 1], s * points[i, 0] + c * points[i, 1]
             away_m, dx, dy = _distance(field, cell_m, pose[0] + x, pose[1] + y)
             if away_m > max(ON_M, 2.0 * sharp_m):
                 continue
             off_m = away_m - 0.5 * cell_m  # rays end at the cell's side
             slope[0], slope[1], slope[2] = dx, dy, dy * x - dx * y
-            sd_m = SD_M + SD_PER_M * ranges_m[i] * ranges_m[i]
             sharp = 1.0 + (off_m / sharp_m) ** 2
-            weight = 1.0 / (sharp * sharp * sd_m * sd_m)
+            weight = 1.0 / (CORRELATED * sharp * sharp * sd_m * sd_m)
+            cost -= most / sharp
             for row in range(3):
                 pull[row] += weight * slope[row] * off_m
                 for column in range(3):
@@ -192,7 +227,7 @@ def _fitted(
         pose -= change
         if step >= COARSE and abs(change[0]) + abs(change[1]) + abs(change[2]) < STILL:
             break
-    return pose, information, count
+    return count, cost
 
 
 @kernel

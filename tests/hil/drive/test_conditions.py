@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hil.drive.conditions import ALL, ORDINARY, Condition, chosen, load_conditions
@@ -14,6 +15,7 @@ from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
 from hil.physics.odometry_noise import FIX_SD, PRINTED_FIX_SD, TRAINING_FIX_PERIOD_S
+from hil.sensors.direct_scan import looked_at
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config
 from onboard.values.errors import ConfigError, InputError
@@ -225,3 +227,8 @@ def test_memory_is_reset_as_a_row_says(tmp_path: Path) -> None:
         written(tmp_path, '[a]\nwhat="a"\nmemory_reset_s="never"\n[b]\nwhat="b"\nmemory_reset_s=5.0\n[c]\nwhat="c"\n')
     )
     assert [row.resets_every_s(10.0) for row in rows.values()] == [None, 5.0, 10.0]
+
+
+def test_cameras_that_look_down_leave_no_gap_between_their_views() -> None:
+    low, section = SHIPPED["low_view"].robot_of(SETTING), Config().scan
+    np.testing.assert_array_equal(looked_at(low.mounts, section), looked_at(SETTING.mounts, section))

@@ -123,6 +123,15 @@ def test_a_robot_that_was_carried_is_lost_and_found_again_where_it_is_put(tracks
     assert lost_text(state) == ""
 
 
+@pytest.mark.parametrize("direction_deg", [-170, -10, 0, 10, 170])
+def test_a_robot_carried_by_3_m_and_turned_is_lost_within_5_s(direction_deg: int) -> None:
+    angle = math.radians(direction_deg)
+    place = compose(WORLD.map_from_grid, Pose(4.2, 2.9, 0.3))
+    carried = Pose(place.x_m + 3.0 * math.cos(angle), place.y_m + 3.0 * math.sin(angle), wrap(0.3 + math.pi / 2))
+    state, _ = tracked(place, carried, 15)
+    assert state.lost
+
+
 def test_people_and_furniture_before_the_walls_are_no_reason_to_be_lost() -> None:
     scan = seen()
     ranges = scan.ranges_m.copy()
@@ -133,10 +142,10 @@ def test_people_and_furniture_before_the_walls_are_no_reason_to_be_lost() -> Non
 
 
 def test_a_search_about_a_rough_place_finds_the_robot() -> None:
-    pose, explained = map_fit.search(seen(), REACH, Pose(3.0, 1.0, -0.4), 1.5, math.pi)
+    pose, agreed = map_fit.search(seen(), REACH, Pose(3.0, 1.0, -0.4), 1.5, math.pi)
     assert distance(pose, PLACE) < 0.05
     assert abs(wrap(pose.yaw_rad - PLACE.yaw_rad)) < 0.02
-    assert explained > 0.9
+    assert agreed.explained > 0.9
 
 
 def test_without_a_place_or_a_new_scan_nothing_changes() -> None:

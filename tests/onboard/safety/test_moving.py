@@ -61,6 +61,14 @@ def test_a_person_has_the_velocity_of_his_walk(
     assert np.median(moving.velocity_mps, axis=0) == pytest.approx(velocity, abs=0.35)
 
 
+def test_a_person_who_walks_along_a_wall_moves() -> None:
+    wall = with_box(ROOM, (6.3, 6.5), (1.0, 8.0), (0.0, 1.5))
+    people = [person(6.0, 3.6 + PERIOD_S * number) for number in range(2)]
+    moving = seen([Pose(4.7, 4.5, 0.0)] * 2, people, wall)
+    assert len(moving.places_m) >= 3
+    assert moving.velocity_mps[0, 1] > 0.5
+
+
 @pytest.mark.parametrize("twist", [(0.0, 0.0), (1.0, 0.0), (0.6, 1.0), (0.0, 2.0)])
 @pytest.mark.parametrize("seed", [None, *range(5)])
 def test_nothing_moves_in_a_room_that_the_robot_drives_through(twist: tuple[float, float], seed: int | None) -> None:
