@@ -31,7 +31,7 @@ FUZZED = settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
-FIRST = settings(FUZZED, phases=[Phase.generate], max_examples=30)
+FIRST = settings(FUZZED, phases=[Phase.generate], max_examples=300)
 SLOW = settings(FUZZED, max_examples=10)
 """Tenths of a second each."""
 SLOW_ONES = {"replay", "page of a recording", "episodes", "episodes of an evaluation", "ROS 1 bag", "checkpoint"}
