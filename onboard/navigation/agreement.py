@@ -56,7 +56,8 @@ class Agreement:
     pose_step, twist_step: motion in the window by the pose and by the twist, without what is left out
     pose_rad, twist_rad: turn in it by the pose and by the twist, not wrapped
     newest:        twist of the newest message
-    changed:       change of the twist in the window
+    changed:       change of the twist since the window's start
+    swing:         the largest such change in the window, of each axis
     elapsed_s:     length of the window
     calm_s:        time since the newest jump
     placed, headed, twisted: whether position, heading and twist were ever filled
@@ -70,6 +71,7 @@ class Agreement:
     twist_rad: float = 0.0
     newest: Twist = STOP
     changed: Twist = STOP
+    swing: Twist = STOP
     elapsed_s: float = 0.0
     calm_s: float = CALM_S
     placed: bool = False
@@ -147,13 +149,18 @@ def advance(
         if explained is None:
             return state
         twist_step, turned_rad = explained
+    changed = _sum(state.changed, twist, before.newest)
     state = replace(
         state,
         pose_step=compose(state.pose_step, pose_step),
         twist_step=compose(state.twist_step, twist_step),
         pose_rad=state.pose_rad + pose_step.yaw_rad,
         twist_rad=state.twist_rad + turned_rad,
-        changed=_sum(state.changed, twist, before.newest),
+        changed=changed,
+        swing=Twist(
+            max(state.swing.v_mps, abs(changed.v_mps)),
+            max(state.swing.w_radps, abs(changed.w_radps)),
+        ),
         elapsed_s=state.elapsed_s + elapsed_s,
         calm_s=0.0 if jump else state.calm_s + elapsed_s,
     )
@@ -168,7 +175,14 @@ def advance(
         return state
     judged = judged or replace(state, contradiction=NO_REASON, doubt=NO_REASON)
     return replace(
-        judged, pose_step=IDENTITY, twist_step=IDENTITY, pose_rad=0.0, twist_rad=0.0, changed=STOP, elapsed_s=0.0
+        judged,
+        pose_step=IDENTITY,
+        twist_step=IDENTITY,
+        pose_rad=0.0,
+        twist_rad=0.0,
+        changed=STOP,
+        swing=STOP,
+        elapsed_s=0.0,
     )
 
 
@@ -204,10 +218,10 @@ def _judged(state: Agreement, way_m: float, moved: bool, elapsed_s: float, sourc
     if not (filled or state.headed):
         return state
     lag_s, by_pose = LAG_S + min(elapsed_s, SURE_S), state.pose_step
-    turning = lag_s * abs(state.changed.w_radps)
+    turning = lag_s * state.swing.w_radps
     apart_m = distance(by_pose, state.twist_step) if filled else 0.0
     apart_rad = abs(state.pose_rad - state.twist_rad)
-    allowed_m = APART_M + lag_s * abs(state.changed.v_mps) + turning * way_m
+    allowed_m = APART_M + lag_s * state.swing.v_mps + turning * way_m
     if apart_m <= allowed_m and apart_rad <= APART_RAD + turning:
         if moved and (apart_m > APART_M or apart_rad > APART_RAD):
             return None

@@ -265,6 +265,7 @@ def test_a_scale_error_is_found_in_the_window_in_which_the_base_starts(speed_mps
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(twists, st.floats(0.3, 3.0)), min_size=1, max_size=8), st.sampled_from([(20, 7), (50, 3)]))
+@example([(Twist(1.0, 1.5), 1.5), (Twist(-0.3, 0.2), 3.0), (Twist(1.0, 1.5), 1.0)], (20, 7))
 def test_a_twist_that_lags_is_never_blamed(legs: list[tuple[Twist, float]], late: tuple[int, int]) -> None:
     period_ms, count = late
     messages = list(course(legs, 1000.0 / period_ms))
