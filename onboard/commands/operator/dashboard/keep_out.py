@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,7 @@ def _painted(grid: OccupancyGrid, strokes: list[Stroke]) -> np.ndarray[Any, np.d
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
 
 
 def _is_pair(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import threading
 import time
 from pathlib import Path
@@ -51,6 +52,7 @@ class Stop:
         self._wire = Wire(config.dds)
         self._writer = self._wire.writer("e_stop")
         self.pressed = self._speaks = False
+        self.presses = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="stop", daemon=True)
         self._thread.start()
@@ -61,6 +63,7 @@ class Stop:
         """Stop the robot, and keep it stopped. Never waits for a release."""
         with self._lock:
             self.pressed = self._speaks = True
+            self.presses += 1
             self._say()
         with contextlib.suppress(OSError):  # the folder may be read-only: the stop itself must not depend on it
             self._mark.touch()
@@ -135,14 +138,29 @@ class Orders:
             self._drive(frame, pose, heading, f"goal {where}", sender)
         return "goal accepted"
 
-    def drive_to(self, name: str, sender: str, ended: threading.Event | None = None) -> int:
+    def check_goal(self, table: Any) -> None:
+        """Raise InputError or ConfigError for a goal that is none, or an unknown place."""
+        if isinstance(table, dict) and set(table) == {"place"}:
+            place_of(self._config, str(table["place"]))
+        else:
+            goal_of(table, self._config)
+
+    def drive_to(
+        self, name: str, sender: str, ended: threading.Event | None = None, presses: int | None = None
+    ) -> int:  # fmt: skip
         """Send a place as a goal with its heading; return its stamp.
 
-        ended: of a route, which releases no stop; None: a person asks. Raises InputError for an unknown place and for a
-        refused goal, OnboardError without a runtime, and for a route that has ended or is stopped.
+        ended: of a route, which releases no stop; None: a person asks. presses: of the stop, when the person asked;
+        None for now. Raises InputError for an unknown place and for a refused goal, OnboardError without a runtime,
+        after a newer stop, and for a route that has ended or is stopped.
         """
         pose = place_of(self._config, name).pose
-        return self._drive(self._config.dds.map_frame, pose, True, f"goal {name}", sender, ended)
+        return self._drive(self._config.dds.map_frame, pose, True, f"goal {name}", sender, ended, presses)
+
+    @property
+    def presses(self) -> int:
+        """Return how often this page's stop was pressed."""
+        return self._stop.presses
 
     def pose(self, table: Any, sender: str) -> str:
         """State the robot's pose in the map; return what the runtime took. Raises InputError, OnboardError."""
@@ -189,23 +207,35 @@ class Orders:
         return Pose(float(row["x_m"]), float(row["y_m"]), float(row["yaw_rad"]))
 
     def _drive(
-        self, frame: str, pose: Pose, heading: bool, what: str, sender: str, ended: threading.Event | None = None
+        self, frame: str, pose: Pose, heading: bool, what: str, sender: str, ended: threading.Event | None = None,
+        presses: int | None = None,
     ) -> int:  # fmt: skip
+        presses = self._stop.presses if presses is None else presses
         with self._lock:
             if not self._feed.live:
                 raise OnboardError(NO_RUNTIME)
             if ended is not None and (ended.is_set() or self._stop.pressed):
                 raise OnboardError("the stop of this page is pressed" if self._stop.pressed else "it was ended")
-            if self._stop.pressed:
+            if self._stop.presses != presses:
+                raise OnboardError("the stop of this page was pressed after this order")
+            released = self._stop.pressed
+            if released:
                 self._stop.release()
                 time.sleep(RELEASED_S)
             stamp_ns = wall_ns()
             asked = ros_goal(stamp_ns, frame, pose)
             if not heading:
                 asked.pose.orientation.w = 0.0
-            self._send(*(("goals", ros_goals(stamp_ns, [asked])) if heading else ("goal_pose", asked)))
-            self.note(what, sender)
-            self._answer(stamp_ns)
+            try:
+                if self._stop.pressed:
+                    raise OnboardError("the stop of this page was pressed after this order")
+                self._send(*(("goals", ros_goals(stamp_ns, [asked])) if heading else ("goal_pose", asked)))
+                self.note(what, sender)
+                self._answer(stamp_ns)
+            except OnboardError:
+                if released:  # only an accepted goal takes the stop back
+                    self._stop.press()
+                raise
             return stamp_ns
 
     def _send(self, topic: str, sample: Any) -> None:
@@ -256,11 +286,12 @@ class Route:
                 f'a route is {{"places": ["kitchen", ...], "loop": false}} of at most {MOST_PLACES} places'
             )
         self._orders.check_places(places)
+        presses = self._orders.presses
         with self._lock:
             self.end("another route")
             if self._thread is not None:
                 self._thread.join()
-            stamp_ns = self._orders.drive_to(places[0], sender)
+            stamp_ns = self._orders.drive_to(places[0], sender, presses=presses)
             self._ended = threading.Event()
             self.places, self.at, self.lap, self.said = list(places), 0, 1, ""
             self._thread = threading.Thread(target=self._run, args=(stamp_ns, loop, sender), name="route", daemon=True)
@@ -314,11 +345,11 @@ def goal_of(table: Any, config: Config) -> tuple[str, Pose, bool]:
     if not isinstance(table, dict) or set(table) - {"x", "y", "frame", "yaw_deg"}:
         raise InputError('a goal is {"x": m, "y": m, "frame": "base", "odom" or "map", "yaw_deg": deg or null}')
     frame, yaw = table.get("frame", "base"), table.get("yaw_deg")
-    if frame not in frames:
+    if not isinstance(frame, str) or frame not in frames:
         raise InputError(f"frame: {str(frame)[:20]!r}, expected base, odom or map")
     for name in ("x", "y", *(() if yaw is None else ("yaw_deg",))):
         value = table.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise InputError(f"{name}: {str(value)[:20]}, expected a finite number")
     yaw_rad = math.radians(yaw or 0.0)
     return (

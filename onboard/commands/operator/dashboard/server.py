@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import socket
@@ -243,6 +244,7 @@ def _cancel(robot: Robot, table: Any, sender: str) -> str:
 
 
 def _goal(robot: Robot, table: Any, sender: str) -> str:
+    robot.orders.check_goal(table)
     robot.route.end("another goal")
     return robot.orders.goal(table, sender)
 
@@ -300,9 +302,10 @@ async def _events(robot: Robot) -> AsyncIterator[str]:
 def _foreign(request: Request) -> Response | None:
     """Return the refusal of an order that the page of another site sends through somebody's browser."""
     origin = request.headers.get("origin")
-    if origin is None or urlsplit(origin).netloc == request.headers.get("host"):
-        return None
-    return _error(403, f"orders of the page {origin[:80]} are not taken")
+    with contextlib.suppress(ValueError):  # no address at all: refused as another site's
+        if origin is None or urlsplit(origin).netloc == request.headers.get("host"):
+            return None
+    return _error(403, f"orders of the page {(origin or '')[:80]} are not taken")
 
 
 def _sender(request: Request) -> str:

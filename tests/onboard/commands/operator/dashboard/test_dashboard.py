@@ -141,6 +141,8 @@ BAD_GOALS: list[tuple[Any, int, str]] = [
     ('{"x": NaN, "y": 0}', 400, "x: nan"),
     ({"x": 1e400, "y": 0}, 400, "x: inf"),
     ({"x": True, "y": 0}, 400, "x: True"),
+    ({"x": 10**400, "y": 0}, 400, "x: 1000"),
+    ({"x": 1.0, "y": 0.0, "frame": ["map"]}, 400, "frame: "),
     ({"x": 1.0, "y": 0.0, "frame": "mars"}, 400, "frame: 'mars'"),
     ({"x": 1.0, "y": 0.0, "speed": 9}, 400, "a goal is"),
     ({"x": 1e6, "y": 0.0}, 400, "goal refused: the goal is 1e+06 m away"),
@@ -156,9 +158,35 @@ def test_a_bad_goal_gets_a_line(server: Server, body: Any, status: int, said: st
     assert "\n" not in reply["error"]
 
 
-def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot) -> None:
+@pytest.mark.parametrize("goal", [{"x": "no"}, {"x": 1e6, "y": 0.0}], ids=["malformed", "refused"])
+def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot, goal: dict[str, Any]) -> None:
     server.ask("POST", "/api/stop")
-    assert server.order("goal", {"x": "no"})[0] == 400
+    assert server.order("goal", goal)[0] == 400
+    assert server.stop.pressed
+    drive(server, robot)
+
+
+class StoppedMeanwhile:
+    """A lock of the orders, during the wait for which somebody presses the stop."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __enter__(self) -> None:
+        self._server.stop.press()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_stop_is_not_undone_by_an_older_order(
+    server: Server, robot: LiveRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(server.robot.orders, "_lock", StoppedMeanwhile(server))
+        status, reply = server.order("goal", {"x": 3.0, "y": 0.0})
+    assert "pressed after this order" in reply["error"]
+    assert status != 200
     assert server.stop.pressed
     drive(server, robot)
 

@@ -16,7 +16,7 @@ class Robot:
     """Stands for feed and orders. ends: state and reason of the end of each drive, "" for none."""
 
     def __init__(self, ends: dict[str, str]) -> None:
-        self.ends, self.live = ends, True
+        self.ends, self.live, self.presses = ends, True, 0
         self.sent: list[str] = []
         self.row = {"goal": "0", "state": "idle", "reason": ""}
 
@@ -27,7 +27,9 @@ class Robot:
         if not set(names) <= set(self.ends):
             raise InputError("there is no such place")
 
-    def drive_to(self, name: str, sender: str, ended: threading.Event | None = None) -> int:
+    def drive_to(
+        self, name: str, sender: str, ended: threading.Event | None = None, presses: int | None = None
+    ) -> int:  # fmt: skip
         if ended is not None and ended.is_set():
             raise OnboardError("it was ended")
         self.sent.append(name)
