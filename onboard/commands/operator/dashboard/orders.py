@@ -130,20 +130,16 @@ class Orders:
 
     def goal(self, table: Any, sender: str) -> str:
         """Release the stop and send a goal; return the runtime's answer. Raises InputError if it is bad or refused."""
-        if isinstance(table, dict) and set(table) == {"place"}:
-            self.drive_to(str(table["place"]), sender)
-        else:
-            frame, pose, heading = goal_of(table, self._config)
-            where = f"{pose.x_m:.2f} {pose.y_m:.2f} in {frame}"
-            self._drive(frame, pose, heading, f"goal {where}", sender)
+        self._drive(*self.destination(table), sender)
         return "goal accepted"
 
-    def check_goal(self, table: Any) -> None:
-        """Raise InputError or ConfigError for a goal that is none, or an unknown place."""
+    def destination(self, table: Any) -> tuple[str, Pose, bool, str]:
+        """Return frame, pose, whether the heading counts, and words for it, of a place or goal. Raises InputError."""
         if isinstance(table, dict) and set(table) == {"place"}:
-            place_of(self._config, str(table["place"]))
-        else:
-            goal_of(table, self._config)
+            name = str(table["place"])
+            return self._config.dds.map_frame, place_of(self._config, name).pose, True, f"goal {name}"
+        frame, pose, heading = goal_of(table, self._config)
+        return frame, pose, heading, f"goal {pose.x_m:.2f} {pose.y_m:.2f} in {frame}"
 
     def drive_to(
         self, name: str, sender: str, ended: threading.Event | None = None, presses: int | None = None
@@ -154,8 +150,7 @@ class Orders:
         None for now. Raises InputError for an unknown place and for a refused goal, OnboardError without a runtime,
         after a newer stop, and for a route that has ended or is stopped.
         """
-        pose = place_of(self._config, name).pose
-        return self._drive(self._config.dds.map_frame, pose, True, f"goal {name}", sender, ended, presses)
+        return self._drive(*self.destination({"place": name}), sender, ended, presses)
 
     @property
     def presses(self) -> int:
