@@ -143,11 +143,14 @@ def test_a_base_that_bumps_goes_no_farther_and_a_dropped_wheel_stops_it(rig: Gat
 def test_when_the_runtime_is_killed_the_base_stops_and_the_goal_ends(rig: GatewayRig) -> None:
     assert rig.go(1, FAR)
     rig.wait_until_it_drives()
-    heard = commands_after(rig, rig.runtime.process.kill)
-    last_s = max(at_s for at_s, v, w in heard if (v, w) != (0.0, 0.0))
-    stops = [at_s for at_s, v, w in heard if (v, w) == (0.0, 0.0) and at_s > last_s]
-    assert len(stops) > 5
-    assert stops[0] < 2.0, "a stop of its own, and within what this machine needs for 0.3 s"
+    rig.runtime.process.kill()
+    heard = []
+
+    def stopped() -> bool:
+        heard.extend((v, w) for _, v, w in rig.robot.ask("base", op="base")["commands"])
+        return heard[-6:] == [(0.0, 0.0)] * 6
+
+    until(stopped, LIMIT_S)
     result = rig.result(1)
     assert (result["status"], result["code"]) == (ABORTED, 9000)
     assert result["text"].startswith("the runtime is silent")
