@@ -17,7 +17,7 @@ from mcap.writer import CompressionType, Writer
 from hil.recordings import recording as recordings
 from hil.recordings.recording import MOST_BYTES, TICK, messages_of, metadata_of, open_recording
 from onboard.values.errors import InputError
-from tests.rigs.view_bench import Recorded, record_drive
+from tests.rigs.recorded_drive import Recorded, record_drive
 
 
 @pytest.fixture(scope="module")

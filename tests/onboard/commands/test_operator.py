@@ -171,16 +171,16 @@ def test_the_screen_says_what_clears_each_reason() -> None:
     assert lines[-1] == "policy in time ok"
 
 
-def test_another_robots_configuration_is_noticed(robot: Robot) -> None:
-    command = robot.say("status", config="other.toml")
-    assert command.process.returncode == 2
-    assert command.err.startswith("error: robot other: no diagnostics within")
-
-
-def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
+def test_another_robots_configuration_is_noticed_and_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
+    """Both commands wait for ten seconds, so they wait side by side."""
     toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
-    command = robot.say("cancel", config="alone.toml")
-    assert command.process.returncode == 2
+    place = {"folder": robot.folder, "domain": robot.domain}
+    with (
+        running("onboard", "status", "--config", "other.toml", **place) as status,
+        running("onboard", "cancel", "--config", "alone.toml", **place) as command,
+    ):
+        assert (status.wait(), command.wait()) == (2, 2)
+    assert status.err.startswith("error: robot other: no diagnostics within")
     where = f"domain {robot.domain}, interface lo, namespace nobody"
     waits, ends = command.err.splitlines()
     assert waits == f"waiting up to 10 s for a runtime on {where}"
