@@ -54,7 +54,6 @@ COMMANDS = (
     ("docs/operator.md",   "onboard dashboard --host 0.0.0.0 --allow-control",       UNTIL_INTERRUPTED, 0, ""),
     ("docs/operator.md",   f"onboard foxglove --config {MY_ROBOT}",                  UNTIL_INTERRUPTED, 0, "foxglove"),
     ("docs/tools.md",      "onboard-hil import", "$run --config my_robot/onboard.toml --out drive.mcap", 0, "bags"),
-    ("docs/tools.md",      "onboard-hil view",                             "$run --out drive.rrd", 0, "view"),
 )  # fmt: skip
 
 
