@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -337,8 +338,8 @@ def _session(path: Path, record: Mapping[str, str]) -> Session:
         try:
             mounts = load_mounts(mounts_file)
         except ConfigError as error:
-            why = str(error).replace(str(mounts_file), "mounts")
-            raise InputError(f"{path}: recorded mounts: {why}{version}") from error
+            why = str(error).replace(f"{mounts_file}: ", "")
+            raise InputError(textwrap.indent(f"{why}{version}", f"{path}: recorded mounts: ")) from error
     return Session(session_name(record), record, part_of(record), config, mounts)
 
 
