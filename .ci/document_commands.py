@@ -42,7 +42,6 @@ COMMANDS = (
     ("docs/calibration.md", "onboard-calib drive-pattern --ahead 3 --behind 2 --left 2 --right 2 --dry-run", "", 0, ""),
     ("docs/calibration.md", "onboard-calib board --squares 7x5 --square-m 0.04 --draw board.pdf", "", 0, "calib"),
     ("docs/tools.md",      "onboard-hil import", "$run --config my_robot/onboard.toml --out drive.mcap", 0, "bags"),
-    ("docs/tools.md",      "onboard-hil view",                             "$run --out drive.rrd", 0, "view"),
 )  # fmt: skip
 
 

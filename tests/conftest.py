@@ -25,7 +25,7 @@ FIRST = {
     for name in (
         "ros2/test_gateway", "examples/test_robots", "onboard/service/test_systemd_systemd",
         "onboard/commands/install/test_install", "onboard/drivers/dds/test_ros2", "onboard/drivers/dds/test_end_to_end",
-        "hil/live/test_demo", "system/test_finer_scan", "system/test_first_goal",
+        "hil/live/test_demo", "system/test_first_goal",
     )
 }  # fmt: skip
 """Files whose tests wait for processes for a minute or more. They come first: no worker is left with one at the end."""

@@ -101,6 +101,18 @@ def rows_in(text: str) -> tuple[Row, ...]:
     return _rows_in(text[:LONGEST])
 
 
+def in_words(state: str) -> str:
+    """Return a published state with the sentence in place of a code: "stopped: the e-stop is pressed, ..."."""
+    first, *others = state.split(JOIN)
+    word, mark, said = first.partition(": ")
+    worded = [f"{word}{mark}{_worded(said)}", *map(_worded, others)]
+    return JOIN.join(worded)
+
+
+def _worded(text: str) -> str:
+    return TABLE[text].general if text in TABLE else text
+
+
 @lru_cache(maxsize=512)
 def _row_of(text: str) -> Row | None:
     text = text[BEFORE.match(text).end() :]  # type: ignore[union-attr]  # it matches any text
@@ -370,6 +382,17 @@ DECISIONS_LATE = Row("decisions_late", POLICY, "late decisions",
 SEQUENCE_START = Row("sequence_start", POLICY, "the memory is reset, as a sequence of decisions begins", "")
 DECISION_GAP = Row("decision_gap", POLICY, "the memory is reset, as there was no decision for too long", "")
 PERIOD = Row("period", POLICY, "the memory is reset, as its period has passed", "")
+
+# ---- Why a robot stands that nothing else hinders
+
+TURNS_TO_HEADING = Row("turns_to_heading", POLICY, "at the goal, but it does not turn to the goal's heading",
+                       "Free the wheels and the space around the robot. The drive ends 20 s after the turn began.")
+WAITS_FOR_FIX = Row("waits_for_fix", POLICY, "at the goal, but its position is uncertain, so the robot looks about",
+                    "Ends by itself after 10 s. Check the localisation (`goal.arrival_confidence`).")
+NO_MOTION_WANTED = Row("no_motion_wanted", POLICY, "the policy wants no motion here",
+                       "Ends by itself: the robot drives on, or the drive ends (`goal.progress_timeout_s`).")
+BASE_STANDS = Row("base_stands", POLICY, "the base is commanded to move, but its wheels stand",
+                  "Are its motors on, its wheels free? After `recovery.blocked_s` the robot tries to free itself.")
 
 # ---- This machine and the recording
 

@@ -79,7 +79,7 @@ def test_the_tutorial_leads_to_a_patrol_that_the_page_stops(tmp_path: Path) -> N
         page.tap("#stop")
         opened.shows("stop", "STOPPED")
         opened.shows("route", "route ended: stop")
-        opened.shows("sentence", "e_stop")
+        opened.shows("sentence", "the e-stop is pressed")
         opened.shows("clears", "A goal with the token releases it")
         assert opened.problems == []
         with contextlib.suppress(AssertionError):

@@ -158,6 +158,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
     Topic("drive", "onboard/drive", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
+    Topic("reasons", "onboard/reasons", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("map", "map", "nav_msgs/msg/OccupancyGrid", LATCHED),
     Topic("path", "onboard/path", "nav_msgs/msg/Path", LOG),
     Topic("plan", "onboard/plan", "nav_msgs/msg/Path", LOG),

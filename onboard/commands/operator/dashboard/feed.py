@@ -19,11 +19,11 @@ from onboard.drivers.dds.participant import ReceivedMessage, Wire, wait_until
 from onboard.drivers.dds.ros_convert import pose_from_ros
 from onboard.navigation.mission import state_word
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.recording.scene import WHY, clears, why
+from onboard.recording.scene import WHY, clears, sentence_of, why
 from onboard.service.publisher import AGE
 from onboard.values.errors import DriverError
 from onboard.values.messages import Pose
-from onboard.values.reasons import JOIN, TABLE, Row
+from onboard.values.reasons import TABLE, Row, rows_in
 
 PERIOD_S = 0.05
 SILENT_S = 3.0
@@ -101,13 +101,12 @@ class Feed:
             silent = {"live": False, "state": NO_RUNTIME, "word": "silent", "why": []}
             return {**silent, "sentence": NO_RUNTIME, "clears": START}
         rows = self._why(text, row)
-        said = JOIN.join(one.general for one in rows)
         return {
             "live": True,
             "state": text,
             "word": state_word(text),
             "why": [{"code": one.code, "sentence": one.general, "clears": one.clears} for one in rows],
-            "sentence": text if not rows or text != state_word(text) else f"{text}: {said}",
+            "sentence": sentence_of(text, rows),
             "clears": clears(rows),
         }
 
@@ -168,7 +167,7 @@ class Feed:
             handle(message.sample)
 
     def _told_now(self) -> tuple[object, ...]:
-        return (self.live, state_word(self._text), self._text.partition(":")[2]) if self.live else (False,)
+        return (self.live, state_word(self._text), *rows_in(self._text)) if self.live else (False,)
 
     def _why(self, text: str, row: dict[str, str]) -> tuple[Row, ...]:
         codes = [TABLE[code] for code in filter(None, row.get(WHY, "").split(", ")) if code in TABLE]
