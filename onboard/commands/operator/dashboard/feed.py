@@ -23,7 +23,7 @@ from onboard.recording.scene import WHY, clears, sentence_of, why
 from onboard.service.publisher import AGE
 from onboard.values.errors import DriverError
 from onboard.values.messages import Pose
-from onboard.values.reasons import TABLE, Row, rows_in
+from onboard.values.reasons import TABLE, Row, rows_in, said_in
 
 PERIOD_S = 0.05
 SILENT_S = 3.0
@@ -100,12 +100,12 @@ class Feed:
         if not live:
             silent = {"live": False, "state": NO_RUNTIME, "word": "silent", "why": []}
             return {**silent, "sentence": NO_RUNTIME, "clears": START}
-        rows = self._why(text, row)
+        rows, said = self._why(text, row), dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
         return {
             "live": True,
             "state": text,
             "word": state_word(text),
-            "why": [{"code": one.code, "sentence": one.general, "clears": one.clears} for one in rows],
+            "why": [{"code": one.code, "sentence": said.get(one, one.general), "clears": one.clears} for one in rows],
             "sentence": sentence_of(text, rows),
             "clears": clears(rows),
         }
