@@ -105,6 +105,10 @@ GOALS = [(1.2, -0.3), (1.5, -0.6), (0.4, 0.3)]
 NEAR_M = 0.35
 """The goal's tolerance of 0.2 m, and what wheels and scans leave of 4 m."""
 END_S = 30.0
+DRIVES = [
+    *(pytest.param(name, GOALS[:1], id=f"{name}-one") for name in NAMES if name != "jackal"),  # the Husky's driver
+    *(pytest.param(name, GOALS, id=f"{name}-three", marks=pytest.mark.long) for name in NAMES),
+]
 
 
 @contextlib.contextmanager
@@ -126,8 +130,7 @@ def driver(name: str, sim: int, robot: int, config: Config) -> Iterator[subproce
 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros")
-@pytest.mark.parametrize("goals", [GOALS[:1], pytest.param(GOALS, marks=pytest.mark.long)], ids=["one", "three"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "goals"), DRIVES)
 def test_a_robot_reaches_its_goals_from_its_folder_unchanged(
     name: str, goals: list[tuple[float, float]], tmp_path: Path
 ) -> None:
