@@ -235,6 +235,18 @@ def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
     assert gap_of(log, slow).drifts[10.0][:, 0].max() > 1.0
 
 
+def test_a_log_that_begins_in_motion_has_no_gap():
+    (log,) = driven_plant(BASE, logs=1)
+    steady = (np.abs(log.v - log.v_cmd) < 1e-3) & (np.abs(log.w - log.w_cmd) < 1e-3) & (np.abs(log.v) > 0.2)
+    first = int(np.flatnonzero(steady)[0])
+    rest = MotionLog(
+        log.name, log.t_s[first:] - log.t_s[first], *(one[first:] for one in (log.v_cmd, log.w_cmd, log.v, log.w))
+    )
+    gap = gap_of(rest, BASE)
+    assert gap.speeds[:, 0] == pytest.approx(rest.v, abs=0.02)
+    assert max(away[:, 0].max() for away in gap.drifts.values()) < 0.05
+
+
 def test_the_command_gap_writes_its_picture(tmp_path):
     done = CliRunner().invoke(
         app,
