@@ -24,6 +24,7 @@ from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.recordings import Recordings
 from onboard.commands.operator.dashboard.server import FILES, GIVEN, MOST_OF_CLIENT, MOST_PAGES, MOST_STROKE_BYTES
+from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
 from onboard.recording.retention import is_marked
 from onboard.system.signals import KILLED_BY
@@ -241,6 +242,24 @@ def test_a_damaged_map_is_left_out(lonely: Server) -> None:
     for cells, wide in ((b"\0" * 5, 2), (b"", 0)):
         lonely.feed._map(OccupancyGrid(info=MapMetaData(resolution=0.05, width=wide, height=2), data=cells))
     assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
+
+
+def test_what_is_not_finite_is_left_out(lonely: Server) -> None:
+    bad, feed = ros.Point(float("nan"), float("inf")), lonely.feed
+    posed = ros.PoseStamped(pose=ros.Pose(position=bad))
+    moved = ros.TransformStamped(
+        child_frame_id="base_link", transform=ros.Transform(translation=ros.Vector3(float("nan"), 0.0, 0.0))
+    )
+    feed._tf(ros.TFMessage([moved]))
+    feed._line("path", ros.Path(poses=[posed]))
+    feed._markers(ros.MarkerArray([ros.Marker(ns="goal", points=[bad]), ros.Marker(ns="state", pose=posed.pose)]))
+    feed._footprint(ros.PolygonStamped(polygon=ros.Polygon([ros.Point32(float("nan"), 0.0)])))
+    feed._scan(ros.LaserScan(ranges=[float("nan"), float("inf"), float("-inf")]))
+    info = MapMetaData(resolution=float("nan"), width=1, height=1)
+    feed._map(OccupancyGrid(info=info, data=b"\0"))
+    assert json.dumps([feed.snapshot(), feed.shape()], allow_nan=False)
+    assert lonely.ask("GET", "/api/robot")[0] == 200
+    assert not feed.picture()
 
 
 def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
