@@ -20,8 +20,9 @@ from tests.rigs.machine.processes import ROOT, Command, done, running
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
-BLOCKS = re.findall(r"^```\n(.*?)^```$", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"), re.M | re.S)
-LINES = [line.strip() for block in BLOCKS for line in block.splitlines()]
+TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```\n(.*?)^```$", TEXT, re.M | re.S)
+LINES = [*(line.strip() for block in BLOCKS for line in block.splitlines()), *re.findall("`(onboard[^`\n]+)`", TEXT)]
 
 
 def words(program: str, command: str) -> list[str]:
