@@ -143,7 +143,7 @@ check: test-all lint ## the tests, format, lint and types, as CI
 setup: $(VENV)/.runtime ## prepare .venv for the commands of README
 
 .PHONY: dev
-dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, the 3-D view, bags
+dev: $(VENV)/.dev ## prepare .venv for development too: tests, training, bags
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
@@ -162,7 +162,7 @@ $(VENV)/.runtime: pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime
 	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
-	@bash .ci/prepare-python $(VENV) cpu realsense serial top dashboard foxglove wrap mesh view ray bags remote train dev
+	@bash .ci/prepare-python $(VENV) cpu realsense serial top dashboard foxglove wrap mesh ray bags remote train dev
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@

@@ -21,7 +21,11 @@ EXTRAS = "cpu,realsense,serial,wrap"
 REFUSED = 2
 LIMIT_S = 1800
 """Of each command; longer is exit code 124."""
+TUTORIAL, IN_TUTORIAL = "tutorial", ("docs/tutorial.md", "docs/operator.md")
+"""A folder of its own, for the documents that have the tutorial's robot."""
 DEPTH_PNG = "from PIL import Image; Image.new('I;16', (80, 60), 1500).save('depth.png')"
+
+UNTIL_INTERRUPTED = "& it=$!; sleep 20; kill -INT $it; wait $it"
 
 #   document              command, as it stands there                                     added       exit code, extra
 COMMANDS = (
@@ -41,8 +45,15 @@ COMMANDS = (
     ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0, ""),
     ("docs/calibration.md", "onboard-calib drive-pattern --ahead 3 --behind 2 --left 2 --right 2 --dry-run", "", 0, ""),
     ("docs/calibration.md", "onboard-calib board --squares 7x5 --square-m 0.04 --draw board.pdf", "", 0, "calib"),
+    ("docs/tutorial.md",   "mkdir my_robot && cp hil/maps/data/depot.* my_robot",         "",           0, ""),
+    ("docs/tutorial.md",   "onboard init my_robot --no-ask --set map.file=depot.yaml --set policy.model=mapped",
+     "", 0, ""),
+    ("docs/tutorial.md",   f"onboard check-config --config {MY_ROBOT} --files-only",       "",           0, ""),
+    ("docs/tutorial.md",   f"onboard dashboard --config {MY_ROBOT} --allow-control", UNTIL_INTERRUPTED, 0, "dashboard"),
+    ("docs/operator.md",   f"onboard dashboard --config {MY_ROBOT}",                 UNTIL_INTERRUPTED, 0, ""),
+    ("docs/operator.md",   "onboard dashboard --host 0.0.0.0 --allow-control",       UNTIL_INTERRUPTED, 0, ""),
+    ("docs/operator.md",   f"onboard foxglove --config {MY_ROBOT}",                  UNTIL_INTERRUPTED, 0, "foxglove"),
     ("docs/tools.md",      "onboard-hil import", "$run --config my_robot/onboard.toml --out drive.mcap", 0, "bags"),
-    ("docs/tools.md",      "onboard-hil view",                             "$run --out drive.rrd", 0, "view"),
 )  # fmt: skip
 
 
@@ -50,21 +61,22 @@ def main() -> int:
     """Run them in an empty folder, one after another. Exit code 1: something failed."""
     failed = 0
     for python in sys.argv[1:] or [sys.executable]:
-        with tempfile.TemporaryDirectory() as place:
-            folder, environment = Path(place, "work"), Path(place, "environment")
-            folder.mkdir()
-            for name in ("onboard", "docs"):
-                (folder / name).symlink_to(ROOT / name)
+        with tempfile.TemporaryDirectory() as whole:
+            folder, environment = Path(whole, "work"), Path(whole, "environment")
+            for part in (folder, folder / TUTORIAL):
+                part.mkdir()
+                for name in ("onboard", "docs", "hil"):
+                    (part / name).symlink_to(ROOT / name)
             wheel = install(python, environment)
             subprocess.run([str(environment / "bin" / "python"), "-c", DEPTH_PNG], cwd=folder, check=True)
             for document, command, added, code, extra in COMMANDS:
                 words = f"run=$(ls -t recordings/*.mcap 2>/dev/null | head -1); {command} {added}"
                 script = f"PATH={environment / 'bin'}:$PATH; {words}"
-                problem = ""
+                problem, place = "", str(folder / TUTORIAL if document in IN_TUTORIAL else folder)
                 if extra:
-                    problem = run(document, command, script, str(folder), REFUSED, f"onboard[{extra}]")
+                    problem = run(document, command, script, place, REFUSED, f"onboard[{extra}]")
                     pip_install(environment, f"onboard[{extra}] @ {wheel.as_uri()}")
-                problem += run(document, command, script, str(folder), code)
+                problem += run(document, command, script, place, code)
                 failed += bool(problem)
                 sys.stdout.write(f"{'FAILED' if problem else 'passed'}  {document}: {command} {added}\n{problem}")
                 sys.stdout.flush()

@@ -27,6 +27,7 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.geometry import compose
 from onboard.values.messages import Pose
+from onboard.values.reasons import TABLE
 
 WIDTH, HEIGHT, CAPTION = 640, 400, 34
 FINE = 2
@@ -68,7 +69,7 @@ def frame_of(tick: TickRecord, began_ns: int) -> Frame:
     pose = compose(correction, tick.odometry.pose)
     ahead = np.array([(one.x_m, one.y_m) for one in arc(tick)])
     at_s = (tick.slot.start_ns - began_ns) / NS_PER_S
-    reason = "" if tick.reason in ("none", "idle") else f"   ({tick.reason})"
+    reason = "" if tick.reason in ("none", "idle") else f"   {TABLE[tick.reason].general.partition(',')[0]}"
     text = f"{at_s:5.1f} s   {tick.state}   {tick.command.v_mps:.2f} m/s{reason}"
     sectors = collision.blind_sectors_deg(tick.scan.seen)
     seen = world(pose, collision.obstacles(tick.scan))

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from onboard.commands.cli import DEVELOP, DRIVE, JUDGE, LOOK, Command, commands_app, run_app, version_line
+import sys
+
+from onboard.commands.cli import (
+    DEVELOP,
+    DRIVE,
+    EXIT_BAD_INPUT,
+    JUDGE,
+    LOOK,
+    Command,
+    commands_app,
+    run_app,
+    version_line,
+)
 
 COMMANDS = {
     "sim": Command(
@@ -40,12 +52,6 @@ COMMANDS = {
         "Drive a robot in an empty room so that its twin reaches a goal in a building. Exit 0: reached without contact.",
         DRIVE,
         "twin-demo --policy reactive",
-    ),
-    "view": Command(
-        "hil.commands.look.view:view",
-        "View a live or recorded drive: building, robot, scan, cameras, path, commands. It never slows the runtime.",
-        LOOK,
-        "view recordings/robot_1.mcap --map gdc1",
     ),
     "report": Command(
         "hil.commands.look.report:report_command",
@@ -133,11 +139,20 @@ COMMANDS = {
     ),
 }
 
+REMOVED = {
+    "view": "`onboard foxglove` and `onboard dashboard` show a live drive; Foxglove opens a recording, and "
+    "`onboard-hil report` makes a page of it"
+}
+"""Former commands, and what to use instead."""
+
 app = commands_app("onboard-hil", COMMANDS, "Simulate, evaluate and replay drives without the robot.", version_line())
 
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
+    if sys.argv[1:2] and sys.argv[1] in REMOVED:
+        sys.stderr.write(f"error: `onboard-hil {sys.argv[1]}` was removed: {REMOVED[sys.argv[1]]}\n")
+        sys.exit(EXIT_BAD_INPUT)
     run_app(app)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ FIRST = {
     for name in (
         "ros2/test_gateway", "examples/test_robots", "onboard/service/test_systemd_systemd",
         "onboard/commands/install/test_install", "onboard/drivers/dds/test_ros2", "onboard/drivers/dds/test_end_to_end",
-        "hil/live/test_demo", "system/test_finer_scan", "system/test_first_goal",
+        "hil/live/test_demo", "system/test_first_goal",
     )
 }  # fmt: skip
 """Files whose tests wait for processes for a minute or more. They come first: no worker is left with one at the end."""
@@ -37,9 +38,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Gather times where they are asked for, in the process that all reports reach."""
+    """Gather times where they are asked for, in the process that all reports reach.
+
+    Handle signals as at a terminal: what nohup or a background job ignores, all that the tests start would ignore too.
+    """
+    for number, handler in ((signal.SIGHUP, _nothing), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
     if config.getoption("--times") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(Path(config.getoption("--times"))))
+
+
+def _nothing(*_: object) -> None:
+    """Handle a signal; other than SIG_IGN, a handler is not inherited by a program that is started."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

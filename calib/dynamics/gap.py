@@ -10,9 +10,9 @@ import numpy as np
 
 from calib.dynamics.drift import drifts, measured_path
 from calib.dynamics.motion_log import Floats, MotionLog
-from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base
+from hil.physics.simulated_base import NS, STEP_NS, BaseState, send_command, step_base
 from onboard.commands.cli import new_figure
-from onboard.config.plant_model import Plant
+from onboard.config.plant_model import MotionState, Plant
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 
@@ -45,11 +45,16 @@ def gap_of(log: MotionLog, plant: Plant) -> Gap:
 
 
 def replayed(log: MotionLog, plant: Plant) -> Floats:
-    """Return (n, 5) v, w, x, y, yaw of the simulated base at each row, from rest, with each command sent at its row."""
-    state = base_at(Pose(0.0, 0.0, 0.0))
+    """Return (n, 5) v, w, x, y, yaw of the simulated base at each row, with each command sent at its row.
+
+    The base begins with the measured speed of the first row, and keeps it until the first command takes effect.
+    """
+    begin = Twist(float(log.v[0]), float(log.w[0]))
+    state = BaseState(MotionState(Pose(0.0, 0.0, 0.0), begin), command=begin, heard_ns=0)
     rows_ns = np.round(log.t_s * NS).astype(np.int64)
     ticks = int(rows_ns[-1] // STEP_NS) + 2
     table = np.zeros((ticks + 1, 5))
+    table[0, :2] = begin.v_mps, begin.w_radps
     row = 0
     for tick in range(ticks):
         now_ns = tick * STEP_NS

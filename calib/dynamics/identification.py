@@ -19,7 +19,7 @@ from calib.dynamics.output_error_fit import (
     with_dead_band,
 )
 from calib.dynamics.paper_fit import Fit, adjusted_fit, paper_fit
-from calib.dynamics.plausibility import check, dead_band
+from calib.dynamics.plausibility import check, dead_band, gaps
 from calib.dynamics.response_model import (
     FINE_STEP_S,
     KEYS,
@@ -123,7 +123,7 @@ def _rms(values: Floats) -> float:
 
 
 def _notes(logs: Sequence[MotionLog], refined: dict[str, AxisFit], dead: dict[str, float]) -> tuple[list[str], bool]:
-    notes, accepted = [], True
+    notes, accepted = gaps(logs), True
     if any(log.pose is None for log in logs):
         notes.append("without x_m, y_m and yaw_rad the units of v (m/s) and w (rad/s) cannot be verified: check them")
     for name, fit in refined.items():

@@ -45,6 +45,8 @@ LEVEL_S, SETTLED_S = 1.5, 0.4
 DEAD_SHARE = 0.3
 """A steady answer below this share of the command is none."""
 LEAST_LEVELS = 2
+GAP_STEPS, LEAST_GAP_S = 5.0, 0.1
+"""A step of this many usual ones is a gap, if it is as long as the response of a quick base."""
 AGREE = 0.9
 """Share of the commands on either side of the band's edge that must agree with it."""
 
@@ -88,6 +90,21 @@ def check_units(logs: Sequence[MotionLog]) -> tuple[Floats, Floats]:
                 f"{names}: {column} reaches {fast:.4g}: this seems to be {seems}; must be {unit}, at most {fastest:.3g}"
             )
     return commands, measured
+
+
+def gaps(logs: Sequence[MotionLog]) -> list[str]:
+    """Return a line for each log with gaps in which the response of the base cannot be seen."""
+    lines = []
+    for log in logs:
+        steps_s = np.diff(log.t_s)
+        long = np.flatnonzero(steps_s > max(GAP_STEPS * float(np.median(steps_s)), LEAST_GAP_S))
+        if long.size:
+            at = int(np.argmax(steps_s))
+            lines.append(
+                f"{log.name}: {long.size} gaps, the longest {steps_s[at]:.2g} s from t_s {log.t_s[at]:g}: commands in "
+                "a gap are unknown; record again, or let a column `log` part the file there"
+            )
+    return lines
 
 
 def named(logs: Sequence[MotionLog]) -> str:

@@ -151,6 +151,7 @@ class _Judge:
             trace=np.array(self._rows),
             bumps=state.bumps,
             set_by_kernels=self._robot.poses_set,
+            touched_m=tuple(self._robot.trace.contacts),
         )
 
     def _keep(self, record: TickRecord, ticks: int) -> None:

@@ -142,6 +142,7 @@ class Outcome:
     trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w; one row per tick, from the goal's tick on
     bumps:           number of times that a moving body walked into the robot; not included in `contacts`
     set_by_kernels:  number of poses of the base that kernels have set; None without kernels
+    touched_m:       x, y of the base at its contacts, in the map frame; of two within a decision, the later one twice
     """
 
     reached: bool
@@ -155,6 +156,7 @@ class Outcome:
     trace: npt.NDArray[np.float64]
     bumps: int = 0
     set_by_kernels: int | None = None
+    touched_m: tuple[tuple[float, float], ...] = ()
 
 
 def how_ended(mission: Mission) -> str:

@@ -29,6 +29,7 @@ from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set
 from hil.evaluate.known_map import KnownMap, known_grid
 from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
+from hil.evaluate.unseen import unseen_contacts
 from hil.maps.materials import draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
@@ -315,6 +316,7 @@ class EpisodeDriver:
             actions=tuple(int(count) for count in outcome.actions),
             door=met if self._condition.blocked_s > 0.0 else None,
             set_by_kernels=outcome.set_by_kernels,
+            unseen_contacts=unseen_contacts(place.setting, outcome.touched_m) if outcome.touched_m else None,
         )
 
 

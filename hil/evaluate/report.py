@@ -11,7 +11,18 @@ from hil.evaluate.campaign import DriveResult
 from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
 from hil.evaluate.result import Row
-from hil.evaluate.tables import ENDINGS, HEADINGS, SPLITS, between, cells, intervals, number, percent, with_interval
+from hil.evaluate.tables import (
+    ENDINGS,
+    HEADINGS,
+    SPLITS,
+    between,
+    cells,
+    intervals,
+    number,
+    percent,
+    unseen_line,
+    with_interval,
+)
 from onboard.commands.cli import check_figures, markdown_table, new_figure, svg_text, write_text
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.values.errors import InputError
@@ -86,10 +97,12 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
     ]
     yield markdown_table(("code", "reason", "episodes"), ends, 2)
     yield (
-        f"The policy's own stop is held until the robot rests. The time limit is {limit}. "
+        f"A stop by the policy is held until the robot rests. The time limit is {limit}. "
         f"Episodes that succeeded without any contact: {summary.successes_without_contact}; "
         f"with at least one contact: {summary.episodes_with_contact}."
     )
+    if unseen := unseen_line(evaluation):
+        yield f"{unseen}."
 
     yield "## What it chose [%]"
     yield markdown_table(*actions(summary))

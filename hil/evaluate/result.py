@@ -39,6 +39,7 @@ class Row:
     actions:         (28,) number of decisions for each action
     door:            door on the path; None in a condition without doors, and in a row from an older version
     set_by_kernels:  number of poses of the base that kernels have set; None without kernels
+    unseen_contacts: contacts with what is lower or higher than all that the scan sees; None without a contact
     """
 
     map: str
@@ -61,6 +62,7 @@ class Row:
     actions: tuple[int, ...]
     door: Door | None = None
     set_by_kernels: int | None = None
+    unseen_contacts: int | None = None
 
     @property
     def end(self) -> str:
@@ -94,7 +96,7 @@ class Row:
         return {name: value for name, value in table.items() if name not in OPTIONAL or value is not None}
 
 
-OPTIONAL = {"door", "set_by_kernels"}
+OPTIONAL = {"door", "set_by_kernels", "unseen_contacts"}
 """Fields that only some conditions have."""
 
 

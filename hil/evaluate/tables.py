@@ -33,7 +33,7 @@ COMPARED = (
     "SR % on hard ones",
 )  # fmt: skip
 ENDS_IN_TIME = ("stop", "time")
-ENDINGS = {"stop": "the policy's own stop", "time": "out of time"}
+ENDINGS = {"stop": "stopped by the policy", "time": "out of time"}
 LOOPS = {"fast": "policy and base alone", "runtime": "whole runtime", "rendered": "whole runtime, rendered cameras"}
 SPLITS = {"own": "your maps", "train": "training maps", "test": "test maps"}
 NARROW = 110
@@ -103,12 +103,16 @@ def intervals(summary: Summary) -> list[str]:
 def rich_table(evaluation: Evaluation, narrow: bool = False) -> Table:
     """Return the figures by map, by split, and of all drives with their intervals. narrow: below NARROW."""
     run = evaluation.plan.run
-    title = f"{run.policy} ({LOOPS[run.loop]}), scan {run.scan}, condition {run.condition}"
+    section = evaluation.plan.robot.config.scan
+    scan = "of lidar and cameras" if section.topic and section.uses_cameras else run.scan
+    title = f"{run.policy} ({LOOPS[run.loop]}), scan {scan}, condition {run.condition}"
     title += "" if run.color else ", no colour"
     doors = evaluation.doors()
     text = caption(evaluation) + ("" if doors is None else f"\n{doors}")
     if left := endings(evaluation.summary(), ("stop",)):
-        text += f"\nended without the policy's own stop: {left}"
+        text += f"\nended in another way than a stop by the policy: {left}"
+    if unseen := unseen_line(evaluation):
+        text += f"\n{unseen}"
     table = _table(title, text, "map", narrow)
     columns = len(table.columns) - 1
     splits = {SPLITS.get(name, name): one for name, one in evaluation.by("split").items()}
@@ -123,6 +127,18 @@ def rich_table(evaluation: Evaluation, narrow: bool = False) -> Table:
     if doors is not None:
         table.add_row("behind doors", *cells(doors.summary)[:columns], style="bold")
     return table
+
+
+def unseen_line(evaluation: Evaluation) -> str:
+    """Return how many contacts were with what the robot's sensors cannot see, "" for none."""
+    unseen, all_of = (
+        sum(getattr(row, name) or 0 for row in evaluation.rows) for name in ("unseen_contacts", "contacts")
+    )
+    return (
+        f"{unseen} of {all_of} contacts: with what the sensors cannot see, lower or higher than their scan"
+        if unseen
+        else ""
+    )
 
 
 def comparison(title: str, heading: str, done: Mapping[str, Evaluation], narrow: bool = False) -> Table:

@@ -45,6 +45,11 @@ class View:
     waiting: str = ""
     values: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def text(self) -> str:
+        """The state; before the drive without its faults, which are of processes that only start."""
+        return self.state if self.elapsed_s > 0.0 else state_word(self.state)
+
     def number(self, name: str) -> float | None:
         """Return the value `name` as a number, or None if it is unknown."""
         return float(self.values[name]) if name in self.values else None
@@ -86,8 +91,8 @@ class Dashboard:
             shown = None
             while not self._over:
                 self._wait()
-                if (self._shown.state, self._shown.waiting) != shown:
-                    shown = self._shown.state, self._shown.waiting
+                if (self._shown.text, self._shown.waiting) != shown:
+                    shown = self._shown.text, self._shown.waiting
                     self._console.print(self._line(), highlight=False, soft_wrap=True)
             return
         with Live(console=self._console, auto_refresh=False, transient=False) as live:
@@ -104,7 +109,7 @@ class Dashboard:
         view = self._shown
         goal = view.number("goal_distance_m")
         away = "" if goal is None else f"  goal {goal:.2f} m"
-        return f"{view.elapsed_s:6.1f} s  {view.state or 'starting'}{away}  {view.waiting or view.reason}"
+        return f"{view.elapsed_s:6.1f} s  {view.text or 'starting'}{away}  {view.waiting or view.reason}"
 
     def _panel(self) -> Panel:
         view = self._shown
@@ -121,7 +126,7 @@ class Dashboard:
         waiting = [("waiting", view.waiting)] if view.waiting else []
         return [
             *waiting,
-            ("state", f"{view.state}   {view.elapsed_s:.1f} s"),
+            ("state", f"{view.text}   {view.elapsed_s:.1f} s"),
             ("goal", f"{values.get('goal_distance_m', '-')} m away"),
             ("pose", f"x {values.get('x_m', '-')}  y {values.get('y_m', '-')}  yaw {values.get('yaw_rad', '-')}"),
             ("command", f"v {values.get('v_mps', '-')} m/s  w {values.get('w_radps', '-')} rad/s   {view.reason}"),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import sys
-import threading
 import time
-import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hil.drive.episodes import choose
 from hil.live.child_process import Child, Interpreter
@@ -85,10 +82,6 @@ LOCALIZE_S = 4.0
 """Longest wait at rest for the first localisation fix, before the first goal."""
 FRESH_NS, FRESH_SCANS = NS_PER_S // 2, 5
 """The images flow when the newest scan was younger than this, this many times in a row."""
-VIEW_S = 30.0
-"""Timeout for the 3-D view to open."""
-LISTENING = "listening on domain"
-PAGE = re.compile(r"look at (\S+);")
 LAST_LOOK_S = 1.2
 """Time after the end of a drive in which the diagnostics of its end come."""
 POLL_S = 0.1
@@ -108,7 +101,6 @@ class DemoOptions:
     limit_s: timeout of each goal; None: from the path and the speed that the cameras allow, at least LIMIT_S
     config:  None is the default robot
     kernels: file of kernels that set the pose of the base; None for the plain simulator
-    view:    where to show the drive in 3-D; "" does not
     full_size: render every pixel of large images (`hil/sensors/image_size.py`)
     """
 
@@ -123,7 +115,6 @@ class DemoOptions:
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
     goals: int = 1
-    view: Literal["", "window", "browser"] = ""
     kernels: Path | None = None
     full_size: bool = False
 
@@ -155,20 +146,11 @@ def _run_demo(options: DemoOptions, sim: Interpreter, run: Interpreter, signals:
     signals.check()
     with (
         contextlib.closing(Wire(base.dds)) as wire,
-        _view_of(files, options) as viewer,
         _processes(files, options, (sim, run)) as children,
     ):
-        if viewer is not None:
-            _wait_for_view(viewer)
         link = DriveLink(wire, base, children, options.map_name)
         signals.check()
         legs = _drive(link, base, episodes, options)
-        if viewer is not None:
-            sys.stderr.write(f"{link.view.state}; close the view or press Ctrl-C to end\n")
-            over = threading.Event()
-            signals.stop_with(over.set)
-            while viewer.runs() and not over.wait(POLL_S):
-                link.poll()
     return result_of(space, body, files, legs, link.scans)
 
 
@@ -200,35 +182,6 @@ def _processes(
     finally:
         for child in reversed(children):
             child.end()
-
-
-@contextlib.contextmanager
-def _view_of(files: Files, options: DemoOptions) -> Iterator[Child | None]:
-    """Show the drive in 3-D, if that is asked for."""
-    if not options.view:
-        yield None
-        return
-    show = ["hil", "view", "--map", options.map_name, "--config", str(files.config)]
-    show += ["--seed", str(options.seed)] if options.episode is None else ["--episode", str(options.episode)]
-    viewer = Child("the view", show if options.view == "window" else [*show, "--serve"], files.log("view"))
-    try:
-        yield viewer
-    finally:
-        viewer.end()
-
-
-def _wait_for_view(view: Child) -> None:
-    """Wait until the view listens. Without a display, print the address of its page and open it in a browser."""
-    deadline_s = time.monotonic() + VIEW_S
-    while LISTENING not in (output := view.output()):
-        view.check()
-        if time.monotonic() > deadline_s:
-            raise OnboardError(f"the view did not open within {VIEW_S:g} s")
-        time.sleep(POLL_S)
-    page = PAGE.search(output)
-    if page is not None:
-        sys.stderr.write(f"view       {page[1]}\n")
-        webbrowser.open(page[1])
 
 
 def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: DemoOptions) -> list[Leg]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import struct
 import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import zstandard
 from cyclonedds.idl import IdlStruct
@@ -40,15 +41,8 @@ from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, TICK_
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
-# ---- Messages for a screen
-
-SMALL_BYTES = 2_000
-"""Approximate memory of a message without an image."""
-
 IMPORTED_COMMANDS = "imported/cmd_vel"
 """Topic of a bag's own commands in the recording that `onboard-hil import` makes of it."""
-TWIN_PREFIX = "twin/"
-"""Prefix of the topic names of the twin."""
 THEN = (
     ("scan", "drop_m", 0.0),
     ("scan", "noise_per_m", 0.0),
@@ -68,7 +62,7 @@ THEN = (
 class TopicMessage:
     """One message.
 
-    topic:   name in `onboard/drivers/dds/topics.py`, such as "scan"; "twin/scan" of the twin; "tick" of the recorder
+    topic:   name in `onboard/drivers/dds/topics.py`, such as "scan"; "tick" of the recorder
     time_ns: arrival, wall time [ns since 1970]
     sample:  of a type of `ros_types` or `tick_types`
     """
@@ -76,22 +70,6 @@ class TopicMessage:
     topic: str
     time_ns: int
     sample: Any
-
-    @property
-    def size_bytes(self) -> int:
-        """Approximate memory of the message."""
-        data = getattr(self.sample, "data", b"")
-        return SMALL_BYTES + (len(data) if isinstance(data, bytes) else 0)
-
-
-class Screen(Protocol):
-    """Shows messages; may be slow."""
-
-    def show(self, message: TopicMessage) -> None:
-        """Show one message. Raises InputError if it cannot be shown."""
-
-    def close(self) -> None:
-        """Show the remaining messages and close. Safe to call twice."""
 
 
 # ---- Messages of an MCAP file in file order, with at most one chunk in memory
@@ -360,8 +338,8 @@ def _session(path: Path, record: Mapping[str, str]) -> Session:
         try:
             mounts = load_mounts(mounts_file)
         except ConfigError as error:
-            why = str(error).replace(str(mounts_file), "mounts")
-            raise InputError(f"{path}: recorded mounts: {why}{version}") from error
+            why = str(error).replace(f"{mounts_file}: ", "")
+            raise InputError(textwrap.indent(f"{why}{version}", f"{path}: recorded mounts: ")) from error
     return Session(session_name(record), record, part_of(record), config, mounts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import textwrap
 from pathlib import Path
 
 from hil.recordings.recording import Session
@@ -90,7 +91,8 @@ def recorded_plant(source: str | Path, session: Session) -> Plant:
         try:
             return load_plant(file)
         except ConfigError as error:
-            raise InputError(f"{source}: recorded plant: {str(error).replace(str(file), 'plant')}") from error
+            why = str(error).replace(f"{file}: ", "")
+            raise InputError(textwrap.indent(why, f"{source}: recorded plant: ")) from error
 
 
 def recorded_zones(source: str | Path, session: Session) -> MapZones | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
-from hil.report.timeline import Timeline, shown
+from hil.report.timeline import Timeline
 from hil.report.trajectory import path_of, trajectory_of
 from onboard.commands.cli import write_text
 
@@ -91,18 +90,12 @@ def render(timeline: Timeline, outcome: Outcome | None = None) -> str:
         frame=path.frame,
         over_time=over_time(timeline, lanes_of(timeline), moments, first),
         trajectory=trajectory_of(timeline, path, moments, first),
-        viewer=viewer_command(timeline),
     )  # fmt: skip
 
 
 def _row_of_tick(timeline: Timeline, tick: int) -> int:
     """Return the row of a tick by its number, or of the last tick before it."""
     return max(0, int(np.searchsorted(timeline.slot, tick, side="right")) - 1)
-
-
-def viewer_command(timeline: Timeline) -> str:
-    """Return the command that opens the viewer at the first file of this session."""
-    return shlex.join(["onboard-hil", "view", shown(timeline.files[0].name)])
 
 
 def _environment() -> jinja2.Environment:

@@ -103,7 +103,10 @@ LIDAR_HEIGHT_M = 0.2
 
 @dataclass(frozen=True, slots=True)
 class DirectScan:
-    """A configured scan: ranges from the base's centre to solid points of a height band, in the bins of `seen`."""
+    """A configured scan: ranges from the base's centre to solid points of a height band, in the bins of `seen`.
+
+    also: the lidar's plane next to the cameras' band, fused into the same bins; None without one
+    """
 
     z_min_m: float
     z_max_m: float
@@ -111,6 +114,7 @@ class DirectScan:
     seen: npt.NDArray[np.bool_]
     blind: npt.NDArray[np.bool_]
     caster: ScanCaster
+    also: DirectScan | None = None
 
     def ranges(self, pose: Pose, bodies: Bodies = NO_BODIES, within_m: float | None = None) -> npt.NDArray[np.float32]:
         """Return (180,) ranges from a pose in the map frame [m]; inf in bins that no camera sees.
@@ -120,19 +124,26 @@ class DirectScan:
         radius_m = self.far_m if within_m is None else min(within_m, self.far_m)
         ranges_m = self.caster.cast(pose, radius_m, bodies)
         np.copyto(ranges_m, np.inf, where=self.blind)
+        if self.also is not None:
+            np.minimum(ranges_m, self.also.ranges(pose, bodies, within_m), out=ranges_m)
         return ranges_m
 
 
 def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKind) -> DirectScan:
     """Return the direct scan of a configuration: "fused" in the cameras' view, "lidar" in one plane.
 
-    A table with a topic of ready-made scans is a lidar's.
+    A table with a topic of ready-made scans is a lidar's; with cameras next to it, it has both.
     """
+    lidar = None
     if kind == "lidar" or section.topic:
-        band, seen = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M), np.ones(BINS, np.bool_)
-    else:
-        band, seen = (section.z_min_m, section.z_max_m), looked_at(mounts, section)
-    return DirectScan(*band, section.far_m, seen, ~seen, caster_of(world, *band))
+        everywhere, plane = np.ones(BINS, np.bool_), (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M)
+        lidar = DirectScan(*plane, section.far_m, everywhere, ~everywhere, caster_of(world, *plane))
+        if not (section.topic and section.uses_cameras):
+            return lidar
+    band, seen = (section.z_min_m, section.z_max_m), looked_at(mounts, section)
+    return DirectScan(
+        *band, section.far_m, seen if lidar is None else lidar.seen, ~seen, caster_of(world, *band), lidar
+    )
 
 
 def looked_at(mounts: Mounts, section: ScanSection) -> npt.NDArray[np.bool_]:

@@ -8,8 +8,8 @@ down sees it as an obstacle. Not modelled: what a camera sees above or below its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -117,9 +117,11 @@ class FlawedScan:
         self.seen = scan.seen
         self._scan, self._flaws, self._noise, self._seed = scan, flaws, noise, seed
         names = list(section.cameras or mounts.depth) if scan.z_min_m < scan.z_max_m else []
-        self._looks: Mapping[str, npt.NDArray[np.bool_]] = {
-            name: looked_at(mounts.depth[name], section) for name in names
-        } or {LIDAR: scan.seen}
+        self._looks: dict[str, npt.NDArray[np.bool_]] = {name: looked_at(mounts.depth[name], section) for name in names}
+        self._casts = dict.fromkeys(names, replace(scan, also=None))
+        if scan.also is not None or not names:
+            self._looks[LIDAR] = scan.seen
+            self._casts[LIDAR] = scan.also or scan
         self._times = camera_times(flaws, list(self._looks), seed, every)
         self._images: dict[str, tuple[int, Ranges]] = {}
 
@@ -135,12 +137,12 @@ class FlawedScan:
             then = glance(taken)[0]
             image = kept[1] if then == now else moved_ranges(kept[1], between(now, then))
             np.minimum(ranges_m, image, out=ranges_m)
-        np.copyto(ranges_m, np.inf, where=self._scan.blind)
+        np.copyto(ranges_m, np.inf, where=~self._scan.seen)
         return ranges_m
 
     def _image(self, name: str, tick: int, glance: Glancer) -> Ranges:
         pose, bodies = glance(tick)
-        ranges_m = self._scan.ranges(pose, bodies)
+        ranges_m = self._casts[name].ranges(pose, bodies)
         if self._flaws.tilt_deg > 0.0 and name != LIDAR:
             np.minimum(ranges_m, self._floor_m(tick), out=ranges_m)
         if self._noise or self._flaws.nearer_per_m > 0.0:

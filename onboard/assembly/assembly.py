@@ -16,7 +16,13 @@ from typing import Any
 
 import structlog
 
-from onboard.assembly.config_warnings import check_heights, check_remaps, check_staleness, config_warnings
+from onboard.assembly.config_warnings import (
+    check_heights,
+    check_remaps,
+    check_staleness,
+    check_topics,
+    config_warnings,
+)
 from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox, GuardedInbox, dds_inputs_of
 from onboard.assembly.kernels import COMPILE_S, prepare_kernels
@@ -129,7 +135,7 @@ def _check_wire(config: Config) -> None:
         raise ConfigError("odometry.imu_rpy_deg has no effect without odometry.imu: set both keys, or neither")
     for table, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
         for name in section.sources if section is not None else ():
-            check_scan_source(config.dds, table, name)
+            check_scan_source(table, name)
     lasers_of(config)
 
 
@@ -145,6 +151,7 @@ def _check_mounts(config: Config) -> None:
     check_fallback(config, replace(rig, views=running).looks)
     _check_sources(mounts, config.cameras)
     check_remaps(config, mounts)
+    check_topics(config, mounts)
     check_heights(mounts)
     for name in mounts.depth:
         if config.cameras.source_of(name) == "dds":

@@ -10,7 +10,7 @@ from onboard.assembly.robot import build_rigs, used_mounts, zones_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts, unusual_views
 from onboard.config.plant_model import load_plant
-from onboard.drivers.dds.topics import BY_NAME
+from onboard.drivers.dds.topics import BY_NAME, CAMERA, check_distinct, imu_source, scan_source, topic
 from onboard.perception.building.map_image import OCCUPIED, occupied_cells, read_map_image, speed_limits
 from onboard.perception.height_coverage import described
 from onboard.safety.limits import seen_mps
@@ -69,6 +69,22 @@ def check_remaps(config: Config, mounts: Mounts) -> None:
             )
     if lines:
         raise ConfigError("\n".join(lines))
+
+
+def check_topics(config: Config, mounts: Mounts) -> None:
+    """Raise ConfigError with a line for each topic that two of our inputs and outputs share."""
+    color = config.cameras.color == "dds"
+    names = [name for name in BY_NAME if CAMERA not in name and (color or not name.startswith("color/"))]
+    for camera in used_mounts(config, mounts).depth:
+        heard = config.cameras.source_of(camera) == "dds"
+        names += [f"{camera}/depth/camera_info", *([f"{camera}/depth/image"] if heard else [])]
+    rows = [(f"dds.remap.{name}", topic(name)) for name in names]
+    if imu := config.odometry.imu:
+        rows.append(("odometry.imu", imu_source(imu)))
+    rows += [("scan.topic", scan_source(name)) for name in config.scan.sources]
+    if (own := config.limits_scan) is not None:
+        rows += [("limits_scan.topic", scan_source(name)) for name in own.sources if name not in config.scan.sources]
+    check_distinct(config.dds, rows)
 
 
 def check_heights(mounts: Mounts) -> None:

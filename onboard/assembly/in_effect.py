@@ -103,6 +103,9 @@ def _cameras(config: Config) -> str:
     more += f"; turns by the wheels and the IMU on {ros_topic(config.dds, imu_source(imu))}" if imu else ""
     own = config.limits_scan
     limits = "" if own is None else f"; for the limits {_sources(config, own)}"
+    guard = own or config.scan
+    plane = guard.topic and not guard.uses_cameras and not any(guard.sources.values())
+    more += "; nothing below or above the lidar's plane is seen, and the robot can hit it" if plane else ""
     return f"{_sources(config, config.scan)}{limits}{more}"
 
 

@@ -231,7 +231,7 @@ def _description(text: str) -> Urdf | None:
         file = Path(folder) / "robot_description.urdf"
         file.write_text(text, encoding="utf-8")
         try:
-            return read_urdf(file)
+            return replace(read_urdf(file), path=Path("robot_description"))
         except InputError as error:
             raise InputError(str(error).replace(str(file), "robot_description")) from error
 

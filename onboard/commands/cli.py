@@ -104,7 +104,7 @@ def commands_app(program: str, table: Mapping[str, Command], about: str, version
     return app
 
 
-SPELLINGS = {"--maps": "--map", "--save": "--out", "--write": "--out"}
+SPELLINGS = {"--maps": "--map", "--write": "--out"}
 """Other spellings of options, accepted in silence: one thing has one spelling in all commands."""
 
 

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
+from onboard.config.mounts import FARTHEST_M
 from onboard.values.errors import InputError
 from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
@@ -26,7 +27,12 @@ Pose3 = tuple[Vector, Quaternion]
 MAX_URDF_BYTES = 10_000_000
 XACRO_S = 30.0
 UNITS = {"revolute": "rad", "continuous": "rad", "prismatic": "m"}
-"""Joints that move along or about one axis. Joints of other kinds, except "fixed", are taken at their origin."""
+"""Joints that move along or about one axis."""
+UNSTATED = ("floating", "planar")
+"""Joints whose position is published, and not in the URDF."""
+KINDS = ("fixed", *UNITS, *UNSTATED)
+ORIGIN = {"xyz", "rpy", "quat_xyzw"}
+MOST_RAD = 2.0 * math.pi + 1e-3
 ROUNDED = 1e-6
 """Tolerance of limits [rad, m]: files and people round."""
 IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
@@ -34,12 +40,16 @@ IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """One joint. mimic: (joint, multiplier, offset); limits: lowest and highest value, None if it states none."""
+    """One joint. mimic: (joint, multiplier, offset); limits: lowest and highest value, None if it states none.
+
+    doubt: why its pose cannot be what is meant, "" for no reason
+    """
 
     name: str
     kind: str
     parent: str
     origin: Pose3
+    doubt: str
     axis: Vector
     limits: tuple[float, float] | None = None
     mimic: tuple[str, float, float] | None = None
@@ -69,11 +79,17 @@ class Urdf:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def pose(self, base: str, frame: str) -> Pose3:
-        """Return the pose of a frame in another, above or below it. Raises InputError if no joints connect them."""
+        """Return the pose of a frame in another, above or below it.
+
+        Raises InputError if no joints connect them, or one between them has another unit or no stated position.
+        """
         for name in (base, frame):
             self._check_frame(name)
         if (root := self._up(base)[-1]) != self._up(frame)[-1]:
             raise InputError(f"{self.path}: no chain of joints leads from {base} to {frame} ({root} is above {base})")
+        for joint in self._between(base, frame):
+            if joint.doubt:
+                raise InputError(f"{self.path}: joint {joint.name}: {joint.doubt}")
         base_at, base_turn = self._in_root(base)
         at, turn = self._in_root(frame)
         back = (-base_turn[0], -base_turn[1], -base_turn[2], base_turn[3])
@@ -81,13 +97,15 @@ class Urdf:
 
     def moving_between(self, base: str, frame: str) -> str:
         """Return the joints that move between two frames, each with limits and position; "" if none does."""
+        return "; ".join(self._stated(joint) for joint in self._between(base, frame) if joint.kind != "fixed")
+
+    def _between(self, base: str, frame: str) -> list[Joint]:
         ways = [self._up(one)[:-1] for one in (base, frame)]
-        joints = [
-            self.joints[fromkey]
-            for fromkey in dict.fromkeys(ways[0] + ways[1])
-            if (fromkey in ways[0]) != (fromkey in ways[1])
+        return [
+            self.joints[child]
+            for child in reversed(dict.fromkeys(ways[0] + ways[1]))
+            if (child in ways[0]) != (child in ways[1])
         ]
-        return "; ".join(self._stated(joint) for joint in reversed(joints) if joint.kind != "fixed")
 
     def connected(self, base: str, frame: str) -> bool:
         """Return whether joints connect two frames."""
@@ -154,7 +172,7 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
     """Return the frames of a URDF. Raises InputError for a file that cannot be read, or is no single, plain URDF."""
     robot = _root(path)
     joints: dict[str, Joint] = {}
-    for element in robot.iter("joint"):
+    for element in robot.findall("joint"):
         parent, child = element.find("parent"), element.find("child")
         if parent is None or child is None:  # a joint of <transmission> or <gazebo> names no frames
             continue
@@ -169,13 +187,15 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, 3, 0.4) or sorted(by_name)[:10]
             raise InputError(f"{path}: has no joint {name}; it has {', '.join(near)}")
+        unit = UNITS.get(by_name[name].kind, "")
+        if unit and abs(value) > (most := FARTHEST_M if unit == "m" else MOST_RAD):
+            raise InputError(f"--joint {name}={value:g}: is in {unit}, at most {most:.3g}")
         limits = by_name[name].limits
         if limits is not None and not limits[0] - ROUNDED <= value <= limits[1] + ROUNDED:
-            unit = UNITS[by_name[name].kind]
             raise InputError(
                 f"--joint {name}={value:g}: its limits in {path} are {limits[0]:g} to {limits[1]:g} {unit}"
             )
-    links = {link.get("name", ""): link for link in robot.iter("link")}
+    links = {link.get("name", ""): link for link in robot.findall("link")}
     bodies = {name: _bodies(f"{path}: link {name}", link) for name, link in links.items()}
     return Urdf(path, joints, bodies, values or {})
 
@@ -224,7 +244,9 @@ def _expanded(path: Path) -> bytes:
 
 
 def _joint(where: str, element: ElementTree.Element, parent: str) -> Joint:
-    kind = element.get("type", "fixed")
+    kind = element.get("type", "")
+    if kind not in KINDS:
+        raise InputError(f"{where}: type is {kind!r}, expected {', '.join(KINDS)}")
     axis = np.array(_numbers(where, "axis", _attributes(element, "axis").get("xyz", "1 0 0"), 3))
     length = float(np.linalg.norm(axis))
     if kind in UNITS and length == 0.0:
@@ -239,7 +261,20 @@ def _joint(where: str, element: ElementTree.Element, parent: str) -> Joint:
         follows = mimic.get("joint", ""), multiplier, offset
     limits = (low, high) if limit and kind in ("revolute", "prismatic") else None
     origin = _origin(where, element)
-    return Joint(element.get("name", ""), kind, parent, origin, axis / (length or 1.0), limits, follows)
+    doubt = _doubt(where, kind, origin[0], _attributes(element, "origin"))
+    return Joint(element.get("name", ""), kind, parent, origin, doubt, axis / (length or 1.0), limits, follows)
+
+
+def _doubt(where: str, kind: str, xyz_m: Vector, origin: Mapping[str, str]) -> str:
+    if kind in UNSTATED:
+        return f"is {kind}, so the URDF does not state where its child is: make it fixed"
+    if other := sorted(set(origin) - ORIGIN):
+        return f"its origin has {other[0]!r}, a URDF has {', '.join(sorted(ORIGIN))}"
+    if (most_rad := max(map(abs, _numbers(where, "rpy", origin.get("rpy", "0 0 0"), 3)))) > MOST_RAD:
+        return f"rpy has {most_rad:g}, more than a whole turn: a URDF has radians, not degrees"
+    if (away_m := float(np.linalg.norm(xyz_m))) > FARTHEST_M:
+        return f"xyz is {away_m:g} m long, at most {FARTHEST_M:g}: a URDF has metres, not millimetres"
+    return ""
 
 
 def _bodies(where: str, link: ElementTree.Element) -> list[Body]:

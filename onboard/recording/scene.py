@@ -6,6 +6,7 @@ recorder's thread records them.
 | topic | frame | what it is |
 |---|---|---|
 | map | map | the building (`map.file`), once |
+| reasons | | the table of reasons: sentence and what clears it, by code, once |
 | path | odom | where the robot was, a pose every `STEP_M`; with `MOST_POSES` every second pose is dropped |
 | plan | odom | the path to the goal that the policy plans by (`planned_path.py`); without one it has no poses |
 | arc | base | where the newest command leads in `ARC_S` |
@@ -27,8 +28,8 @@ from cyclonedds.idl import IdlStruct
 from onboard.config.config import Config
 from onboard.config.footprint import Footprint
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.ros_convert import header, ros_pose
-from onboard.navigation.mission import Mission
+from onboard.drivers.dds.ros_convert import header, ros_diagnostics, ros_pose
+from onboard.navigation.mission import Mission, state_word
 from onboard.navigation.odometry import integrate
 from onboard.navigation.start_frame import Start
 from onboard.perception import collision, obstacle_memory
@@ -40,7 +41,7 @@ from onboard.state import TickRecord
 from onboard.values.geometry import apply, compose, distance, inverse
 from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import Pose
-from onboard.values.reasons import Row, rows_in
+from onboard.values.reasons import JOIN, TABLE, Row, in_words, rows_in
 
 STEP_M, MOST_POSES = 0.1, 400
 ARC_S, ARC_POSES = 1.5, 10
@@ -55,7 +56,7 @@ LIFETIME_S = 3
 """A marker that is not repeated goes: a dead runtime leaves no zones behind."""
 CYLINDER, LINE_STRIP, POINTS, TRIANGLES, TEXT = 3, 4, 8, 11, 9
 """Types of a visualization_msgs/Marker."""
-CODE, CLEARS, WHY = "code", "clears", "why"
+CODE, CLEARS, WHY, SENTENCE = "code", "clears", "why", "sentence"
 
 Points = npt.NDArray[np.float64]
 Color = tuple[float, float, float, float]
@@ -90,11 +91,14 @@ class Scene:
             "slow_zone": (outline(footprint.grown(margins.slow_margin_m)), AMBER),
         }
 
-    def map(self, stamp_ns: int) -> ros.OccupancyGrid | None:
-        """Return the building; None without one. stamp_ns: wall time"""
-        grid = self._building
-        if grid is None:
-            return None
+    def lasting(self, stamp_ns: int) -> Iterator[tuple[str, IdlStruct]]:
+        """Yield what stays for a run, each with our name of its topic. stamp_ns: wall time"""
+        table: dict[str, object] = {row.code: f"{row.general}. {row.clears}".strip() for row in TABLE.values()}
+        yield "reasons", ros_diagnostics(stamp_ns, "", [("reasons", 0, "", table)])
+        if self._building is not None:
+            yield "map", self._map(self._building, stamp_ns)
+
+    def _map(self, grid: OccupancyGrid, stamp_ns: int) -> ros.OccupancyGrid:
         at = header(stamp_ns, self._config.dds.map_frame)
         rows, columns = grid.percent.shape
         info = ros.MapMetaData(at.stamp, grid.cell_m, columns, rows, ros_pose(grid.map_from_grid))
@@ -224,6 +228,12 @@ def why(state: str, reason: str) -> tuple[Row, ...]:
     return tuple(dict.fromkeys(said))
 
 
+def sentence_of(state: str, rows: Sequence[Row]) -> str:
+    """Return a published state in words; behind a mere word the sentences of these reasons."""
+    said = JOIN.join(row.general for row in rows)
+    return f"{state}: {said}" if said and state == state_word(state) else in_words(state)
+
+
 def clears(rows: Sequence[Row]) -> str:
     """Return what clears these reasons, each sentence once."""
     return " ".join(dict.fromkeys(row.clears for row in rows if row.clears))
@@ -234,20 +244,23 @@ def drive_row(record: TickRecord, mission: Mission, recoveries: int | str, state
 
     goal, refused:  stamp of the request that is driven or was driven last, and of the newest refused one [ns]
     state, reason:  of that goal; refusal: of the refused one
+    sentence:       the published state, with sentences in place of codes
     why, clears:    codes of all that the published state names or that shapes the command, and what clears them
     goals_left:     in a sequence this goal and those after it, 0 without a drive
     frame, x_m, y_m, yaw_rad: the robot's pose in the map, or in the odometry frame while it is not localised
 
     state: as it is published; "" for the record's
     """
+    state = state or record.state
     pose, localised = record.odometry.pose, record.map_from_odom is not None
     pose = pose if record.map_from_odom is None else compose(record.map_from_odom, pose)
-    hinders = why(state or record.state, record.reason)
+    hinders = why(state, record.reason)
     values: dict[str, object] = {
         "goal": mission.asked_ns,
         "state": mission.state.value,
         "reason": mission.reason,
         CODE: ", ".join(row.code for row in rows_in(mission.reason)),
+        SENTENCE: sentence_of(state, hinders),
         WHY: ", ".join(row.code for row in hinders),
         CLEARS: clears(hinders),
         "refused": mission.refused_ns,

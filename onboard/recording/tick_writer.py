@@ -194,8 +194,9 @@ class _Messages:
         """Yield what viewers show, if it is due, and the typed state, also if that changed."""
         now_ns = tick.slot.start_ns
         scene.note(tick)
-        if not self._scene_due_ns and (building := scene.map(self._recorder.wall_ns(now_ns))) is not None:
-            yield self._topic("map", lambda: building, latched=True)
+        if not self._scene_due_ns:
+            for name, message in scene.lasting(self._recorder.wall_ns(now_ns)):
+                yield self._topic(name, partial(lambda made: made, message), latched=True)
         due, stamp_ns = now_ns >= self._scene_due_ns, self._recorder.wall_ns(now_ns)
         if due:
             self._scene_due_ns = now_ns + round(SCENE_S * NS_PER_S)

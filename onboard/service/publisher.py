@@ -12,16 +12,18 @@ from onboard.navigation.map_tracking import MapTracking, lost_text, to_do
 from onboard.navigation.mission import Mission, drives
 from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.navigation.scan_odometry import ScanOdometry
+from onboard.navigation.wheel_motion import is_moving
 from onboard.perception.scan_fusion import NO_SCAN
 from onboard.recording.recorder import RecorderStats
 from onboard.recording.scene import CLEARS, CODE, clears, drive_row
 from onboard.safety import limits
+from onboard.safety.limits import Reason
 from onboard.state import TickRecord
 from onboard.system.log import BackgroundText
 from onboard.values import reasons
-from onboard.values.clock import wall_ns
+from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.interfaces import Diagnostic, InputFault, Outputs
-from onboard.values.messages import CameraHealth
+from onboard.values.messages import STOP, CameraHealth
 from onboard.values.reasons import JOIN, NO_REASON, Said, rows_in
 
 OK, WARNING, ERROR = 0, 1, 2
@@ -31,6 +33,9 @@ SCANS = 20
 """Scans without a match are reported beyond this number, if they are more than those with a match."""
 LATENESS, REASON, AGE = "lateness", "reason_", "_age_ms"
 """Parts of the names of values, for `onboard top`."""
+
+STANDS_S = 2.0
+"""A robot on a drive that has not moved for this time says why."""
 
 #   topic           period in ticks (30 Hz)
 EVERY_SCAN = 3
@@ -51,7 +56,8 @@ class Publisher:
         self._state = ""
         self._scan_ns = self._limits_scan_ns = NO_SCAN.stamp_ns
         self._slowest: dict[str, int] = {}
-        self._overload = ""
+        self._overload = self._standing = ""
+        self._moved_ns: int | None = None
         self._mission = Mission()
 
     def publish(
@@ -74,7 +80,8 @@ class Publisher:
             self._publish_scans(record, stamp_ns)
         if number % EVERY_STATE == 0:
             self._overload = overload(record)
-        state = JOIN.join(filter(None, (with_faults(record.state, faults), _lost(record), self._overload)))
+        others_say = (with_faults(record.state, faults), _lost(record), self._overload)
+        state = JOIN.join(filter(None, (*others_say, self._stands(record, number))))
         if state != self._state or number % EVERY_STATE == 0:
             self._state = state
             self._outputs.state(state)
@@ -89,6 +96,15 @@ class Publisher:
             self._slowest = {}
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
+
+    def _stands(self, record: TickRecord, number: int) -> str:
+        """Return why the robot has not moved for STANDS_S, judged at the rate of the state; "" while it moves."""
+        moves = is_moving(record.odometry.twist.v_mps, record.odometry.twist.w_radps)
+        if moves or self._moved_ns is None or not drives(record.state):
+            self._moved_ns, self._standing = record.inputs.now_ns, ""
+        elif number % EVERY_STATE == 0 and record.inputs.now_ns - self._moved_ns >= STANDS_S * NS_PER_S:
+            self._standing = standing(record)
+        return self._standing
 
     def _note_slowest(self, record: TickRecord) -> None:
         slowest = self._slowest
@@ -124,6 +140,18 @@ def _lost(record: TickRecord) -> Said:
     return NO_REASON if record.after is None else to_do(record.after.tracking, record.after.localization)
 
 
+def standing(record: TickRecord) -> Said:
+    """Return why a robot on a drive stands, "" if the state or the limits say so already."""
+    if record.after is None or record.after.mission.paused or record.reason not in MOVES_ON:
+        return NO_REASON
+    mission = record.after.mission
+    if mission.turning:
+        return reasons.TURNS_TO_HEADING.say()
+    if mission.arrival.held:
+        return reasons.WAITS_FOR_FIX.say()
+    return reasons.NO_MOTION_WANTED.say() if record.command == STOP else reasons.BASE_STANDS.say()
+
+
 def overload(record: TickRecord) -> str:
     """Return what a drive's state says of missed ticks; "" while few are missed, or without a drive."""
     missed = 0 if record.after is None else record.after.limits.missed
@@ -143,6 +171,16 @@ def faulty_rows(found: Sequence[Diagnostic], faults: Sequence[InputFault]) -> li
         said = [own] if own_level > level else []
         rows[name] = (name, max(level, own_level), JOIN.join([*said, *(one.reason for one in of)]), values)
     return list(rows.values())
+
+
+MOVES_ON = frozenset(
+    reason.value
+    for reason in (
+        Reason.NONE, Reason.SPEED, Reason.ACCELERATION, Reason.ZONE_SLOW, Reason.TIME_TO_CONTACT, Reason.BLIND_FLANK,
+        Reason.SPEED_LIMIT, Reason.SPEED_ZONE, Reason.OVERLOAD, Reason.LOOKING,
+    )
+)  # fmt: skip
+"""Reasons that shape a command and do not explain why a robot stands."""
 
 
 ALWAYS = ("runtime", "command")

@@ -1,4 +1,4 @@
-"""Publishes the map once, and what else viewers show from a thread of its own: a tick only leaves its record.
+"""Publishes map and reasons once, and what else viewers show from a thread of its own: a tick leaves its record.
 
 A topic without a subscriber costs nothing: its message is not made.
 """
@@ -32,8 +32,8 @@ class Viewers:
         """Open the writers and start the thread. Raises ConfigError, DriverError."""
         self._writers: dict[str, Writer] = {name: wire.writer(name) for name in EVERY}
         self._scene = scene
-        if (building := scene.map(wall_ns())) is not None:
-            wire.writer("map").write(building)
+        for name, message in scene.lasting(wall_ns()):
+            wire.writer(name).write(message)
         self._newest: TickRecord | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="viewers", daemon=True)

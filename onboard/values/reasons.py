@@ -98,7 +98,24 @@ def row_of(text: str) -> Row | None:
 
 def rows_in(text: str) -> tuple[Row, ...]:
     """Return the rows of all reasons in a text, such as a published state with several faults."""
-    return _rows_in(text[:LONGEST])
+    return tuple(dict.fromkeys(row for row, _ in said_in(text)))
+
+
+def said_in(text: str) -> tuple[tuple[Row, str], ...]:
+    """Return the rows of all reasons in a text with what is said there, in words and without the state."""
+    return _said_in(text[:LONGEST])
+
+
+def in_words(state: str) -> str:
+    """Return a published state with the sentence in place of a code: "stopped: the e-stop is pressed, ..."."""
+    first, *others = state.split(JOIN)
+    word, mark, said = first.partition(": ")
+    worded = [f"{word}{mark}{_worded(said)}", *map(_worded, others)]
+    return JOIN.join(worded)
+
+
+def _worded(text: str) -> str:
+    return TABLE[text].general if text in TABLE else text
 
 
 @lru_cache(maxsize=512)
@@ -110,16 +127,17 @@ def _row_of(text: str) -> Row | None:
 
 
 @lru_cache(maxsize=512)
-def _rows_in(text: str) -> tuple[Row, ...]:
-    return tuple(dict.fromkeys(_rows_of(text.split(JOIN, MOST - 1))))
+def _said_in(text: str) -> tuple[tuple[Row, str], ...]:
+    return tuple(_rows_of(text.split(JOIN, MOST - 1)))
 
 
-def _rows_of(parts: list[str]) -> Iterator[Row]:
+def _rows_of(parts: list[str]) -> Iterator[tuple[Row, str]]:
     while parts:
         found = ((end, row_of(JOIN.join(parts[:end]))) for end in range(1, len(parts) + 1))
         end, row = next((one for one in found if one[1] is not None), (1, None))
         if row is not None:
-            yield row
+            said = JOIN.join(parts[:end])
+            yield row, _worded(said[BEFORE.match(said).end() :])  # type: ignore[union-attr]  # it matches any text
         parts = parts[end:]
 
 
@@ -371,11 +389,22 @@ SEQUENCE_START = Row("sequence_start", POLICY, "the memory is reset, as a sequen
 DECISION_GAP = Row("decision_gap", POLICY, "the memory is reset, as there was no decision for too long", "")
 PERIOD = Row("period", POLICY, "the memory is reset, as its period has passed", "")
 
+# ---- Why a robot stands that nothing else hinders
+
+TURNS_TO_HEADING = Row("turns_to_heading", POLICY, "at the goal, but it does not turn to the goal's heading",
+                       "Free the wheels and the space around the robot. The drive ends 20 s after the turn began.")
+WAITS_FOR_FIX = Row("waits_for_fix", POLICY, "at the goal, but its position is uncertain, so the robot looks about",
+                    "Ends by itself after 10 s. Check the localisation (`goal.arrival_confidence`).")
+NO_MOTION_WANTED = Row("no_motion_wanted", POLICY, "the policy wants no motion here",
+                       "Ends by itself: the robot drives on, or the drive ends (`goal.progress_timeout_s`).")
+BASE_STANDS = Row("base_stands", POLICY, "the base is commanded to move, but its wheels stand",
+                  "Are its motors on, its wheels free? After `recovery.blocked_s` the robot tries to free itself.")
+
 # ---- This machine and the recording
 
 TICKS_MISSED = Row("ticks_missed", MACHINE, "{missed} of the last {window} ticks were missed, so the robot drives at "
-                   "{percent} % of its speed: this machine is overloaded; end other programs on it (`top` shows them)",
-                   "End other programs on it.")
+                   "{percent} % of its speed: this machine is overloaded",
+                   "End other programs on it (`top` shows them).")
 LIMIT_REFUSED = Row("speed_limit_refused", MACHINE, "{value} m/s is no speed limit, so the one before stays in force",
                     "Send a limit of 0 or more on `/speed_limit`; 0 ends it.")
 RECORDING_STOPPED = Row("recording_stopped", MACHINE, "{file}: recording stopped: {why}",

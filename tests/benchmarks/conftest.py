@@ -1,8 +1,8 @@
 """The table of ratios: how much longer a peer takes, row by row, against the last accepted table in `ratios.toml`.
 
 `make bench` fails if a row is more than a fifth below the accepted one. `make bench ACCEPT=1` writes what it measured.
-A ratio differs by processor, so each processor has its own table; without one, only the limit of each row holds. So it
-is in other runs of the tests, because other tests run beside it.
+A ratio differs by processor, so each processor has its own table; without one, only the limit of each row holds. Other
+runs of the tests leave the benchmarks out, because other tests run beside them.
 """
 
 from __future__ import annotations
@@ -79,6 +79,13 @@ class Ratios:
 
 
 TABLE = pytest.StashKey[Ratios]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the benchmarks to `make bench`: a speed that is compared while other tests run says nothing."""
+    for item in items:
+        if "BENCH" not in os.environ and Path(__file__).parent in item.path.parents:
+            item.add_marker("long")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -25,8 +25,9 @@ DRIVES = [
 """Tests that name no bin by its number."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("tests", [SAME, pytest.param(DRIVES, marks=pytest.mark.long)], ids=["rules", "drives"])
+@pytest.mark.parametrize("tests", [SAME, DRIVES], ids=["rules", "drives"])
 def test_they_hold_with_360_bins(tmp_path: Path, tests: list[str]) -> None:
     """Its kernels are compiled into a cache of their own."""
     plugin = [sys.executable, "-m", "pytest", "-q", "-p", "tests.rigs.machine.finer_scan", "-p", "no:cacheprovider"]

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
+from engines.network.network import PAPER
 from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
 MOST_LANES, MOST_GOALS, MOST_PROCESSES = 1_000_000, 1_000_000, 256
@@ -46,13 +47,13 @@ class TeacherSection(Section):
 class NetworkSection(Section):
     """Sizes of paper 1's network without its colour encoder; the defaults are the paper's (Fig. 9, Appendix B)."""
 
-    channels: tuple[PositiveInt, PositiveInt, PositiveInt] = (64, 128, 256)
-    scan: PositiveInt = 512
-    hidden: PositiveInt = 1024
-    vector: PositiveInt = 64
-    action: PositiveInt = 32
-    memory: PositiveInt = 1024
-    layers: int = Field(2, ge=1, le=8)
+    channels: tuple[PositiveInt, PositiveInt, PositiveInt] = PAPER.scan_channels
+    scan: PositiveInt = PAPER.scan
+    hidden: PositiveInt = PAPER.hidden
+    vector: PositiveInt = PAPER.vector
+    action: PositiveInt = PAPER.action
+    memory: PositiveInt = PAPER.memory
+    layers: int = Field(PAPER.memory_layers, ge=1, le=8)
 
 
 class BatchedSection(Section):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -25,8 +25,6 @@ from hil.physics.collision_world import body_of
 from hil.physics.kernel_effects import load_robot_kernels
 from hil.scene.walkers import MOST_CHARACTERS, CrowdOptions, requested_crowd
 from hil.sensors.image_size import reduced, sizes_text
-from hil.view.viewer import need_rerun
-from hil.view.viewer_process import has_display
 from onboard.assembly.robot import lasers_of, lidar_rows, lidars_of, used_mounts
 from onboard.commands.cli import (
     STANDARD_OUTPUT,
@@ -203,20 +201,15 @@ def demo(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
-    view: Annotated[bool, typer.Option("--view", help="Show the drive in 3-D, in a window or a browser.")] = False,
     full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots)
-    shown: Literal["", "window", "browser"] = ""
-    if view:
-        need_rerun()
-        shown = "window" if has_display() else "browser"
     localization = localization and not load_config(config).map.tracker
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, shown, kernels,
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals, kernels,
         full_size=full_size,
     )  # fmt: skip
     with missing_is_exit_1():

@@ -34,7 +34,7 @@ def report_command(
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
 
-    `onboard-hil view` shows a run in its building, over time and in 3-D; the page names the command.
+    Foxglove shows the same recording over time and in 3-D.
 
     Of several recordings those that can be read have their pages, and what is wrong with the others is said.
     """

@@ -153,6 +153,7 @@ class FastDrive:
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
+        self._touched_m: list[tuple[float, float]] = []
 
     @property
     def robot(self) -> FastRobot:
@@ -200,6 +201,8 @@ class FastDrive:
     def advance(self) -> None:
         """Simulate through the next tick in which a value other than the robot's motion can change."""
         self._robot.run_to(self._next_tick(), self._command, self._ways())
+        s = self._robot.state
+        self._touched_m += [(s.touch_x_m, s.touch_y_m)] * (int(s.contacts) - len(self._touched_m))
         self._tick()
 
     def _take_goal(self) -> None:
@@ -545,7 +548,8 @@ class FastDrive:
     def outcome(self) -> Outcome:
         """Return the outcome of the drive so far."""
         ticks = self._robot.tick - self._began
-        return outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
+        drive = outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
+        return replace(drive, touched_m=tuple(self._touched_m))
 
 
 def _ticks(seconds: float) -> int:

@@ -33,7 +33,7 @@ from onboard.system.waiting import Waiting
 from onboard.values import reasons
 from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
-from onboard.values.reasons import JOIN, row_of
+from onboard.values.reasons import JOIN, in_words, row_of
 
 COLORS = ("green", "yellow", "red")
 REFUSED = "goal refused"
@@ -84,7 +84,7 @@ def goal(
         while wait and drives(state):
             state = robot.next_state()
             waiting.note(robot.missing(), "inputs")
-    _tell({"state": state}, f"{state}\n", json_file)
+    _tell({"state": state}, f"{in_words(state)}\n", json_file)
     if not (state.partition(JOIN)[0] == State.REACHED.value if wait else drives(state) and REFUSED not in state):
         raise typer.Exit(1)
 
@@ -106,7 +106,7 @@ def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     with running_robot(load_config(config)) as robot:
         robot.send("cancel", Empty())
         state = robot.answer(lambda state: not drives(state))
-    _tell({"state": state}, f"{state}\n", json_file)
+    _tell({"state": state}, f"{in_words(state)}\n", json_file)
     if drives(state):
         raise typer.Exit(1)
 
@@ -127,7 +127,7 @@ def _hold(paused: bool, config: Path | None, json_file: str | None) -> None:
     with running_robot(load_config(config)) as robot:
         robot.send("pause", Bool(paused))
         state = robot.answer(lambda state: (reasons.PAUSED.say() in state) == paused)
-    _tell({"state": state}, f"{state}\n", json_file)
+    _tell({"state": state}, f"{in_words(state)}\n", json_file)
     if (reasons.PAUSED.say() in state) != paused:
         raise typer.Exit(1)
 
@@ -177,7 +177,8 @@ def _screen(config: Config, seen: Status) -> Table:
     table = Table(title=f"{seen.robot}, domain {seen.domain}", box=None, show_header=False, title_justify="left")
     reported = set[str]()
     for name, text, level in rows:
-        table.add_row(escape(name), escape(text), f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else "")
+        color = f"[{COLORS[LEVELS.index(level)]}]{level}[/]" if level else ""
+        table.add_row(escape(name), escape(in_words(text)), color)
         code, remedy = clears.get(name, ("", ""))
         if remedy and code not in reported:
             table.add_row("", escape(f"{code}: {remedy}"), "")

@@ -28,7 +28,7 @@ from onboard.values.clock import wall_ns
 from onboard.values.errors import ConfigError, InputError, OnboardError
 from onboard.values.geometry import distance
 from onboard.values.messages import Pose, Scan
-from onboard.values.reasons import JOIN, row_of
+from onboard.values.reasons import JOIN, in_words, row_of
 
 REFUSED = "goal refused"
 SEARCH_M = 2.0
@@ -101,7 +101,7 @@ def route(
             sys.stdout.write(f"lap {lap}, {number + 1} of {len(names)}: {name}: ")
             sys.stdout.flush()
             state = _driven(loaded, places[name])
-            sys.stdout.write(f"{state}\n")
+            sys.stdout.write(f"{in_words(state)}\n")
             sys.stdout.flush()
             if state.partition(JOIN)[0] != State.REACHED.value:
                 missed += 1

@@ -19,6 +19,7 @@ from onboard.commands.operator.figures import ABSENT, DiagnosticsSample, Figures
 from onboard.commands.operator.robot import LEVELS, Status
 from onboard.service.publisher import LATENESS
 from onboard.values.errors import OnboardError
+from onboard.values.reasons import in_words
 
 WAIT_S = 0.5
 """Longest wait for a message, so that the screen ends at once."""
@@ -108,9 +109,10 @@ class Top(App[None]):
             self._show(seen.status, shown)
 
     def _show(self, status: Status, shown: Figures) -> None:
+        state = escape(in_words(shown.state))
         rates = f"{shown.rates['ticks']:.1f} ticks/s  {shown.rates['decisions']:.1f} decisions/s"
         self.query_one("#state", Static).update(
-            f"[bold]{escape(status.robot)}[/], domain {status.domain}: [bold]{escape(shown.state)}[/]   {rates}"
+            f"[bold]{escape(status.robot)}[/], domain {status.domain}: [bold]{state}[/]   {rates}"
         )
         self.query_one("#times", Static).update(_times(shown, self._period_ms))
         self.query_one("#worst", Sparkline).data = list(self._worst_ms)

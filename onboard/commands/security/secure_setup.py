@@ -44,7 +44,7 @@ OURS = "robot"
 
 SENT = (
     "cmd_vel", "scan", "limits_scan", "state", "drive", "diagnostics", "used", "tf", "tf_static",
-    "map", "path", "plan", "arc", "footprint", "markers",
+    "reasons", "map", "path", "plan", "arc", "footprint", "markers",
     f"{CAMERA}/depth/camera_info", "color/camera_info",
 )  # fmt: skip
 """Topics that the runtime sends; it reads all others of `topics.TOPICS`."""

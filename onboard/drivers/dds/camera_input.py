@@ -22,7 +22,15 @@ from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import CameraInfo, CompressedImage, Image
 from onboard.drivers.dds.sender_clock import SenderClock
 from onboard.drivers.dds.sole_writer import SoleReader
-from onboard.drivers.dds.topics import BY_NAME, COMPRESSED_DEPTH, COMPRESSED_TOPICS, NEWEST, Topic, raw_topic, ros_topic
+from onboard.drivers.dds.topics import (
+    BY_NAME,
+    COMPRESSED_DEPTH,
+    COMPRESSED_TOPICS,
+    NEWEST,
+    Topic,
+    ros_topic,
+    without_codec,
+)
 from onboard.drivers.images.compressed import decoded, encoded
 from onboard.drivers.images.raw import Y_FIRST, depth_pixels, rgb_pixels
 from onboard.values import reasons
@@ -73,13 +81,13 @@ def as_sent(sample: Image, section: DdsSection, name: str) -> Image | Compressed
 
 
 def info_topic(image_topic: str) -> str:
-    """Return the CameraInfo topic next to a raw image topic, by image_transport's custom."""
-    return f"{image_topic.rpartition('/')[0]}/camera_info"
+    """Return the CameraInfo topic next to an image topic, raw or compressed, by image_transport's custom."""
+    return f"{without_codec(image_topic).rpartition('/')[0]}/camera_info"
 
 
 def lens_topic(section: DdsSection, camera: str) -> Topic:
     """Return the row of the CameraInfo next to a camera's depth images, as its driver publishes it."""
-    wire = info_topic(raw_topic(section, f"{camera}/depth/image"))
+    wire = info_topic(ros_topic(section, f"{camera}/depth/image"))
     return Topic(f"lens of {camera}", wire, BY_NAME["color/camera_info"].kind, NEWEST)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +158,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
     Topic("drive", "onboard/drive", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
+    Topic("reasons", "onboard/reasons", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
     Topic("map", "map", "nav_msgs/msg/OccupancyGrid", LATCHED),
     Topic("path", "onboard/path", "nav_msgs/msg/Path", LOG),
     Topic("plan", "onboard/plan", "nav_msgs/msg/Path", LOG),
@@ -224,14 +225,23 @@ def check_imu_source(name: str) -> None:
         raise ConfigError(f"odometry.imu: {name!r} is not a ROS topic name")
 
 
-def check_scan_source(section: DdsSection, table: str, name: str) -> None:
-    """Raise ConfigError for a bad name of a scan's topic, or a topic that the runtime itself publishes."""
+def check_scan_source(table: str, name: str) -> None:
+    """Raise ConfigError for a bad name of a scan's topic."""
     if not ROS_NAME.fullmatch(name):
         raise ConfigError(f"{table}.topic: {name!r} is not a ROS topic name")
-    wanted = ros_topic(section, scan_source(name))
-    for ours in ("scan", "limits_scan"):
-        if ros_topic(section, ours) == wanted:
-            raise ConfigError(f"{table}.topic: {wanted} is what the runtime publishes; move that with dds.remap.{ours}")
+
+
+def check_distinct(section: DdsSection, rows: Iterable[tuple[str, Topic]]) -> None:
+    """Raise ConfigError with a line for each of our topics that is another one too; rows: its key, and the topic."""
+    keys: dict[str, str] = {}
+    lines = []
+    for key, row in rows:
+        name = ros_topic(section, row)
+        if name in keys:
+            lines.append(f"{key}: {name} is the topic of {keys[name]} too; give each a topic of its own")
+        keys.setdefault(name, key)
+    if lines:
+        raise ConfigError("\n".join(lines))
 
 
 def topic(name: str | Topic) -> Topic:
@@ -282,8 +292,13 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
 
 def raw_topic(section: DdsSection, name: str | Topic) -> str:
     """Return `ros_topic` without the end of a compressed topic: the topic in a recording, whose images are raw."""
-    full = ros_topic(section, name)
-    return next((full.removesuffix(end) for end in COMPRESSED_TOPICS if full.endswith(end)), full)
+    return without_codec(ros_topic(section, name))
+
+
+def without_codec(image_topic: str) -> str:
+    """Return the raw topic of an image topic, which may be a compressed one."""
+    ends = (end for end in COMPRESSED_TOPICS if image_topic.endswith(end))
+    return image_topic.removesuffix(next(ends, ""))
 
 
 def has_compressed_depth(section: DdsSection) -> bool:

@@ -32,9 +32,15 @@ MAX_CELLS = 25_000_000
 """A cell of a furnished world takes 34 bytes, so the largest world stays below 1 GB."""
 MAX_COORDINATE_M = 1e6
 """Limit of coordinates: a file beyond it is damaged or in another unit."""
+MOST_YAW_RAD = 6.3
+"""A whole turn; a larger yaw is in degrees."""
 WHITE = 255.0
 WHITE_16 = 65535.0
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B")
+READ_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", *SIXTEEN_BIT_MODES)
+"""Decoders read other modes of Pillow, such as floats and inks, in other ways."""
+ORIENTATION, UPRIGHT = 0x0112, 1
+"""Tag of EXIF and TIFF: some decoders turn such an image."""
 LUMA = (299, 587, 114)
 """Thousandths."""
 SIXTEEN = 257
@@ -59,7 +65,7 @@ class RosMapTable(Section):
 
     image: Path
     resolution: Annotated[Positive, Field(ge=MIN_RESOLUTION_M, le=MAX_RESOLUTION_M)]
-    origin: tuple[Coordinate, Coordinate, Finite]
+    origin: tuple[Coordinate, Coordinate, Annotated[Finite, Field(ge=-MOST_YAW_RAD, le=MOST_YAW_RAD)]]
     negate: bool = False
     occupied_thresh: Fraction = 0.65
     free_thresh: Fraction = 0.196
@@ -232,7 +238,7 @@ def _read_pixels(path: Path) -> _Pixels:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=FORMATS) as image:
                 check_size(path, image.height, image.width)
-                return _pixels(image)
+                return _upright_pixels(path, image)
     except UnidentifiedImageError as error:
         raise InputError(
             f"{path}: not an image in a format that is read (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)"
@@ -244,6 +250,21 @@ def _read_pixels(path: Path) -> _Pixels:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, SyntaxError) as error:  # some versions of Pillow, for a truncated or damaged file
         raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+def _upright_pixels(path: Path, image: ImageFile.ImageFile) -> _Pixels:
+    """Return the decoded image. Raises InputError for one that decoders read in different ways."""
+    whole = image.mode == "I" and image.format not in ("PNG", "PPM")  # of 32 bits, whose white nobody states
+    if image.mode not in READ_MODES or whole:
+        raise InputError(f"{path}: a {image.format} of Pillow's mode {image.mode}: save it as 8-bit grey without alpha")
+    turn = getattr(image, "tag_v2", {}).get(ORIENTATION, UPRIGHT)  # Pillow turns a TIFF, and drops the tag
+    pixels = _pixels(image)
+    if (turn := image.getexif().get(ORIENTATION, turn)) != UPRIGHT:
+        raise InputError(
+            f"{path}: has the orientation tag {turn}, by which some programs turn it and others do not: save it "
+            "upright, without the tag"
+        )
+    return pixels
 
 
 def _pixels(image: ImageFile.ImageFile) -> _Pixels:

@@ -7,31 +7,99 @@ import http.client
 import json
 import socket
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
+from hil.drive.episodes import load_episodes
+from hil.recordings.recording import TICK, open_recording
 from onboard.config.config import load_config
 from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.values.clock import wall_ns
-from tests.benchmarks.realtime.test_view_beside_runtime import (
-    EPISODE,
-    MAP,
-    WINDOW_S,
-    WINDOWS,
-    Driver,
-    look_away,
-    read_figures,
-)
+from onboard.values.messages import Pose
 from tests.rigs.machine.processes import running, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
+MAP, EPISODE = "gdc1", 5
+WINDOWS, WINDOW_S, STEER_S = 16, 5.0, 0.1
+DELAY_MS = 100.0
+"""A decision is to act so long after its tick sensed."""
+DRIVING = ("navigating", "recovering")
 PAGES, STOPS = 10, 40
 TOKEN = "a-token-of-the-benchmarks"
+
+
+class Driver:
+    """Sends the robot to the goal and back, for ever."""
+
+    def __init__(self, wire: Wire) -> None:
+        known = load_episodes(MAP).episodes[EPISODE]
+        self._ends = [Pose(*known.goal_xy_m, 0.0), known.start]
+        self._goal, self._states = wire.writer("goal_pose"), wire.reader("state")
+        self._drives, self._state = 0, "idle"
+
+    def steer(self) -> None:
+        """Give the next goal when the last is done."""
+        for message in self._states.take():
+            self._state = message.sample.data
+        if not self._state.startswith(DRIVING):
+            self._goal.write(ros_goal(wall_ns(), "map", self._ends[self._drives % 2]))
+            self._drives, self._state = self._drives + 1, DRIVING[0]
+
+
+@dataclass
+class Figures:
+    """Of the ticks in windows of one kind: lateness [ms], slots missed, deviation from sense-to-act delay [ms]."""
+
+    late_ms: list[float] = field(default_factory=list)
+    missed: int = 0
+    deviation_ms: list[float] = field(default_factory=list)
+
+    def line(self, name: str) -> str:
+        """Return the figures for a person."""
+        late, deviation = np.percentile(self.late_ms, [50, 99]), np.percentile(self.deviation_ms, [50, 99])
+        return (
+            f"{name}: {len(self.late_ms)} ticks, {self.missed} missed, late p50 {late[0]:.2f} p99 {late[1]:.2f} ms; "
+            f"{len(self.deviation_ms)} decisions, off by p50 {deviation[0]:.2f} p99 {deviation[1]:.2f} ms"
+        )
+
+
+def let_pass(driver: Driver) -> tuple[int, int]:
+    """Let one window pass."""
+    began_ns, pause = wall_ns(), threading.Event()
+    while wall_ns() - began_ns < WINDOW_S * 1e9:
+        driver.steer()
+        pause.wait(STEER_S)
+    return began_ns, wall_ns()
+
+
+def read_figures(recordings: list[Path], windows: list[tuple[bool, int, int]]) -> dict[bool, Figures]:
+    """Return the figures with (True) and without pages, from the runtime's own recording."""
+    found: dict[bool, Figures] = defaultdict(Figures)
+    sensed_ns: dict[int, int] = {}
+    for file in recordings:
+        with open_recording(file) as recording:
+            for message in recording.read():
+                if message.topic != TICK:
+                    continue
+                tick = message.sample
+                if tick.sensed:
+                    sensed_ns[tick.sensed] = tick.start_ns
+                for open_pages in (kind for kind, began, ended in windows if began <= message.time_ns < ended):
+                    figures = found[open_pages]
+                    figures.late_ms.append((tick.start_ns - tick.deadline_ns) / 1e6)
+                    figures.missed += tick.missed
+                    if tick.acted and tick.action >= 0:
+                        took_ms = (tick.sent_ns - sensed_ns[tick.acted]) / 1e6
+                        figures.deviation_ms.append(abs(took_ms - DELAY_MS))
+    return found
 
 
 @contextlib.contextmanager
@@ -110,12 +178,12 @@ def test_ten_pages_leave_the_tick_as_it_is_and_stop_is_soon_zero(
         dashboard.wait_for("dashboard of")
         driver, localized = Driver(wire), wire.reader("amcl_pose")
         assert localized.wait(60.0)
-        look_away(driver)
+        let_pass(driver)
         used = psutil.Process(dashboard.process.pid)
         for number in range(WINDOWS):
             with pages(port, PAGES * (number % 2)):
                 before = sum(used.cpu_times()[:2])
-                windows.append((bool(number % 2), *look_away(driver)))
+                windows.append((bool(number % 2), *let_pass(driver)))
                 cpu[bool(number % 2)] += sum(used.cpu_times()[:2]) - before
         stops = Stops(wire, port)
         for number in range(STOPS):

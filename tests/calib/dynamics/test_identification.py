@@ -42,7 +42,10 @@ def assert_found(logs: list[MotionLog], base: Plant, delays_s: tuple[float, floa
         assert fit["delay_s"] == pytest.approx(delay_s, rel=DELAY, abs=0.011), (axis, fit)
 
 
-@pytest.mark.parametrize(("linear", "angular", "delays_s", "step_s"), BASES)
+@pytest.mark.parametrize(
+    ("linear", "angular", "delays_s", "step_s"),
+    [BASES[0], *(pytest.param(*base, marks=pytest.mark.long) for base in BASES[1:])],
+)
 def test_known_parameters_are_found_in_noisy_logs(linear, angular, delays_s, step_s):
     base = plant(linear, angular)
     assert_found(simulated(base, delays_s, step_s), base, delays_s)
@@ -156,6 +159,7 @@ def test_a_dead_band_is_found_and_does_not_bend_the_fit():
     assert refined_fit(logs, "v", found).parameters[P.F_UP] == pytest.approx(6.0, rel=F)
 
 
+@pytest.mark.long
 def test_intervals_hold_the_truth_and_shrink_with_data():
     base = plant(*BASES[0][:2])
     short, long = (refined_fit(simulated(base, (0.2, 0.3), 0.001, logs=logs, noise=0.1), "w") for logs in (2, 16))
@@ -198,6 +202,7 @@ def test_the_adjusted_fit_has_the_same_rise_time():
 # ---- The real Husky
 
 
+@pytest.mark.long
 def test_on_real_steps_the_fit_is_a_third_better_than_the_paper_and_a_first_order_lag():
     errors = held_out(read_logs([HUSKY]).logs, 5)
     for other in ("paper", "first order with delay"):

@@ -14,7 +14,7 @@ from calib.__main__ import app
 from calib.dynamics.drift import drifts, path
 from calib.dynamics.gap import gap_of
 from calib.dynamics.motion_log import MotionLog, read_logs
-from calib.dynamics.plausibility import check_units
+from calib.dynamics.plausibility import check_units, gaps
 from calib.dynamics.response_model import KEYS
 from hil.recordings.bags.drive import import_bag
 from hil.recordings.bags.plan import ImportOptions
@@ -86,6 +86,14 @@ BAD = {
     "NaN": (lambda: with_value(60, 3, np.nan), "line 62: v"),
     "infinite": (lambda: with_value(60, 2, np.inf), "line 62: w_cmd"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("gap_s", "count"), [(0.0, 0), (0.05, 0), (0.3, 1), (1.9, 1)])
+def test_a_gap_that_is_taken_is_named(gap_s, count, tmp_path):
+    rows = with_column(0, lambda t: t + gap_s * (np.arange(len(t)) >= 100))
+    lines = gaps(read_logs([write(tmp_path / "log.csv", rows)]).logs)
+    assert len(lines) == count
+    assert all("log.csv: 1 gaps, the longest" in line and "a column `log` part the file" in line for line in lines)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -233,6 +241,18 @@ def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
     assert max(away[:, 0].max() for away in gap.drifts.values()) < 1e-6
     slow = base.model_copy(update={"linear": base.linear.model_copy(update={"speed_max": 0.3})})
     assert gap_of(log, slow).drifts[10.0][:, 0].max() > 1.0
+
+
+def test_a_log_that_begins_in_motion_has_no_gap():
+    (log,) = driven_plant(BASE, logs=1)
+    steady = (np.abs(log.v - log.v_cmd) < 1e-3) & (np.abs(log.w - log.w_cmd) < 1e-3) & (np.abs(log.v) > 0.2)
+    first = int(np.flatnonzero(steady)[0])
+    rest = MotionLog(
+        log.name, log.t_s[first:] - log.t_s[first], *(one[first:] for one in (log.v_cmd, log.w_cmd, log.v, log.w))
+    )
+    gap = gap_of(rest, BASE)
+    assert gap.speeds[:, 0] == pytest.approx(rest.v, abs=0.02)
+    assert max(away[:, 0].max() for away in gap.drifts.values()) < 0.05
 
 
 def test_the_command_gap_writes_its_picture(tmp_path):

@@ -97,6 +97,7 @@ def test_umbmarks_error_is_the_centre_of_the_worse_direction() -> None:
     assert perfect["e_max_syst_m"] < 0.3 * mark["e_max_syst_m"]
 
 
+@pytest.mark.long
 def test_standard_deviations_are_what_the_results_scatter_by() -> None:
     factors = factors_of(1.01, 1.002, 1.01)
     errors = np.array([off(measured(loops_with_fixes(factors, seed, laps=1)), factors) for seed in range(12)])

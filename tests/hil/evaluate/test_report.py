@@ -94,16 +94,17 @@ GAVE_UP = [row(4, map="depot", split="own", success=False, ended=reason) for rea
 
 @pytest.mark.parametrize("width", [80, 122])
 def test_the_table_says_why_drives_ended_and_fits_a_terminal(width: int) -> None:
-    ended = evaluation([*ROWS[:2], *GAVE_UP])
+    ended = evaluation([*ROWS[:2], replace(GAVE_UP[0], contacts=3, unseen_contacts=2), *GAVE_UP[1:]])
     console = Console(width=width, file=io.StringIO())
     console.print(rich_table(ended, narrow=width < NARROW))
     console.print(comparison("reactive", "condition", {"robot": ended}, narrow=width < NARROW))
     text = " ".join(console.file.getvalue().split())
     reasons = "2 no_progress, 1 out of time, 1 goal_occupied"
-    assert f"ended without the policy's own stop: {reasons}" in text
+    assert f"ended in another way than a stop by the policy: {reasons}" in text
     assert f"robot: {reasons}" in text
+    assert "contacts: with what the sensors cannot see, lower or higher than their scan" in text
     assert "…" not in text
-    assert not {"own", "fast", "clear"} & set(text.replace("policy's own stop", "").split())
+    assert not {"own", "fast", "clear"} & set(text.split())
 
 
 def test_the_report_says_how_many_stood_behind_doors(tmp_path: Path) -> None:

@@ -29,8 +29,6 @@ OPTIONS: list[tuple[Any, list[str], str, Callable[..., object], object]] = [
      lambda *given: given[1].margin_m, 0.5),
     (hil.__main__.app, ["twin-latency", "--paper"], "hil.commands.drive.twin:run_latency",
      lambda *given: given[2].mounts, PAPER_MOUNTS),
-    (hil.__main__.app, ["view", "--no-images"], "hil.commands.look.view:run_view",
-     lambda options: options.images, False),
     (hil.__main__.app, ["import", "bag", "--out", "a.mcap", "--laser", "/front", "--commands", "/cmd"],
      "hil.commands.judge.import_bag:import_bag",
      lambda *given, **_: [given[2].roles[role] for role in ("laser", "commands")], ["/front", "/cmd"]),

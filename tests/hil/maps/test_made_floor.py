@@ -19,7 +19,10 @@ def test_a_seed_makes_the_same_floor_again():
     assert first.gap.shape != other.gap.shape or not np.array_equal(first.gap, other.gap)
 
 
-@pytest.mark.parametrize("seed", range(24))
+SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 24))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_room_can_be_reached_and_some_ways_are_long(seed):
     space = free_space(load_map(f"made-{seed}"), Body())
     inside = np.argwhere(space.standing)

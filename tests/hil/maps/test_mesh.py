@@ -411,7 +411,7 @@ HALLS = [(30.0, 2.5, 2.5), (14.0, 1.8, 2.6), (3.0, 3.0, 3.0), (10.0, 6.0, 1.2), 
 @pytest.mark.parametrize("floor", [True, False], ids=["floor", "walls alone"])
 @pytest.mark.parametrize("part_below", [0.0, 0.5], ids=["from 0", "centred"])
 @pytest.mark.parametrize("kind", ["dae Y_UP", "glb", "obj"])
-@pytest.mark.parametrize("sizes", HALLS)
+@pytest.mark.parametrize("sizes", [*HALLS[:4], *(pytest.param(one, marks=pytest.mark.long) for one in HALLS[4:])])
 def test_open_halls_of_any_size_are_refused_on_their_side_and_read_upright(sizes, kind, part_below, floor, tmp_path):
     upright = hall(*sizes, -part_below * sizes[2], floor)
     if kind == "obj":

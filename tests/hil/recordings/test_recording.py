@@ -16,8 +16,9 @@ from mcap.writer import CompressionType, Writer
 
 from hil.recordings import recording as recordings
 from hil.recordings.recording import MOST_BYTES, TICK, messages_of, metadata_of, open_recording
+from hil.replay.recorded_policy import recorded_plant
 from onboard.values.errors import InputError
-from tests.rigs.view_bench import Recorded, record_drive
+from tests.rigs.recorded_drive import Recorded, record_drive
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,21 @@ def test_a_session_that_cannot_be_understood_is_one_line(tmp_path, field, value,
     assert str(raised.value).startswith(f"{drive.path}: ")
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_each_mistake_in_a_recorded_plant_or_in_recorded_mounts_names_the_file(tmp_path):
+    """A mistake is a line, and whoever reads many recordings must see whose it is."""
+    drive = record_drive(tmp_path / "plant", ticks=40, session={"plant": "name = 'empty'"})
+    with open_recording(drive.path) as recording, pytest.raises(InputError) as raised:
+        recorded_plant(drive.path, recording.sessions[0])
+    lines = str(raised.value).splitlines()
+    drive = record_drive(tmp_path / "mounts", ticks=40, session={"mounts": "other = 1\nanother = 2"})
+    with pytest.raises(InputError) as raised, open_recording(drive.path):
+        pass
+    refused = [(f"{tmp_path}/plant", lines), (f"{tmp_path}/mounts", str(raised.value).splitlines())]
+    for folder, said in refused:
+        assert len(said) > 1
+        assert all(line.startswith(folder) and ": recorded " in line for line in said), said
 
 
 # ---- Messages of chunks: equal to the library's reader; impossible sizes are refused

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,15 +249,3 @@ def test_a_picture_of_scans_shows_what_differs_however_far_it_is():
     assert abs(dot.x) < 5.0
     nothing = Scan(0, np.full(BINS, np.inf, np.float32), np.zeros(BINS, bool))
     assert scan_picture(nothing, nothing).recorded == ()
-
-
-#   first file     command on the page
-VIEWED = [
-    ("x/drive.mcap", "<code>onboard-hil view drive.mcap</code>"),
-    ("$(reboot).mcap", "<code>onboard-hil view &#39;$(reboot).mcap&#39;</code>"),
-]
-
-
-@pytest.mark.parametrize(("file", "command"), VIEWED)
-def test_the_page_names_the_command_that_opens_the_viewer(file, command):
-    assert command in render(timeline(1, files=(Path(file),)))

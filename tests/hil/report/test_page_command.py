@@ -17,8 +17,8 @@ from hil.replay.compared_fields import Difference
 from hil.report.page import write_report
 from onboard.values.errors import OnboardError
 from tests.hil.report.report_rows import timeline
+from tests.rigs.recorded_drive import record_drive
 from tests.rigs.recordings.replay_mutations import join_sessions
-from tests.rigs.view_bench import record_drive
 
 
 def run(*arguments: object) -> Any:

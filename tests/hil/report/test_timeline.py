@@ -16,8 +16,8 @@ from onboard.drivers.dds.tick_types import TickMessage
 from onboard.recording.tick_message import tick_record
 from onboard.state import TickRecord
 from onboard.values.errors import InputError
+from tests.rigs.recorded_drive import Recorded, record_drive
 from tests.rigs.recordings.replay_mutations import join_sessions
-from tests.rigs.view_bench import Recorded, record_drive
 
 
 @pytest.fixture(scope="module")

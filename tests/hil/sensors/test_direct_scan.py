@@ -42,6 +42,19 @@ def test_a_lidar_sees_one_plane_all_around(z, ahead_m):
     assert scan.ranges(POSE)[AHEAD] == pytest.approx(ahead_m, abs=1e-3)
 
 
+def test_a_lidar_next_to_cameras_sees_what_either_sees():
+    """The box is above the lidar's plane; behind the robot, where no camera of this robot looks, is only the lidar."""
+    section = ScanSection(topic="/laser", cameras=["front"])
+    both, cameras = (direct_scan(WORLD, MOUNTS, one, "fused") for one in (section, ScanSection(cameras=["front"])))
+    lidar = direct_scan(WORLD, MOUNTS, ScanSection(topic="/laser"), "lidar")
+    assert both.seen.all()
+    assert not cameras.seen.all()
+    ranges_m = both.ranges(POSE)
+    np.testing.assert_array_equal(ranges_m, np.minimum(cameras.ranges(POSE), lidar.ranges(POSE)))
+    assert ranges_m[AHEAD] == pytest.approx(2.0, abs=1e-3)
+    assert ranges_m[0] == pytest.approx(4.0, abs=1e-2)
+
+
 def test_a_shorter_range_changes_no_near_range():
     scan = direct_scan(WORLD, MOUNTS, ScanSection(), "lidar")
     for yaw in np.linspace(-3.0, 3.0, 7):

@@ -37,6 +37,13 @@ def test_no_flaw_is_the_direct_scan() -> None:
     np.testing.assert_array_equal(flawed(NONE).ranges(40, turning), DIRECT.ranges(turning(40)[0]))
 
 
+def test_a_lidar_next_to_cameras_keeps_its_bins() -> None:
+    section = ScanSection(topic="/laser", cameras=["front"])
+    direct = direct_scan(room(6.0, 5.0), MOUNTS, section, "lidar")
+    scan = FlawedScan(direct, MOUNTS, section, NONE, False, 1, 1)
+    np.testing.assert_array_equal(scan.ranges(40, standing), direct.ranges(STANDS))
+
+
 #   period first age  tick  newest
 TIMES = [(1, 1, 0, 9, 9), (4, 2, 0, 9, 6), (4, 2, 2, 9, 6), (4, 2, 4, 9, 2), (4, 2, 4, 2, FIRST_TICK)]
 

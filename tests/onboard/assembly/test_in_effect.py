@@ -31,6 +31,13 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("odometry", "input", "serial", "wire", "base on /dev/base"),
     ("cameras", "sources", {"rear": "realsense"}, "cameras", "rear (realsense)"),
     ("scan", "topic", "lidar", "cameras", "ready-made scan on /lidar, in the base frame"),
+    (
+        "scan",
+        "topic",
+        "lidar",
+        "cameras",
+        "; nothing below or above the lidar's plane is seen, and the robot can hit it",
+    ),
     ("scan", "cameras", ["rear"], "cameras", "rear (dds);"),
     ("scan", "cameras", ["rear"], "limits", "ahead not at all"),
     (

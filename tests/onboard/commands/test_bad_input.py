@@ -238,7 +238,7 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "recordings").exists()
 
 
-PROCESSES = [row for row in COMMANDS if row[0] in ("run: unknown key", "scan: wrong size", "sim: unknown map")]
+PROCESSES = [row for row in COMMANDS if row[0] in ("run: unknown key", "sim: unknown map")]
 
 
 @pytest.mark.parametrize("row", PROCESSES, ids=[row[0] for row in PROCESSES])

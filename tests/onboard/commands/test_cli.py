@@ -97,7 +97,6 @@ def test_the_list_of_commands_is_grouped(package: str) -> None:
 #   program, words before the cursor, a completion
 COMPLETED = [
     ("onboard", "onboard che", "check-config"),
-    ("onboard", "onboard run --conf", "--config"),
     ("onboard", "onboard goal --frame ", "odom"),
     ("hil", "onboard-hil twin-l", "twin-latency"),
     ("engines", "onboard-engines build --h", "--help"),
@@ -131,5 +130,5 @@ def test_the_script_of_completion_is_what_bash_reads(package: str) -> None:
 
 
 def test_another_spelling_of_an_option_is_taken_in_silence() -> None:
-    given = ["evaluate", "--maps", "home", "--save=x"]
+    given = ["evaluate", "--maps", "home", "--write=x"]
     assert list(map(with_one_spelling, given)) == ["evaluate", "--map", "home", "--out=x"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -69,23 +70,20 @@ def test_a_goal_behind_and_to_the_right_is_driven_to(robot: Robot) -> None:
     assert (command.process.returncode, command.out, command.err) == (0, "reached\n", "")
 
 
-def test_a_drive_is_shown_and_cancelled(robot: Robot) -> None:
-    assert json.loads(robot.say("goal", "3", "0", "--frame", "odom", "--json", "-").out) == {"state": "navigating"}
-    shown = robot.say("status")
-    for words in ("carrier", "navigating", "m away", "camera front", "policy"):
-        assert words in shown.out
-    command = robot.say("cancel")
-    assert (command.process.returncode, command.out) == (0, "idle: cancelled\n")
-    assert robot.status()["state"] == "idle: cancelled"
-
-
-def test_a_pause_holds_a_goal_with_its_heading_until_the_resume(robot: Robot) -> None:
+def test_a_goal_that_a_pause_holds_is_shown_and_cancelled_and_the_next_one_drives(robot: Robot) -> None:
+    """What is looked at is held, however long each command takes."""
     held = "paused, so the robot stands and keeps its goal"
     assert robot.say("pause").out.endswith(f"; {held}\n")
     assert robot.say("goal", "2", "0", "--frame", "odom", "--yaw", "90").out == f"navigating; {held}\n"
-    assert "paused: Run `onboard resume`" in robot.say("status").out
+    shown = robot.say("status").out
+    for words in ("carrier", "navigating", "m away", "camera front", "policy", "paused: Run `onboard resume`"):
+        assert words in shown
     assert robot.say("cancel").out == f"idle: cancelled; {held}\n"
     assert robot.say("resume").out == "idle: cancelled\n"
+    assert robot.status()["state"] == "idle: cancelled"
+    assert json.loads(robot.say("goal", "3", "0", "--frame", "odom", "--json", "-").out) == {"state": "navigating"}
+    command = robot.say("cancel")
+    assert (command.process.returncode, command.out) == (0, "idle: cancelled\n")
 
 
 #   arguments, exit code, words of standard output or error
@@ -116,12 +114,21 @@ def test_a_drive_is_watched_on_a_terminal(robot: Robot) -> None:
     ) as process:  # fmt: skip
         os.close(there)
 
-        def shows(*words: bytes) -> bool:
+        def read() -> None:
+            """Take what it draws; it waits for a terminal that is full."""
             nonlocal drawn
-            while select.select([here], [], [], 0.05)[0]:
-                drawn += os.read(here, 1 << 16)
+            with contextlib.suppress(OSError):  # of a terminal that nobody has open any more
+                while select.select([here], [], [], 0.05)[0]:
+                    drawn += os.read(here, 1 << 16)
+
+        def shows(*words: bytes) -> bool:
+            read()
             assert process.poll() is None, drawn[-500:]
             return all(word in drawn for word in words)
+
+        def ended() -> bool:
+            read()
+            return process.poll() is not None
 
         try:
             try:
@@ -129,7 +136,8 @@ def test_a_drive_is_watched_on_a_terminal(robot: Robot) -> None:
             except AssertionError:
                 pytest.fail(f"the screen shows something else: {drawn[-3000:]!r}")
             os.write(here, b"q")
-            assert process.wait(60.0) == 0
+            until(ended, 60.0)
+            assert process.returncode == 0
         finally:
             process.kill()
             os.close(here)
@@ -171,16 +179,16 @@ def test_the_screen_says_what_clears_each_reason() -> None:
     assert lines[-1] == "policy in time ok"
 
 
-def test_another_robots_configuration_is_noticed(robot: Robot) -> None:
-    command = robot.say("status", config="other.toml")
-    assert command.process.returncode == 2
-    assert command.err.startswith("error: robot other: no diagnostics within")
-
-
-def test_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
+def test_another_robots_configuration_is_noticed_and_without_a_runtime_the_domain_is_named(robot: Robot) -> None:
+    """Both commands wait for ten seconds, so they wait side by side."""
     toml(robot.folder / "alone.toml", dds={"namespace": "nobody"})
-    command = robot.say("cancel", config="alone.toml")
-    assert command.process.returncode == 2
+    place = {"folder": robot.folder, "domain": robot.domain}
+    with (
+        running("onboard", "status", "--config", "other.toml", **place) as status,
+        running("onboard", "cancel", "--config", "alone.toml", **place) as command,
+    ):
+        assert (status.wait(), command.wait()) == (2, 2)
+    assert status.err.startswith("error: robot other: no diagnostics within")
     where = f"domain {robot.domain}, interface lo, namespace nobody"
     waits, ends = command.err.splitlines()
     assert waits == f"waiting up to 10 s for a runtime on {where}"

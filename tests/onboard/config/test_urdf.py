@@ -194,6 +194,10 @@ def test_a_mesh_needs_its_library_by_name(tmp_path, monkeypatch):
 def test_a_joint_beyond_its_limits_and_one_without_its_master_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"--joint lift=2: its limits in .*robot\.urdf are 0\.2 to 0\.9 m"):
         read(tmp_path, LIFT, lift=2.0)
+    for name, words in {"lift": "m, at most 5", "tilt": "rad, at most 6.28"}.items():
+        wide = (LIFT + TILT.format("")).replace("0.9", "900").replace('upper="1"', 'upper="180"')
+        with pytest.raises(InputError, match=f"--joint {name}=90: is in {words}"):
+            read(tmp_path, wide, **{name: 90.0})
     urdf = read(tmp_path, LIFT, TILT.format('<mimic joint="gone"/>'))
     with pytest.raises(InputError, match="joint tilt mimics gone, which does not exist: set --joint tilt=VALUE"):
         urdf.pose("base_link", "camera")
@@ -226,6 +230,29 @@ def test_moving_joints_are_named_and_taken_where_they_are(name, mimic, values, z
     assert table["rotation_xyzw"] == pytest.approx(expected, abs=1e-9)
     assert all(word in notes[0] for word in words), notes
     assert "\n" not in notes[0]
+
+
+SDF = '<gazebo><joint name="ball" type="ball"><parent>a</parent><child>b</child></joint></gazebo>'
+ELSEWHERE = SDF + joint("arm", "base_link", "hand", "900 0 0", "0 90 0", "floating")
+#   joint between base and camera, words
+UNSTATED = [
+    (joint("mast", "base_link", "camera", "0.2 0 0.5", "0 -90 0"), "joint mast: rpy has 90, more than a whole turn"),
+    (joint("mast", "base_link", "camera", "0.2 0 0.5", "0 0 6.2832"), None),
+    (joint("mast", "base_link", "camera", "150 0 300"), "joint mast: xyz is 335.41 m long, at most 5"),
+    (joint("mast", "base_link", "camera", kind="floating"), "joint mast: is floating, so the URDF does not state"),
+    (joint("mast", "base_link", "camera", kind="planar"), "joint mast: is planar"),
+    (joint("mast", "base_link", "camera").replace("rpy", "wxyz"), "joint mast: its origin has 'wxyz', a URDF has quat"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), UNSTATED)
+def test_a_joint_in_other_units_or_at_no_stated_place_is_refused(text, words, tmp_path):
+    urdf = read(tmp_path, text, ELSEWHERE)
+    if words is None:
+        assert urdf.pose("base_link", "camera")
+    else:
+        with pytest.raises(InputError, match=words):
+            urdf.pose("base_link", "camera")
 
 
 def test_joints_beside_the_chain_are_not_named(tmp_path):
@@ -287,6 +314,8 @@ REFUSED = [
     ("an argument", '<robot><joint name="j"><origin xyz="0 0 ${h}"/></joint></robot>', "holds xacro"),
     ("two joints", f"<robot>{joint('j', 'a', 'b')}{joint('k', 'c', 'b')}</robot>", "has two parent joints, j and k"),
     ("no axis", f"<robot>{NO_AXIS}</robot>", "axis is 0 0 0"),
+    ("a capital", f"<robot>{joint('j', 'a', 'b', kind='Fixed')}</robot>", "joint j: type is 'Fixed', expected fixed"),
+    ("no type", f"<robot>{joint('j', 'a', 'b', kind='')}</robot>", "joint j: type is '', expected fixed"),
 ]
 
 

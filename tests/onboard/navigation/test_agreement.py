@@ -37,7 +37,7 @@ def course(
     legs: Sequence[tuple[Twist, float]], rate_hz: float = 30.0, start: Pose = START
 ) -> Iterator[OdometryMessage]:
     """Yield the odometry of a base that drives with each twist for so long [s]; every message is right."""
-    pose, fine_s = start, 0.002
+    pose, fine_s = start, 0.005
     per_message = round(1.0 / rate_hz / fine_s)
     v = w = 0.0
     for step, wanted in enumerate(wanted for wanted, lasts_s in legs for _ in range(round(lasts_s / fine_s))):

@@ -99,9 +99,7 @@ def test_standing_still_teaches_nothing_about_the_wheels() -> None:
 #   what                 reported / true way, creep [m/s], fixes late by [ms]
 WRONG_WHEELS = [
     ("right", 1.0, 0.0, 0),
-    ("too long", 1.08, 0.0, 0),
     ("too short", 0.93, 0.0, 0),
-    ("creeping", 1.0, 0.04, 0),
     ("both", 1.05, -0.04, 0),
     ("too long, late", 1.08, 0.0, 700),
     ("creeping, late", 1.0, 0.04, 700),

@@ -23,7 +23,7 @@ from tests.onboard.navigation.filtered_drive import (
     filtered_drive,
 )
 
-DRIVES = 40
+DRIVES = 20
 BAD_WHEELS = 3.0
 RARELY_S = (8 / 3, 4.0)
 """As often as the paper has fixes: every 8 to 12 decisions."""
@@ -78,11 +78,10 @@ PLACES = {"aside": ASIDE, "ahead": Pose(1.0, 0.0, 0.0), "turned": Pose(0.0, 0.0,
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("false", PATTERNS)
 def test_fewer_than_three_false_fixes_in_a_row_move_nothing(false: str, place: str) -> None:
-    for seed in range(3):
-        moments = filtered_drive(seed, 1.0, EACH_SECOND_S, ahead, pattern(PATTERNS[false], PLACES[place]))
-        rejected = moments[-1].state.rejected
-        assert rejected == PATTERNS[false].count("f")
-        assert max(moment.off_m for moment in moments if moment.time_s > FIRST_JUDGED_S) < ASTRAY_M
+    moments = filtered_drive(0, 1.0, EACH_SECOND_S, ahead, pattern(PATTERNS[false], PLACES[place]))
+    rejected = moments[-1].state.rejected
+    assert rejected == PATTERNS[false].count("f")
+    assert max(moment.off_m for moment in moments if moment.time_s > FIRST_JUDGED_S) < ASTRAY_M
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -138,6 +138,7 @@ console.log(JSON.stringify(counts));
 """
 
 
+@pytest.mark.long
 def test_foxgloves_own_readers_decode_every_message(recording: Path, tmp_path: Path) -> None:
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("no node and npm here: apt-get install nodejs npm")

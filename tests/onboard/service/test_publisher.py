@@ -18,11 +18,15 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.map_tracking import MapTracking
 from onboard.navigation.odometry import NS_PER_MS
 from onboard.navigation.scan_odometry import ScanOdometry
+from onboard.navigation.wheel_motion import is_moving
+from onboard.policy.contract import ACTIONS
 from onboard.recording.recorder import RecorderStats
+from onboard.recording.scene import WHY
 from onboard.service import publisher
 from onboard.service.publisher import (
     ERROR,
     OK,
+    STANDS_S,
     WARNING,
     Publisher,
     StatusLine,
@@ -32,7 +36,7 @@ from onboard.service.publisher import (
     with_codes,
 )
 from onboard.values.interfaces import Diagnostic, InputFault
-from onboard.values.messages import BINS, CameraHealth, Pose, Scan
+from onboard.values.messages import BINS, STOP, CameraHealth, Pose, Scan
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
 
 WORKS = CameraHealth("front", True, "", 40, 0, {"valid_fraction": 0.9})
@@ -163,6 +167,53 @@ def test_a_new_state_goes_out_in_its_tick() -> None:
     bench.e_stop = True
     bench.tick()
     assert listener.outputs.states[-1] == "stopped: e_stop"
+
+
+STAND = ACTIONS.index(STOP)
+
+
+def sticks(bench: Bench) -> None:
+    bench.stuck = True
+
+
+def at_a_heading(bench: Bench) -> None:
+    """Turn in place at the goal on wheels that do not."""
+    state = bench.runtime.state
+    mission = replace(state.mission, turning_ns=bench.clock.now_ns(), heading_rad=1.5, goal_xy_m=(0.0, 0.0))
+    bench.runtime.state = replace(state, mission=mission)
+    bench.stuck = True
+
+
+#   the policy's action, what happens, codes of which one must be said
+STANDING: list[tuple[Any, Callable[[Bench], None], set[str]]] = [
+    (STAND, lambda bench: None, {"no_motion_wanted", "policy_stopped"}),
+    (FORWARD, sticks, {"base_stands"}),
+    (FORWARD, at_a_heading, {"turns_to_heading"}),
+    (FORWARD, lambda bench: bench.wall("front", 300), {"zone_stop", "remembered"}),
+    (FORWARD, lambda bench: setattr(bench, "obstacle", True), {"obstacle"}),
+    (FORWARD, lambda bench: setattr(bench, "e_stop", True), {"e_stop"}),
+    (FORWARD, lambda bench: setattr(bench, "reports", False), {"stale_odometry", "input_lost"}),
+]
+
+
+@pytest.mark.parametrize(("action", "happens", "codes"), STANDING, ids=range(len(STANDING)))
+def test_a_robot_that_stands_on_a_drive_always_says_why(
+    action: int, happens: Callable[[Bench], None], codes: set[str]
+) -> None:
+    listener = PublisherBench()
+    bench = Bench(Puppet(action), listeners=[listener]).driving()
+    happens(bench)
+    bench.seconds(0.5)
+    silent_s, said = 0.0, set[str]()
+    for _ in range(240):
+        record = bench.tick()
+        values = listener.outputs.drives[-1][3]
+        twist = record.odometry.twist
+        stands = record.command == STOP or not is_moving(twist.v_mps, twist.w_radps)
+        silent_s = silent_s + 1 / 30 if stands and not values[WHY] else 0.0
+        assert silent_s < STANDS_S + 1.5, record.state
+        said |= set(str(values[WHY]).split(", ")) if stands else set()
+    assert said & codes
 
 
 class TrackedBench(PublisherBench):

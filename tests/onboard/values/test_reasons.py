@@ -16,6 +16,7 @@ from onboard.navigation.mission import Mission
 from onboard.navigation.odometry import OdometryState
 from onboard.recording.earlier_reasons import NO_ORIENTATION, today
 from onboard.recording.recorder import RecorderStats
+from onboard.recording.scene import clears, sentence_of, why
 from onboard.safety import limits, recovery
 from onboard.values import reasons
 from onboard.values.interfaces import InputFault
@@ -36,6 +37,18 @@ def test_a_row_is_found_by_its_code_and_by_its_sentence(row: Row) -> None:
     assert row_of(row.code) is row_of(row.named) is row_of(text) is row
     assert row_of(of_topic("/odom", text)) is row_of(of_topic("/robot/scan", text, ":")) is row
     assert row_of(f"stopped: {text}") is row_of(f"stopped: {reasons.refused_goal(text)}") is row
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_people_read_the_sentence_and_the_remedy_of_any_state(row: Row) -> None:
+    """In `/onboard/drive`, which Foxglove shows, on the page, and in `onboard status`."""
+    for text in (row.code, said(row)):
+        state = f"stopped: {text}; {reasons.PAUSED.say()}"
+        shown = sentence_of(state, why(state, "none"))
+        assert shown == f"stopped: {row.general if text == row.code else text}; {reasons.PAUSED.sentence}"
+        assert row.clears in clears(why(state, "none"))
+    assert sentence_of("navigating", why("navigating", row.code)).startswith("navigating")
+    assert reasons.in_words("reached; overload").startswith("reached; slowed")
 
 
 @pytest.mark.parametrize("row", ROWS)

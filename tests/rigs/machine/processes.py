@@ -29,7 +29,7 @@ class Command:
         self, module: str, *arguments: str | Path, folder: Path, domain: int | None = None,
         prefix: tuple[str, ...] = (), stdin: int = subprocess.DEVNULL,
     ) -> None:  # fmt: skip
-        self.folder = folder
+        self.folder, self.domain = folder, domain
         self._out, self._err = (folder / f"{module}-{id(self)}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(

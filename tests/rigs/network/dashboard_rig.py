@@ -28,6 +28,7 @@ from onboard.counters import Counters
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.robot_link import DdsOutputs
 from onboard.drivers.dds.ros_convert import pose_from_ros
+from onboard.navigation.ekf import OUTLIERS_TO_RESTART
 from onboard.perception.building.occupancy_grid import OccupancyGrid, write_grid
 from onboard.recording.planned_path import PlannedPath
 from onboard.recording.scene import Scene
@@ -65,6 +66,7 @@ class LiveRobot:
         self._viewers = Viewers(self._wire, Scene(self.config, building=BUILDING, planned=Straight(self.config, None)))
         self.bench.alter = self._with_orders
         self.sent: list[tuple[float, Twist]] = []
+        self._fixes: list[Pose] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -83,8 +85,8 @@ class LiveRobot:
         return self.command.v_mps > 0.0
 
     def localise(self, pose: Pose) -> None:
-        for _ in range(3):
-            self.bench.fix(pose, np.diag([1e-3, 1e-3, 1e-4]))
+        """Let fixes of the next ticks say so: as many as start a filter anew that believes in another place."""
+        self._fixes += [pose] * OUTLIERS_TO_RESTART
 
     def close(self) -> None:
         self._ended.set()
@@ -94,6 +96,8 @@ class LiveRobot:
 
     def _with_orders(self, inputs: Inputs) -> Inputs:
         heard = self._inputs.take(inputs.now_ns)
+        if self._fixes:
+            self.bench.fix(self._fixes.pop(0), np.diag([1e-3, 1e-3, 1e-4]))
         for message in self._initial.take():  # as a localisation does
             self.localise(pose_from_ros(message.sample.pose.pose))
         return replace(

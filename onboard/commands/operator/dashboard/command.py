@@ -15,11 +15,14 @@ import typer
 from onboard.commands.cli import ConfigOption
 from onboard.config.config import Config, load_config
 from onboard.drivers.dds.participant import Wire
+from onboard.system.signals import Signals
 from onboard.values.errors import InputError, MissingExtraError
 
 TOKEN = "ONBOARD_TOKEN"
 SHORTEST = 16
 FIRST_S = 2.0
+UNREAD_S = 60.0
+"""A browser that takes no byte for so long is cut off: it sleeps, or never reads."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -59,7 +62,7 @@ def _serve(config: Config, listening: socket.socket, token: str | None, webhook:
     from onboard.commands.operator.dashboard.server import Robot, Server
 
     hook = Webhook(webhook, config.robot.name) if webhook else None
-    with contextlib.ExitStack() as held:
+    with Signals() as signals, contextlib.ExitStack() as held:
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         notify = hook.note if hook else lambda status: None
         feed = held.enter_context(contextlib.closing(Feed(config, wire, notify)))
@@ -70,7 +73,9 @@ def _serve(config: Config, listening: socket.socket, token: str | None, webhook:
         robot = Robot(config, feed, stop, Orders(config, wire, feed, stop), recordings, token)
         if not feed.heard(FIRST_S):
             sys.stderr.write(f"{NO_RUNTIME} yet on domain {wire.domain}, interface {config.dds.interface}. {START}\n")
-        Server(robot).run([listening])
+        server = Server(robot)
+        signals.stop_with(server.stop)
+        server.run([listening])
 
 
 def _token() -> str:
@@ -89,6 +94,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1e3 * UNREAD_S))
         listening.bind(address)
         listening.listen()
     except OSError as error:

@@ -19,11 +19,11 @@ from onboard.drivers.dds.participant import ReceivedMessage, Wire, wait_until
 from onboard.drivers.dds.ros_convert import pose_from_ros
 from onboard.navigation.mission import state_word
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.recording.scene import WHY, clears, why
+from onboard.recording.scene import WHY, clears, sentence_of, why
 from onboard.service.publisher import AGE
 from onboard.values.errors import DriverError
 from onboard.values.messages import Pose
-from onboard.values.reasons import JOIN, TABLE, Row
+from onboard.values.reasons import TABLE, Row, rows_in, said_in
 
 PERIOD_S = 0.05
 SILENT_S = 3.0
@@ -100,14 +100,13 @@ class Feed:
         if not live:
             silent = {"live": False, "state": NO_RUNTIME, "word": "silent", "why": []}
             return {**silent, "sentence": NO_RUNTIME, "clears": START}
-        rows = self._why(text, row)
-        said = JOIN.join(one.general for one in rows)
+        rows, said = self._why(text, row), dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
         return {
             "live": True,
             "state": text,
             "word": state_word(text),
-            "why": [{"code": one.code, "sentence": one.general, "clears": one.clears} for one in rows],
-            "sentence": text if not rows or text != state_word(text) else f"{text}: {said}",
+            "why": [{"code": one.code, "sentence": said.get(one, one.general), "clears": one.clears} for one in rows],
+            "sentence": sentence_of(text, rows),
             "clears": clears(rows),
         }
 
@@ -168,7 +167,7 @@ class Feed:
             handle(message.sample)
 
     def _told_now(self) -> tuple[object, ...]:
-        return (self.live, state_word(self._text), self._text.partition(":")[2]) if self.live else (False,)
+        return (self.live, state_word(self._text), *rows_in(self._text)) if self.live else (False,)
 
     def _why(self, text: str, row: dict[str, str]) -> tuple[Row, ...]:
         codes = [TABLE[code] for code in filter(None, row.get(WHY, "").split(", ")) if code in TABLE]
@@ -198,36 +197,40 @@ class Feed:
     def _tf(self, sample: Any) -> None:
         for one in sample.transforms:
             at, turn = one.transform.translation, one.transform.rotation
-            self._poses[one.child_frame_id] = pose_from_ros(_Posed(at, turn))  # type: ignore[arg-type]  # same names
+            pose = pose_from_ros(_Posed(at, turn))  # type: ignore[arg-type]  # same names
+            if _is_finite(pose):
+                self._poses[one.child_frame_id] = pose
 
     def _map(self, sample: Any) -> None:
         info, wide = sample.info, sample.info.width
         cells = np.frombuffer(sample.data, np.int8)
+        corner = pose_from_ros(info.origin)
         if cells.size != wide * info.height or not 0 < cells.size <= MOST_CELLS:
+            return
+        if not (math.isfinite(info.resolution) and _is_finite(corner)):
             return
         kinds = np.select([cells >= OCCUPIED, cells < 0], [np.uint8(2), np.uint8(1)], np.uint8(0))
         image = Image.fromarray(kinds.reshape(info.height, wide)[::-1], "P")
         image.putpalette([255, 255, 255, 128, 128, 128, 90, 100, 115])
         packed = io.BytesIO()
         image.save(packed, "PNG", transparency=bytes((0, 60, 255)))
-        corner, number = pose_from_ros(info.origin), (self._building or {}).get("number", 0) + 1
+        number = (self._building or {}).get("number", 0) + 1
         size = {"cell_m": info.resolution, "columns": wide, "rows": info.height}
         with self._lock:
             self._picture = packed.getvalue()
             self._building = {**size, "corner": _numbers(corner), "number": number}
 
     def _line(self, name: str, sample: Any) -> None:
-        self._seen[name] = [[round(p.pose.position.x, 2), round(p.pose.position.y, 2)] for p in sample.poses]
+        self._seen[name] = _points([one.pose.position for one in sample.poses])
 
     def _footprint(self, sample: Any) -> None:
-        self._shape = [[round(point.x, 3), round(point.y, 3)] for point in sample.polygon.points]
+        self._shape = _points(sample.polygon.points, 3)
 
     def _markers(self, sample: Any) -> None:
         made = {}
         for one in sample.markers:
-            points = [[round(p.x, 2), round(p.y, 2)] for p in one.points]
-            at = [round(one.pose.position.x, 2), round(one.pose.position.y, 2)]
-            made[one.ns] = {"frame": one.header.frame_id, "points": points or [at]}
+            if points := _points(one.points or [one.pose.position]):
+                made[one.ns] = {"frame": one.header.frame_id, "points": points}
         self._seen["markers"] = made
 
 
@@ -236,6 +239,15 @@ class _Posed:
 
     def __init__(self, position: Any, orientation: Any) -> None:
         self.position, self.orientation = position, orientation
+
+
+def _points(points: Sequence[Any], digits: int = 2) -> list[list[float]]:
+    """Return x and y of the finite points: other programs may publish on these topics too."""
+    return [[round(p.x, digits), round(p.y, digits)] for p in points if math.isfinite(p.x) and math.isfinite(p.y)]
+
+
+def _is_finite(pose: Pose) -> bool:
+    return all(map(math.isfinite, (pose.x_m, pose.y_m, pose.yaw_rad)))
 
 
 def layer(grid: OccupancyGrid) -> dict[str, Any]:

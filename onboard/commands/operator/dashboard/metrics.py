@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import queue
+import re
 import sys
 import threading
 import urllib.error
@@ -78,8 +80,13 @@ class Webhook:
 
     def __init__(self, url: str, robot: str) -> None:
         """Start the thread. Raises InputError for a URL that is not http or https."""
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-            raise InputError(f"--webhook: {url!r} is not an http or https address")
+        try:
+            parts = urllib.parse.urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()
+        except ValueError:  # of the host in brackets, or the port
+            usable = False
+        if not usable or re.search(r"[\s\x00-\x1f]", url):
+            raise InputError(f"--webhook: {url[:100]!r} is not an http or https address")
         self._url, self._robot = url, robot
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(MOST_WAITING)
         threading.Thread(target=self._run, name="webhook", daemon=True).start()
@@ -96,5 +103,5 @@ class Webhook:
             request = urllib.request.Request(self._url, data, {"Content-Type": "application/json"})
             try:
                 urllib.request.urlopen(request, timeout=POST_S).close()
-            except (OSError, ValueError) as error:  # URLError is an OSError; ValueError: not an address after all
+            except (OSError, ValueError, http.client.HTTPException) as error:  # URLError is an OSError
                 sys.stderr.write(f"warning: webhook {self._url}: {error}\n")

@@ -19,7 +19,7 @@ from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.navigation.mission import State, drives, state_word
 from onboard.values.clock import wall_ns
 from onboard.values.errors import InputError, OnboardError
-from onboard.values.geometry import distance
+from onboard.values.geometry import distance, wrap
 from onboard.values.messages import Pose
 from onboard.values.reasons import JOIN, STOPPED_BY_OPERATOR, row_of
 
@@ -32,8 +32,9 @@ ORDERS = {"pause": ("pause", Bool(True)), "resume": ("pause", Bool(False)), "can
 WRITTEN = ("goal_pose", "goals", "pause", "cancel", "initialpose")
 ACK_S = 1.0
 POLL_S = 0.1
-NEAR_M = 2.0
-"""The runtime has taken a stated pose when it reports one so near: its tracker corrects the stated one."""
+NEAR_M, SURE = 2.0, 0.5
+"""The runtime has taken a stated pose when its own is off (a radian counts as a metre) by less than NEAR_M, and by less
+than SURE or half as much as before: its tracker corrects the stated one."""
 MOST_PLACES = 50
 
 
@@ -167,14 +168,20 @@ class Orders:
         with self._lock:
             if drives(self._feed.status()["state"]) and self._feed.drive().get("paused") != "True":
                 raise InputError("the robot drives: pause or stop it before you state its pose")
+            before = self._error(pose)
             self._send("initialpose", ros_fix(wall_ns(), frame, pose, TOLD_SD))
             self.note(f"pose {pose.x_m:.2f} {pose.y_m:.2f}", sender)
-        if not wait_until(lambda: (now := self.believed()) is not None and distance(now, pose) < NEAR_M, ANSWER_S):
+        if not wait_until(lambda: self._error(pose) < min(NEAR_M, max(SURE, 0.5 * before)), ANSWER_S):
             rows = [part["message"] for part in self._feed.snapshot()["parts"] if part["name"] == "pose"]
             raise OnboardError(
                 JOIN.join(["the robot has not taken the pose (map.tracker, or its localisation)", *rows])
             )
         return "pose taken"
+
+    def _error(self, pose: Pose) -> float:
+        """Return how far the robot's belief is from a pose, inf without one."""
+        now = self.believed()
+        return math.inf if now is None else distance(now, pose) + abs(wrap(now.yaw_rad - pose.yaw_rad))
 
     def add_place(self, table: Any, sender: str) -> str:
         """Give the place where the robot stands a name. Raises InputError, ConfigError, OnboardError."""

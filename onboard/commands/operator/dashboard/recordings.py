@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from onboard.recording.repair import is_finished
 from onboard.recording.retention import is_marked, mark
 from onboard.values.errors import InputError, OnboardError
 
@@ -28,9 +29,13 @@ class Recordings:
         self._folder = folder
         self._reports = tempfile.TemporaryDirectory(prefix="onboard-reports-")
         self._making = threading.Lock()
+        self._child: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
-        """Remove the reports. Safe to call twice."""
+        """End a report that is being made, and remove all. Safe to call twice."""
+        if (child := self._child) is not None:
+            child.kill()
+            child.wait()
         self._reports.cleanup()
 
     def listed(self) -> dict[str, Any]:
@@ -51,6 +56,8 @@ class Recordings:
         file = self._folder / name
         if not NAME.fullmatch(name) or file.is_symlink() or not file.is_file():
             raise InputError(f"{name[:80]!r} is no recording here; names are letters, digits, _ . - and end in .mcap")
+        if not os.access(file, os.R_OK):
+            raise InputError(f"{name} may not be read by the user of this dashboard")
         return file
 
     def keep(self, name: str) -> str:
@@ -62,6 +69,8 @@ class Recordings:
         """Return the page of a recording, made once. Raises InputError for another name, OnboardError if it fails."""
         file = self.path(name)
         page = Path(self._reports.name) / f"{name}.{file.stat().st_mtime_ns}.html"
+        if not is_finished(file):
+            raise InputError(f"{name} is being written, or was cut off: a report needs a finished recording")
         program = Path(sys.executable).with_name(REPORTER)
         if not program.exists():
             raise OnboardError(
@@ -78,12 +87,17 @@ class Recordings:
 
     def _make(self, program: Path, file: Path, page: Path) -> None:
         command = ["nice", "-n", "19", str(program), "report", str(file), "--out", str(page)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_S, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise OnboardError(f"{file.name}: its report takes longer than {REPORT_S:g} s") from error
-        if done.returncode != 0 or not page.exists():
-            lines = done.stderr.strip().splitlines() or [f"{REPORTER} ended with {done.returncode}"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+            self._child = child
+            try:
+                _, said = child.communicate(timeout=REPORT_S)
+            except subprocess.TimeoutExpired as error:
+                child.kill()
+                raise OnboardError(f"{file.name}: its report takes longer than {REPORT_S:g} s") from error
+            finally:
+                self._child = None
+        if child.returncode != 0 or not page.exists():
+            lines = said.strip().splitlines() or [f"{REPORTER} ended with {child.returncode}"]
             raise InputError(lines[-1].removeprefix("error: "))
 
 

@@ -22,7 +22,8 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ FILES = {
     "/page.css": ("page.css", "text/css"),
 }
 PERIOD_S, SHAPE_EVERY = 0.2, 5
-MOST_PAGES = 40
+MOST_PAGES, MOST_OF_CLIENT = 40, 12
+"""Open streams, of all and of one address; one more closes the oldest, of the address that has most."""
 GRACE_S = 3
 MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
 """Of the body of an order, and of strokes of the brush."""
@@ -69,9 +71,17 @@ READ_ONLY = "this page only reads: start it with --allow-control"
 FORGED = "the token is missing or wrong: open the address that `onboard dashboard` printed"
 
 
+@dataclass(eq=False, slots=True)
+class Page:
+    """An open page. client: its address; open: it gets events"""
+
+    client: str
+    open: bool = True
+
+
 @dataclass(slots=True)
 class Robot:
-    """What the server speaks for. token: None without `--allow-control`; pages: how many are open; ended: they close"""
+    """What the server speaks for. token: None without `--allow-control`; pages: that are open, the oldest first"""
 
     config: Config
     feed: Feed
@@ -81,12 +91,26 @@ class Robot:
     token: str | None
     route: Route = field(init=False)
     keep_out: KeepOut = field(init=False)
-    pages: int = field(default=0, init=False)
-    ended: bool = field(default=False, init=False)
+    pages: list[Page] = field(default_factory=list, init=False)
     _made: dict[str, tuple[float, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.route, self.keep_out = Route(self.feed, self.orders), KeepOut(self.config)
+
+    def opened(self, client: str) -> Page:
+        """Return a new page; close the oldest one where there are too many."""
+        count = Counter(page.client for page in self.pages)
+        if count[client] >= MOST_OF_CLIENT or len(self.pages) >= MOST_PAGES:
+            most = client if count[client] >= MOST_OF_CLIENT else max(count, key=lambda one: count[one])
+            self.close(next(page for page in self.pages if page.client == most))
+        self.pages.append(Page(client))
+        return self.pages[-1]
+
+    def close(self, page: Page) -> None:
+        """Let a page have no more events. Safe to call twice."""
+        page.open = False
+        with contextlib.suppress(ValueError):
+            self.pages.remove(page)
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the page draws."""
@@ -129,9 +153,7 @@ def app(robot: Robot) -> ASGIApp:
     """Return the application."""
 
     async def live(request: Request) -> Response:
-        if robot.pages >= MOST_PAGES:
-            return _error(503, f"{MOST_PAGES} pages are open already")
-        return StreamingResponse(_events(robot), media_type="text/event-stream")
+        return StreamingResponse(_events(robot, _sender(request)), media_type="text/event-stream")
 
     async def stop(request: Request) -> Response:
         if (wrong := _foreign(request)) is not None:
@@ -201,20 +223,30 @@ def app(robot: Robot) -> ASGIApp:
         HttpRoute("/api/stop", stop, methods=["POST"]),
         *(HttpRoute(f"/api/{name}", order(name), methods=["POST"]) for name in GIVEN),
     ]
-    refused = {InputError: _refused(400), OnboardError: _refused(503)}
+    refused = {InputError: _refused(400), OnboardError: _refused(503), OSError: _refused(503)}
     return Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(_Headers)])
 
 
 class Server(uvicorn.Server):
-    """Serves a robot's page on a socket until SIGINT or SIGTERM."""
+    """Serves a robot's page on a socket until `should_exit` is set."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(uvicorn.Config(app(robot), log_level="warning", timeout_graceful_shutdown=GRACE_S))
         self._robot = robot
 
+    def stop(self) -> None:
+        """End the server, from any thread or signal. Safe to call twice."""
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the command: uvicorn would end the process before reports and wire are closed."""
+        yield
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams of open pages, then the server."""
-        self._robot.ended = True
+        for page in [*self._robot.pages]:
+            self._robot.close(page)
         await super().shutdown(sockets)
 
 
@@ -279,24 +311,24 @@ async def _order(
             return _error(413, f"this order has at most {most_bytes} bytes")
     try:
         table = json.loads(body or b"{}")
+        json.dumps(table, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError):
         return _error(400, "the body is not JSON")
     return JSONResponse({"said": await run_in_threadpool(give, table)})
 
 
-async def _events(robot: Robot) -> AsyncIterator[str]:
+async def _events(robot: Robot, client: str) -> AsyncIterator[str]:
     """Yield server-sent events. A browser that does not read gets no more: nothing is queued for it."""
-    robot.pages += 1
+    page, number = robot.opened(client), 0
     try:
-        number = 0
-        while not robot.ended:
+        while page.open:
             yield robot.event("robot", robot.snapshot)
             if number % SHAPE_EVERY == 0:
                 yield await run_in_threadpool(robot.event, "shape", robot.shape)
             number += 1
             await asyncio.sleep(PERIOD_S)
     finally:
-        robot.pages -= 1
+        robot.close(page)
 
 
 def _foreign(request: Request) -> Response | None:

@@ -18,7 +18,7 @@ from onboard.policy.contract import ACTIONS, STOP_ACTION
 from tests.rigs.train_rig import batched
 
 CPU = torch.device("cpu")
-LANES, DECISIONS = 48, 240
+LANES, DECISIONS = 32, 180
 FARTHEST_M = 1.6
 """No action and its braking lead farther than this from where the robot is."""
 

@@ -37,7 +37,7 @@ from tests.rigs.deferred_drive import FRESH, MADE, DeferredInference, ExternalPo
 from tests.rigs.train_rig import batched
 
 CPU = torch.device("cpu")
-LANES, DECISIONS = 64, 120
+LANES, DECISIONS = 32, 120
 MOVES = [action for action in range(len(ACTIONS)) if action != STOP_ACTION]
 POSE_M, SCAN_M, MOST_BINS = 1e-3, 0.01, 2
 MOST_PARTED = 1
@@ -169,7 +169,7 @@ def test_lanes_drive_as_the_fast_loop_does():
             ends.append(ENDS[int(world._tensors["ended"][lane]) - 1])
             del twins[lane]
     assert len(parted) <= MOST_PARTED, parted
-    assert compared > 3000, compared
+    assert compared > 1500, compared
     assert differing < 1e-4 * 180 * compared
     assert {*ends} <= {"contact", "stuck"}
 
@@ -178,7 +178,10 @@ GAVE_UP, HELD_BACK = "gave_up", ("contact", "stuck")
 """Ends of a lane that the fast loop has too, and others, at which the comparison ends."""
 
 
-@pytest.mark.parametrize("tries", [1, 3, 5])
+TRIES = [pytest.param(1, marks=pytest.mark.long), 3, pytest.param(5, marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("tries", TRIES)
 def test_whole_drives_with_recoveries_are_those_of_the_fast_loop(tries):
     """Without fixes nothing is drawn, so the two stay together, try after try, to the tick in which both give up."""
     world, rng = world_of(fixes=False, tries=tries), np.random.default_rng(0)
@@ -234,7 +237,7 @@ def test_the_runtime_gives_the_policy_the_state_that_it_learned_from():
             twin.inference.answer(int(actions[lane]))
         for lane in np.flatnonzero(world.step(torch.from_numpy(actions)).done.numpy()):
             twins.pop(int(lane), None)
-    assert compared > 1000, compared
+    assert compared > 500, compared
 
 
 def placed(world: BatchedWorld, rng: np.random.Generator) -> list[Pose]:

@@ -151,17 +151,13 @@ def test_a_policy_that_teaches_labels_with_its_own_probabilities_and_remembers()
 
 def test_it_learns_from_a_teacher_without_a_reward():
     torch.set_num_threads(1)
-    shares = []
-    for teacher in (0.0, 1.0):
-        torch.manual_seed(0)
-        settings = Settings(horizon=2 * LENGTH, minibatches=4, epochs=1, rate=1e-3, entropy=0.003, teacher=teacher)
-        world = Unpaid(128)
-        learner = Learner(world, SmallPolicy(), settings, CPU)
-        for _ in range(12):
-            learner.iterate(0.0)
-        shares.append(world.named)
-    assert shares[1] > 0.3  # it names one of the two signs
-    assert shares[0] < 0.15  # 1 of 28 actions is right by chance
+    torch.manual_seed(0)
+    settings = Settings(horizon=2 * LENGTH, minibatches=4, epochs=1, rate=1e-3, entropy=0.003, teacher=1.0)
+    world = Unpaid(128)
+    learner = Learner(world, SmallPolicy(), settings, CPU)
+    for _ in range(12):
+        learner.iterate(0.0)
+    assert world.named > 0.3  # it names one of the two signs; by chance 1 of 28 actions is right
 
 
 def test_the_teacher_says_what_an_action_loses():

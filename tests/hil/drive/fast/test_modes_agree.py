@@ -244,8 +244,20 @@ PUSHED = (
     "wheels beyond belief",
     "the front camera lost",
 )
-DRIVES = [(name, "wandering") for name in SETTINGS] + [(name, "pushing") for name in PUSHED]
-DRIVES += [(name, "curving") for name in SETTINGS if name.startswith("what no camera sees")]
+PAIRED = {
+    "a purely learned base", "under kernels, delay on the wire", "under kernels, noisy scans",
+    "scans match, noisy, seldom taken", "scans match, fixes come late", "a side camera lost, noisy scans",
+    "fixes that come late and often", "three times the drift", "noisy scans, elsewhere", "a scan every third tick",
+    "cameras with flaws, among others", "corrected, the base's own pose",
+    "what no camera sees, delay on the wire", "what no camera sees, by a scan every third tick",
+    "the tracker alone, among others",
+}  # fmt: skip
+"""Pairs of what other settings have alone, and other sizes of it: for `make test-long`."""
+ONCE = {("a base with hidden effects", "pushing"), ("a learned base", "pushing"), ("before a door", "pushing")}
+"""Drives whose setting makes its difference while the robot wanders."""
+STYLED = [(name, "wandering") for name in SETTINGS] + [(name, "pushing") for name in PUSHED]
+STYLED += [(name, "curving") for name in SETTINGS if name.startswith("what no camera sees")]
+DRIVES = [pytest.param(*row, marks=pytest.mark.long if row[0] in PAIRED or row in ONCE else ()) for row in STYLED]
 
 
 @pytest.mark.parametrize(("name", "style"), DRIVES)

@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_used_is_told_before_anything_is_measured(
     assert "record.directory /proc/nothing: cannot be used" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("model", ["reactive", "onboard-v1"])
+@pytest.mark.parametrize("model", [pytest.param("reactive", marks=pytest.mark.long), "onboard-v1"])
 def test_a_whole_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str], model: str
 ) -> None:

@@ -201,7 +201,8 @@ class Drive:
         next_message(self.odometry, lambda message: message.twist.twist.linear.x > MOVING_MPS)
 
     def last_command(self) -> tuple[float, float]:
-        """Return the last command on the wire."""
+        """Return the last command on the wire of a runtime that has ended."""
+        until(lambda: not self.commands.writers(), PATIENCE_S)
         newest = self.commands.take()[-1].sample
         return newest.linear.x, newest.angular.z
 

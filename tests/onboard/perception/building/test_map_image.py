@@ -233,6 +233,28 @@ def test_an_image_of_a_format_that_map_server_does_not_read_is_refused_by_a_line
         read_map_image(file, occupied_cells)
 
 
+@pytest.mark.parametrize("mode", ["F", "I", "CMYK", "LAB"])
+def test_a_mode_that_decoders_read_differently_is_refused(mode, tmp_path):
+    content = io.BytesIO()
+    Image.new(mode, (COLUMNS, ROWS)).save(content, "TIFF")
+    with pytest.raises(InputError, match=f"map.tif: a TIFF of Pillow's mode {mode}: save it as 8-bit grey"):
+        read_map_image(write(tmp_path, "tif", content.getvalue(), "trinary", 0), occupied_cells)
+
+
+@pytest.mark.parametrize("turn", [1, 3, 6])
+@pytest.mark.parametrize("form", ["TIFF", "PNG", "JPEG"])
+def test_an_image_with_an_orientation_is_refused(form, turn, tmp_path):
+    content, tags = io.BytesIO(), Image.Exif()
+    tags[0x0112] = turn
+    Image.new("L", (COLUMNS, ROWS), 255).save(content, form, exif=tags)
+    file = write(tmp_path, form.lower(), content.getvalue(), "trinary", 0)
+    if turn == 1:
+        assert not occupied_cells(*reversed(read_map_image(file, occupied_cells))).any()
+        return
+    with pytest.raises(InputError, match=f"has the orientation tag {turn}, by which some programs turn it"):
+        read_map_image(file, occupied_cells)
+
+
 @pytest.mark.parametrize(("grey", "read"), [(0, True), (255, True), (89, False)])
 def test_a_lossy_image_is_read_where_no_decoder_can_differ(grey, read, tmp_path):
     """Black and white are; grey 89 is 0.651 of black, beside the threshold of 0.65."""

@@ -18,10 +18,13 @@ function texts() {
   document.title = `${robot.word} – ${robot.robot}`;
   $("word").textContent = late ? "no connection" : robot.word;
   $("word").className = `pill ${late ? "bad" : WORDS[robot.word] || ""}`;
-  const far = robot.drive.distance_m, plain = robot.sentence === robot.word && robot.word === "navigating" && far;
-  const sentence = plain ? `On its way, ${Number(far).toFixed(1)} m to the goal` : robot.sentence;
-  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : plainly(sentence);
-  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : plainly(robot.clears);
+  const [first, ...others] = live ? robot.why : [];
+  const [text, tone] = late ? ["No connection", "bad"] : headline();
+  $("headline").textContent = text;
+  $("headline").className = tone;
+  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : plainly(first ? first.sentence : robot.sentence === robot.word ? "" : robot.sentence);
+  $("clears").textContent = late ? "Check the network. The page goes on by itself; its stop may not arrive." : robot.stopped ? RELEASE : plainly(first ? first.clears : robot.clears);
+  fill($("more"), others, (row) => [el("li", plainly(`${row.sentence}. ${row.clears === (first && first.clears) ? "" : row.clears}`))]);
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";
@@ -37,6 +40,16 @@ function texts() {
   $("stop").textContent = robot.stopped ? "STOPPED" : "STOP";
   $("stop").classList.toggle("latched", robot.stopped);
 }
+// Does it move? With its tone. The speed is that of the newest diagnostics, once a second.
+function headline() {
+  const { v_mps: v, w_radps: w } = robot.figures, far = Number(robot.drive.distance_m).toFixed(1);
+  if (!robot.live) return ["No runtime", "bad"];
+  if (robot.word === "reached") return ["At its goal", "go"];
+  if (robot.word === "idle") return ["Waits for a goal", ""];
+  if (robot.word === "stopped") return ["Stopped", "bad"];
+  if (!(Math.abs(v) > 0.02 || Math.abs(w) > 0.05)) return [`Stands, ${far} m to go`, "warn"];
+  return [`${robot.word === "recovering" ? "Frees itself" : Math.abs(v) > 0.02 ? "Drives" : "Turns"}, ${far} m to go`, "go"];
+}
 function figures() {
   const f = robot.figures, drive = robot.drive || {};
   const distance = Number(drive.distance_m);
@@ -47,8 +60,8 @@ function figures() {
     ["recoveries", drive.recoveries],
     ["missed ticks", f.missed_slots],
     ["late decisions", f.deadline_misses],
-    ["decision p50 / p99", f.decision_p50_ms ? `${f.decision_p50_ms} / ${f.decision_p99_ms} ms` : ""],
-    ["lateness p99", f.lateness_p99_ms ? `${f.lateness_p99_ms} ms` : ""],
+    ["decision p50 / p99", f.decision_p50_ms ? `${Math.round(f.decision_p50_ms)} / ${Math.round(f.decision_p99_ms)} ms` : ""],
+    ["lateness p99", f.lateness_p99_ms ? `${Math.round(f.lateness_p99_ms)} ms` : ""],
     ...Object.entries(robot.ages_ms).map(([name, age]) => [`${name} age`, `${Math.round(Number(age))} ms`]),
   ];
   fill($("numbers"), rows.filter((row) => row[1] !== "" && row[1] !== undefined), (row) => {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import io
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,9 +22,12 @@ from PIL import Image
 
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
-from onboard.commands.operator.dashboard.server import FILES, GIVEN, MOST_PAGES, MOST_STROKE_BYTES
+from onboard.commands.operator.dashboard.recordings import Recordings
+from onboard.commands.operator.dashboard.server import FILES, GIVEN, MOST_OF_CLIENT, MOST_PAGES, MOST_STROKE_BYTES
+from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
 from onboard.recording.retention import is_marked
+from onboard.system.signals import KILLED_BY
 from onboard.values.errors import InputError
 from onboard.values.messages import STOP
 from onboard.values.reasons import TABLE
@@ -158,6 +164,34 @@ def test_a_bad_goal_gets_a_line(server: Server, body: Any, status: int, said: st
     assert "\n" not in reply["error"]
 
 
+NASTY: list[Any] = [
+    None, True, 0, -1, 10**400, 1e308, 1e400, float("nan"), "", "x" * 300, "\ud800", "a\x00b", "é", "../x", [], {},
+    ["hall", "\ud800"], [[[[]]]], {"\ud800": 1}, [None] * 60, [["x"]], [{"points": [[1e308, -1e308]], "radius_m": 1}],
+]  # fmt: skip
+KEYS = {
+    "goal": ("x", "y", "frame", "yaw_deg", "place"), "pose": ("x", "y", "frame", "yaw_deg"), "place": ("name",),
+    "route": ("places", "loop"), "keep_out": ("strokes",), "pause": (), "resume": (), "cancel": (),
+}  # fmt: skip
+GOOD = {"x": 1.0, "y": 1.0, "frame": "map", "yaw_deg": 0.0}
+
+
+def test_no_body_and_no_query_ends_in_a_traceback(tmp_path: Path) -> None:
+    assert set(KEYS) == set(GIVEN)
+    with serving(in_building(lonely_config(), tmp_path), tmp_path) as server:
+        for order, keys in KEYS.items():
+            given = {key: GOOD[key] for key in keys if key in GOOD}
+            bodies = [*NASTY, *({**given, key: value} for key in keys for value in NASTY)]
+            bodies += [{key: value} for key in keys for value in NASTY]
+            for body in [*(json.dumps(body).encode() for body in bodies), b"\xff\xfe", b'{"a": "\xed\xa0\x80"}']:
+                status, reply = server.order(order, body)
+                assert status in (400, 413, 503), (order, body, status, reply)
+                assert "\n" not in reply["error"], (order, body, reply)
+        for value in ("%ED%A0%80", "%00", "%FF", "x" * 5000, "?" * 10):
+            for path in ("/api/robot?a=", "/api/recordings?", "/metrics?", "/api/recordings/", "/api/map.png?"):
+                assert server.ask("GET", path + value)[0] in (200, 307, 400, 404), (path, value)
+        assert server.order("recordings/%ED%A0%80.mcap/keep")[0] == 400
+
+
 @pytest.mark.parametrize("goal", [{"x": "no"}, {"x": 1e6, "y": 0.0}], ids=["malformed", "refused"])
 def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot, goal: dict[str, Any]) -> None:
     server.ask("POST", "/api/stop")
@@ -208,6 +242,24 @@ def test_a_damaged_map_is_left_out(lonely: Server) -> None:
     for cells, wide in ((b"\0" * 5, 2), (b"", 0)):
         lonely.feed._map(OccupancyGrid(info=MapMetaData(resolution=0.05, width=wide, height=2), data=cells))
     assert lonely.ask("GET", "/api/map.png") == (404, {"error": "there is no map"})
+
+
+def test_what_is_not_finite_is_left_out(lonely: Server) -> None:
+    bad, feed = ros.Point(float("nan"), float("inf")), lonely.feed
+    posed = ros.PoseStamped(pose=ros.Pose(position=bad))
+    moved = ros.TransformStamped(
+        child_frame_id="base_link", transform=ros.Transform(translation=ros.Vector3(float("nan"), 0.0, 0.0))
+    )
+    feed._tf(ros.TFMessage([moved]))
+    feed._line("path", ros.Path(poses=[posed]))
+    feed._markers(ros.MarkerArray([ros.Marker(ns="goal", points=[bad]), ros.Marker(ns="state", pose=posed.pose)]))
+    feed._footprint(ros.PolygonStamped(polygon=ros.Polygon([ros.Point32(float("nan"), 0.0)])))
+    feed._scan(ros.LaserScan(ranges=[float("nan"), float("inf"), float("-inf")]))
+    info = MapMetaData(resolution=float("nan"), width=1, height=1)
+    feed._map(OccupancyGrid(info=info, data=b"\0"))
+    assert json.dumps([feed.snapshot(), feed.shape()], allow_nan=False)
+    assert lonely.ask("GET", "/api/robot")[0] == 200
+    assert not feed.picture()
 
 
 def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
@@ -363,6 +415,13 @@ def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
     assert "robot_1.mcap" in reply["error"]
 
 
+def test_a_report_of_a_running_recording_is_refused_at_once(lonely: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process"))
+    (lonely.robot.recordings._folder / "runs_1.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(1000))
+    status, reply = lonely.ask("GET", "/api/recordings/runs_1.mcap/report")
+    assert (status, "is being written" in reply["error"]) == (400, True)
+
+
 def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:
     folder = lonely.robot.recordings._folder
     (folder / "kept_1.mcap").touch()
@@ -391,14 +450,28 @@ def test_without_a_runtime_it_says_so(lonely: Server) -> None:
     assert b"onboard_up 0" in lonely.ask("GET", "/metrics")[1]
 
 
-def test_a_browser_that_never_reads_costs_nothing_and_there_is_a_most(lonely: Server) -> None:
+def test_pages_of_one_client_shut_no_other_out(lonely: Server) -> None:
+    robot = lonely.robot
+    greedy = [robot.opened("greedy") for _ in range(3 * MOST_PAGES)]
+    other = robot.opened("other")
+    assert (len(robot.pages), other.open) == (MOST_OF_CLIENT + 1, True)
+    assert [page.open for page in greedy] == [False] * (3 * MOST_PAGES - MOST_OF_CLIENT) + [True] * MOST_OF_CLIENT
+    crowd = [robot.opened(f"client {number}") for number in range(2 * MOST_PAGES)]
+    assert (len(robot.pages), other.open, crowd[-1].open) == (MOST_PAGES, False, True)
+    assert sum(page.client == "greedy" for page in robot.pages) <= 1
+    for page in [*robot.pages]:
+        robot.close(page)
+
+
+def test_browsers_that_never_read_keep_nobody_from_page_and_stop(lonely: Server) -> None:
     opened = [lonely.never_read() for _ in range(MOST_PAGES)]
-    until(lambda: lonely.robot.pages == MOST_PAGES)
-    assert lonely.ask("GET", "/api/live")[0] == 503
-    assert lonely.ask("POST", "/api/stop")[0] == 200, "the stop is for all"
+    until(lambda: len(lonely.robot.pages) == MOST_OF_CLIENT)
+    assert lonely.ask("POST", "/api/stop")[0] == 200
+    with contextlib.closing(lonely.never_read()) as reading:
+        assert b"event: robot" in reading.makefile("rb").read(2000)
     for one in opened:
         one.close()
-    until(lambda: lonely.robot.pages == 0)
+    until(lambda: not lonely.robot.pages)
 
 
 def test_metrics_are_prometheus_text(server: Server) -> None:
@@ -459,8 +532,19 @@ def test_a_change_of_state_is_posted(tmp_path: Path) -> None:
 
 
 def test_bad_options_get_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="not an http"):
-        Webhook("ftp://x", "robot")
+    for url in (
+        "ftp://x",
+        "http://",
+        "http://[::1",
+        "http://x:y",
+        "http://x:99999",
+        "http://a b",
+        "http://é",
+        "x\n",
+        "",
+    ):
+        with pytest.raises(InputError, match="is not an http or https address"):
+            Webhook(url, "robot")
     taken = _listening("127.0.0.1", 0)
     port = taken.getsockname()[1]
     with pytest.raises(InputError, match=rf"--port {port}: .*in use; choose another"):
@@ -475,15 +559,28 @@ def test_bad_options_get_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(_token()) >= 16
 
 
-def test_the_command_serves_and_ends_with_a_signal(tmp_path: Path) -> None:
-    config = tmp_path / "onboard.toml"
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_command_serves_and_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    config, reports = tmp_path / "onboard.toml", tmp_path / "tmp"
     config.write_text(f"[dds]\ndomain = {lonely_config().dds.domain}\n")
+    reports.mkdir()
     command = [sys.executable, "-m", "onboard", "dashboard", "--config", str(config), "--port", "0", "--allow-control"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
-        assert started.stderr is not None
-        first, second = started.stderr.readline(), started.stderr.readline()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(reports)}) as it:
+        assert it.stderr is not None
+        first, second = it.stderr.readline(), it.stderr.readline()
         assert "#token=" in first
         assert second.startswith("no runtime is heard yet on domain")
-        started.terminate()
-        assert started.wait(30.0) in (0, -15)
-        assert started.stderr.read() == ""
+        assert list(reports.iterdir())
+        it.send_signal(number)
+        assert it.wait(30.0) in (0, KILLED_BY + number), "the second while it starts"
+        assert it.stderr.read() == ""
+    assert not list(reports.iterdir())
+
+
+def test_the_end_of_the_dashboard_ends_a_report_that_is_being_made(tmp_path: Path) -> None:
+    recordings = Recordings(tmp_path)
+    with subprocess.Popen(["sleep", "60"], text=True) as child:
+        recordings._child = child
+        recordings.close()
+        assert child.returncode == -signal.SIGKILL
+    recordings.close()

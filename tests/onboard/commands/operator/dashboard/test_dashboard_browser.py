@@ -106,7 +106,7 @@ def test_a_tap_and_a_confirmation_move_the_robot_and_stop_stops_it(
     opened.page.tap("#stop")
     opened.shows("stop", "STOPPED")
     until(lambda: robot.command == STOP)
-    opened.shows("sentence", "e_stop")
+    opened.shows("sentence", "the e-stop is pressed")
     assert opened.text("codes") == "e_stop"
     assert "A goal with the token releases it" in opened.text("clears")
     opened.page.tap("#resume")

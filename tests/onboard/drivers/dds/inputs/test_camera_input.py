@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onboard.config.config import DEFAULT_ROBOT, CamerasSection
+from onboard.config.config import DEFAULT_ROBOT, CamerasSection, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.camera_input import (
     DdsColorCamera,
     DdsDepthCamera,
     as_sent,
+    changed_lens,
     color_from_ros,
     depth_from_ros,
     lens_topic,
@@ -190,6 +191,14 @@ def test_another_lens_than_at_the_start_blinds_a_camera_whose_lens_was_taken(wir
     assert wait_until(lambda: taken.latest(MS) is None, 2.0)
     assert "fx 41; at the start 80x60, fx 40" in taken.health().reason
     assert wait_until(lambda: written.latest(MS) is not None, 2.0)
+
+
+@pytest.mark.parametrize("end", ["", "/compressed", "/compressedDepth"])
+def test_the_lens_is_next_to_the_raw_topic_whatever_the_codec(end):
+    section = DdsSection(remap={"front/depth/image": f"/c/depth/image_rect{end}"})
+    assert lens_topic(section, "front").wire == "/c/depth/camera_info"
+    changed = changed_lens(ros_camera_info(0, replace(FRONT, fx=41.0)), FRONT, f"/c/depth/image_rect{end}")
+    assert "/c/depth/camera_info" in changed
 
 
 class LaterExecutor:

@@ -1,4 +1,4 @@
-"""A short recorded drive, and the ticks that it is of, for comparing what a view makes of it."""
+"""A short recorded drive, and the ticks that it is of, for comparing what readers make of it."""
 
 from __future__ import annotations
 

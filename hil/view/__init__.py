@@ -1,1 +1,0 @@
-"""A drive in Rerun: live, or from a recording."""
