@@ -1,8 +1,12 @@
 """Point-to-line ICP in the plane over all cameras and key frames, with the odometry as a prior.
 
 All upright patches must fall on each other: those of one camera at several places, and those of different cameras. The
-unknowns are x, y, yaw of every camera and of every key frame but the first, and the two scales of the odometry. A
-residual is the distance of a patch from the line through another patch, by the standard deviation of both.
+unknowns are x, y, yaw of every camera and of every key frame but the first, and `ODOMETRY`. A residual is the distance
+of a patch from the line through another patch, by the standard deviation of both.
+
+The odometry's way ahead and turn between two key frames are compared with what the surfaces say. Wheels do not slip
+sideways, so the base moves ahead in the frame halfway through the turn, whatever the wheels measured. That tells where
+forward is. Each of the three is trusted only as far as the surfaces agree with it.
 
 Each pass matches the patches again and takes Gauss-Newton steps with a soft L1 loss. The normal equations are solved
 exactly: scipy's `least_squares` solves sparse ones by LSMR, which leaves the common yaw of all cameras unresolved.
@@ -44,11 +48,16 @@ HEIGHT_WEIGHT = 0.5
 """A metre of height counts as this many metres along the floor when neighbours are sought."""
 SURFACE_SD_M = 0.004
 """Roughness of surfaces, added to the noise of a patch."""
-SCALE_SD = (0.05, 0.05)
-"""Standard deviations of the odometry's scales of distance and turning, before the data."""
+ODOMETRY = (1.0, 1.0, 0.0, 0.0)
+"""Odometry without errors: scales of distance and turning, creep (the way ahead by a turn [m/rad]), and bend: the share
+of a turn by which the way leaves the direction halfway through it, as turning begins before driving."""
+ODOMETRY_SD = (0.05, 0.05, 0.05, 0.1)
+"""Standard deviations of the same before the data."""
 STEP_SD_M, STEP_SD_RAD = 0.002, math.radians(0.15)
 WAY_SD, TURN_SD = 0.01, 0.01
 """Standard deviations of the odometry between two key frames: constant, and in proportion to the motion."""
+SD_OF_MEDIAN = 1.4826
+"""A standard deviation by the median of absolute errors: a key frame that fits nowhere does not count."""
 MOST_LOOSE = 30.0
 """The odometry's standard deviations grow by up to this factor, as far as the surfaces contradict it."""
 
@@ -67,21 +76,21 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """cameras: (c, 3) x, y, yaw in the base frame; frames: (k, 3) of the base; scales: distance and turning."""
+    """cameras: (c, 3) x, y, yaw in the base frame; frames: (k, 3) of the base; odometry: (4,) as `ODOMETRY`."""
 
     cameras: Floats
     frames: Floats
-    scales: Floats
+    odometry: Floats
 
     def vector(self) -> Floats:
         """Return the unknowns; the first key frame is fixed."""
-        return np.concatenate([self.cameras.ravel(), self.frames[1:].ravel(), self.scales])
+        return np.concatenate([self.cameras.ravel(), self.frames[1:].ravel(), self.odometry])
 
     def at(self, vector: Floats) -> Placement:
         """Return the placement of unknowns."""
         c, k = 3 * len(self.cameras), 3 * len(self.frames)
         frames = np.concatenate([self.frames[:1], vector[c : c + k - 3].reshape(-1, 3)])
-        return Placement(vector[:c].reshape(-1, 3), frames, vector[-2:])
+        return Placement(vector[:c].reshape(-1, 3), frames, vector[-len(ODOMETRY) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,7 @@ class Alignment:
     residuals_m: (m,) distances of the matched patches from each other along their normals
     normals:    (m, 2) of them in the world
     pairs:      (c, c) matches between cameras
-    loose:      factor on the odometry's standard deviations
+    loose:      (3,) factors on the odometry's standard deviations: ahead, to the left, yaw
     agreeing:   (c,) share of a camera's patches that fall on a patch of another camera, or of the only camera itself
     """
 
@@ -112,7 +121,7 @@ class Alignment:
     normals: Floats
     pairs: npt.NDArray[np.int64]
     agreeing: Floats
-    loose: float
+    loose: Floats
 
 
 def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generator, most: int = MOST_PATCHES) -> Cloud:
@@ -130,14 +139,14 @@ def cloud_of(patches: Sequence[tuple[int, int, Patches]], rng: np.random.Generat
 def align(cloud: Cloud, cameras: Floats, odometry: Sequence[Pose], radii_m: Sequence[float] = RADII_M) -> Alignment:
     """Return where cameras and key frames are, from a guess of the cameras and the odometry of the key frames."""
     found = starting(cameras, odometry)
-    steps, loose = _steps(odometry), 1.0
+    steps, loose = _steps(odometry), np.asarray(np.ones(3))
     for number, radius_m in enumerate(radii_m):
         late = number >= len(radii_m) // 2
         matches = _matched(cloud, found, radius_m, COSINES[late])
         problem = _Problem(cloud, matches, steps, found, loose)
         for _ in range(STEPS_A_PASS):
-            found = found.at(found.vector() + problem.step(found.vector()))
-        loose = float(np.clip(loose * problem.odometry_scatter(found), 1.0, MOST_LOOSE))
+            found = found.at(found.vector() + problem.step(found.vector(), late))
+        loose = np.clip(loose * problem.odometry_scatter(found), 1.0, MOST_LOOSE)
     return _judged(cloud, matches, problem, found, loose)
 
 
@@ -145,13 +154,14 @@ def starting(cameras: Floats, odometry: Sequence[Pose]) -> Placement:
     """Return the placement before any alignment: the guess of the cameras, and the key frames by the odometry."""
     frames = np.array([[p.x_m, p.y_m, p.yaw_rad] for p in (between(odometry[0], pose) for pose in odometry)])
     frames[:, 2] = np.unwrap(frames[:, 2])
-    return Placement(cameras.copy(), frames, np.ones(2))
+    return Placement(cameras.copy(), frames, np.array(ODOMETRY))
 
 
 def _steps(odometry: Sequence[Pose]) -> Floats:
-    """Return (k - 1, 3) motions between key frames by the odometry."""
+    """Return (k - 1, 3) motions between key frames by the odometry: ahead, to the left, yaw, seen from halfway."""
     moves = [between(a, b) for a, b in itertools.pairwise(odometry)]
-    return np.array([[move.x_m, move.y_m, wrap(move.yaw_rad)] for move in moves]).reshape(-1, 3)
+    moved = np.array([[move.x_m, move.y_m, wrap(move.yaw_rad)] for move in moves]).reshape(-1, 3)
+    return np.column_stack([_rotated(-0.5 * moved[:, 2], moved[:, :2]), moved[:, 2]])
 
 
 def _rotated(yaw: Floats, xy: Floats) -> Floats:
@@ -213,19 +223,19 @@ def _first_few(one: Indices, other: Indices, most: int) -> tuple[Indices, Indice
 class _Problem:
     """Residuals and their sparse Jacobian for fixed matches."""
 
-    def __init__(self, cloud: Cloud, matches: Matches, steps: Floats, like: Placement, loose: float = 1.0) -> None:
+    def __init__(self, cloud: Cloud, matches: Matches, steps: Floats, like: Placement, loose: Floats) -> None:
         self._cloud, self._matches, self._steps, self._like = cloud, matches, steps, like
         way = np.hypot(steps[:, 0], steps[:, 1])
         along = STEP_SD_M + WAY_SD * way
         self._step_sd = loose * np.stack([along, along, STEP_SD_RAD + TURN_SD * np.abs(steps[:, 2])], axis=1)
 
     def residuals(self, vector: Floats) -> Floats:
-        """Return distances of matches, then errors of the odometry, then of its scales, all by standard deviation."""
+        """Return distances of matches, then errors of the odometry, then of `ODOMETRY`, all by standard deviation."""
         placed, matches = self._like.at(vector), self._matches
         _, xy, _ = world(self._cloud, placed)
         difference = ((xy[matches.one] - xy[matches.other]) * self._normals(placed)).sum(axis=1) / matches.sd_m
-        scales = (placed.scales - 1.0) / SCALE_SD
-        return np.concatenate([difference, self._odometry_errors(placed).ravel(), scales])
+        drawn = (placed.odometry - ODOMETRY) / ODOMETRY_SD
+        return np.concatenate([difference, self._odometry_errors(placed).ravel(), drawn])
 
     def _normals(self, placed: Placement) -> Floats:
         """Return the (m, 2) normals of the matches, turned with the mean of their two patches."""
@@ -237,23 +247,30 @@ class _Problem:
         turned = yaw(placed) - yaw(self._like)
         return _rotated(0.5 * (turned[matches.one] + turned[matches.other]), matches.normal)
 
-    def step(self, vector: Floats) -> Floats:
-        """Return the Gauss-Newton step with the weights of a soft L1 loss on the matches."""
+    def step(self, vector: Floats, late: bool) -> Floats:
+        """Return the Gauss-Newton step with the weights of a soft L1 loss: on the matches, late on the odometry too.
+
+        Early, the odometry holds the key frames together. Late, one that fits nowhere must not turn all cameras.
+        """
         residuals, jacobian = self.residuals(vector), self.jacobian(vector)
         weight = (1.0 + residuals**2) ** -0.5
-        weight[len(self._matches.one) :] = 1.0
+        if not late:
+            weight[len(self._matches.one) :] = 1.0
         weighted = jacobian.multiply(weight[:, None]).tocsr()
         return np.asarray(-_factor(jacobian.T @ weighted).solve(weighted.T @ residuals))
 
-    def odometry_scatter(self, placed: Placement) -> float:
-        """Return by how much the odometry's errors are larger than their standard deviations."""
-        errors = self._odometry_errors(placed)
-        return math.sqrt(float(np.mean(np.square(errors)))) if errors.size else 0.0
+    def odometry_scatter(self, placed: Placement) -> Floats:
+        """Return (3,) by how much the odometry's usual errors are larger than their standard deviations."""
+        errors = np.abs(self._odometry_errors(placed))
+        return np.asarray(SD_OF_MEDIAN * np.median(errors, axis=0)) if len(errors) else np.ones(3)
 
     def _odometry_errors(self, placed: Placement) -> Floats:
         before, after = placed.frames[:-1], placed.frames[1:]
-        moved = np.column_stack([_rotated(-before[:, 2], after[:, :2] - before[:, :2]), after[:, 2] - before[:, 2]])
-        expected = self._steps * placed.scales[[0, 0, 1]]
+        halfway = 0.5 * (before[:, 2] + after[:, 2])
+        moved = np.column_stack([_rotated(-halfway, after[:, :2] - before[:, :2]), after[:, 2] - before[:, 2]])
+        expected = self._steps * placed.odometry[[0, 0, 1]]
+        expected[:, 0] += placed.odometry[2] * np.abs(self._steps[:, 2])
+        expected[:, 1] = placed.odometry[3] * self._steps[:, 2] * moved[:, 0]
         return np.asarray((moved - expected) / self._step_sd)
 
     def jacobian(self, vector: Floats) -> csr_matrix:
@@ -287,32 +304,35 @@ class _Problem:
             put(row, frame_column + 1, weighted[:, 1])
             put(row, frame_column + 2, twist + weighted[:, 1] * to_frame[:, 0] - weighted[:, 0] * to_frame[:, 1])
         self._put_odometry(placed, m, put)
-        last = np.array([m + 3 * (k - 1), m + 3 * (k - 1) + 1])
-        size = 3 * c + 3 * (k - 1) + 2
-        put(last, np.array([size - 2, size - 1]), 1.0 / np.array(SCALE_SD))
+        last, size, own = m + 3 * (k - 1), 3 * c + 3 * (k - 1) + len(ODOMETRY), np.arange(len(ODOMETRY))
+        put(last + own, size - len(ODOMETRY) + own, 1.0 / np.array(ODOMETRY_SD))
         built = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-        return coo_matrix(built, shape=(m + 3 * (k - 1) + 2, size)).tocsr()
+        return coo_matrix(built, shape=(last + len(own), size)).tocsr()
 
     def _put_odometry(self, placed: Placement, first: int, put: Callable[[Indices, Indices, Floats], None]) -> None:
         c, k = len(placed.cameras), len(placed.frames)
         before, after, sd = placed.frames[:-1], placed.frames[1:], self._step_sd
-        cos, sin = np.cos(before[:, 2]), np.sin(before[:, 2])
+        halfway = 0.5 * (before[:, 2] + after[:, 2])
+        cos, sin = np.cos(halfway), np.sin(halfway)
         dx, dy = (after[:, :2] - before[:, :2]).T
         row = first + 3 * np.arange(k - 1)
         old = 3 * c + 3 * (np.arange(k - 1) - 1)
         old[0] = -3
         new = 3 * c + 3 * np.arange(k - 1)
-        size = 3 * c + 3 * (k - 1) + 2
+        odometry, slope = 3 * c + 3 * (k - 1), placed.odometry[3] * self._steps[:, 2]
         for column, sign in ((old, -1.0), (new, 1.0)):
-            put(row, column, sign * cos / sd[:, 0])
-            put(row, column + 1, sign * sin / sd[:, 0])
-            put(row + 1, column, -sign * sin / sd[:, 1])
-            put(row + 1, column + 1, sign * cos / sd[:, 1])
+            parts = (
+                (sign * cos, sign * sin, 0.5 * (cos * dy - sin * dx)),
+                (-sign * sin, sign * cos, -0.5 * (cos * dx + sin * dy)),
+            )
+            for unknown, (ahead, left) in enumerate(zip(*parts, strict=True)):
+                put(row, column + unknown, ahead / sd[:, 0])
+                put(row + 1, column + unknown, (left - slope * ahead) / sd[:, 1])
             put(row + 2, column + 2, sign / sd[:, 2])
-        put(row, old + 2, (-sin * dx + cos * dy) / sd[:, 0])
-        put(row + 1, old + 2, (-cos * dx - sin * dy) / sd[:, 1])
-        for part, scale in ((0, size - 2), (1, size - 2), (2, size - 1)):
-            put(row + part, np.full(k - 1, scale), -self._steps[:, part] / sd[:, part])
+        for part, scale in ((0, 0), (2, 1)):
+            put(row + part, np.full(k - 1, odometry + scale), -self._steps[:, part] / sd[:, part])
+        put(row, np.full(k - 1, odometry + 2), -np.abs(self._steps[:, 2]) / sd[:, 0])
+        put(row + 1, np.full(k - 1, odometry + 3), -self._steps[:, 2] * (cos * dx + sin * dy) / sd[:, 1])
 
 
 def _factor(information: csr_matrix) -> Any:
@@ -320,7 +340,7 @@ def _factor(information: csr_matrix) -> Any:
     return splu((information + DAMPING * identity(information.shape[0])).tocsc())
 
 
-def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, loose: float) -> Alignment:
+def _judged(cloud: Cloud, matches: Matches, problem: _Problem, found: Placement, loose: Floats) -> Alignment:
     """Return the result with its covariance: from the Jacobian, by the scatter of the residuals.
 
     A patch is in several matches, so matches are not independent: the covariance grows by their number a patch.

@@ -162,7 +162,7 @@ def _solved(
     cloud = cloud_of(patches, np.random.default_rng(seed), most)
     starts = np.array([_planar(guess.depth[name].base_from_camera) for name in names])
     aligned = align(cloud, starts, odometry, RADII_M if most == MOST_PATCHES else QUICK_RADII_M)
-    scales = aligned.placement.scales
+    scales = aligned.placement.odometry
     estimate = replace(
         base,
         residual_m=float(np.median(np.abs(aligned.residuals_m))) if len(aligned.residuals_m) else math.nan,

@@ -149,8 +149,8 @@ def test_one_or_two_cameras_are_enough(session: Session, folder: Path, names: tu
 def test_walls_of_one_direction_and_surfaces_apart_are_refused() -> None:
     normals = np.tile([[1.0, 0.0], [-1.0, 0.02]], (400, 1))
     pairs = np.array([[500, 50], [50, 200]])
-    placement = Placement(np.zeros((2, 3)), np.zeros((5, 3)), np.ones(2))
-    aligned = Alignment(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), 1.0)
+    placement = Placement(np.zeros((2, 3)), np.zeros((5, 3)), np.ones(4))
+    aligned = Alignment(placement, np.eye(6) * 1e-8, np.zeros(800), normals, pairs, np.ones(2), np.ones(3))
     assert _refusal(["front", "rear"], aligned, {}, 0.001).startswith("only one wall: 0 % of other directions")
     crossed = replace(aligned, normals=np.vstack([normals, normals[:, ::-1]]))
     assert _refusal(["front", "rear"], crossed, {}, 0.019) == ""
@@ -176,7 +176,7 @@ def test_odometry_that_contradicts_the_surfaces_is_not_trusted(session: Session,
         drifting.append(replace(keyframe, odometry=compose(away, keyframe.odometry)))
         away = compose(away, Pose(0.0, 0.0, float(rng.normal(0.0, np.radians(3.0)))))
     found = calibrate(drifting, load_mounts(folder / "guess.toml"))
-    assert found.aligned is None or found.aligned.loose > 3.0
+    assert found.aligned is None or found.aligned.loose[2] > 3.0
     if found.accepted:  # what it states of itself must hold
         away_m, away_deg = errors(found.cameras, load_mounts(folder / "true.toml"))
         assert (max(away_m) < 0.03, max(away_deg) < 1.5) == (True, True), (away_m, away_deg)
@@ -243,10 +243,10 @@ def test_the_jacobian_is_the_derivative_of_the_residuals() -> None:
     cloud = Cloud(
         rng.integers(0, 3, n), rng.integers(0, 5, n), rng.normal(size=(n, 2)), rng.random(n), normal, np.full(n, 0.01)
     )
-    placement = Placement(rng.normal(size=(3, 3)), np.vstack([np.zeros(3), rng.normal(size=(4, 3))]), np.ones(2))
+    placement = Placement(rng.normal(size=(3, 3)), np.vstack([np.zeros(3), rng.normal(size=(4, 3))]), np.ones(4))
     one, other = rng.integers(0, n, (2, m))
     matches = Matches(one, other, normal[one], np.full(m, 0.02))
-    problem = _Problem(cloud, matches, rng.normal(size=(4, 3)), placement)
+    problem = _Problem(cloud, matches, rng.normal(size=(4, 3)), placement, np.ones(3))
     at = placement.vector() + 0.1 * rng.normal(size=len(placement.vector()))
     by_hand = np.array([(problem.residuals(at + h) - problem.residuals(at - h)) / 2e-6 for h in 1e-6 * np.eye(len(at))])
     np.testing.assert_allclose(problem.jacobian(at).toarray(), by_hand.T, atol=1e-5)
@@ -301,4 +301,4 @@ def test_twenty_seeds(tmp_path: Path, drift: float) -> None:
         assert np.median(away_deg) < 0.3
         assert max(away_m) < 0.03
         assert max(away_deg) < 1.0
-    assert refused == 0 or drift > 0.0
+    assert refused <= 2.0 * drift

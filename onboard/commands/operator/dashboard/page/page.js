@@ -40,15 +40,22 @@ function texts() {
   $("stop").textContent = robot.stopped ? "STOPPED" : "STOP";
   $("stop").classList.toggle("latched", robot.stopped);
 }
-// Does it move? With its tone. The speed is that of the newest diagnostics, once a second.
+// Poses of the last second, in the odometry frame: whether the wheels move, whatever is commanded.
+let track = [];
+function motion() {
+  if (track.length < 2) return [0, 0];
+  const [x, y, yaw] = track[0].pose, [x2, y2, yaw2] = track[track.length - 1].pose;
+  return [Math.hypot(x2 - x, y2 - y), Math.abs(Math.atan2(Math.sin(yaw2 - yaw), Math.cos(yaw2 - yaw)))];
+}
+// Does it move? With its tone.
 function headline() {
-  const { v_mps: v, w_radps: w } = robot.figures, far = Number(robot.drive.distance_m).toFixed(1);
+  const [way, turn] = motion(), far = Number(robot.drive.distance_m).toFixed(1);
   if (!robot.live) return ["No runtime", "bad"];
   if (robot.word === "reached") return ["At its goal", "go"];
   if (robot.word === "idle") return ["Waits for a goal", ""];
   if (robot.word === "stopped") return ["Stopped", "bad"];
-  if (!(Math.abs(v) > 0.02 || Math.abs(w) > 0.05)) return [`Stands, ${far} m to go`, "warn"];
-  return [`${robot.word === "recovering" ? "Frees itself" : Math.abs(v) > 0.02 ? "Drives" : "Turns"}, ${far} m to go`, "go"];
+  if (way < 0.02 && turn < 0.05) return [`Stands, ${far} m to go`, "warn"];
+  return [`${robot.word === "recovering" ? "Frees itself" : way >= 0.02 ? "Drives" : "Turns"}, ${far} m to go`, "go"];
 }
 function figures() {
   const f = robot.figures, drive = robot.drive || {};
@@ -126,7 +133,8 @@ $("files").addEventListener("toggle", () => { if ($("files").open) list(); });
 async function list() {
   try {
     const found = await (await fetch("api/recordings")).json();
-    $("counted").textContent = found.problem || `${found.count} recordings, the newest ${found.files.length} are shown`;
+    const some = found.count === 1 ? "1 recording" : `${found.count} recordings`;
+    $("counted").textContent = found.problem || (!found.count ? "No recording yet." : some + (found.count > found.files.length ? `, the newest ${found.files.length} are shown` : ""));
     fill($("list"), found.files, (file) => {
       const item = el("li"), load = el("a", file.name), report = el("a", "report");
       load.href = `api/recordings/${encodeURIComponent(file.name)}`;
@@ -174,6 +182,8 @@ const live = new EventSource("api/live");
 live.addEventListener("robot", (event) => {
   robot = JSON.parse(event.data);
   heardAt = performance.now();
+  if (robot.odom_from_base) track.push({ at: heardAt, pose: robot.odom_from_base });
+  track = track.filter((one) => one.at > heardAt - 1000);
   texts();
   draw();
   if (beat++ % 5 === 0) figures();

@@ -218,7 +218,7 @@ function draw() {
     if (marks.goals) line(marks.goals.points, fromFrame(marks.goals.frame), colours.go, 1, false, [6, 4]);
     if (marks.goal) ring(apply(fromFrame(marks.goal.frame), marks.goal.points[0]).slice(0, 2), colours.go);
     line(shape.footprint, at, colours.ink, 2, true);
-    line([[0, 0], [0.25, 0]], at, colours.ink, 3);
+    if (shape.footprint.length) line([[0, 0], [0.25, 0]], at, colours.ink, 3);
     line(robot.arc, at, colours.blue, 3);
   }
   if (preview) line(shape.footprint, preview, colours.blue, 2, true);
