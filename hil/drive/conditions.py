@@ -66,6 +66,9 @@ class Condition(Section):
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
                      resets the memory in any case
     limits:          whether limits (`onboard.safety.limits`) and recovery are active
+    known_map:       the map of a policy with a map, as of `--known-map`; "" for its own
+    goals:           places that a drive visits one after the other, without a reset; it ends at the first that it
+                     does not reach
     tracker:         whether the robot localises itself by its map (`map.tracker`); its first fix is the initial pose
     """
 
@@ -95,6 +98,8 @@ class Condition(Section):
     blocked_s: NonNegative = 0.0
     memory_reset_s: Positive | Literal["never"] | None = None
     limits: bool = True
+    known_map: Literal["", "day_old", "made"] = ""
+    goals: Annotated[int, Field(ge=1, le=100)] = 1
     tracker: bool = False
 
     def senses(self, ordinary: Senses) -> Senses:

@@ -11,28 +11,29 @@ import numpy.typing as npt
 
 from hil.drive.conditions import ORDINARY, chosen, load_conditions
 from hil.drive.episodes import EpisodeSet, straight_m
-from hil.drive.fast.drive import drive_fast
+from hil.drive.fast.drive import drive_fast, drive_tour
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
 from hil.evaluate.baselines.registry import (
+    PLANNER,
     POLICIES,
     WITH_MAP,
     check_looks,
     check_policy,
     check_rates,
-    grid_seen,
     make_policy,
     resolved,
 )
 from hil.evaluate.campaign import DriveResult, Job, noise_seed
-from hil.evaluate.episode_selection import OWN_SPLIT, Source, floor_plan, load_set, rearranged
+from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set
+from hil.evaluate.known_map import KnownMap, known_grid
 from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
 from hil.evaluate.unseen import unseen_contacts
 from hil.maps.materials import draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
-from hil.physics.free_space import Episode, FreeSpace, free_space
+from hil.physics.free_space import Episode, FreeSpace, free_space, path_length, shortest_path
 from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.doors import door_on
 from hil.scene.on_the_way import crossing_people, pallets_beside
@@ -43,12 +44,14 @@ from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import Plant, load_plant
+from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.building.reach import Reach, reach_in
 from onboard.policy.fallback import first_of
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
+from onboard.values.messages import Pose
 
 # ---- Pedestrians and a door in the robot's path
 
@@ -106,8 +109,9 @@ Loop = Literal["fast", "runtime", "rendered"]
 """fast: policy and plant stepped directly, with the direct scan. runtime: the whole runtime, with the same scan.
 rendered: the whole runtime with rendered cameras.
 """
-KnownMap = Literal["", "true", "rearranged", "plan"]
 KNOWN_MAPS = get_args(KnownMap)
+LEAST_LEG_M = 1.0
+"""A tour leaves a place out that is nearer than this to the one before."""
 PATH_EVERY, PATH_DIGITS = 10, 3
 """Pictures get every tenth tick of the driven path, rounded to 1 mm."""
 
@@ -117,8 +121,8 @@ class Run:
     """Policy and options of a campaign. A result depends on these, the robot, the episodes and the seed.
 
     scan:        kind of scan for policy and limits
-    known_map:   building in the policy's map: true, with furniture rearranged, or the plan without furniture;
-                 "" for the policy's own, which is the plan for `mapped` and true for `planner`
+    known_map:   the policy's map (`known_map.py`); "" for the condition's, or the policy's own: the plan for `mapped`,
+                 true for `planner`
     pedestrians: number of pedestrians in addition to the condition's
     condition:   row of hil/drive/conditions.toml
     color:       whether the robot has a colour camera
@@ -168,6 +172,8 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
     condition = load_conditions()[name]
     if run.loop != "fast" and not condition.limits:
         raise InputError(f"--condition {name}: with --runtime the limits cannot be left out")
+    if run.loop != "fast" and condition.goals > 1:
+        raise InputError(f"--condition {name}: a tour of {condition.goals} places is driven without --runtime only")
     if run.loop == "fast" and robot is not None and robot.config.odometry.imu:
         raise InputError("odometry.imu: only the whole runtime reads an IMU: add --runtime")
     if robot is not None:
@@ -182,11 +188,11 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Data that all episodes of one set share. planned_in: world of the policy's map, None for the true one."""
+    """Data that all episodes of one set share. grid: the policy's map, None without one."""
 
     source: Source
     known: EpisodeSet
-    planned_in: World | None
+    grid: OccupancyGrid | None
     others: Others
     setting: Setting
 
@@ -212,17 +218,22 @@ class EpisodeDriver:
     def __call__(self, job: Job) -> DriveResult:
         """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
-        episode = place.known.episodes[job.index]
+        tour = self._tour(place, job.index)
+        episode = tour[0]
         setting = self._setting(place, episode, job.seed)
         setting = self._mapped(place, setting)
-        policy = self._loaded or self._with_map or make_policy(self._policy, setting, episode, place.planned_in)
+        policy = self._loaded or self._with_map or make_policy(self._policy, setting, episode, place.grid)
         self._with_map = policy if self._policy in WITH_MAP else None
         network = first_of(policy)
         if isinstance(network, NetworkPolicy) and self._loaded is None:
             network.memory_reset_s = self._condition.resets_every_s(network.memory_reset_s)
             self._loaded = policy
         with unlogged():
-            if self._run.loop == "fast":
+            if len(tour) > 1:
+                outcome = drive_tour(setting, tour, policy, job.seed, place.source.limit_s)
+                total_m = sum(one.geodesic_m for one in tour)
+                episode = Episode(episode.start, tour[-1].goal_xy_m, total_m)
+            elif self._run.loop == "fast":
                 outcome = drive_fast(setting, episode, policy, job.seed, max_s=place.source.limit_s)
             else:
                 rendered = self._run.loop == "rendered"
@@ -231,32 +242,44 @@ class EpisodeDriver:
                 )
         return DriveResult(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
+    def _tour(self, place: _Place, index: int) -> list[Episode]:
+        """Return the episode, and for a tour those from each goal to the goal of the next episodes."""
+        listed, tour = place.known.episodes, [place.known.episodes[index]]
+        if self._condition.goals > 1:
+            space, number = free_space(place.known.world, self._robot.body), index
+            while len(tour) < self._condition.goals and number < index + 2 * len(listed) + self._condition.goals:
+                number += 1
+                here, goal = tour[-1].goal_xy_m, listed[number % len(listed)].goal_xy_m
+                path = shortest_path(space, here, goal)
+                if path is not None and path_length(path) > LEAST_LEG_M:
+                    tour.append(Episode(Pose(*here, 0.0), goal, path_length(path)))
+        return tour
+
     def _at(self, map_name: str) -> _Place:
         if self._place is None or self._place.source.name != map_name:
             self._place = None  # free the old world before the next is loaded
             source = self._sources[map_name]
             known = load_set(source)
             self._with_map = self._reach = None
-            planned_in = self._planned_in(source, known)
+            setting = self._robot_in(known.world)
             pedestrians = self._run.pedestrians + self._condition.pedestrians
             row = self._condition
             others = others_in(known.world, self._robot.body, pedestrians, row.blocked_s, row.crossing, row.pallets)
-            self._place = _Place(source, known, planned_in, others, self._robot_in(known.world))
+            self._place = _Place(source, known, self._grid(source, known, setting), others, setting)
         return self._place
 
-    def _planned_in(self, source: Source, known: EpisodeSet) -> World | None:
-        known_map = self._run.known_map or ("plan" if self._run.policy == MAPPED else "true")
-        if known_map == "plan":
-            return floor_plan(source, known)
-        return rearranged(source, known) if known_map == "rearranged" else None
+    def _grid(self, source: Source, known: EpisodeSet, setting: Setting) -> OccupancyGrid | None:
+        if self._run.policy not in WITH_MAP and not setting.config.map.tracker:
+            return None
+        own: KnownMap = "true" if self._run.policy == PLANNER else "plan"
+        return known_grid(self._run.known_map or self._condition.known_map or own, source, known, setting)
 
     def _mapped(self, place: _Place, setting: Setting) -> Setting:
         """Return the setting of a drive with the robot's map, if it has one."""
-        if self._run.policy != MAPPED and not setting.config.map.tracker:
+        if place.grid is None or (self._run.policy != MAPPED and not setting.config.map.tracker):
             return setting
         if self._reach is None:
-            world = setting.world if place.planned_in is None else place.planned_in
-            self._reach = reach_in(grid_seen(setting, world), setting.body.inner_m)
+            self._reach = reach_in(place.grid, setting.body.inner_m)
         return replace(setting, reach=self._reach)
 
     def _robot_in(self, world: World) -> Setting:

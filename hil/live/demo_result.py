@@ -202,8 +202,8 @@ def summary(result: dict[str, Any]) -> str:
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']}{over})"
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"
-    slow = result["over_budget"] * 2 > result["decisions"] > 0
-    advice = "most decisions were late: close other programs, or try --policy reactive\n" if slow else ""
+    slow = result["over_budget"] * 2 > result["decisions"] > 0 or result["missed_slots"] * 2 > result["ticks"]
+    advice = "this machine was too busy for the runtime: close other programs\n" if slow else ""
     return (
         f"{outcome}: {result['distance_to_goal_m']:.2f} m from the goal after {result['time_s']:.1f} s and "
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"

@@ -136,7 +136,7 @@ def evaluate_command(
     ] = None,
     known_map: Annotated[
         str | None,
-        typer.Option("--known-map", help="The map of mapped and planner: plan (no furniture), true, or rearranged."),
+        typer.Option("--known-map", help=f"The map of mapped and planner: {', '.join(KNOWN_MAPS[1:])}."),
     ] = None,
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")] = 0,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")] = True,

@@ -7,6 +7,7 @@ only in ticks in which they can change something. Compiled code (`tick_kernels.p
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -88,6 +89,31 @@ def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, ma
     return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
 
 
+def drive_tour(setting: Setting, episodes: Sequence[Episode], policy: Policy, seed: int, max_s: float) -> Outcome:
+    """Return the outcome of a drive from the first start through all goals, up to the first that is not reached.
+
+    max_s: for each goal. Contacts, path and clearance are those of the whole drive.
+    """
+    drive = FastDrive(setting, course_of(setting), episodes[0], policy, seed, max_s)
+    parts = [drive.run()]
+    while parts[-1].reached and len(parts) < len(episodes):
+        drive.begin_next(episodes[len(parts)])
+        while not drive.ended():
+            drive.advance()
+        parts.append(drive.outcome())
+    last, times = parts[-1], np.cumsum([0.0, *(part.time_s for part in parts)])
+    count = len(parts) - 1
+    trace = np.concatenate([part.trace for part in parts])
+    trace[:, 0] += np.repeat(times[:-1], [len(part.trace) for part in parts])
+    return replace(
+        last,
+        ended=last.ended if last.reached else f"{last.ended}, after {count} of {len(episodes)} places",
+        time_s=float(times[-1]),
+        actions=np.asarray(last.actions),
+        trace=trace,
+    )
+
+
 class FastDrive:
     """A single drive. Its stages have the names and the order of the stages of `onboard.runtime.Runtime`."""
 
@@ -156,6 +182,21 @@ class FastDrive:
         self._take_goal()
         if self._turns_to_look():
             self._turn_to_look()
+
+    def begin_next(self, episode: Episode) -> None:
+        """Accept the goal of another episode where the robot stands after the one before."""
+        every, robot = self._config.rates.ticks_per_decision, self._robot
+        self._episode, self._began = episode, robot.tick + every - (robot.tick + 1) % every
+        self._command = STOP
+        self._deciding, self._recovery = decision.restart(self._deciding), RecoveryState()
+        robot.pause()
+        robot.run_to(self._began, STOP)
+        robot.judge_blocked(self._recovery)
+        robot.want(self._deciding.set_point)
+        self._recall, self._limited = (0, ObstacleMemory()), {}
+        if self._eyes.take_images():
+            self._remember()
+        self._take_goal()
 
     def advance(self) -> None:
         """Simulate through the next tick in which a value other than the robot's motion can change."""

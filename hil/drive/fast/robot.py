@@ -213,6 +213,10 @@ class FastRobot:
         note_tick(states, table, self._course.blocked, self._course.gap, self.bodies, self._corners, self._trace)
         self._look_up()
 
+    def pause(self) -> None:
+        """Record nothing until the next `begin`."""
+        self._table["driving"] = NEVER
+
     def want(self, set_point: Twist) -> None:
         """Store the policy's set point from this tick on. The test whether the robot is blocked uses the set point."""
         if set_point is not self._wanted:

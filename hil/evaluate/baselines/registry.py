@@ -31,10 +31,10 @@ FORGETS_S = 10.0
 """Period after which `forgetful` loses its memory, as the paper's agent does (paper 1, section 5)."""
 
 
-Maker = Callable[["Setting", Episode, "World | None"], Policy]
+Maker = Callable[["Setting", Episode, "OccupancyGrid | None"], Policy]
 
 
-def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
+def make_policy(name: str, setting: Setting, episode: Episode, known_map: OccupancyGrid | None = None) -> Policy:
     """Return the policy of a drive.
 
     name:      a name in `POLICIES`, the name of a pretrained policy, or the path of an .onnx file with its manifest;
@@ -114,28 +114,28 @@ def grid_seen(setting: Setting, world: World) -> OccupancyGrid:
     return OccupancyGrid(world.cell_m, world.map_from_grid, percent)
 
 
-def _with_map(name: str, setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+def _with_map(name: str, setting: Setting, episode: Episode, known_map: OccupancyGrid | None) -> Policy:
     from onboard.policy.dwa.mapped import MapPolicy
 
     config = setting.config
-    grid = grid_seen(setting, setting.world if known_map is None else known_map)
+    grid = grid_seen(setting, setting.world) if known_map is None else known_map
     return MapPolicy(setting.plant, grid, config.robot, config.rates, config.goal, name)
 
 
-def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+def _reactive(setting: Setting, episode: Episode, known_map: OccupancyGrid | None) -> Policy:
     from onboard.policy.dwa.policy import ReactivePolicy
 
     config = setting.config
     return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)
 
 
-def _forgetful(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+def _forgetful(setting: Setting, episode: Episode, known_map: OccupancyGrid | None) -> Policy:
     policy = _reactive(setting, episode, known_map)
     policy.name, policy.memory_reset_s = "forgetful", FORGETS_S
     return policy
 
 
-def _blind(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+def _blind(setting: Setting, episode: Episode, known_map: OccupancyGrid | None) -> Policy:
     from hil.evaluate.baselines.blind import BlindPolicy
 
     config = setting.config
@@ -149,7 +149,8 @@ def _network(model: Path, setting: Setting) -> Policy:
     return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), setting.config.limits)
 
 
-WITH_MAP = ("planner", MAPPED)
+PLANNER = "planner"
+WITH_MAP = (PLANNER, MAPPED)
 """The same policy with two maps: what there is, and what a team has, the plan without furniture."""
 POLICIES: dict[str, Maker] = {
     **{name: functools.partial(_with_map, name) for name in WITH_MAP},

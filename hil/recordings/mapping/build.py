@@ -30,6 +30,8 @@ FREE_M, HIT_M = 6.0, 8.0
 OCCUPIED_SHARE = 0.3
 """Share of a cell's rays that end in it, from which it is an obstacle."""
 LEAST_RAYS = 2
+EDGE = 10
+"""Unknown cells around the map: points just behind an outer wall are still in it."""
 GAP_M, GAP_BINS = 0.12, 2.5
 """Neighbouring returns this near to each other are one surface: the cells between them are hit too."""
 
@@ -81,7 +83,7 @@ def occupancy(frames: Sequence[Keyframe], poses: Sequence[Pose]) -> OccupancyGri
     percent[rays >= LEAST_RAYS] = 0
     percent[(hits >= LEAST_RAYS) & (hits >= OCCUPIED_SHARE * rays)] = 100
     used = np.argwhere(percent != -1)
-    (first_row, first_column), (last_row, last_column) = used.min(axis=0), used.max(axis=0) + 1
+    (first_row, first_column), (last_row, last_column) = np.maximum(used.min(axis=0) - EDGE, 0), used.max(axis=0) + EDGE
     corner = Pose(float(low[0] + first_column * CELL_M), float(low[1] + first_row * CELL_M), 0.0)
     return OccupancyGrid(CELL_M, corner, np.ascontiguousarray(percent[first_row:last_row, first_column:last_column]))
 

@@ -27,13 +27,16 @@ from onboard.values import reasons
 from onboard.values.clock import wall_ns
 from onboard.values.errors import ConfigError, InputError, OnboardError
 from onboard.values.geometry import distance
-from onboard.values.messages import Pose
+from onboard.values.messages import Pose, Scan
 from onboard.values.reasons import JOIN, in_words, row_of
 
 REFUSED = "goal refused"
 SEARCH_M = 2.0
 LEAST_EXPLAINED, MOST_THROUGH = 0.5, 0.03
 """A searched place explains this share of the scan's points; at most this share of its rays goes through obstacles."""
+RIVAL_M, RIVAL_STEP_M, APART_M, AS_GOOD = 10.0, 2.0, 1.0, 0.1
+"""Another place this near to the one found must not explain the scan as well, less this share: then the scan does not
+tell where the robot is. Both are at least so far apart."""
 FOUND_SD = (0.1, 0.1, 0.05)
 STARTING = (
     reasons.RUNTIME_ENDED, reasons.GOAL_NOT_LOCALISED, reasons.GOAL_WITHOUT_ODOMETRY, reasons.GOAL_TOO_EARLY,
@@ -161,7 +164,10 @@ def locate(
 
 
 def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tuple[str, Pose, Agreement]:
-    """Return the place about which the scan fits best, the pose there, and the agreement of scan and map."""
+    """Return the place about which the scan fits best, the pose there, and the agreement of scan and map.
+
+    Raises OnboardError if another place near by explains the scan as well.
+    """
     if not about:
         raise OnboardError(
             "there is no place to search about: state where the robot stands: onboard locate X Y --yaw DEG"
@@ -169,7 +175,27 @@ def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tupl
     scan = scan_of_rays(rays_from_ros(robot.newest("scan")), 0)
     found = {known: map_fit.search(scan, reach, pose, SEARCH_M, math.pi) for known, pose in about.items()}
     best = max(found, key=lambda known: (_believable(found[known][1]), found[known][1].explained))
-    return best, *found[best]
+    pose, agreed = found[best]
+    rival = _rival(scan, reach, pose, agreed) if _believable(agreed) else None
+    if rival is not None:
+        raise OnboardError(
+            f"two places explain the scan: ({pose.x_m:.1f}, {pose.y_m:.1f}) near {best}, and "
+            f"({rival.x_m:.1f}, {rival.y_m:.1f}); state where the robot stands: onboard locate X Y --yaw DEG, or PLACE"
+        )
+    return best, pose, agreed
+
+
+def _rival(scan: Scan, reach: Reach, found: Pose, agreed: Agreement) -> Pose | None:
+    """Return another pose, on ground to drive on, that explains the scan nearly as well; None without one."""
+    steps = range(-round(RIVAL_M / RIVAL_STEP_M), round(RIVAL_M / RIVAL_STEP_M) + 1)
+    for x_m, y_m in ((found.x_m + RIVAL_STEP_M * i, found.y_m + RIVAL_STEP_M * j) for i in steps for j in steps):
+        if not reach.part_at((x_m, y_m)):
+            continue
+        pose, there = map_fit.search(scan, reach, Pose(x_m, y_m, 0.0), 0.5 * RIVAL_STEP_M, math.pi)
+        as_good = _believable(there) and there.explained >= agreed.explained - AS_GOOD
+        if as_good and distance(pose, found) > APART_M and reach.part_at((pose.x_m, pose.y_m)):
+            return pose
+    return None
 
 
 def _believable(agreed: Agreement) -> bool:

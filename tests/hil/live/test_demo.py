@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.live.demo import DemoOptions, demo_config, run_demo
-from hil.live.demo_result import moments_of, read_result, write_config
+from hil.live.demo_result import moments_of, read_result, summary, write_config
 from onboard.config import pretrained
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, ScanSource, load_config
 from onboard.drivers.engines import onnx_engine
@@ -231,3 +231,14 @@ def test_a_wall_stays_where_it_is() -> None:
 
 def test_a_drive_that_did_not_begin_has_none() -> None:
     assert moments_of([], np.zeros((1, 6)), LIVED_NS) == []
+
+
+@pytest.mark.parametrize(("over_budget", "missed", "advised"), [(10, 60, False), (51, 60, True), (10, 700, True)])
+def test_the_result_says_that_the_machine_was_too_busy(over_budget, missed, advised):
+    result = {
+        "goals": [{"reached": True}], "state": "reached", "reached": True, "distance_to_goal_m": 0.1, "time_s": 33.0,
+        "path_m": 9.0, "shortest_path_m": 8.0, "contacts": 0, "decisions": 100, "over_budget": over_budget,
+        "decision_ms": {"p50": 20.0, "p99": 30.0}, "ticks": 1000, "missed_slots": missed,
+        "picture": "p", "recording": "",
+    }  # fmt: skip
+    assert ("too busy for the runtime: close other programs" in summary(result)) == advised

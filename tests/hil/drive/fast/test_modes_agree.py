@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hil.drive.conditions import load_conditions
 from hil.drive.episodes import load_episodes
 from hil.drive.fast.drive import drive_fast
 from hil.drive.fast.sensing import FastEyes
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.robot import Senses
 from hil.drive.setting import Outcome, Setting
-from hil.evaluate.baselines.registry import make_policy
+from hil.evaluate.baselines.registry import grid_seen, make_policy
 from hil.evaluate.metrics import wilson
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
@@ -31,6 +32,7 @@ from hil.scene.walkers import KINDS, crowd_of
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config
 from onboard.config.plant_model import MotionTable, Plant
+from onboard.perception.building.reach import reach_in
 from onboard.policy.contract import ACTIONS, STOP_ACTION
 from onboard.safety import recovery
 from onboard.values.errors import InputError
@@ -168,6 +170,13 @@ SETTINGS = {
     "other rates": configured(rates={"ticks_per_decision": 7, "delay_ticks": 5}),
 }
 
+BY_MAP = reach_in(grid_seen(SETTING, WORLD), SETTING.body.inner_m)
+SETTINGS["the tracker alone"] = replace(load_conditions()["tracked"].of(SETTING), reach=BY_MAP)
+SETTINGS["the tracker alone, among others"] = replace(SETTINGS["the tracker alone"], crowd=CROWD)
+EMPTY_MAP = reach_in(grid_seen(SETTING, room(9.0, 9.0)), SETTING.body.inner_m)
+SETTINGS["a map that does not fit"] = replace(SETTING, reach=EMPTY_MAP)
+SETTINGS["lost by the tracker"] = replace(SETTINGS["the tracker alone"], reach=EMPTY_MAP)
+
 FAST, SLOW, LEFT, RIGHT = (ACTIONS.index(Twist(*pair)) for pair in ((1.0, 0.0), (0.3, 0.0), (0.6, 1.0), (0.6, -2.0)))
 
 
@@ -241,6 +250,7 @@ PAIRED = {
     "fixes that come late and often", "three times the drift", "noisy scans, elsewhere", "a scan every third tick",
     "cameras with flaws, among others", "corrected, the base's own pose",
     "what no camera sees, delay on the wire", "what no camera sees, by a scan every third tick",
+    "the tracker alone, among others",
 }  # fmt: skip
 """Pairs of what other settings have alone, and other sizes of it: for `make test-long`."""
 ONCE = {("a base with hidden effects", "pushing"), ("a learned base", "pushing"), ("before a door", "pushing")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,12 @@ from onboard.assembly.assembly import check_files
 from onboard.commands.operator import places
 from onboard.commands.operator.robot import DiagnosticsRow, Status
 from onboard.config.config import load_config
+from onboard.perception.building import map_fit
+from onboard.perception.building.map_image import OCCUPIED
+from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.perception.building.reach import Reach, reach_in
 from onboard.values.errors import ConfigError, InputError, OnboardError
+from onboard.values.messages import BIN_RAD, BINS, Pose, Scan
 
 REFUSED = DiagnosticsRow("pose", "warning", "localisation refused: there is no odometry yet", {})
 FINE = DiagnosticsRow("odometry", "ok", "in time", {})
@@ -107,3 +113,39 @@ def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config
     with ended:
         places.route(["a", "b"], config=config)
     assert len(states) - len(left) == driven
+
+
+def rooms(*posts: tuple[float, float]) -> Reach:
+    """Two rooms of 5 m x 4 m next to each other, with a post of 0.4 m at each of these places; 0.5 m around them."""
+    percent = np.zeros((102, 222), np.int8)
+    percent[10:92, [10, 110, 111, 211]] = percent[[10, 91], 10:212] = OCCUPIED
+    for x_m, y_m in posts:
+        row, column = round(y_m / 0.05) + 10, round(x_m / 0.05) + 10
+        percent[row : row + 8, column : column + 8] = OCCUPIED
+    return reach_in(OccupancyGrid(0.05, Pose(-0.5, -0.5, 0.0), percent), 0.25)
+
+
+def seen_from(reach: Reach, x_m: float, y_m: float) -> Scan:
+    """Cast the middle of each bin in the map, heading along x."""
+    ranges_m = np.full(BINS, np.inf, np.float32)
+    for k in range(BINS):
+        angle = -math.pi + (k + 0.5) * BIN_RAD
+        for away_m in np.arange(0.1, 8.0, 0.02):
+            if reach.kind_at((x_m + away_m * math.cos(angle), y_m + away_m * math.sin(angle))) == "an obstacle":
+                ranges_m[k] = away_m
+                break
+    return Scan(0, ranges_m, np.ones(BINS, np.bool_))
+
+
+#   posts                                     another room explains the scan as well
+RIVALS = [(((1.0, 1.0), (6.05, 1.0)), True), (((1.0, 1.0), (3.5, 2.5), (4.0, 0.5)), False)]
+
+
+@pytest.mark.parametrize(("posts", "rival"), RIVALS, ids=["equal rooms", "rooms that differ"])
+def test_a_scan_that_fits_two_rooms_does_not_tell_the_place(posts, rival):
+    reach = rooms(*posts)
+    scan, here = seen_from(reach, 2.5, 2.0), Pose(2.5, 2.0, 0.0)
+    other = places._rival(scan, reach, here, map_fit.agreement(scan, reach, here))
+    assert (other is not None) is rival
+    if other is not None:
+        assert (other.x_m, other.y_m) == pytest.approx((7.55, 2.0), abs=0.1)

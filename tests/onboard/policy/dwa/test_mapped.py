@@ -11,7 +11,7 @@ import pytest
 from hil.drive.fast.drive import drive_fast
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
-from hil.evaluate.baselines.registry import make_policy
+from hil.evaluate.baselines.registry import grid_seen, make_policy
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
@@ -113,7 +113,8 @@ MAPS = [
 @pytest.mark.parametrize(("name", "known", "world", "way_m"), MAPS)
 def test_it_arrives_without_contact_though_the_map_be_wrong(name, known, world, way_m):
     setting = setting_of(world)
-    outcome = drive_fast(setting, NEXT_DOOR, make_policy("planner", setting, NEXT_DOOR, known), seed=2)
+    policy = make_policy("planner", setting, NEXT_DOOR, grid_seen(setting, known))
+    outcome = drive_fast(setting, NEXT_DOOR, policy, seed=2)
     assert (outcome.reached, outcome.contacts) == (True, 0)
     assert outcome.path_m < way_m
 
