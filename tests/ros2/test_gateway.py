@@ -177,17 +177,19 @@ def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: Gate
     until(arrives, LIMIT_S)
 
     sets_out()
+    before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.kill()
+    until(lambda: rig.runtime.err.count("idle: cancelled") > before, LIMIT_S)
     rig.wait_until_it_stands()
-    rig.runtime.wait_for("idle: cancelled")
     rig.start_node()
     assert rig.robot.answer("service", "to_navigation")
     until(arrives, LIMIT_S)
 
     sets_out()
+    before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.send_signal(signal.SIGTERM)
     assert rig.robot.answer("service", "to_rest")["field"] == "stop"
-    until(lambda: rig.runtime.err.count("idle: cancelled") == 2, LIMIT_S)
+    until(lambda: rig.runtime.err.count("idle: cancelled") > before, LIMIT_S)
     rig.wait_until_it_stands()
 
 

@@ -66,7 +66,7 @@ def test_the_tables_load_and_body_and_optical_frame_of_a_camera_agree(tmp_path: 
 
 
 def joint(parent: str, child: str, origin: str = "") -> str:
-    return f'<joint name="j"><parent link="{parent}"/><child link="{child}"/>{origin}</joint>'
+    return f'<joint name="j" type="fixed"><parent link="{parent}"/><child link="{child}"/>{origin}</joint>'
 
 
 NO_NUMBERS = f"""<robot>{joint("a", "b", '<origin xyz="1 2"/>')}</robot>"""

@@ -9,6 +9,7 @@ import socket
 from cyclonedds.internal import load_cyclonedds
 
 from onboard.config.config import DdsSection
+from onboard.drivers.dds import domain as domains
 from onboard.drivers.dds.participant import Reader, ReceivedMessage, Wire, wait_until
 
 LAST_DOMAIN = 100
@@ -21,9 +22,13 @@ _taken: list[tuple[int, socket.socket]] = []
 
 
 def free_domain() -> int:
-    """Return a domain that no other test of this machine has, nor the last MOST tests of this process."""
+    """Return a domain that no other test of this machine has, nor the last MOST tests of this process.
+
+    A domain that this process has opened keeps its settings, so others are taken again before it.
+    """
     if len(_taken) >= MOST:
-        _taken.append(_taken.pop(1))
+        again = next((k for k in range(1, MOST) if _taken[k][0] not in domains._domains), 1)
+        _taken.append(_taken.pop(again))
         return _taken[-1][0]
     for step in range(LAST_DOMAIN):
         domain = 1 + (os.getpid() + step) % LAST_DOMAIN
