@@ -9,6 +9,7 @@ yaw_deg = 90.0
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
 
@@ -67,7 +68,9 @@ def add_place(file: Path, name: str, pose: Pose) -> None:
     table = f"[{name}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
     try:
         text = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
-        file.write_text(text + table, encoding="utf-8")
+        whole = file.with_name(f".{file.name}.{os.getpid()}")  # a power cut leaves the old file or the new one
+        whole.write_text(text + table, encoding="utf-8")
+        os.replace(whole, file)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 

@@ -9,6 +9,7 @@ import socket
 import sys
 from importlib.util import find_spec
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -45,7 +46,7 @@ def dashboard(
     with contextlib.closing(_listening(host, port)) as listening:
         bound = listening.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{bound}/" + (f"#token={token}" if token else "")
+        address = f"http://{name}:{bound}/" + (f"#token={quote(token, safe='')}" if token else "")
         if host not in LOOPBACK:
             sys.stderr.write(
                 f"warning: everybody who reaches {host} sees the robot and its recordings, without encryption\n"

@@ -67,6 +67,7 @@ class Stop:
             self.presses += 1
             self._say()
         with contextlib.suppress(OSError):  # the folder may be read-only: the stop itself must not depend on it
+            self._mark.parent.mkdir(parents=True, exist_ok=True)
             self._mark.touch()
 
     def release(self) -> None:
@@ -129,9 +130,12 @@ class Orders:
             self.note(order, sender)
         return f"{order}: sent"
 
-    def goal(self, table: Any, sender: str) -> str:
-        """Release the stop and send a goal; return the runtime's answer. Raises InputError if it is bad or refused."""
-        self._drive(*self.destination(table), sender)
+    def goal(self, table: Any, sender: str, presses: int | None = None) -> str:
+        """Release the stop and send a goal; return the runtime's answer. Raises InputError if it is bad or refused.
+
+        presses: of the stop, when the person asked; None for now. After a newer stop the goal is refused
+        """
+        self._drive(*self.destination(table), sender, presses=presses)
         return "goal accepted"
 
     def destination(self, table: Any) -> tuple[str, Pose, bool, str]:
@@ -279,8 +283,11 @@ class Route:
         """Return what the page shows."""
         return {"runs": self.runs, "places": self.places, "at": self.at, "lap": self.lap, "said": self.said}
 
-    def start(self, table: Any, sender: str) -> str:
-        """Begin a route {"places": [...], "loop": false}; it ends the one before. Raises InputError, OnboardError."""
+    def start(self, table: Any, sender: str, presses: int | None = None) -> str:
+        """Begin a route {"places": [...], "loop": false}; it ends the one before. Raises InputError, OnboardError.
+
+        presses: as for `Orders.goal`
+        """
         places, loop = (table.get("places"), table.get("loop", False)) if isinstance(table, dict) else (None, False)
         named = isinstance(places, list) and all(isinstance(one, str) for one in places)
         if not named or not places or len(places) > MOST_PLACES or not isinstance(loop, bool):
@@ -288,7 +295,7 @@ class Route:
                 f'a route is {{"places": ["kitchen", ...], "loop": false}} of at most {MOST_PLACES} places'
             )
         self._orders.check_places(places)
-        presses = self._orders.presses
+        presses = self._orders.presses if presses is None else presses
         with self._lock:
             self.end("another route")
             if self._thread is not None:

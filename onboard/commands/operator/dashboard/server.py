@@ -61,6 +61,8 @@ MOST_PAGES, MOST_OF_CLIENT = 40, 12
 GRACE_S = 3
 MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
 """Of the body of an order, and of strokes of the brush."""
+STOPS = "x-stops"
+"""Header of an order: the presses of the stop that its page has shown."""
 HEADERS = (
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -114,7 +116,12 @@ class Robot:
 
     def snapshot(self) -> dict[str, Any]:
         """Return what the page draws."""
-        own = {"stopped": self.stop.pressed, "order": self.orders.newest, "control": self.token is not None}
+        own = {
+            "stopped": self.stop.pressed,
+            "presses": self.stop.presses,
+            "order": self.orders.newest,
+            "control": self.token is not None,
+        }
         return {**self.feed.snapshot(), **own, "route": self.route.state()}
 
     def shape(self) -> dict[str, Any]:
@@ -161,13 +168,13 @@ def app(robot: Robot) -> ASGIApp:
         robot.stop.press()
         robot.route.end("stop")
         robot.orders.note("stop", _sender(request))
-        return JSONResponse({"stopped": True, "live": robot.feed.live})
+        return JSONResponse({"stopped": True, "live": robot.feed.live, "presses": robot.stop.presses})
 
     def order(name: str) -> Callable[[Request], Awaitable[Response]]:
         give, most = GIVEN[name], MOST_STROKE_BYTES if name == "keep_out" else MOST_BYTES
 
         async def given(request: Request) -> Response:
-            return await _order(robot, request, lambda table: give(robot, table, _sender(request)), most)
+            return await _order(robot, request, lambda table, known: give(robot, table, _sender(request), known), most)
 
         return given
 
@@ -184,7 +191,7 @@ def app(robot: Robot) -> ASGIApp:
         return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
     async def keep(request: Request) -> Response:
-        return await _order(robot, request, lambda table: robot.recordings.keep(request.path_params["name"]))
+        return await _order(robot, request, lambda *_: robot.recordings.keep(request.path_params["name"]))
 
     async def figures(request: Request) -> Response:
         return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
@@ -266,37 +273,47 @@ class _Headers:
         await self._app(scope, receive, sent)
 
 
-def _word(name: str) -> Callable[[Robot, Any, str], str]:
-    return lambda robot, _, sender: robot.orders.give(name, sender)
+Give = Callable[[Robot, Any, str, int], str]
 
 
-def _cancel(robot: Robot, table: Any, sender: str) -> str:
+def _word(name: str) -> Give:
+    return lambda robot, _table, sender, _presses: robot.orders.give(name, sender)
+
+
+def _cancel(robot: Robot, _table: Any, sender: str, _presses: int) -> str:
     robot.route.end("cancelled")
     return robot.orders.give("cancel", sender)
 
 
-def _goal(robot: Robot, table: Any, sender: str) -> str:
+def _goal(robot: Robot, table: Any, sender: str, presses: int) -> str:
     robot.orders.destination(table)  # a goal that is none ends no route
     robot.route.end("another goal")
-    return robot.orders.goal(table, sender)
+    return robot.orders.goal(table, sender, presses)
 
 
-GIVEN: dict[str, Callable[[Robot, Any, str], str]] = {
+GIVEN: dict[str, Give] = {
     **{name: _word(name) for name in ORDERS},
     "cancel": _cancel,
     "goal": _goal,
-    "route": lambda robot, table, sender: robot.route.start(table, sender),
-    "pose": lambda robot, table, sender: robot.orders.pose(table, sender),
-    "place": lambda robot, table, sender: robot.orders.add_place(table, sender),
-    "keep_out": lambda robot, table, sender: robot.paint(table, sender),
+    "route": lambda robot, table, sender, presses: robot.route.start(table, sender, presses),
+    "pose": lambda robot, table, sender, _: robot.orders.pose(table, sender),
+    "place": lambda robot, table, sender, _: robot.orders.add_place(table, sender),
+    "keep_out": lambda robot, table, sender, _: robot.paint(table, sender),
 }
-"""What each order does with its body and its sender; it returns what was done."""
+"""What each order does with its body, its sender and the count of stops that he knew; it returns what was done."""
+
+
+def _known_presses(robot: Robot, request: Request) -> int:
+    """Return how many presses of the stop the sender of an order knew: as his page says, else those until now."""
+    said = request.headers.get(STOPS, "")
+    return int(said) if said.isdecimal() and len(said) < 10 else robot.stop.presses
 
 
 async def _order(
-    robot: Robot, request: Request, give: Callable[[Any], str], most_bytes: int = MOST_BYTES
+    robot: Robot, request: Request, give: Callable[[Any, int], str], most_bytes: int = MOST_BYTES
 ) -> Response:  # fmt: skip
-    """Check token, origin and body of an order, then give it."""
+    """Check token, origin and body of an order, then give it. A stop while the body arrives is newer than the order."""
+    presses = _known_presses(robot, request)
     if robot.token is None:
         return _error(403, READ_ONLY)
     kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -314,7 +331,7 @@ async def _order(
         json.dumps(table, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError):
         return _error(400, "the body is not JSON")
-    return JSONResponse({"said": await run_in_threadpool(give, table)})
+    return JSONResponse({"said": await run_in_threadpool(give, table, presses)})
 
 
 async def _events(robot: Robot, client: str) -> AsyncIterator[str]:

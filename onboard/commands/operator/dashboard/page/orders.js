@@ -2,12 +2,20 @@
 // Orders: the stop, and what moves the robot or changes its map: chosen, confirmed, sent with the token.
 
 // The token stands behind # in the address, which no browser sends to a server.
-let token = sessionStorage.getItem("token") || "";
-if (location.hash.startsWith("#token=")) {
-  token = decodeURIComponent(location.hash.slice(7));
-  sessionStorage.setItem("token", token);
-  window.history.replaceState(null, "", location.pathname);
+// Nothing here may throw: the stop below must work without a token and without storage.
+let token = "";
+try {
+  if (location.hash.startsWith("#token=")) {
+    token = location.hash.slice(7);
+    token = decodeURIComponent(token);
+    sessionStorage.setItem("token", token);
+    window.history.replaceState(null, "", location.pathname);
+  }
+  token = token || sessionStorage.getItem("token") || "";
+} catch (error) {
+  console.warn(error);
 }
+const STOP_MS = 2000; // then the person is told, and the stop is sent again
 
 function say(text, bad = false) {
   $("said").textContent = text;
@@ -16,8 +24,10 @@ function say(text, bad = false) {
 async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
-  const data = JSON.stringify(body || {}); // a browser sends at most 64 kB with keepalive
-  const reply = await fetch(path, { method: "POST", headers, body: data, keepalive: data.length < 60000 });
+  if (robot) headers["X-Stops"] = String(robot.presses); // an order that a newer stop overtakes is refused
+  const stops = path === "api/stop"; // only a stop outlives the page that sends it, and has a time
+  const signal = stops && AbortSignal.timeout ? AbortSignal.timeout(STOP_MS) : undefined;
+  const reply = await fetch(path, { method: "POST", headers, body: JSON.stringify(body || {}), keepalive: stops, signal });
   const said = await reply.json().catch(() => ({}));
   if (!reply.ok) throw new Error(said.error || `${path}: ${reply.status}`);
   return said;
@@ -41,6 +51,7 @@ async function stop() {
   for (let attempt = 0; attempt < 3; attempt++) {
     try {
       const told = await post("api/stop");
+      if (robot) robot.presses = told.presses;
       say(told.live ? "Stopped. A new goal releases it." : "Stop is pressed, but no runtime is heard.", !told.live);
       stopping = false;
       return;

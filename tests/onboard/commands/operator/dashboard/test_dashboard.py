@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import http.server
 import io
 import json
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from onboard.commands.operator.dashboard import server as server_module
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.recordings import Recordings
@@ -85,7 +87,7 @@ def test_it_shows_what_the_robot_publishes(server: Server, robot: LiveRobot) -> 
 
 def test_stop_needs_no_token_is_latched_and_ends_with_a_goal_alone(server: Server, robot: LiveRobot) -> None:
     drive(server, robot)
-    assert server.ask("POST", "/api/stop")[1] == {"stopped": True, "live": True}
+    assert server.ask("POST", "/api/stop")[1] == {"stopped": True, "live": True, "presses": 1}
     until(lambda: robot.command == STOP)
     until(lambda: server.feed.status()["state"].startswith("stopped"))
     seen = server.ask("GET", "/api/robot")[1]
@@ -135,7 +137,7 @@ def test_without_allow_control_there_are_no_orders_but_the_stop(tmp_path: Path) 
     with serving(lonely_config(), tmp_path, token=None) as server:
         assert server.order("goal", {"x": 1.0, "y": 0.0})[0] == 403
         assert server.order("resume")[0] == 403
-        assert server.ask("POST", "/api/stop") == (200, {"stopped": True, "live": False})
+        assert server.ask("POST", "/api/stop") == (200, {"stopped": True, "live": False, "presses": 1})
 
 
 BAD_GOALS: list[tuple[Any, int, str]] = [
@@ -223,6 +225,41 @@ def test_a_stop_is_not_undone_by_an_older_order(
     assert status != 200
     assert server.stop.pressed
     drive(server, robot)
+
+
+def test_a_stop_wins_over_an_order_whose_rest_comes_later(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its head was sent before the stop, as over a network that stalls."""
+    arrived, known = threading.Event(), server_module._known_presses
+
+    def noted(*about: Any) -> int:
+        presses = known(*about)
+        arrived.set()
+        return presses
+
+    monkeypatch.setattr(server_module, "_known_presses", noted)
+    body = b'{"x": 3.0, "y": 0.0}'
+    head = f"POST /api/goal HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as late:
+        late.sendall(head.encode() + body[:4])
+        assert arrived.wait(10.0)
+        server.ask("POST", "/api/stop")
+        late.sendall(body[4:])
+        reply = http.client.HTTPResponse(late)
+        reply.begin()
+        assert b"pressed after this order" in reply.read()
+    assert server.stop.pressed
+
+
+def test_a_stop_wins_over_the_order_of_a_page_that_had_not_seen_it(server: Server, robot: LiveRobot) -> None:
+    known = server.ask("GET", "/api/robot")[1]["presses"]
+    server.ask("POST", "/api/stop")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    status, reply = server.ask("POST", "/api/goal", {"x": 3.0, "y": 0.0}, **headers, X_Stops=str(known))
+    assert status != 200
+    assert "pressed after this order" in reply["error"]
+    assert server.stop.pressed
+    assert server.ask("POST", "/api/goal", {"x": 3.0, "y": 0.0}, **headers, X_Stops=str(known + 1))[0] == 200
+    assert not server.stop.pressed
 
 
 def test_the_map_is_a_picture_of_its_obstacles(server: Server) -> None:

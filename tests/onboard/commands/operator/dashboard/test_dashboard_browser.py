@@ -157,6 +157,20 @@ def test_a_forged_token_gets_a_line_and_the_robot_stays(browser: Any, server: Se
     opened.page.close()
 
 
+def test_the_stop_works_with_a_malformed_token_and_says_when_nobody_answers(
+    browser: Any, server: Server, robot: LiveRobot
+) -> None:
+    opened = Opened(browser, f"{server.address}#token=100%-safe")
+    opened.shows("robot", robot.config.robot.name)
+    opened.page.route("**/api/stop", lambda _: None)  # the request goes out, and no answer comes
+    opened.page.click("#stop")
+    opened.shows("said", "STOP NOT SENT")
+    opened.page.unroute("**/api/stop")
+    opened.shows("stop", "STOPPED")
+    assert server.stop.pressed
+    opened.page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("name", "size"), [("phone", PHONE), ("laptop", LAPTOP)])
 def test_it_fits_and_can_be_read(
