@@ -17,9 +17,11 @@ from onboard.service import stop_base
 from onboard.service.stop_base import BaseLink
 from onboard.system.resolver import Hosts
 from onboard.values.errors import DriverError
-from tests.rigs.network.loopback import LAST_DOMAIN, free_domain
+from tests.rigs.network.loopback import free_domain
 
 UNKNOWN_HOST = "nobody-has-this-name.invalid"
+NOBODYS_DOMAIN = 230
+"""Other tests take domains up to 200."""
 SOON_S, LONG_S = 0.05, 60.0
 
 
@@ -88,7 +90,7 @@ def test_a_signal_ends_the_question_at_once(silent: Resolver) -> None:
 def test_a_domain_with_an_unknown_peer_is_refused_in_one_line() -> None:
     """Without this check Cyclone would end the process."""
     with pytest.raises(DriverError, match=f"dds.peers: '{UNKNOWN_HOST}': this machine cannot resolve the host name"):
-        hold_domain(LAST_DOMAIN + 1, DdsSection(peers=[UNKNOWN_HOST]))  # no test before has opened it
+        hold_domain(NOBODYS_DOMAIN, DdsSection(peers=[UNKNOWN_HOST]))
 
 
 def test_zero_is_sent_to_the_peers_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
