@@ -14,9 +14,10 @@ from rich.console import Console
 from hil.drive.conditions import ALL, ORDINARY, chosen
 from hil.drive.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.campaign import DriveJob
-from hil.evaluate.episode import KNOWN_MAPS, KnownMap, Loop, RobotFiles, Run, check_run, robot_files
+from hil.evaluate.episode import KNOWN_MAPS, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
+from hil.evaluate.known_map import KnownMap
 from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import NARROW, comparison, rich_table
 from hil.evaluate.ways_picture import check_pictures, save_pictures
