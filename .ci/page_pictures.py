@@ -1,6 +1,6 @@
 """Make the pictures of the dashboard's page for README and docs: headless Chromium looks at the tutorial's robot.
 
-    PYTHONPATH=. python .ci/page_pictures.py FOLDER      page-phone.webp (on its way, stopped), page-laptop.webp (dark)
+    PYTHONPATH=. python .ci/page_pictures.py FOLDER      page-phone.webp (driving, stopped), page-laptop.webp (dark)
 
 The folder of those in the documents is docs/. Map and robot are those of docs/tutorial.md. It needs chromium.
 """

@@ -24,7 +24,7 @@ function say(text, bad = false) {
 async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
-  if (robot) headers["X-Stops"] = String(robot.presses); // an order that a newer stop overtakes is refused
+  if (robot) headers["X-Stops"] = String(robot.presses); // an order sent before a stop that its page had not shown is refused
   const stops = path === "api/stop"; // only a stop outlives the page that sends it, and has a time
   const signal = stops && AbortSignal.timeout ? AbortSignal.timeout(STOP_MS) : undefined;
   const reply = await fetch(path, { method: "POST", headers, body: JSON.stringify(body || {}), keepalive: stops, signal });
