@@ -394,7 +394,8 @@ def test_a_frozen_listener_holds_nobody_up(wire):
 
 
 def test_a_node_on_another_domain_hears_nothing(peer, wire, monkeypatch):
-    stranger = Peer(DOMAIN + 1)
+    elsewhere = free_domain()
+    stranger = Peer(elsewhere)
     for node in (peer, stranger):
         node.subscribe("/onboard/state", "std_msgs/msg/String", "latched")
     monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN))
@@ -403,7 +404,7 @@ def test_a_node_on_another_domain_hears_nothing(peer, wire, monkeypatch):
     assert peer.hear("/onboard/state", "latched")["fields"] == {"data": "here"}
     assert stranger.hear("/onboard/state", "latched", SILENCE_S) is None
     ours.close()
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN + 1))
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(elsewhere))
     moved = Wire(DdsSection())
     moved.writer("state").write(ros.String("there"))
     assert stranger.hear("/onboard/state", "latched")["fields"] == {"data": "there"}
