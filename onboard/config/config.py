@@ -655,6 +655,17 @@ class Config(Section):
     dds: DdsSection = DdsSection()
     record: RecordSection = RecordSection()
 
+    @model_validator(mode="after")
+    def _own_scans_next_to_a_lidar(self) -> Config:
+        """Publish the runtime's scans on onboard/... if a lidar has their name, unless `dds.remap` names a topic."""
+        sections = [section for section in (self.scan, self.limits_scan) if section is not None]
+        heard = {full_name(self.dds.namespace, topic) for section in sections for topic in section.sources}
+        ours = {"scan", "limits_scan"} - self.dds.remap.keys()
+        moved = {name: f"onboard/{name}" for name in sorted(ours) if full_name(self.dds.namespace, name) in heard}
+        if moved:
+            object.__setattr__(self, "dds", self.dds.model_copy(update={"remap": {**self.dds.remap, **moved}}))
+        return self
+
     @property
     def own_scan(self) -> ScanSection | None:
         """Return the whole section of `limits_scan`; None without it."""

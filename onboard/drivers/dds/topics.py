@@ -182,6 +182,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("pause", "onboard/pause", "std_msgs/msg/Bool", EVENT),
     Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD, guards=True),
     Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP, guards=True),
+    Topic("page_stop", "onboard/page_stop", "std_msgs/msg/String", EVENT),
     Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD, guards=True),
     Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST, also="geometry_msgs/msg/TwistStamped"),
     Topic("battery", "battery_state", "sensor_msgs/msg/BatteryState", NEWEST),
