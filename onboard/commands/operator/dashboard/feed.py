@@ -29,7 +29,7 @@ PERIOD_S = 0.05
 SILENT_S = 3.0
 """The runtime publishes its state every second; after this time without one it counts as gone."""
 NO_RUNTIME = "no runtime is heard"
-START = "Start it: `onboard run`, or `systemctl start onboard`. This page goes on by itself."
+START = "Start it: `onboard run`, or `systemctl start onboard`. This page then shows it."
 BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
 MOST_CELLS, OCCUPIED = 25_000_000, 65

@@ -79,7 +79,7 @@ class Stop:
             self._number += 1
             self.presses += 1
             self._say()
-        self._report()
+        self._report(new=True)
 
     def release(self, presses: int) -> bool:
         """Take the stops of all dashboards back: the robot stands until it accepts a goal. A press meanwhile wins.
@@ -128,14 +128,14 @@ class Stop:
     def _say(self) -> None:
         self._writer.write(Bool(self._pressed == self._config.dds.e_stop_pressed))
 
-    def _report(self) -> None:
-        """Tell the other dashboards, and the next one here."""
+    def _report(self, new: bool = False) -> None:
+        """Tell the other dashboards, and by the mark the next one here."""
         with self._lock:
             if not self._pressed:
                 return
             self._reports.write(String(f"{PRESSED} {self._name} {self._number} {self._host} {self._by}"))
         with contextlib.suppress(OSError):  # the folder may be read-only: the stop itself must not depend on it
-            if not self._mark.exists():
+            if new or not self._mark.exists():
                 self._mark.parent.mkdir(parents=True, exist_ok=True)
                 self._mark.write_text(self._by, encoding="utf-8")
 

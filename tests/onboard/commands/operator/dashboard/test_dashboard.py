@@ -499,6 +499,7 @@ def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
     for name in NAMES:
         status, reply = lonely.ask("GET", f"/api/recordings/{name}")
         assert status in (400, 404), (name, reply)
+        assert "\n" not in reply["error"]
     listed = lonely.ask("GET", "/api/recordings")[1]
     assert "link.mcap" not in [file["name"] for file in listed["files"]]
     status, reply = lonely.ask("GET", "/api/recordings/robot_1.mcap/report")
