@@ -287,7 +287,8 @@ async def _stop(request: Request) -> Response:
     if (wrong := _foreign(request)) is not None:
         return wrong
     robot, address = _robot(request), _address(request)
-    robot.stop.press(f"{time.strftime('%H:%M:%S')} from {address}")
+    here = f"{socket.gethostname()}:{request.scope['server'][1]}"
+    robot.stop.press(f"{time.strftime('%H:%M:%S')} from {address}, on the dashboard {here}")
     robot.route.end("stop")
     robot.orders.note("stop", Operator(address, robot.stop.presses))
     return JSONResponse({"stopped": True, "live": robot.feed.live, "presses": robot.stop.presses})
