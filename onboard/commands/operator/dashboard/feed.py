@@ -100,7 +100,9 @@ class Feed:
         if not live:
             silent = {"live": False, "state": NO_RUNTIME, "word": "silent", "why": []}
             return {**silent, "sentence": NO_RUNTIME, "clears": START}
-        rows, said = self._why(text, row), dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
+        said = dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
+        # a reason whose details have not been published yet follows a moment later
+        rows = [one for one in self._why(text, row) if one in said or "[" not in one.general]
         return {
             "live": True,
             "state": text,
