@@ -11,7 +11,7 @@ recorder's thread records them.
 | plan | odom | the path to the goal that the policy plans by (`planned_path.py`); without one it has no poses |
 | arc | base | where the newest command leads in `ARC_S` |
 | footprint | base | outline of the robot |
-| markers | base, odom, map | goals, stop and slow zone, remembered obstacles, keep-out edge, blind sectors, named places |
+| markers | base, odom, map | goals, stop and slow zone, obstacles remembered, keep-out edge, blind sectors, places |
 """
 
 from __future__ import annotations
