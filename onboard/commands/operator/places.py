@@ -15,7 +15,7 @@ from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.config.config import Config, load_config
-from onboard.config.places import TOLD_SD, Place, add_place, check_name, load_places, place_of, places_file
+from onboard.config.places import DWELL_S, TOLD_SD, Place, add_place, load_places, place_name, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
@@ -74,7 +74,7 @@ def place(
         return
     if name is None:
         raise InputError("onboard place add: state a name")
-    check_name(name)
+    name = place_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
     add_place(file, name, here)
@@ -84,7 +84,9 @@ def place(
 def route(
     names: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Places in their order.")],
     loop: Annotated[bool, typer.Option("--loop", help="Begin again after the last place, until Ctrl-C.")] = False,
-    wait: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time at each place.", callback=finite)] = 0.0,
+    wait: Annotated[
+        float, typer.Option(metavar="S", min=0.0, help="Time at each place; with --loop at least 1 s.", callback=finite)
+    ] = 0.0,
     on_failure: Annotated[OnFailure, typer.Option(help="What to do if a place is not reached.")] = OnFailure.SKIP,
     config: ConfigOption = None,
 ) -> None:
@@ -107,7 +109,7 @@ def route(
                 missed += 1
                 if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
                     raise typer.Exit(1)
-            time.sleep(wait)
+            time.sleep(max(wait, DWELL_S) if loop else wait)
     if missed:
         raise typer.Exit(1)
 

@@ -117,6 +117,7 @@ class DynamicWindow:
     """The dynamic window of one robot: its plant, footprint, rates and goal tolerance.
 
     inner_m, reach_m: radii about the base's origin of a circle in the footprint, and of a circle that holds it
+    half_width_m:     of the narrowest passage through which it can drive
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class DynamicWindow:
         robot, rates, goal = robot or RobotSection(), rates or RatesSection(), goal or GoalSection()
         footprint = robot.footprint
         self.inner_m, self.reach_m, self._rim = footprint.inner_m, footprint.reach_m, rim_of(footprint)
+        self.half_width_m = footprint.half_width_m
         self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
         self._dt_s = 1.0 / rates.control_hz
         delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)

@@ -22,6 +22,7 @@ from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
+    CLOSES_M,
     COARSE,
     EMPTY,
     LocalMap,
@@ -39,7 +40,7 @@ from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
 ROOM_M = 0.05
-"""Addition to the footprint radius for the path search: the dynamic window does not enter narrower passages."""
+"""Addition to the footprint's half width for the path search: the dynamic window does not enter narrower passages."""
 KNOWN_M = 0.4
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """An obstacle of the scan this near to an obstacle of the map is the same obstacle. Nearness as in `Prices`."""
@@ -54,9 +55,9 @@ class MapPlanner:
     Between calls it keeps only the cost to go of the map alone, which depends on the goal.
     """
 
-    def __init__(self, grid: OccupancyGrid, radius_m: float) -> None:
-        """radius_m: of the circle inside the footprint"""
-        self.prices = make_prices(radius_m + ROOM_M, CELL_M)
+    def __init__(self, grid: OccupancyGrid, half_width_m: float) -> None:
+        """half_width_m: of the passage that the footprint needs"""
+        self.prices = make_prices(max(half_width_m + ROOM_M, CLOSES_M), CELL_M)
         self.grid_from_map = inverse(grid.map_from_grid)
         self.floor = floor_in(grid, self.prices)
         self._solved: tuple[tuple[float, float], CostField] | None = None
@@ -102,8 +103,8 @@ class MapPolicy:
     ) -> None:
         self.name = name
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._alone = WayFinder(self._window.inner_m)
-        self._planner = MapPlanner(grid, self._window.inner_m)
+        self._alone = WayFinder(self._window.half_width_m)
+        self._planner = MapPlanner(grid, self._window.half_width_m)
         self._warm_up()
 
     def initial_memory(self) -> Memory:

@@ -62,7 +62,7 @@ class ReactivePolicy:
         goal: GoalSection | None = None,
     ) -> None:
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._way = WayFinder(self._window.inner_m)
+        self._way = WayFinder(self._window.half_width_m)
 
     def initial_memory(self) -> Memory:
         """Return an empty memory."""
