@@ -23,6 +23,7 @@ from hil.scene.walkers import CrowdOptions, requested_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.assembly.policies import require_engine
+from onboard.assembly.robot import with_lasers
 from onboard.config.config import Config, load_config
 from onboard.config.pretrained import is_name
 from onboard.drivers.dds.participant import Wire
@@ -48,6 +49,7 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
                  the check for unchanged images is off
     All paths in the result are absolute. A relative path is resolved against the working directory.
     """
+    given = with_lasers(given)
     policy = given.policy if model is None else given.policy.driven_by(model)
     if not is_name(policy.model):
         policy = policy.model_copy(update={"model": str(Path(policy.model).resolve())})
