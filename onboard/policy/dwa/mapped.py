@@ -103,7 +103,6 @@ class MapPolicy:
     ) -> None:
         self.name = name
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._is_round = robot is None or robot.footprint.is_round
         self._alone = WayFinder(self._window.half_width_m)
         self._planner = MapPlanner(grid, self._window.half_width_m)
         self._warm_up()
@@ -125,8 +124,7 @@ class MapPolicy:
         gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
         layer = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
-        allowed = None if self._is_round else window.allowed(scan)
-        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         if known:
             field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         else:

@@ -63,7 +63,6 @@ class ReactivePolicy:
     ) -> None:
         self._window = DynamicWindow(plant, robot, rates, goal)
         self._way = WayFinder(self._window.half_width_m)
-        self._is_round = robot is None or robot.footprint.is_round
 
     def initial_memory(self) -> Memory:
         """Return an empty memory."""
@@ -76,8 +75,7 @@ class ReactivePolicy:
         past, course = unpack(memory)
         known = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
-        allowed = None if self._is_round else window.allowed(scan)
-        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action

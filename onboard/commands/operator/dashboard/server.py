@@ -32,6 +32,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -171,6 +172,7 @@ def app(robot: Robot, host: str) -> Starlette:
         *(HttpRoute(f"/api/{name}", partial(_given, name), methods=["POST"]) for name in GIVEN),
     ]
     refused = {
+        HTTPException: _unknown,
         InputError: _refused(400), OnboardError: _refused(503), OSError: _refused(503), ClientDisconnect: _refused(400),
     }  # fmt: skip
     made = Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(Guard, host=host)])
@@ -285,7 +287,8 @@ async def _stop(request: Request) -> Response:
     if (wrong := _foreign(request)) is not None:
         return wrong
     robot, address = _robot(request), _address(request)
-    robot.stop.press(f"{time.strftime('%H:%M:%S')} from {address}")
+    here = f"{socket.gethostname()}:{request.scope['server'][1]}"
+    robot.stop.press(f"{time.strftime('%H:%M:%S')} from {address}, on the dashboard {here}")
     robot.route.end("stop")
     robot.orders.note("stop", Operator(address, robot.stop.presses))
     return JSONResponse({"stopped": True, "live": robot.feed.live, "presses": robot.stop.presses})
@@ -369,6 +372,11 @@ def _address(request: Request) -> str:
 
 def _error(status: int, line: str) -> Response:
     return JSONResponse({"error": line}, status)
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    line = f"{request.method} {request.url.path[:80]} is nothing here: docs/operator.md lists the addresses"
+    return _error(error.status_code if isinstance(error, HTTPException) else 404, line)
 
 
 def _refused(status: int) -> Callable[[Request, Exception], Response]:

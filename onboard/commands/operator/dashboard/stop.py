@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import socket
 import threading
-import time
 from pathlib import Path
 
 from onboard.config.config import Config
@@ -19,7 +17,7 @@ ACK_S = 1.0
 KILLED_S, RELEASED_S = 12.0, 2.0
 """How long a released stop may be heard: of a dashboard that was killed until DDS's lease (10 s) ends; of others."""
 PRESSED, RELEASED = "pressed", "released"
-MOST_OTHERS, MOST_TEXT = 32, 120
+MOST_OTHERS, MOST_TEXT = 32, 240
 
 
 class Stop:
@@ -36,7 +34,7 @@ class Stop:
     def __init__(self, config: Config, wire: Wire, mark: Path) -> None:
         """Open the sender; press at once if the dashboard before this one was stopped. Raises DriverError."""
         self._config, self._mark = config, mark
-        self._name, self._host = secrets.token_hex(4), socket.gethostname()
+        self._name = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._wire = Wire(config.dds)
         self._writer = self._wire.writer("e_stop")
@@ -46,14 +44,13 @@ class Stop:
         self.presses = self._number = 0
         self._pressed = self._speaks = False
         self._by = ""
-        self._lingers_until_s = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="stop", daemon=True)
         self._thread.start()
         with contextlib.suppress(OSError):
             if mark.exists():
-                self._lingers_until_s = time.monotonic() + KILLED_S
-                self.press(mark.read_text(encoding="utf-8", errors="replace")[:MOST_TEXT])
+                self._hear(mark.read_text(encoding="utf-8", errors="replace"))
+                self.press(self.by)
 
     @property
     def pressed(self) -> bool:
@@ -69,7 +66,7 @@ class Stop:
     @property
     def lingers_s(self) -> float:
         """Return how long the runtime may still hear a press after its release: the dashboard may have been killed."""
-        return KILLED_S if self._others or time.monotonic() < self._lingers_until_s else RELEASED_S
+        return KILLED_S if self._others else RELEASED_S
 
     def press(self, by: str = "") -> None:
         """Stop the robot, and keep it stopped. Never waits for a release. by: when and where it was pressed"""
@@ -79,7 +76,7 @@ class Stop:
             self._number += 1
             self.presses += 1
             self._say()
-        self._report()
+        self._report(new=True)
 
     def release(self, presses: int) -> bool:
         """Take the stops of all dashboards back: the robot stands until it accepts a goal. A press meanwhile wins.
@@ -128,16 +125,17 @@ class Stop:
     def _say(self) -> None:
         self._writer.write(Bool(self._pressed == self._config.dds.e_stop_pressed))
 
-    def _report(self) -> None:
-        """Tell the other dashboards, and the next one here."""
+    def _report(self, new: bool = False) -> None:
+        """Tell the other dashboards, and by the mark the next one here."""
         with self._lock:
             if not self._pressed:
                 return
-            self._reports.write(String(f"{PRESSED} {self._name} {self._number} {self._host} {self._by}"))
+            report = f"{PRESSED} {self._name} {self._number} {self._by}"
+            self._reports.write(String(report))
         with contextlib.suppress(OSError):  # the folder may be read-only: the stop itself must not depend on it
-            if not self._mark.exists():
+            if new or not self._mark.exists():
                 self._mark.parent.mkdir(parents=True, exist_ok=True)
-                self._mark.write_text(self._by, encoding="utf-8")
+                self._mark.write_text(report, encoding="utf-8")
 
     def _repeat(self) -> None:
         beat = 0
@@ -153,7 +151,7 @@ class Stop:
 
     def _hear(self, text: str) -> None:
         """Take the report of a dashboard; leave out what is none."""
-        word, name, digits, *rest = [*text[: 2 * MOST_TEXT].split(" ", 3), "", ""]
+        word, name, digits, *rest = [*text[:MOST_TEXT].split(" ", 3), "", ""]
         if word not in (PRESSED, RELEASED) or not (digits.isascii() and digits.isdigit()):
             return
         number = int(digits)
@@ -162,13 +160,14 @@ class Stop:
                 mine = name == self._name and self._pressed and number >= self._number
                 if number >= self._others.get(name, (0, ""))[0]:
                     self._others.pop(name, None)
-            elif name == self._name or (name not in self._known and len(self._known) >= MOST_OTHERS):
+            elif name == self._name:
                 return
             else:
-                host, _, by = rest[0].partition(" ")
-                mine = False
-                self._others[name] = number, f"{by} on another dashboard ({host})".lstrip()
+                mine, self._others[name] = False, (number, rest[0])
                 self.presses += self._known.get(name) != number
                 self._known[name] = number
+                for heard in (self._others, self._known):
+                    if len(heard) > MOST_OTHERS:
+                        heard.pop(next(iter(heard)))
         if mine:
             self._release_own(number)
