@@ -19,10 +19,9 @@ import numpy as np
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
+from onboard.policy.dwa.cost_to_go import CostField, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
-    CLOSES_M,
     COARSE,
     EMPTY,
     LocalMap,
@@ -31,6 +30,7 @@ from onboard.policy.dwa.costmap import (
     near_robot,
     observed,
     obstacle_points,
+    passage_prices,
 )
 from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
@@ -57,7 +57,7 @@ class MapPlanner:
 
     def __init__(self, grid: OccupancyGrid, half_width_m: float) -> None:
         """half_width_m: of the passage that the footprint needs"""
-        self.prices = make_prices(max(half_width_m + ROOM_M, CLOSES_M), CELL_M)
+        self.prices = passage_prices(half_width_m + ROOM_M)
         self.grid_from_map = inverse(grid.map_from_grid)
         self.floor = floor_in(grid, self.prices)
         self._solved: tuple[tuple[float, float], CostField] | None = None
