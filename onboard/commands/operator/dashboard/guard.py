@@ -61,6 +61,12 @@ class Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.more_body:
             self._in_time()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that turned out to be none; what already handles it has nobody to answer any more."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        super().send_400_response(msg)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._in_time()

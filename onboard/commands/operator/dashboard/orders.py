@@ -6,6 +6,7 @@ import math
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -81,9 +82,9 @@ class Orders:
             self.note(order, operator)
         return f"{order}: sent"
 
-    def goal(self, table: Any, operator: Operator) -> str:
+    def goal(self, table: Any, operator: Operator, accepted: Callable[[], None]) -> str:
         """Release the stop and send a goal; return the runtime's answer. Raises as `drive_to`."""
-        self.drive_to(self.destination(table), operator)
+        self.drive_to(self.destination(table), operator, accepted)
         return "goal accepted"
 
     def destination(self, table: Any) -> Destination:
@@ -94,38 +95,54 @@ class Orders:
         frame, pose, heading = goal_of(table, self._config)
         return Destination(frame, pose, heading, f"goal {pose.x_m:.2f} {pose.y_m:.2f} in {frame}")
 
-    def drive_to(self, where: Destination, operator: Operator, ended: threading.Event | None = None) -> int:
-        """Send a goal; return its stamp [ns]. A person's goal releases the stop, once the runtime accepts it.
+    def drive_to(self, where: Destination, operator: Operator, accepted: Callable[[], None]) -> int:
+        """Send a person's goal; return its stamp [ns]. It releases the stop, once the runtime accepts it.
 
-        ended: of a route that goes on by itself, which releases no stop. Raises InputError for a refused goal,
-        OnboardError without a runtime, after a stop that the operator did not know, and for a route that has ended.
+        accepted: called then, before any other order; a refused goal changes nothing
+        Raises InputError for a refused goal, OnboardError without a runtime, and after a stop that the operator did
+        not know.
         """
         with self._lock:
-            if not self._feed.live:
-                raise OnboardError(NO_RUNTIME)
-            if ended is not None and ended.is_set():
+            self._check(operator)
+            stamp_ns = self._released(where, operator) if self._stop.pressed else self._asked(where, operator)
+            accepted()
+            return stamp_ns
+
+    def drive_on(self, where: Destination, operator: Operator, ended: threading.Event) -> int:
+        """Send the next goal of a route, which releases no stop; return its stamp [ns]. Raises as `drive_to`.
+
+        ended: of the route; set, nothing is sent
+        """
+        with self._lock:
+            if ended.is_set():
                 raise OnboardError("it was ended")
-            if self._stop.presses != operator.presses:
-                raise OnboardError(STOPPED_AFTER)
-            if not self._stop.pressed:
-                return self._asked(where, operator)
-            if ended is not None:
+            self._check(operator)
+            if self._stop.pressed:
                 raise OnboardError("the stop is pressed")
-            by, until_s = self._stop.by, time.monotonic() + self._stop.lingers_s
-            try:
-                while True:
-                    if not self._stop.release(operator.presses):
-                        raise OnboardError(STOPPED_AFTER)
-                    time.sleep(SEEN_S)
-                    try:
-                        return self._asked(where, operator)
-                    except InputError as error:
-                        if row_of(str(error)) not in AT_STOP or time.monotonic() > until_s:
-                            raise
-                    time.sleep(PAUSE_S)
-            except OnboardError:  # only an accepted goal takes the stop back
-                self._stop.press(by)
-                raise
+            return self._asked(where, operator)
+
+    def _check(self, operator: Operator) -> None:
+        if not self._feed.live:
+            raise OnboardError(NO_RUNTIME)
+        if self._stop.presses != operator.presses:
+            raise OnboardError(STOPPED_AFTER)
+
+    def _released(self, where: Destination, operator: Operator) -> int:
+        by, until_s = self._stop.by, time.monotonic() + self._stop.lingers_s
+        try:
+            while True:
+                if not self._stop.release(operator.presses):
+                    raise OnboardError(STOPPED_AFTER)
+                time.sleep(SEEN_S)
+                try:
+                    return self._asked(where, operator)
+                except InputError as error:
+                    if row_of(str(error)) not in AT_STOP or time.monotonic() > until_s:
+                        raise
+                time.sleep(PAUSE_S)
+        except OnboardError:  # only an accepted goal takes the stop back
+            self._stop.press(by)
+            raise
 
     def pose(self, table: Any, operator: Operator) -> str:
         """State the robot's pose in the map; return what the runtime took. Raises InputError, OnboardError."""

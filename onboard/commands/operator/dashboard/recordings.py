@@ -76,6 +76,8 @@ class Recordings:
             raise OnboardError(
                 f"{REPORTER} is not installed here: download {name} and run `{REPORTER} report` elsewhere"
             )
+        if page.exists():
+            return page
         if not self._making.acquire(blocking=False):
             raise OnboardError("another report is being made; try again")
         try:
@@ -86,7 +88,7 @@ class Recordings:
         return page
 
     def _make(self, program: Path, file: Path, page: Path) -> None:
-        command = ["nice", "-n", "19", str(program), "report", str(file), "--out", str(page)]
+        command = ["nice", "-n", "10", str(program), "report", str(file), "--out", str(page)]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
             self._child = child
             try:

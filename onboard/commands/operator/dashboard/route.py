@@ -51,10 +51,9 @@ class Route:
             )
         stops = [self._orders.destination({"place": name}) for name in places]
         with self._lock:
-            self.end("another route")
+            stamp_ns = self._orders.drive_to(stops[0], operator, lambda: self.end("another route"))
             if self._thread is not None:
                 self._thread.join()
-            stamp_ns = self._orders.drive_to(stops[0], operator)
             self._ended = threading.Event()
             self.places, self.at, self.lap, self.said = list(places), 0, 1, ""
             arguments = (stops, loop, operator, stamp_ns)
@@ -85,7 +84,7 @@ class Route:
                 if stamp_ns and self._feed.drive().get("goal") != str(stamp_ns):
                     raise OnboardError(REPLACED)
                 try:
-                    stamp_ns = self._orders.drive_to(stops[self.at], operator, self._ended)
+                    stamp_ns = self._orders.drive_on(stops[self.at], operator, self._ended)
                 except InputError as error:  # refused: as a place that is not reached
                     stamp_ns, self.said = 0, str(error)
         except OnboardError as error:

@@ -309,9 +309,7 @@ def _cancel(robot: Robot, _table: Any, operator: Operator) -> str:
 
 
 def _goal(robot: Robot, table: Any, operator: Operator) -> str:
-    robot.orders.destination(table)  # a goal that is none ends no route
-    robot.route.end("another goal")
-    return robot.orders.goal(table, operator)
+    return robot.orders.goal(table, operator, lambda: robot.route.end("another goal"))
 
 
 GIVEN: dict[str, Callable[[Robot, Any, Operator], str]] = {

@@ -52,6 +52,7 @@ async function stop() {
     try {
       const told = await post("api/stop");
       if (robot) robot.presses = told.presses;
+      outdated();
       say(told.live ? "Stopped. A new goal releases it." : "Stop is pressed, but no runtime is heard.", !told.live);
       stopping = false;
       return;
@@ -126,13 +127,19 @@ function ask(kind, about) {
     if (!at) return say("Drag the way the robot faces.", true);
     about = [about[0], about[1], at[2]];
   }
-  agreed = QUESTIONS[kind](about);
+  agreed = { ...QUESTIONS[kind](about), presses: robot.presses };
   if (kind === "goal" || kind === "pose") view.cursor = about;
   $("question").textContent = agreed.text + (agreed.moves && robot.stopped ? " This releases the stop." : "");
   $("yes").textContent = agreed.yes;
   $("ask").hidden = false;
   $("yes").focus();
   draw();
+}
+// A yes to a question that was asked before a stop must not release that stop.
+function outdated() {
+  if (!agreed || agreed.presses === robot.presses) return;
+  close();
+  say("STOP was pressed while the page asked. Choose again what to do.", true);
 }
 function close() {
   agreed = view.cursor = null;

@@ -28,10 +28,12 @@ function texts() {
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";
   $("link").textContent = robot.order ? `last order: ${robot.order}` : "";
-  $("control").hidden = !robot.control;
+  const orders = robot.control && token !== "";
+  $("control").hidden = !orders;
   $("readonly").hidden = robot.control;
-  for (const one of document.querySelectorAll(".ordered")) one.hidden = !robot.control;
-  $("mapping").hidden = !robot.control || !shape.map;
+  $("notoken").hidden = !robot.control || orders;
+  for (const one of document.querySelectorAll(".ordered")) one.hidden = !orders;
+  $("mapping").hidden = !orders || !shape.map;
   for (const name of ["place", "pause", "resume", "cancel", "name", "setpose"]) $(name).disabled = !live;
   const { runs, places, at, lap, said } = robot.route;
   $("route").hidden = !runs && !said;
@@ -50,6 +52,7 @@ function motion() {
 function headline() {
   const [way, turn] = motion(), far = Number(robot.drive.distance_m).toFixed(1);
   if (!robot.live) return ["No runtime", "bad"];
+  if (robot.stopped && way < 0.02 && turn < 0.05) return ["Stopped", "bad"];
   if (robot.word === "reached") return ["At its goal", "go"];
   if (robot.word === "idle") return ["Waits for a goal", ""];
   if (robot.word === "stopped") return ["Stopped", "bad"];
@@ -180,6 +183,7 @@ let beat = 0;
 const live = new EventSource("api/live");
 live.addEventListener("robot", (event) => {
   robot = JSON.parse(event.data);
+  outdated();
   heardAt = performance.now();
   if (robot.odom_from_base) track.push({ at: heardAt, pose: robot.odom_from_base });
   track = track.filter((one) => one.at > heardAt - 1000);

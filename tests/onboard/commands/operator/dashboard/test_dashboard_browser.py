@@ -142,6 +142,14 @@ def test_the_keyboard_alone_does_it_too(browser: Any, server: Server, robot: Liv
     opened.page.keyboard.press("Escape")
     opened.shows("stop", "STOPPED")
     until(lambda: robot.command == STOP)
+    opened.page.focus("#plane")
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("Enter")
+    opened.shows("question", "This releases the stop.")
+    server.stop.press("another person")
+    until(lambda: opened.page.is_hidden("#ask"))
+    opened.shows("said", "STOP was pressed while the page asked")
+    assert robot.command == STOP
     opened.page.close()
 
 
@@ -154,6 +162,13 @@ def test_a_forged_token_gets_a_line_and_the_robot_stays(browser: Any, server: Se
     opened.page.click("#resume")
     opened.shows("said", "token is missing or wrong")
     assert robot.command == STOP
+    opened.page.close()
+
+
+def test_without_the_token_it_says_where_to_find_it(browser: Any, server: Server) -> None:
+    opened = Opened(browser, server.address)
+    until(lambda: opened.page.is_visible("#notoken"))
+    assert opened.page.is_hidden("#control")
     opened.page.close()
 
 

@@ -60,6 +60,18 @@ def test_a_request_that_does_not_end_is_cut_off(
                 pass
 
 
+def test_a_request_that_turns_out_to_be_none_gets_400_and_no_traceback(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST /api/stop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as wrong, wrong.makefile("rb") as answer:
+        wrong.sendall(head + b"ZZ\r\n")
+        assert b" 400 " in answer.readline()
+        answer.read()
+    assert server.ask("POST", "/api/stop")[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def test_a_stream_outlasts_the_time_of_a_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "REQUEST_S", 0.2)
     with contextlib.closing(server.never_read()) as page, page.makefile("rb") as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,15 +32,19 @@ class Robot:
             raise InputError("there is no such place")
         return Destination("map", Pose(0.0, 0.0, 0.0), True, table["place"])
 
-    def drive_to(self, where: Destination, operator: Operator, ended: threading.Event | None = None) -> int:
-        name = where.words
-        if ended is not None and ended.is_set():
+    def drive_on(self, where: Destination, operator: Operator, ended: threading.Event) -> int:
+        if ended.is_set():
             raise OnboardError("it was ended")
+        return self.drive_to(where, operator, lambda: None)
+
+    def drive_to(self, where: Destination, operator: Operator, accepted: Callable[[], None]) -> int:
+        name = where.words
         self.sent.append(name)
         if self.ends[name].startswith("goal refused"):
             raise InputError(self.ends[name])
         state, _, reason = (self.ends[name] or "navigating").partition(": ")
         self.row = {"goal": str(len(self.sent)), "state": state, "reason": reason}
+        accepted()
         return len(self.sent)
 
 
@@ -78,6 +83,16 @@ def test_it_drives_to_each_place_until_a_person_ends_it(ends: dict[str, str], se
     until(lambda: not begun.runs)
     assert robot.sent == sent
     assert said in begun.state()["said"]
+
+
+def test_a_refused_route_does_not_end_the_one_before() -> None:
+    robot = Robot({"a": "", "b": "goal refused: the map shows an obstacle there"})
+    begun = route(robot)
+    begun.start({"places": ["a"]}, ME)
+    with pytest.raises(InputError, match="goal refused"):
+        begun.start({"places": ["b"]}, ME)
+    assert (begun.runs, begun.places) == (True, ["a"])
+    begun.end("stop")
 
 
 def test_a_loop_goes_on_and_ends_when_no_place_is_reached_any_more() -> None:
