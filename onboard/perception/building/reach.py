@@ -23,6 +23,7 @@ Flags = npt.NDArray[np.bool_]
 HERE_M = 1.0
 """The map holds the robot if it has passable ground this near to it: maps and poses are wrong by less."""
 FAR_M = 1e4
+FINE_M = 0.05
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,16 @@ class Reach:
 def reach_in(grid: OccupancyGrid, radius_m: float) -> Reach:
     """Return where a circle of this radius can go."""
     distance_m = distances(grid.occupied, grid.cell_m)
-    free = (grid.percent == FREE) & (distance_m > radius_m)
+    free = (grid.percent == FREE) & fits(distance_m, grid.cell_m, radius_m)
     return Reach(grid, distance_m, labelled(free))
+
+
+def fits(distance_m: Floats32, cell_m: float, radius_m: float) -> Flags:
+    """Return where a circle fits, by the distances between cells' centres: an obstacle begins half a cell nearer.
+
+    Of cells wider than `FINE_M` it counts less, as the circle may stand between two centres.
+    """
+    return np.asarray(distance_m > radius_m + 0.5 * min(cell_m, FINE_M))
 
 
 def warm_up() -> None:
@@ -92,7 +101,39 @@ def distances(occupied: Flags, cell_m: float) -> Floats32:
     return root
 
 
+def barred(occupied: Flags, cell_m: float, width_m: float) -> Flags:
+    """Return the free cells across gaps between obstacles that are at most this wide: a line of cells closes each gap.
+
+    A gap is between two obstacle cells if the circle on their connection holds no third one.
+    """
+    across: Flags = _barred(occupied, distances(occupied, 1.0), width_m / cell_m + 1.0 + 1e-6)
+    return across
+
+
 # ---- Kernels
+
+
+@kernel
+def _barred(occupied: Flags, away: Floats32, most: float) -> Flags:  # pragma: no cover - compiled
+    """Return `barred`. away: distance of each cell to the nearest obstacle; most: of two obstacles' centres, in cells."""
+    rows, columns = occupied.shape
+    across = np.zeros((rows, columns), np.bool_)
+    reach = int(most)
+    for i in range(rows):
+        for j in range(columns):
+            if not occupied[i, j]:
+                continue
+            for di in range(min(reach, rows - 1 - i) + 1):
+                for dj in range(max(-reach, -j) if di else 2, min(reach, columns - 1 - j) + 1):
+                    long = math.sqrt(di * di + dj * dj)
+                    if long < 2.0 or long > most or not occupied[i + di, j + dj]:
+                        continue
+                    if away[i + di // 2, j + dj // 2] < 0.5 * long - 1.0:
+                        continue
+                    steps = max(abs(di), abs(dj))
+                    for k in range(1, steps):
+                        across[i + (k * di + steps // 2) // steps, j + (k * dj + steps // 2) // steps] = True
+    return across & ~occupied
 
 
 @kernel

@@ -152,7 +152,7 @@ def near_robot(
 def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
     """Enter obstacle cells (k, 2 or more) a, b in place into a grid whose first cell is (first_a, first_b).
 
-    Nearness is from centre to centre; it never grows. An obstacle does not spread past a neighbouring obstacle, as that
+    Nearness is from centre to centre, at least 1; it never grows. An obstacle does not spread past a neighbouring obstacle, as that
     is nearer to the cells there.
     """
     rows, columns = near.shape
@@ -174,7 +174,7 @@ def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int)
         for i in range(max(0, a - up), min(rows, a + down + 1)):
             across, half = 4 * (i - a) * (i - a), halves[i - a + reach]
             for j in range(max(0, b - min(half, left)), min(columns, b + min(half, right) + 1)):
-                near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
+                near[i, j] = min(near[i, j], np.int16(max(1, across + 4 * (j - b) * (j - b))))
 
 
 @kernel

@@ -14,12 +14,14 @@ It plans in each decision, in the thread of the inference. Its logits are minus 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import CostField, make_prices, solve
+from onboard.policy.dwa.cost_to_go import LETHAL_PRICE, CostField, make_prices, sample, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
     COARSE,
@@ -58,7 +60,7 @@ class MapPlanner:
         """radius_m: of the circle inside the footprint"""
         self.prices = make_prices(radius_m + ROOM_M, CELL_M)
         self.grid_from_map = inverse(grid.map_from_grid)
-        self.floor = floor_in(grid, self.prices)
+        self.floor = floor_in(grid, self.prices, radius_m)
         self._solved: tuple[tuple[float, float], CostField] | None = None
 
     def around(
@@ -141,9 +143,15 @@ class MapPolicy:
     def _cost_to_go(
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
     ) -> CostField:
-        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map."""
+        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map.
+
+        Costs far above that of the first place are cut, so that a wall of the map counts as one of the scan.
+        """
         floor, around = self._planner.around(layer, gone, pose, goal_xy_m)
-        return near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
+        field = near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
+        i, j = ((place - corner) / CELL_M - 0.5 for place, corner in zip(places_m[0], field.corner_xy_m, strict=True))
+        here_m, _, _ = sample(field.cost, i, j, field.most_m)
+        return replace(field, most_m=here_m + LETHAL_PRICE * CELL_M)
 
     def _warm_up(self) -> None:
         """Compile the kernels of the map, before the first decision."""

@@ -74,7 +74,7 @@ def grid(world: World, z_m: tuple[float, float] = (0.02, 1.0)) -> OccupancyGrid:
 
 
 def floor_of(world: World, z_m: tuple[float, float] = (0.0, 1.0)) -> Floor:
-    return floor_in(grid(world, z_m), PRICES)
+    return floor_in(grid(world, z_m), PRICES, 0.25)
 
 
 def planner(known: World) -> MapPolicy:
