@@ -122,9 +122,7 @@ class Runtime:
             conditions = Conditions(slot, inputs, accepted, operator_drives, was.lost_ns, engine_lost, paused)
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
-            moving = was.moving
-            if self._senses(mission, pilot, conditions):
-                moving = self._watch(moving, estimate, view, conditions)
+            moving, moved_scan = self._watch(was.moving, mission, estimate, view, conditions)
             pilot, sensed = self._sense(mission, pilot, estimate, view, conditions)
             mission = self._judge_goal_place(mission, sensed, view)
         with journal.timed("limits"):
@@ -149,7 +147,7 @@ class Runtime:
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
         record = self._record(self.state, estimate, view, conditions, limited)
-        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events)
+        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events, moved_scan=moved_scan)
         self.counters.count(record, self._config.rates)
         with journal.timed("tell"):
             for listener in self._listeners:
@@ -314,16 +312,24 @@ class Runtime:
             and decision.is_due(pilot, conditions.slot, self._config.rates)
         )
 
-    def _watch(self, moving: Moving, estimate: PoseEstimate, view: View, conditions: Conditions) -> Moving:
-        """Return what moves, by the limits' scan of a decision, seen from the place of now."""
+    def _watch(
+        self, moving: Moving, mission: Mission, estimate: PoseEstimate, view: View, conditions: Conditions
+    ) -> tuple[Moving, Scan | None]:
+        """Return what moves by the limits' scan, at the rate of `moving.is_due`, and the scan if images were moved."""
         scan, pose, track = view.surroundings.scan, estimate.wheels.pose, view.nearby.track
-        own = self._robot.limits_scanner is not None
-        memory = view.limits_scan_memory if own else view.scan_memory
-        if memory.cameras and track:
-            scan = replace(scan_fusion.moved_to_now(scan, memory, track), stamp_ns=conditions.inputs.now_ns)
-        elif track:
-            pose = obstacle_memory.pose_at(track, scan.stamp_ns)
-        return moving_things.advance(moving, scan, pose)
+        if not mission.driving:
+            return moving, None
+        if not (self._config.own_scan or self._config.scan).uses_cameras:
+            seen_from = obstacle_memory.pose_at(track, scan.stamp_ns) if track else pose
+            return moving_things.advance(moving, scan, seen_from), None
+        now_ns, own = conditions.inputs.now_ns, self._robot.limits_scanner
+        if not moving_things.is_due(moving, now_ns):
+            return moving, None
+        memory = view.scan_memory if own is None else view.limits_scan_memory
+        if (moved := (own or self._robot.scanner).moved(scan, memory, track)) is None:
+            return moving, None
+        moved = replace(moved, stamp_ns=now_ns)
+        return moving_things.advance(moving, moved, pose), moved
 
     def _sense(
         self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions

@@ -161,6 +161,7 @@ class TickRecord:
     map_from_odom: the filter's correction; None until localised
     filtered:      filtered pose in the start frame, with twist; None before the first goal
     limits_scan:   scan of limits and recovery; the same object as `scan` unless the configuration has a `limits_scan`
+    moved_scan:    images of this scan from the place of now, in a tick that looked in them for what moves; else None
     state:         text of `/onboard/state`
     wanted:        command of the policy or the recovery
     command:       command that the runtime sent
@@ -178,6 +179,7 @@ class TickRecord:
     filtered: Motion | None = None
     scan: Scan
     limits_scan: Scan
+    moved_scan: Scan | None = None
     state: str
     episode: int = 0
     goal_distance_m: float | None = None

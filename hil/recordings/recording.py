@@ -37,7 +37,7 @@ from onboard.recording.mcap_file import FORMAT, SESSION
 from onboard.recording.mcap_summary import MAGIC
 from onboard.recording.repair import is_finished
 from onboard.recording.ros_schema import message_type
-from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, TICK_TOPIC
+from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, MOVED_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
@@ -143,7 +143,7 @@ def _messages(content: bytes, channels: Container[int]) -> Iterator[Message]:
 
 
 Made = TypeVar("Made")
-TICK, KEYFRAME, DECISION, ADDED = "tick", "keyframe", "decision", "added_inputs"
+TICK, KEYFRAME, DECISION, ADDED, MOVED = "tick", "keyframe", "decision", "added_inputs", "moved_scan"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(TickMessage): TickMessage}
 DAMAGE = (
     McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
@@ -375,6 +375,7 @@ def _known(session: Session) -> dict[str, tuple[str, tuple[str | None, ...]]]:
         KEYFRAME_TOPIC: (KEYFRAME, (ros_name(String),)),
         DECISION_TOPIC: (DECISION, (ros_name(Twist),)),
         ADDED_TOPIC: (ADDED, (ros_name(String),)),
+        MOVED_TOPIC: (MOVED, (ros_name(LaserScan),)),
     }
     for row in TOPICS:
         cameras = session.mounts.depth if CAMERA in row.name else [""]

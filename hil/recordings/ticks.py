@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from hil.recordings.recording import ADDED, DECISION, KEYFRAME, TICK, Recording, Session, TopicMessage
+from hil.recordings.recording import ADDED, DECISION, KEYFRAME, MOVED, TICK, Recording, Session, TopicMessage
 from onboard.assembly.robot import scan_topics
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import twist_from_ros
@@ -45,6 +45,7 @@ class TickReader:
         self._ready_made: dict[str, Scan] = {}
         self._own: Twist | None = None
         self._added = NOTHING
+        self._moved: ros.LaserScan | None = None
 
     def take(self, message: TopicMessage) -> TickRecord | None:
         """Take the next message; return the tick that it completes.
@@ -61,6 +62,8 @@ class TickReader:
             self._own = twist_from_ros(message.sample)
         elif message.topic == ADDED:
             self._added = decode(message.sample.data)
+        elif message.topic == MOVED:
+            self._moved = message.sample
         elif message.topic.endswith(DEPTH):
             self._images[message.topic.removesuffix(DEPTH)] = message.sample
         elif message.topic == COLOR_TOPIC:
@@ -87,6 +90,7 @@ class TickReader:
         came, images, own, added = self._scans, self._images, self._own, self._added
         ready_made, self._first = self._first, {}
         self._scans, self._images, self._own, self._added = {}, {}, None, NOTHING
+        moved, self._moved = self._moved, None
         stamps = added.scan_stamps
         self._ready_made |= {
             name: self._scan(ready_made[name], name, tick, stamps.get(name)) for name in tick.scans if name in came
@@ -97,7 +101,9 @@ class TickReader:
             scan = limits_scan = scan_of(came["scan"], tick.scan_stamp_ns)
             if "limits_scan" in came:
                 limits_scan = scan_of(came["limits_scan"], tick.limits_scan_stamp_ns)
-            return tick_record(tick, images, (scan, limits_scan), dict(self._ready_made), keyframe, own, added)
+            moved_scan = None if moved is None else scan_of(moved, tick.start_ns)
+            ready = dict(self._ready_made)
+            return tick_record(tick, images, (scan, limits_scan), ready, keyframe, own, added, moved_scan)
         except (InputError, ValueError) as error:
             raise InputError(f"tick {tick.slot}: {error}") from error
 
@@ -111,7 +117,7 @@ class TickReader:
 
 def topics_of(session: Session, *, images: bool = True) -> set[str]:
     """Return the names of the topics that ticks consist of. images: also of images and keyframes."""
-    names = {TICK, DECISION, ADDED, *SCANS, *scan_topics(session.config).values()}
+    names = {TICK, DECISION, ADDED, MOVED, *SCANS, *scan_topics(session.config).values()}
     pictures = {KEYFRAME, COLOR_TOPIC, *(f"{camera}{DEPTH}" for camera in session.mounts.depth)}
     return names | pictures if images else names
 

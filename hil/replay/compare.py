@@ -199,7 +199,8 @@ class Comparison:
             count.same += action_of(replayed) == action_of(recorded)
         for difference in differences(recorded, replayed):
             allowed = count.measure.allows(difference)
-            name = "limits_scan" if difference.stage == "limits_scan" else "scan"
+            own = difference.stage in ("limits_scan", "moved_scan") and getattr(replayed, difference.stage) is not None
+            name = difference.stage if own else "scan"
             scans = getattr(recorded, name), getattr(replayed, name)
             found = Mismatch(recorded.slot.number, t_s, difference, scans, allowed)
             count.first, self.first = _graver(count.first, found), _graver(self.first, found)

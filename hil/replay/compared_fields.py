@@ -26,6 +26,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("localization", ("map_from_odom", "filtered")),
     ("scan", ("scan",)),
     ("limits_scan", ("limits_scan",)),
+    ("moved_scan", ("moved_scan",)),
     ("mission", ("state", "episode", "goal_distance_m")),
     ("policy", ("sensed.number", "sensed.memory_reset", *OBSERVED, "acted.number", ACTION, LOGITS, "acted.fault", OWN)),
     ("recovery", ("recovery",)),
@@ -58,7 +59,10 @@ def differences(recorded: TickRecord, replayed: TickRecord) -> Iterator[Differen
     for stage, paths in STAGES:
         for path in paths:
             before, after = _at(recorded, path), _at(replayed, path)
-            if isinstance(before, Scan):
+            if path == "moved_scan" and (before is None or after is None):
+                if before is not None:  # earlier versions recorded none
+                    yield Difference(stage, path, "", "a scan", None, math.inf)
+            elif isinstance(before, Scan):
                 if stage != "limits_scan" or before is not recorded.scan:
                     yield from _of_scan(stage, before, after)
             elif before is not after:

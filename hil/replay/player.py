@@ -14,6 +14,7 @@ from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.height_coverage import Coverage
+from onboard.perception.obstacle_memory import Track
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.inference import InferenceResult, InlineInference
 from onboard.recording.tick_message import has_images, only_with_images
@@ -157,3 +158,9 @@ class RecordedScanner:
             whole = len(frames) == len(self._rig.views)
             stamp_ns = min(frame.stamp_ns for frame in frames) if whole else memory.stamp_ns
         return recorded, replace(memory, stamp_ns=stamp_ns, cameras={})  # no image to move to now
+
+    def moved(self, scan: Scan, memory: ScanMemory, track: Track) -> Scan | None:
+        """Return the moved images of the played tick; those of a decision are there, the others' scan was recorded."""
+        tick = self._devices.now
+        fused = not _unfused_reason(self._rig.section, tick)
+        return self._rig.moved(scan, memory, track) if fused else tick.moved_scan

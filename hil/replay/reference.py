@@ -16,7 +16,7 @@ import numpy as np
 from mcap.reader import SeekingReader
 from mcap.records import Channel, Message, Schema
 
-from hil.recordings.recording import KEYFRAME, TICK, Recording, open_recording
+from hil.recordings.recording import KEYFRAME, MOVED, TICK, Recording, open_recording
 from hil.recordings.ticks import SCANS, ticks_of, topics_of
 from hil.replay.compare import Comparison
 from hil.replay.player import Player
@@ -134,8 +134,10 @@ def _update(message: Message, name: str, tick: TickRecord) -> None:
     """Change the tick and its scans to today's values; other messages stay as they are."""
     if name == TICK:
         message.data = to_cdr(tick_message(tick))
-    elif name in SCANS:
-        scan: Scan = getattr(tick, name)
+    elif name in (*SCANS, MOVED):
+        scan: Scan | None = getattr(tick, name)
+        if scan is None:
+            return
         recorded = from_cdr(LaserScan, message.data)
         ranges_m = np.where(scan.seen, scan.ranges_m, np.float32(np.nan))
         if not np.array_equal(ranges_m, np.asarray(recorded.ranges, np.float32), equal_nan=True):

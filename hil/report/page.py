@@ -24,6 +24,7 @@ from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
 from hil.report.timeline import Timeline
 from hil.report.trajectory import path_of, trajectory_of
+from hil.report.turn_backs import TurnBack
 from onboard.commands.cli import write_text
 
 PAGE = Path(__file__).parent / "page"
@@ -54,13 +55,15 @@ def _differing(recordings: Sequence[Path], outcome: Comparison) -> Timeline:
     return next((timeline for timeline in timelines if session_name(timeline.session) == name), timelines[0])
 
 
-def write_page(path: Path, timeline: Timeline, outcome: Outcome | None = None) -> None:
+def write_page(
+    path: Path, timeline: Timeline, outcome: Outcome | None = None, turned: Sequence[TurnBack] | None = None
+) -> None:
     """Write the page of a session. Raises OnboardError if it cannot be written."""
-    write_text(path, render(timeline, outcome))
+    write_text(path, render(timeline, outcome, turned))
 
 
-def render(timeline: Timeline, outcome: Outcome | None = None) -> str:
-    """Return the page. outcome: result of a replay, None for a run."""
+def render(timeline: Timeline, outcome: Outcome | None = None, turned: Sequence[TurnBack] | None = None) -> str:
+    """Return the page. outcome: result of a replay, None for a run; turned: where the planned path turned back"""
     path = path_of(timeline)
     moments, drives = moments_of(timeline), drives_of(timeline)
     verdict = None if outcome is None else verdict_of(outcome)
@@ -76,6 +79,7 @@ def render(timeline: Timeline, outcome: Outcome | None = None) -> str:
         began=began(timeline.session, timeline.began_ns),
         headline=headline(timeline, drives),
         verdict=verdict,
+        turned=turned,
         drives=drives if len(drives) > 1 else [],
         endings=endings(drives) if len(drives) > 1 else "",
         tiles=tiles_of(timeline, drives, distributions),

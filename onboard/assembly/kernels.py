@@ -28,6 +28,7 @@ from onboard.perception.building import map_fit, reach
 from onboard.perception.scan_fusion import Rig
 from onboard.policy.inference import InferenceThread
 from onboard.recording import planned_path
+from onboard.safety import moving
 from onboard.system.signals import Signals
 from onboard.values import kernel
 from onboard.values.geometry import IDENTITY
@@ -42,7 +43,7 @@ POLL_S = 0.1
 def prepare_kernels(config: Config, rigs: Sequence[Rig | None], signals: Signals) -> None:
     """Compile what `config` uses; the first time on a machine this takes half a minute. Raises as `Signals.check`."""
     steps: list[Callable[[], None]] = [partial(warm_kernels, rig) for rig in filter(None, rigs)]
-    steps += [collision.warm_up, ekf.warm_up, planned_path.warm_up]
+    steps += [collision.warm_up, moving.warm_up, ekf.warm_up, planned_path.warm_up]
     if (lidars := lidars_of(config)).clouds:
         steps.append(partial(point_cloud.warm_up, lidars))
     if has_compressed_depth(config.dds):

@@ -76,6 +76,12 @@ class Rig:
         fused, memory = fuse(frames, inputs.now_ns, pose, memory, self)
         return (mixed(ready_made, fused, self) if self.section.topic else fused), memory
 
+    def moved(self, scan: Scan, memory: ScanMemory, track: Track) -> Scan | None:
+        """Return the images of a scan from the place of now (`moved_to_now`); see `Scanner`."""
+        if not memory.cameras or not track:
+            return None
+        return scan if self.section.history > 1 else moved_to_now(scan, memory, track)
+
     @property
     def looks(self) -> npt.NDArray[np.bool_]:
         """Return (180,) bool, the bins in the view of at least one camera."""
@@ -159,6 +165,12 @@ class Scanner(Protocol):
         """Return the current scan and the memory for the next tick. pose: of the base, by the odometry.
 
         Raises InputError for a frame that does not fit its mount.
+        """
+
+    def moved(self, scan: Scan, memory: ScanMemory, track: Track) -> Scan | None:
+        """Return the images of a scan of `scan` as seen from where the base is now; None without an image.
+
+        track: odometry poses of the last ticks, the last of them now
         """
 
 

@@ -66,6 +66,8 @@ def _renewed(state: dict[str, Any]) -> dict[str, Any]:
         for part, key in (("mission", "reason"), ("localization", "refusal"))
         if key in state.get(part, {})
     }
+    if "scan_ns" in state.get("moving", {}):  # compared the scans of decisions only
+        state = {key: value for key, value in state.items() if key != "moving"}
     return {**state, **reasons, "wheels": wheels}
 
 

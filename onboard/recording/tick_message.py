@@ -44,6 +44,8 @@ TICK_TOPIC = "/onboard/tick"
 DECISION_TOPIC = "/onboard/decision"
 """A geometry_msgs/Twist before the tick that applies a decision with an own velocity pair (`Decision.own`)."""
 KEYFRAME_TOPIC = "/onboard/keyframe"
+MOVED_TOPIC = "/onboard/moved_scan"
+"""A sensor_msgs/LaserScan before the tick that looked in it for what moves (`TickRecord.moved_scan`)."""
 COLOR = "color"
 """Name of the colour camera in a tick."""
 NO_ACTION = -1
@@ -160,6 +162,7 @@ def tick_record(
     keyframe: str = "",
     own: Twist | None = None,
     added: AddedInputs = NOTHING,
+    moved_scan: Scan | None = None,
 ) -> TickRecord:
     """Return the tick of a message.
 
@@ -181,6 +184,7 @@ def tick_record(
         filtered=_motion_of(message.filtered) if message.filtered else None,
         scan=scans[0],
         limits_scan=scans[1],
+        moved_scan=moved_scan,
         state=today(message.state),
         episode=message.episode,
         goal_distance_m=message.goal_distance_m[0] if message.goal_distance_m else None,

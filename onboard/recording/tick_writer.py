@@ -7,7 +7,8 @@ Paths, arc, footprint, markers and `/onboard/drive` follow every `SCENE_S` (`sce
 at a change of state.
 
 All messages of a tick have the tick's start as their time and are in one file. A full queue drops the whole tick. Depth
-and colour images are recorded losslessly in ticks in which a decision senses; other ticks have only the scan.
+and colour images are recorded losslessly in ticks in which a decision senses; other ticks have only the scan, and some
+the scan in which the limits look for what moves.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from onboard.recording.state_snapshot import encode
 from onboard.recording.tick_message import (
     DECISION_TOPIC,
     KEYFRAME_TOPIC,
+    MOVED_TOPIC,
     NO_DEPTH,
     TICK_TOPIC,
     imageless,
@@ -117,6 +119,8 @@ class _Messages:
             yield self._message(DECISION_TOPIC, ros.Twist, partial(convert.ros_twist, tick.acted.decision.own))
         if (added := added_to(tick.inputs)) != NOTHING:
             yield self._message(ADDED_TOPIC, ros.String, lambda: ros.String(encode_added(added)))
+        if tick.moved_scan is not None:
+            yield self._message(MOVED_TOPIC, ros.LaserScan, partial(self._scan, tick.moved_scan, tick.slot.start_ns))
         yield self._message(TICK_TOPIC, TickMessage, partial(tick_message, tick))
         yield from self._keyframe(tick)
 

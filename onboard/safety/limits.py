@@ -51,7 +51,7 @@
     R29  heights: where cameras see a height of the body only near by, or nowhere, the speed ahead is at most the one
          from which the robot stops for what it sees late, or SLOW_FRACTION of v_max_mps for what it never sees
          (`onboard/perception/height_coverage.py`)
-    R30  moving: what moved between the scans of the last two decisions is taken to go on for 2 s
+    R30  moving: what moved between two of the last images is taken to go on for 2 s
          (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
          stops the robot like a visible obstacle (R9), with MEMORY_M more distance
 

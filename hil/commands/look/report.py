@@ -15,6 +15,7 @@ from hil.recordings.recording import session_name
 from hil.report.load import read_timelines
 from hil.report.page import write_page
 from hil.report.timeline import Timeline
+from hil.report.turn_backs import turn_backs
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError, OnboardError
 
@@ -30,6 +31,9 @@ def report_command(
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
     out: Annotated[Path, typer.Option("--out", help="HTML file, or a folder for one page per session.")],
+    plans: Annotated[
+        bool, typer.Option("--plans", help="Replay a drive of `reactive`; show where its planned path turned back.")
+    ] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
@@ -50,8 +54,10 @@ def report_command(
         for take in takes:
             try:
                 timelines, cut_off = timelines_of(take)
+                turned = turn_backs(take) if plans else None
                 for page, timeline in zip(pages.of(timelines), timelines, strict=True):
-                    write_page(page, timeline)
+                    name = session_name(timeline.session)
+                    write_page(page, timeline, turned=None if turned is None else turned.get(name, []))
                     written.append(str(page))
                     size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
                     console.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)

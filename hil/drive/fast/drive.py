@@ -180,6 +180,7 @@ class FastDrive:
             if reach is not None and tick in compared:
                 robot.track(self._eyes.policy_scan(), reach)
         self._take_goal()
+        self._watch()
         if self._turns_to_look():
             self._turn_to_look()
 
@@ -243,6 +244,11 @@ class FastDrive:
             int(robot.state.best) + self._progress_timeout,
         ]
         if self._course.limits is not None:
+            every = self._setting.senses.depth_every
+            watch = int(robot.state.seen_tick) + every
+            while not moving.is_due(self._moving, time_ns(watch)):
+                watch += every
+            due.append(watch)
             blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
             due.append(blocked + self._blocked_ticks)
             place = tick if robot.state.place == NEVER else int(robot.state.place)
@@ -290,6 +296,7 @@ class FastDrive:
         self._judge_mission()
         if not self._mission.driving or self.ended():
             return
+        self._watch()
         self._sense(slot)
         if not self._mission.driving:
             return
@@ -344,8 +351,6 @@ class FastDrive:
         if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
         seen = self._eyes.policy_scan()
-        if self._course.limits is not None:
-            self._moving = moving.advance(self._moving, self._eyes.limits_scan(), self._robot.seen_wheels)
         if self._config.odometry.scan_matching:
             self._robot.match(seen, self._start)
         located = self._robot.located(self._start)
@@ -454,8 +459,14 @@ class FastDrive:
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
 
+    def _watch(self) -> None:
+        """Take the newest scan for what moves, if it is due."""
+        if self._course.limits is not None and moving.is_due(self._moving, time_ns(int(self._robot.state.seen_tick))):
+            self._eyes.take_images()
+            self._moving = moving.advance(self._moving, self._eyes.limits_scan(), self._robot.seen_wheels)
+
     def _moves(self) -> bool:
-        """Return whether something moves, by the last decisions."""
+        """Return whether something moves, by the last scans."""
         return len(self._moving.places_m) > 0
 
     def _remembers(self) -> bool:

@@ -86,7 +86,7 @@ def plain(tick: TickRecord) -> object:
     sensed = tick.sensed and (tick.sensed.number, tick.sensed.memory_reset, tick.sensed.observation.odometry)
     acted = tick.acted and tick.acted.decision and (tick.acted.decision.action, tick.acted.decision.logits.tolist())
     scans = tick.scan.ranges_m.tolist(), tick.scan.seen.tolist()
-    arrays = {"inputs", "scan", "limits_scan", "sensed", "acted", "after"}
+    arrays = {"inputs", "scan", "limits_scan", "moved_scan", "sensed", "acted", "after"}
     rest = [getattr(tick, field.name) for field in dataclasses.fields(tick) if field.name not in arrays]
     return rest, sensed, acted, scans, tick.inputs.odometry, encode(tick.after)
 

@@ -19,6 +19,7 @@ from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.compare import Comparison
 from hil.replay.compared_fields import STAGES
+from hil.replay.player import RecordedScanner
 from hil.replay.replay import replay
 from hil.replay.tick_selection import WHOLE, Span
 from onboard.perception import scan_fusion
@@ -31,7 +32,7 @@ from onboard.values.messages import BINS, Inputs, Scan
 from tests.rigs.machine.processes import done
 from tests.rigs.recordings.replay_references import REFERENCES
 from tests.rigs.recordings.replay_rig import TURNS, opinion_of, puppet, recorded, short_drive
-from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet, Tape
+from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet, Tape, plain_config
 
 FAR = np.full(BINS, np.inf, np.float32)
 
@@ -72,6 +73,33 @@ def test_so_it_is_with_images_of_unequal_age(tmp_path: Path, span: Span, monkeyp
     found = replay(file, span)
     assert found.identical
     assert sum(moved) > 2
+
+
+@pytest.mark.parametrize("span", [WHOLE, Span(1.0, 9.0)], ids=["whole", "from the middle"])
+def test_so_it_is_with_a_person_who_is_seen_to_walk_between_decisions(
+    tmp_path: Path, span: Span, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The images between decisions are not recorded, but the scan is in which the limits look for what moves."""
+    tape = Tape(tmp_path, plain_config())
+    policy = Puppet(lambda _: FORWARD, reset_s=0.5)
+    bench = Bench(policy, listeners=[tape])
+
+    def walking(inputs: Inputs) -> Inputs:
+        """He crosses at 1 m/s, from the top of the upright image to its bottom, and comes nearer."""
+        at_s, front = inputs.now_ns / NS_PER_S, inputs.depth["front"]
+        row, image = 80 - round(21 * at_s), np.zeros_like(front.depth)
+        image[max(row, 0) : row + 11] = round(3000 - 600 * at_s)
+        return replace(inputs, depth={**inputs.depth, "front": replace(front, depth=image)})
+
+    bench.alter = walking
+    bench.ask()
+    bench.ticks(80)
+    file = tape.close()
+    between = [tick for tick in tape.ticks if tick.sensed is None and tick.moved_scan is not None]
+    assert sum(tick.slot.start_ns in tick.after.moving.seen_ns for tick in between if tick.after) > 5
+    assert replay(file, span, policy=policy).identical, "whole states too, at each reset of the memory"
+    monkeypatch.setattr(RecordedScanner, "moved", lambda *_: None)
+    assert {"moved_scan", "keyframe"} <= replay(file, span, policy=policy).fields.keys()
 
 
 def test_so_it_is_with_ready_made_scans_that_came_late(tmp_path: Path) -> None:

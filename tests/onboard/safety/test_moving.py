@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,20 +78,35 @@ def test_nothing_moves_in_a_room_that_the_robot_drives_through(twist: tuple[floa
     assert len(seen(poses, [NO_BODIES] * 4, POSTS, seed).places_m) == 0
 
 
+@pytest.mark.parametrize("world", [ROOM, with_box(ROOM, (6.3, 6.5), (1.0, 8.0), (0.0, 1.5))])
+def test_a_person_who_steps_out_is_known_after_a_few_images(world: World) -> None:
+    """At 10 Hz, also before a wall; by the scans of successive decisions it took 0.7 s."""
+    pose, moving, known_s = Pose(4.0, 4.5, 0.0), Moving(), []
+    for number in range(20):
+        walked_s = 0.1 * number - 1.0
+        bodies = person(6.0, 3.5 + walked_s) if walked_s >= 0.0 else NO_BODIES
+        image = replace(scan(0, pose, bodies, world), stamp_ns=NS_PER_S + number * NS_PER_S // 10)
+        moving = advance(moving, image, pose)
+        if len(reached(moving, pose, image.stamp_ns)) > 0:
+            known_s.append(walked_s)
+            assert moving.velocity_mps[-1] == pytest.approx([0.0, 1.0], abs=0.4)
+    assert known_s[0] <= 0.4
+
+
 def test_a_person_who_stands_does_not_move() -> None:
     poses = [Pose(3.0 + 0.3 * number, 4.5, 0.0) for number in range(3)]
     assert len(seen(poses, [person(6.0, 4.0)] * 3).places_m) == 0
 
 
-def test_scans_of_less_than_a_decision_are_not_compared() -> None:
+def test_scans_of_less_than_a_step_are_not_compared() -> None:
     first = advance(Moving(), scan(0, Pose(3.0, 4.5, 0.0)), Pose(3.0, 4.5, 0.0))
-    soon = Scan(first.scan_ns + NS_PER_S // 10, first.ranges_m, SEEN)
-    assert advance(first, soon, first.pose) is first
+    soon = replace(scan(0, Pose(3.0, 4.5, 0.0)), stamp_ns=first.past[-1].stamp_ns + NS_PER_S // 20)
+    assert advance(first, soon, Pose(3.0, 4.5, 0.0)) is first
 
 
 def test_a_motion_goes_on_from_its_scan_and_is_forgotten() -> None:
-    still = Pose(0.0, 0.0, 0.0)
-    moving = Moving(NS_PER_S, still, places_m=np.array([[2.0, -1.0]]), velocity_mps=np.array([[0.0, 1.0]]))
+    still, at = Pose(0.0, 0.0, 0.0), np.array([NS_PER_S])
+    moving = Moving((), np.array([[2.0, -1.0]]), np.array([[0.0, 1.0]]), at)
     points = reached(moving, still, NS_PER_S + NS_PER_S // 10)
     assert points[0] == pytest.approx([2.0, -0.9, 0.0])
     assert points[10] == pytest.approx([2.0, 0.1, 1.0])
