@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from onboard.assembly.places_in_map import unreachable
 from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
@@ -69,14 +70,19 @@ def place(
     loaded = load_config(config)
     file = places_file(loaded)
     if action is PlaceAction.LIST:
-        for known, one in load_places(file).items():
-            sys.stdout.write(f"{known:20} x {one.x_m:.2f} m, y {one.y_m:.2f} m, yaw {one.yaw_deg:.0f} deg\n")
+        wrong = unreachable(loaded, there := load_places(file))
+        for known, one in there.items():
+            said = f": {wrong[known]}" if known in wrong else ""
+            sys.stdout.write(f"{known:20} x {one.x_m:.2f} m, y {one.y_m:.2f} m, yaw {one.yaw_deg:.0f} deg{said}\n")
         return
     if name is None:
         raise InputError("onboard place add: state a name")
     check_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
+    added = Place(x_m=here.x_m, y_m=here.y_m)
+    if (line := unreachable(loaded, load_places(file) | {name: added}).get(name)) is not None:
+        raise InputError(f"{name}: {line}; is the robot where onboard status says?")
     add_place(file, name, here)
     sys.stdout.write(f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m in {file}\n")
 

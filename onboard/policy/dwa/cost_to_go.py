@@ -67,6 +67,8 @@ WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always ex
 """
 WALL_PRICE = 300.0
 """The same where a map has no room for the robot: a detour of 200 m is cheaper than a wall."""
+STEEP = 1.5 * TIGHT_PRICE
+"""Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
 
 STEPS_AHEAD = 4
 BORDER = 1

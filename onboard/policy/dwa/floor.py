@@ -21,8 +21,8 @@ Flags = npt.NDArray[np.bool_]
 
 ABOUT = round(2.0 / CELL_M)
 """Cells around the robot with fine nearness. The robot drives less than this in a decision and its sequel."""
-GAP_M = 0.06
-"""A gap in the map that is wider than the footprint by less than this is closed: the dynamic window does not enter it."""
+GAP_M = 0.15
+"""The map closes a gap that is wider than the footprint by at most this: the dynamic window does not enter it."""
 OPENS_CELLS = round(0.4 / CELL_M)
 """The map does not close ground this near to an obstacle that is gone."""
 

@@ -68,10 +68,12 @@ class MapPlanner:
     ) -> tuple[Floor, CostField]:
         """Return the floor and the cost to go on its coarse cells: the map, corrected where the scan contradicts it."""
         new = self.floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
-        if len(new) == 0 and len(gone) == 0:
+        if len(new) == 0 and len(gone) == 0 and len(layer.failures.gaps) == 0:
             return self.floor, self._field_to(goal_xy_m)
         robot = pose.x_m, pose.y_m
         floor = self.floor.changed(gone, new, robot, self.prices)
+        layer.failures.close_in(floor.fine, floor.fine_corner_xy_m, CELL_M, self.prices)
+        layer.failures.close_in(floor.coarse, floor.corner_xy_m, COARSE * CELL_M, self.prices)
         return floor, self._solve(floor, goal_xy_m, robot)
 
     def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
@@ -135,6 +137,7 @@ class MapPolicy:
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
+        layer = replace(layer, failures=layer.failures.after(pose, goal, field, window.tolerance_m))
         return decision, _pack(layer, course, gone, mapped=known)
 
     def close(self) -> None:
