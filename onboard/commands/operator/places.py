@@ -15,6 +15,7 @@ from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
+from onboard.commands.operator.route_progress import progress
 from onboard.config.config import Config, load_config
 from onboard.config.places import TOLD_SD, Place, add_place, check_name, load_places, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
@@ -100,21 +101,24 @@ def route(
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
-    missed, lap = 0, 0
-    while loop or lap == 0:
-        lap += 1
-        for number, name in enumerate(names):
-            sys.stdout.write(f"lap {lap}, {number + 1} of {len(names)}: {name}: ")
-            sys.stdout.flush()
-            state = _driven(loaded, places[name])
-            sys.stdout.write(f"{in_words(state)}\n")
-            sys.stdout.flush()
-            if state.partition(JOIN)[0] != State.REACHED.value:
-                missed += 1
-                if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
-                    raise typer.Exit(1)
-            time.sleep(wait)
-    if missed:
+    lap = 0
+    with progress(loaded, len(names), loop) as shown:
+        while loop or lap == 0:
+            lap += 1
+            for number, name in enumerate(names, 1):
+                sys.stdout.write(f"lap {lap}, {number} of {len(names)}: {name}: ")
+                sys.stdout.flush()
+                shown.say(lap, number, name, "driving")
+                state = _driven(loaded, places[name])
+                sys.stdout.write(f"{in_words(state)}\n")
+                sys.stdout.flush()
+                if state.partition(JOIN)[0] != State.REACHED.value:
+                    shown.skipped.append(name)
+                    if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
+                        raise typer.Exit(1)
+                shown.say(lap, number, name, f"waiting {wait:g} s")
+                time.sleep(wait)
+    if shown.skipped:
         raise typer.Exit(1)
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.places_in_map import check_places
-from onboard.commands.operator import places
+from onboard.commands.operator import places, route_progress
 from onboard.commands.operator.robot import DiagnosticsRow, Status
 from onboard.config.config import load_config
 from onboard.perception.building import map_fit
@@ -153,6 +153,31 @@ def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config
     with ended:
         places.route(["a", "b"], config=config)
     assert len(states) - len(left) == driven
+
+
+def test_status_shows_how_far_the_route_is_and_a_second_one_is_refused(config, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+    loaded, seen, ends = load_config(config), [], ["stopped: gave up", "reached"]
+
+    def driven(_config, _place):
+        seen.append(route_progress.current(loaded))
+        with pytest.raises(InputError, match=r"another onboard route drives .*: place \d of 2 .*; end it"):
+            places.route(["a"], config=config)
+        return ends.pop(0)
+
+    monkeypatch.setattr(places, "_driven", driven)
+    monkeypatch.setattr(places.time, "sleep", lambda _s: seen.append(route_progress.current(loaded)))
+    assert route_progress.current(loaded) is None
+    with pytest.raises(typer.Exit):
+        places.route(["a", "b"], wait=12.0, config=config)
+    assert seen == [
+        "place 1 of 2 (a), driving",
+        "place 1 of 2 (a), waiting 12 s, skipped: a",
+        "place 2 of 2 (b), driving, skipped: a",
+        "place 2 of 2 (b), waiting 12 s, skipped: a",
+    ]
+    assert route_progress.current(loaded) is None
 
 
 def rooms(*posts: tuple[float, float]) -> Reach:
