@@ -14,7 +14,7 @@ from typing import Any
 from hil.drive.episodes import choose
 from hil.live.child_process import Child, Interpreter
 from hil.live.dashboard import Dashboard, View, preparing
-from hil.live.demo_result import Files, result_of
+from hil.live.demo_result import Files, by_load, result_of
 from hil.live.goal_tour import Leg, tour
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode, free_space
@@ -23,6 +23,7 @@ from hil.scene.walkers import CrowdOptions, requested_crowd
 from onboard.assembly.assembly import check_files
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.assembly.policies import require_engine
+from onboard.assembly.robot import with_lasers
 from onboard.config.config import Config, load_config
 from onboard.config.pretrained import is_name
 from onboard.drivers.dds.participant import Wire
@@ -48,6 +49,7 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
                  the check for unchanged images is off
     All paths in the result are absolute. A relative path is resolved against the working directory.
     """
+    given = with_lasers(given)
     policy = given.policy if model is None else given.policy.driven_by(model)
     if not is_name(policy.model):
         policy = policy.model_copy(update={"model": str(Path(policy.model).resolve())})
@@ -85,6 +87,8 @@ FRESH_NS, FRESH_SCANS = NS_PER_S // 2, 5
 LAST_LOOK_S = 1.2
 """Time after the end of a drive in which the diagnostics of its end come."""
 POLL_S = 0.1
+MOST_PAUSES = 20
+"""A drive goes on so many times after this machine was too busy for it."""
 DEMO_ROBOT = "demo"
 NOBODY = CrowdOptions()
 
@@ -185,7 +189,10 @@ def _processes(
 
 
 def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: DemoOptions) -> list[Leg]:
-    """Send the goals in order and return their results. After a failed goal, continue where the robot stands."""
+    """Send the goals in order and return their results. After a failed goal, continue where the robot stands.
+
+    A drive that ended because this machine is too busy goes on from there: the goal is sent again.
+    """
     legs: list[Leg] = []
     with Dashboard(link.view) as dashboard:
         link.wait_until_received(dashboard)
@@ -195,7 +202,13 @@ def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: De
             which = f" (goal {number} of {len(episodes)})" if len(episodes) > 1 else ""
             link.view.title = f"{options.map_name}: {episode.geodesic_m:.1f} m to go{which}"
             limit_s = options.limit_s or _enough_s(config, episode)
-            elapsed_s = link.drive_to(_goal_message(config, episodes[0], episode, options), limit_s, dashboard)
+            elapsed_s = 0.0
+            for _ in range(1 + MOST_PAUSES):
+                goal = _goal_message(config, episodes[0], episode, options)
+                elapsed_s += link.drive_to(goal, limit_s, dashboard)
+                if not by_load(link.view.state):
+                    break
+                link.wait_until_flowing(dashboard)
             legs.append(Leg(episode, link.view.state, elapsed_s, time.monotonic_ns()))
     return legs
 
@@ -273,6 +286,11 @@ class DriveLink:
             return f"{what}: its process starts, and compiles the first time"
 
         self.wait_for(process, START_S, dashboard)
+        self.wait_until_flowing(dashboard)
+
+    def wait_until_flowing(self, dashboard: Dashboard) -> None:
+        """Wait for new scans. Raises MissingError after `MISSING_S` seconds."""
+        self._fresh_scans = 0
         self.wait_for(self._input, MISSING_S, dashboard)
 
     def wait_for(self, missing: Callable[[], str], limit_s: float, dashboard: Dashboard) -> None:

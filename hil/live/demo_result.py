@@ -22,10 +22,13 @@ from onboard.config.mounts import completed_text, load_mounts
 from onboard.config.toml_file import read_toml
 from onboard.config.toml_text import as_toml
 from onboard.navigation.mission import drives
+from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
+LATE_SHARE = 10
+"""A drive that runs out of time with one of so many ticks missed was too slow because of the load."""
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
@@ -195,6 +198,17 @@ def read_result(file: Path) -> dict[str, Any]:
     return values
 
 
+def by_load(state: str) -> bool:
+    """Return whether a drive ended in this state because the machine had no time for the runtime or the simulation."""
+    return reasons.row_of(state.partition(reasons.JOIN)[0]) in (reasons.ENGINE_SILENT, reasons.INPUT_LOST)
+
+
+def too_busy(result: dict[str, Any]) -> bool:
+    """Return whether the goal was not reached because this machine was too busy."""
+    late = result["missed_slots"] * LATE_SHARE > result["ticks"]
+    return not result["reached"] and (by_load(result["state"]) or (late and drives(result["state"])))
+
+
 def summary(result: dict[str, Any]) -> str:
     """Return the result as text for the operator."""
     goals = result["goals"]
@@ -203,7 +217,8 @@ def summary(result: dict[str, Any]) -> str:
     if len(goals) > 1:
         outcome = f"{sum(goal['reached'] for goal in goals)} of {len(goals)} goals reached, the last: {outcome}"
     slow = result["over_budget"] * 2 > result["decisions"] > 0 or result["missed_slots"] * 2 > result["ticks"]
-    advice = "this machine was too busy for the runtime: close other programs\n" if slow else ""
+    slow = slow or too_busy(result)
+    advice = "this machine was too busy for the runtime: close other programs (`top` shows them)\n" if slow else ""
     return (
         f"{outcome}: {result['distance_to_goal_m']:.2f} m from the goal after {result['time_s']:.1f} s and "
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"

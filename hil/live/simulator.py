@@ -30,6 +30,7 @@ from onboard.drivers.dds.ros_convert import (
     ros_imu,
     ros_mount_transform,
     ros_odometry,
+    ros_placed,
     ros_rays,
     ros_transform,
     twist_from_ros,
@@ -41,6 +42,7 @@ from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError
+from onboard.values.frames import Transform, quaternion_of
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import STOP
 
@@ -87,10 +89,13 @@ class Link:
         self._mounts = mounts.depth
         taken = [name for name, mount in mounts.depth.items() if mount.lens_taken or mount.pose_taken]
         self._infos = {name: wire.writer(lens_topic(wire.section, name)) for name in taken}
-        if taken:
-            self._publish_frames(wire, [mounts.depth[name] for name in taken])
+        names = {topic: f"{LASER_FRAME}{number or ''}" for number, topic in enumerate(lasers)}
+        if taken or any(pose is not None for pose in lasers.values()):
+            places = {names[topic]: pose for topic, pose in lasers.items() if pose is not None}
+            self._publish_frames(wire, [mounts.depth[name] for name in taken], places)
         self._color = wire.writer("color/image") if mounts.color else None
-        frames = {topic: LASER_FRAME if pose is not None else wire.section.base_frame for topic, pose in lasers.items()}
+        base = wire.section.base_frame
+        frames = {topic: base if pose is None else names[topic] for topic, pose in lasers.items()}
         rows = {topic: scan_source(topic, topic in clouds) for topic in frames}
         self._scans = {topic: (wire.writer(rows[topic]), frame) for topic, frame in frames.items()}
         self._clouds = clouds
@@ -156,10 +161,13 @@ class Link:
                 sample = ros_image(stamp_ns, optical_frame("color", self._section.frame_prefix), "rgb8", seen)
                 self._color.write(as_sent(sample, self._section, "color/image"))
 
-    def _publish_frames(self, wire: Wire, cameras: Sequence[Mount]) -> None:
-        """Publish the poses that a runtime takes from tf."""
+    def _publish_frames(self, wire: Wire, cameras: Sequence[Mount], lasers: Mapping[str, Transform]) -> None:
+        """Publish the poses that a runtime takes from tf. lasers: pose by frame"""
         stamp_ns, base, prefix = wall_ns(), self._section.base_frame, self._section.frame_prefix
         frames = [ros_mount_transform(stamp_ns, base, camera, prefix) for camera in cameras]
+        for frame, pose in lasers.items():
+            turned = quaternion_of(pose[:3, :3]).tolist()
+            frames.append(ros_placed(stamp_ns, base, frame, pose[:3, 3].tolist(), turned))
         floor = ros_transform(stamp_ns, f"{prefix}base_footprint", base, IDENTITY)
         wire.writer("tf_static").write(TFMessage([floor, *frames]))
 

@@ -60,6 +60,11 @@ class Body:
         """Return the radius of the largest circle about the origin inside the body."""
         return Footprint(0.0, self.corners_m).inner_m if self.corners_m else self.radius_m
 
+    @property
+    def half_width_m(self) -> float:
+        """Return half the width of the narrowest passage through which the body can be driven [m]."""
+        return Footprint(0.0, self.corners_m).half_width_m if self.corners_m else self.radius_m
+
     def corners(self) -> npt.NDArray[np.float64]:
         """Return (n, 2) the corners, for the kernels; (0, 2) for a cylinder."""
         return np.array(self.corners_m, np.float64).reshape(-1, 2)

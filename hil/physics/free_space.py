@@ -62,7 +62,7 @@ class Episode:
 def free_space(world: World, body: Body) -> FreeSpace:
     """Return the free space of a body.
 
-    A polygon passes where its inner circle does, so a path is a lower bound; it stands where it can turn in place.
+    A polygon passes where half its width does, so a path is a lower bound; it stands where it can turn in place.
     """
     blocked = blocked_cells(world, body)
 
@@ -72,7 +72,7 @@ def free_space(world: World, body: Body) -> FreeSpace:
     standing = room(body.radius_m + STANDING_MARGIN_M)
     if world.unseen is not None:
         standing &= ~world.unseen
-    return FreeSpace(world, room(body.inner_m + PASSAGE_MARGIN_M), standing)
+    return FreeSpace(world, room(body.half_width_m + PASSAGE_MARGIN_M), standing)
 
 
 def distance_field(

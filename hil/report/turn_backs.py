@@ -111,7 +111,7 @@ def _plan(recorded: TickRecord, replayed: TickRecord, t_s: float, config: Config
     if memory is None or goal is None:
         return None
     known, _ = unpack(memory)
-    _, _, field = WayFinder(config.robot.footprint.inner_m).window(known, filtered.pose, goal)
+    _, _, field = WayFinder(config.robot.footprint.half_width_m).window(known, filtered.pose, goal)
     path = descent(field, (filtered.pose.x_m, filtered.pose.y_m), goal, STEEP)
     cells = frozenset((int(a), int(b)) for a, b, _ in known.cells.tolist())
     return Plan(t_s, recorded.slot.number, replayed.episode, filtered.pose, cells, path)

@@ -128,7 +128,8 @@ def _wire(config: Config) -> str:
     kind = "TwistStamped" if dds.stamped_cmd_vel else "Twist"
     serial = config.odometry.input == "serial"
     base = f"base on {config.odometry.serial_port}" if serial else f"{ros_topic(dds, 'cmd_vel')} as {kind}"
-    return f"DDS domain {domain_id(dds)} on {dds.interface}; {base}; goals on {ros_topic(dds, 'goal_pose')}"
+    scan = "" if "scan" not in dds.remap else f"; its own scan on {ros_topic(dds, 'scan')}"
+    return f"DDS domain {domain_id(dds)} on {dds.interface}; {base}; goals on {ros_topic(dds, 'goal_pose')}{scan}"
 
 
 def _off(config: Config) -> Iterator[str]:

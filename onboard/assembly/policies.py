@@ -38,8 +38,8 @@ def policy_maker(config: Config, plant: Plant, building: OccupancyGrid | None = 
     """
     if config.policy.model != MAPPED and config.map.subgoals and building is not None:
         without = config.model_copy(update={"map": MapSection()})
-        radius_m, make = config.robot.footprint.inner_m, policy_maker(without, plant)
-        return lambda: WithSubgoals(make(), building, radius_m)
+        half_width_m, make = config.robot.footprint.half_width_m, policy_maker(without, plant)
+        return lambda: WithSubgoals(make(), building, half_width_m)
     if config.policy.model == REACTIVE:
         return functools.partial(_reactive, config, plant)
     if config.policy.model == MAPPED:

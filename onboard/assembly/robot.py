@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from onboard.assembly.policies import WITHOUT_MODEL
-from onboard.config.config import LIDARS, CamerasSection, Config, NoReturn, ScanSection, ScanSource
-from onboard.config.mounts import Mounts, completed_text
+from onboard.config.config import LIDARS, CamerasSection, Config, LaserPose, NoReturn, ScanSection, ScanSource
+from onboard.config.mounts import AHEAD_M, Mounts, completed_text, last_run, say_once
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.topics import Topic, imu_source, scan_source
@@ -32,6 +34,9 @@ from onboard.values.interfaces import Policy
 
 Scanners = tuple[Scanner, Scanner | None]
 """Scanner of the policy's scan, and of the limits' scan; None if both are the same."""
+BY_TF: Final = "tf"
+STAND_IN: LaserPose = (0.0, 0.0, AHEAD_M[2], 0.0, 0.0, 0.0)
+"""Pose of a lidar by tf, before any run has taken it."""
 
 
 def robot_of(
@@ -76,6 +81,7 @@ def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     A pose that one table states holds for the same topic in the other. Raises ConfigError for two poses of one topic,
     and for a pose without a topic.
     """
+    config = with_lasers(config)
     poses: dict[str, tuple[float, float, float]] = {}
     for name, section in {"scan": config.scan, "limits_scan": config.limits_scan}.items():
         if section is None or section.laser is None:
@@ -92,6 +98,37 @@ def lasers_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     return {topic: level.get(topic) for topic in single} | _lidars_of(config)
 
 
+def lasers_by_tf(config: Config) -> list[str]:
+    """Return the topics of lidars whose pose the configuration takes from tf."""
+    sections = [section for section in (config.scan, config.limits_scan) if section is not None]
+    return list(dict.fromkeys(name for one in sections for name, pose in one.lasers.items() if pose == BY_TF))
+
+
+def with_lasers(config: Config, taken: Mapping[str, LaserPose] | None = None) -> Config:
+    """Return the configuration with the numbers of lidars by tf: `taken`, else those of the last run, else a stand-in.
+
+    A line in the log says which of the last two, once.
+    """
+    names = lasers_by_tf(config)
+    if not names:
+        return config
+    path = config.robot.mounts
+    if taken is None:
+        kept = last_run(path)
+        taken = {} if kept is None else kept.lasers
+        for name in names:
+            where = "of the last run" if name in taken else f"not taken from a robot yet: level, {AHEAD_M[2]} m high"
+            say_once(path, f"scan.lasers {name}", f"pose {where}")
+    poses = {name: taken.get(name, STAND_IN) for name in names}
+    sections = {"scan": config.scan, "limits_scan": config.limits_scan}
+    changes = {
+        table: section.model_copy(update={"lasers": section.lasers | poses})
+        for table, section in sections.items()
+        if section is not None and section.lasers
+    }
+    return config.model_copy(update=changes)
+
+
 def _lidars_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     """Return the pose of each fused lidar. Raises ConfigError for two sets, and for a height outside of the scan's."""
     fused = [
@@ -103,8 +140,11 @@ def _lidars_of(config: Config) -> dict[str, npt.NDArray[np.float64] | None]:
     low_m, high_m = config.scan.z_min_m, config.scan.z_max_m
     for topic, is_cloud in (fused[0].sources if fused else {}).items():
         pose = fused[0].lasers.get(topic)
-        found[topic] = None if pose is None else _posed(pose)
-        if pose is not None and not is_cloud and not low_m <= pose[2] <= high_m:
+        if pose is None or pose == BY_TF:
+            found[topic] = None
+            continue
+        found[topic] = _posed(pose)
+        if not is_cloud and not low_m <= pose[2] <= high_m:
             raise ConfigError(
                 f"scan.lasers: {topic} is {pose[2]:g} m above the floor, not within scan.z_min_m {low_m:g} and "
                 f"z_max_m {high_m:g}"
@@ -192,7 +232,7 @@ def session_of(config: Config, building: OccupancyGrid | None = None) -> dict[st
     driven_by_model = config.policy.model not in WITHOUT_MODEL
     return {
         "robot": config.robot.name,
-        "configuration": json.dumps(config.model_dump(mode="json")),
+        "configuration": json.dumps(with_lasers(config).model_dump(mode="json")),
         "mounts": completed_text(config.robot.mounts),
         "plant": config.robot.plant.read_text(),
         "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",

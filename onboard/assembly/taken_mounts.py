@@ -1,4 +1,4 @@
-"""What a mounts file leaves out, taken once at the start: lens from the device or `camera_info`, poses from tf.
+"""What files leave out, taken once at the start: lens from the device or `camera_info`, poses from tf.
 
 What was taken is kept beside the file (`keep_run` in `onboard/config/mounts.py`), from where all commands read it. What
 differs from the last run ends the start, as another serial number does: the camera or its mode was changed.
@@ -15,13 +15,13 @@ import numpy as np
 import structlog
 
 from onboard.assembly.published_mounts import LIVE_SIZE, NOTHING, Heard, listened, pose_of
-from onboard.assembly.robot import used_mounts
-from onboard.config.config import Config
+from onboard.assembly.robot import lasers_by_tf, lasers_of, lidar_rows, used_mounts, with_lasers
+from onboard.config.config import Config, LaserPose, tilt_fault
 from onboard.config.mounts import (
     AHEAD_M,
     LENS,
     SIZE,
-    MountsFile,
+    LastRun,
     MountTable,
     completed,
     keep_run,
@@ -38,14 +38,15 @@ from onboard.drivers.realsense.device import Source, StreamInfo, read_intrinsics
 from onboard.service.readiness import LOOK_EVERY_S, PATIENCE_S
 from onboard.service.systemd import Notifier
 from onboard.values.errors import ConfigError, DriverError, InputError
-from onboard.values.frames import quaternion_of
+from onboard.values.frames import place_of, quaternion_of
 
 log = structlog.get_logger()
 
 WAIT_S = 6.0
 """A camera_info comes with each image, and tf_static at once; discovery takes less than a second."""
-MOVED_M, TURNED = 1e-3, 1e-6
-"""Differences of a position [m], and of a rotation (1 less the quaternions' product), that are rounding."""
+MOVED_M, TURNED, TURNED_DEG = 1e-3, 1e-6, 0.1
+"""Differences of a position [m], a rotation (1 less the quaternions' product) and an angle that are rounding."""
+DIGITS = 4
 
 
 def await_mounts(config: Config, notifier: Notifier, pause: Callable[[float], object] = time.sleep) -> None:
@@ -75,7 +76,8 @@ def take_mounts(config: Config, info: Callable[[Source], StreamInfo] = read_intr
     note_taken(path)
     file = stated_in(path)
     asked = [(kind, name, row) for kind, name, row in rows(file) if _is_asked(config, kind, name, row)]
-    if not asked:
+    lasers = _lasers_by_tf(config, wait_s)
+    if not asked and not lasers:
         return
     found: dict[tuple[str, str], MountTable] = {}
     mistakes: list[str] = []
@@ -105,8 +107,58 @@ def take_mounts(config: Config, info: Callable[[Source], StreamInfo] = read_intr
     whole: dict[str, Any] = {"cameras": {}, "color_cameras": {}}
     for kind, name, row in rows(completed(path)):
         whole[kind][name] = found.get((kind, name), row)
-    kept = keep_run(path, MountsFile(**whole))
-    log.info("mounts_taken", cameras=", ".join(name for _, name in found), kept=str(kept))
+    kept = keep_run(path, LastRun(**whole, lasers=lasers))
+    log.info("mounts_taken", cameras=", ".join(name for _, name in found), lidars=", ".join(lasers), kept=str(kept))
+
+
+def _lasers_by_tf(config: Config, wait_s: float) -> dict[str, LaserPose]:
+    """Return the pose of each lidar that the configuration takes from tf.
+
+    Raises ConfigError with a line for each that does not fit, DriverError if one is silent.
+    """
+    rows = {name: row for name, row in lidar_rows(config).items() if name in lasers_by_tf(config)}
+    if not rows:
+        return {}
+    heard, kept = listened(config, {}, (), wait_s, rows), last_run(config.robot.mounts)
+    poses: dict[str, LaserPose] = {}
+    wrong, silent = list[str](), list[str]()
+    for name in rows:
+        frame = heard.frames.get(name)
+        if frame is None:
+            silent.append(f"scan.lasers: {NOTHING.format(topic=name).replace('camera', 'lidar')}")
+            continue
+        try:
+            pose, notes = pose_of(config, frame, heard)
+            if pose is None:
+                raise InputError("; ".join(notes))
+            x, y, z, roll, pitch, yaw = (round(value, DIGITS) + 0.0 for value in place_of(pose))
+            poses[name] = x, y, z, roll, pitch, yaw
+            fault = "" if name in config.scan.clouds else tilt_fault(name, poses[name])
+            if fault or (fault := _moved(config, name, poses[name], None if kept is None else kept.lasers.get(name))):
+                raise InputError(fault)
+            for note in notes:
+                log.warning("mounts_taken", lidar=name, note=note)
+        except InputError as error:
+            words = str(error).replace("translation_m and look_deg", "its pose into scan.lasers")
+            wrong.append(f"scan.lasers: {name}: {words}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    if silent:
+        raise DriverError("\n".join(silent))
+    lasers_of(with_lasers(config, poses))  # refuses a height outside of the scan's, before the poses are kept
+    return poses
+
+
+def _moved(config: Config, name: str, new: LaserPose, old: LaserPose | None) -> str:
+    """Return why a pose is not that of the last run; "" if it is."""
+    if old is None:
+        return ""
+    off = np.subtract(new, old)
+    off_deg = np.abs((off[3:] + 180.0) % 360.0 - 180.0)
+    if np.abs(off[:3]).max() <= MOVED_M and off_deg.max() <= TURNED_DEG:
+        return ""
+    file = f"{config.robot.mounts.stem}.last_run.toml"
+    return f"pose {list(old)} was, {list(new)} is: was the lidar moved? Remove {file} to accept it"
 
 
 def _is_asked(config: Config, kind: str, name: str, row: MountTable) -> bool:

@@ -142,18 +142,8 @@ def placed_camera(
     notes = []
     if moving := urdf.moving_between(base, frame):
         notes.append(f"camera {name}: {frame} moves with {moving}: set other positions with --joint NAME=VALUE")
-    floor = floor_of(urdf, base) if floor_m is None else Floor(floor_m, "--floor-m")
-    if floor.base_height_m is None:
-        notes.append(
-            f"floor: {floor.source}, so heights are measured from {base}: set its height above the floor with "
-            "--floor-m HEIGHT"
-        )
-    else:
-        doubts = f", but {'; '.join(floor.doubts)}: check it, --floor-m HEIGHT states it" if floor.doubts else ""
-        height_m = round(floor.base_height_m, 4) + 0.0
-        notes.append(
-            f"floor: {base} is {height_m:g} m above it, by {floor.source}{doubts}: heights are measured from there"
-        )
+    floor, note = floor_under(urdf, base, floor_m)
+    notes.append(note)
     kind = axes or _axes(rotation, frame)
     if not axes and (kind == "optical") != (OPTICAL in frame):
         other = f"{name}={frame}:{'body' if kind == 'optical' else 'optical'}"
@@ -168,6 +158,21 @@ def placed_camera(
         "rotation_xyzw": [round(value, 12) for value in rotation],
     }
     return table, notes
+
+
+def floor_under(urdf: Urdf, base: str, floor_m: float | None = None) -> tuple[Floor, str]:
+    """Return where the floor is, as stated or by the URDF, and a line that says so. Raises InputError."""
+    floor = floor_of(urdf, base) if floor_m is None else Floor(floor_m, "--floor-m")
+    if floor.base_height_m is None:
+        return floor, (
+            f"floor: {floor.source}, so heights are measured from {base}: set its height above the floor with "
+            "--floor-m HEIGHT"
+        )
+    doubts = f", but {'; '.join(floor.doubts)}: check it, --floor-m HEIGHT states it" if floor.doubts else ""
+    height_m = round(floor.base_height_m, 4) + 0.0
+    return floor, (
+        f"floor: {base} is {height_m:g} m above it, by {floor.source}{doubts}: heights are measured from there"
+    )
 
 
 def view_notes(name: str, rotation: Quaternion) -> list[str]:

@@ -159,7 +159,22 @@ NoReturn = Literal["zero", "nan", "beyond"]
 
 LIDARS = "onboard/lidars"
 """Name of the scan that is fused from several lidars; no topic."""
+LaserPose = tuple[Finite, Finite, Finite, Finite, Finite, Finite]
 MOST_TILT_DEG = 5.0
+
+
+def tilt_fault(topic: str, pose: LaserPose | Literal["tf"]) -> str:
+    """Return why a LaserScan from this pose cannot be used; "" if it can, or if the pose is not known yet."""
+    if pose == "tf":
+        return ""
+    roll, pitch = math.radians(pose[3]), math.radians(pose[4])
+    tilt_deg = math.degrees(math.acos(min(abs(math.cos(roll) * math.cos(pitch)), 1.0)))
+    if tilt_deg <= MOST_TILT_DEG:
+        return ""
+    return (
+        f"{topic} is tilted by {tilt_deg:.1f} deg, limit {MOST_TILT_DEG:g} deg: its rays meet the floor; level it, or "
+        "send a PointCloud2 (clouds)"
+    )
 
 
 class ScanSource(Section):
@@ -187,12 +202,13 @@ class ScanSource(Section):
     cameras: list[str] = Field(
         default_factory=list, description="names of the mounts to fuse; empty means all, with a lidar none"
     )
-    lasers: dict[str, tuple[Finite, Finite, Finite, Finite, Finite, Finite]] = Field(
+    lasers: dict[str, LaserPose | Literal["tf"]] = Field(
         default_factory=dict,
         examples=[{"/scan_front": (0.2, 0.0, 0.3, 0.0, 0.0, 0.0), "/scan_rear": (-0.2, 0.0, 0.3, 180.0, 0.0, 180.0)}],
         description="topics of several lidars, fused into one scan, each with its pose in the base frame: x, y, height "
-        "above the floor [m], roll, pitch, yaw [deg]; roll 180 for one that hangs upside down. `no_return` "
-        "holds for all. Depth images are then used only of the cameras that `cameras` names",
+        'above the floor [m], roll, pitch, yaw [deg]; roll 180 for one that hangs upside down. "tf" takes it from '
+        "`/tf_static` at each start. `no_return` holds for all. Depth images are then used only of the cameras that "
+        "`cameras` names",
     )
     clouds: list[str] = Field(
         default_factory=list,
@@ -220,14 +236,9 @@ class ScanSource(Section):
             return self
         if self.topic not in ("", LIDARS) or self.laser is not None:
             raise ValueError(f"with lasers or clouds, write the pose of {self.topic or 'the laser'} into lasers")
-        for topic, (_, _, _, roll, pitch, _) in self.lasers.items():
-            level = abs(math.cos(math.radians(roll)) * math.cos(math.radians(pitch)))
-            tilt_deg = math.degrees(math.acos(min(level, 1.0)))
-            if topic not in self.clouds and tilt_deg > MOST_TILT_DEG:
-                raise ValueError(
-                    f"lasers: {topic} is tilted by {tilt_deg:.1f} deg, limit {MOST_TILT_DEG:g} deg: its rays meet the "
-                    "floor; level it, or send a PointCloud2 (clouds)"
-                )
+        for topic, pose in self.lasers.items():
+            if topic not in self.clouds and (fault := tilt_fault(topic, pose)):
+                raise ValueError(f"lasers: {fault}")
         object.__setattr__(self, "topic", LIDARS)
         return self
 
@@ -654,6 +665,17 @@ class Config(Section):
     goal: GoalSection = GoalSection()
     dds: DdsSection = DdsSection()
     record: RecordSection = RecordSection()
+
+    @model_validator(mode="after")
+    def _own_scans_next_to_a_lidar(self) -> Config:
+        """Publish the runtime's scans on onboard/... if a lidar has their name, unless `dds.remap` names a topic."""
+        sections = [section for section in (self.scan, self.limits_scan) if section is not None]
+        heard = {full_name(self.dds.namespace, topic) for section in sections for topic in section.sources}
+        ours = {"scan", "limits_scan"} - self.dds.remap.keys()
+        moved = {name: f"onboard/{name}" for name in sorted(ours) if full_name(self.dds.namespace, name) in heard}
+        if moved:
+            object.__setattr__(self, "dds", self.dds.model_copy(update={"remap": {**self.dds.remap, **moved}}))
+        return self
 
     @property
     def own_scan(self) -> ScanSection | None:

@@ -49,6 +49,15 @@ class Footprint:
             return self.radius_m
         return self.radius_m - float(signed_distances_m(np.zeros((1, 2)), self.corners_m)[0])
 
+    @property
+    def half_width_m(self) -> float:
+        """Return half the width of the narrowest passage through which the origin can be driven [m].
+
+        It is at least `inner_m`: the nearest edge may be ahead or behind, and a passage is open there.
+        """
+        across_m = [y for _, y in self.corners_m]
+        return self.radius_m + min(max(across_m), -min(across_m))
+
     def grown(self, margin_m: float) -> Footprint:
         """Return the footprint with a margin all around."""
         return Footprint(self.radius_m + margin_m, self.corners_m)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -201,6 +201,15 @@ class MountsFile(Section):
     color_cameras: dict[str, MountTable] = Field(default_factory=dict, description="camera name -> colour camera")
 
 
+Stated = TypeVar("Stated", bound=MountsFile)
+
+
+class LastRun(MountsFile):
+    """What the last run took: cameras, and poses of lidars from tf: x, y, height [m], roll, pitch, yaw [deg]."""
+
+    lasers: dict[str, tuple[Finite, Finite, Finite, Finite, Finite, Finite]] = Field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A camera on the robot.
@@ -253,8 +262,12 @@ def load_mounts(path: Path) -> Mounts:
 
 def stated(path: Path) -> MountsFile:
     """Return what a mounts file states. Raises ConfigError naming file, field and limit."""
+    return _stated(path, MountsFile)
+
+
+def _stated(path: Path, kind: type[Stated]) -> Stated:
     try:
-        return MountsFile.model_validate(read_toml(path))
+        return kind.model_validate(read_toml(path))
     except ValidationError as error:
         raise ConfigError(validation_lines(path, error)) from error
 
@@ -298,25 +311,25 @@ def rows(table: MountsFile) -> list[tuple[str, str, MountTable]]:
     return [(kind, name, row) for kind in ("cameras", "color_cameras") for name, row in getattr(table, kind).items()]
 
 
-def last_run(path: Path) -> MountsFile | None:
+def last_run(path: Path) -> LastRun | None:
     """Return the numbers that the last run took, None without any. Raises ConfigError for a damaged file."""
     found = next((file for file in _last_run_files(path) if file.exists()), None)
-    return None if found is None else stated(found)
+    return None if found is None else _stated(found, LastRun)
 
 
-def keep_run(path: Path, table: MountsFile) -> Path:
+def keep_run(path: Path, table: LastRun) -> Path:
     """Write the numbers of this run beside a mounts file, or into the service's state folder; return where.
 
     Raises ConfigError if neither can be written.
     """
-    why = ""
+    text, why = mounts_text(table, f"# What the last run took for {path.name}. Remove it to accept others.\n"), ""
+    if table.lasers:
+        lines = [f"{toml_key(topic)} = {toml_value(list(pose))}" for topic, pose in table.lasers.items()]
+        text = "\n".join([text, "[lasers]", *lines, ""])
     for file in _last_run_files(path):
         try:
             temporary = file.with_name(f".{file.name}.{os.getpid()}")
-            temporary.write_text(
-                mounts_text(table, f"# What the last run took for {path.name}. Remove it to accept others.\n"),
-                encoding="utf-8",
-            )
+            temporary.write_text(text, encoding="utf-8")
             os.replace(temporary, file)
         except OSError as error:
             why = why or f"{file}: cannot be written: {error.strerror}"
@@ -345,7 +358,12 @@ def _say_source(path: Path, camera: str, row: MountTable, kept: MountTable | Non
         source = f"{' and '.join(what for what, _ in parts)} of the last run ({path.stem}.{LAST_RUN}{path.suffix})"
     else:
         source = f"not taken from a robot yet: {'; '.join(f'{what} {guess}' for what, guess in parts)}"
-    line = f"{path}: {camera}: {source}"
+    say_once(path, camera, source)
+
+
+def say_once(path: Path, device: str, source: str) -> None:
+    """Log where the numbers of a device are from, once, unless this process takes them from the robot."""
+    line = f"{path}: {device}: {source}"
     if line not in _said and path not in _taken and parent_process() is None:
         _said.add(line)
         log.warning("%s", line)

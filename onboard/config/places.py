@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-import re
+import unicodedata
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,7 +21,9 @@ from onboard.values.errors import ConfigError, InputError
 from onboard.values.messages import Pose
 
 FILE = "places.toml"
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+MOST_LETTERS = 40
+DWELL_S = 1.0
+"""Least time between two drives of a route: places may be the same, or reached already."""
 TOLD_SD = (0.3, 0.3, 0.2)
 """Standard deviation of a pose as an operator states it: x, y [m], yaw [rad]."""
 
@@ -52,9 +54,8 @@ def load_places(file: Path) -> dict[str, Place]:
         return {}
     places = {}
     for name, table in read_toml(file).items():
-        check_name(name, f"{file}: ")
         try:
-            places[name] = Place.model_validate(table)
+            places[place_name(name, f"{file}: ")] = Place.model_validate(table)
         except ValidationError as error:
             raise ConfigError(validation_lines(f"{file}: {name}", error)) from error
     return places
@@ -62,10 +63,11 @@ def load_places(file: Path) -> dict[str, Place]:
 
 def add_place(file: Path, name: str, pose: Pose) -> None:
     """Add a place at the end of the file. Raises ConfigError, or InputError for a name that is there or is none."""
-    check_name(name)
+    name = place_name(name)
     if name in load_places(file):
         raise InputError(f"{file}: there is a place {name} already; remove its table, or choose another name")
-    table = f"[{name}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
+    key = name if name.isascii() else f'"{name}"'
+    table = f"[{key}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
     try:
         text = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
         whole = file.with_name(f".{file.name}.{os.getpid()}")  # a power cut leaves the old file or the new one
@@ -78,13 +80,20 @@ def add_place(file: Path, name: str, pose: Pose) -> None:
 def place_of(config: Config, name: str) -> Place:
     """Return a place by name. Raises ConfigError or InputError that lists the places."""
     file = places_file(config)
-    places = load_places(file)
+    places, name = load_places(file), unicodedata.normalize("NFC", name[: 2 * MOST_LETTERS])
     if name not in places:
         raise InputError(f"{file}: there is no place {name}; there are: {', '.join(places) or 'none yet'}")
     return places[name]
 
 
-def check_name(name: str, where: str = "") -> None:
-    """Raise InputError for a name that is none of a place."""
-    if not NAME.fullmatch(name):
-        raise InputError(f"{where}{name!r} is no name of a place: letters, digits, - and _, a letter first")
+def place_name(name: str, where: str = "") -> str:
+    """Return a name in the form that is stored (NFC). Raises InputError for a name that is none of a place."""
+    name = unicodedata.normalize("NFC", name)
+    kinds = [unicodedata.category(one)[0] for one in name]
+    known = all(kind in "LMN" or one in "-_" for kind, one in zip(kinds, name, strict=True))
+    if not known or kinds[:1] != ["L"] or len(name) > MOST_LETTERS:
+        raise InputError(
+            f"{where}{name[:MOST_LETTERS]!r} is no name of a place: at most {MOST_LETTERS} letters, digits, - and _, "
+            "a letter first"
+        )
+    return name

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Validat
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from onboard import __version__
 from onboard.values.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -82,7 +83,8 @@ def _mistake(section: str, found: dict[str, Any]) -> str:
     where = ".".join(parts) or "file"
     if found["type"] == "extra_forbidden":
         near = nearest_key(_section(section), parts)
-        return f"unknown key {where}" + ("" if near is None else f"; did you mean {near}?")
+        hint = f"did you mean {near}?" if near else f"onboard {__version__} has none: was the file written for another?"
+        return f"unknown key {where}; {hint}"
     value = "" if found["type"] in ("missing", "value_error") else f" (is {found['input']!r})"
     return f"{where}: {found['msg'].removeprefix('Value error, ')}{value}"
 

@@ -35,6 +35,7 @@ ORIGIN = {"xyz", "rpy", "quat_xyzw"}
 MOST_RAD = 2.0 * math.pi + 1e-3
 ROUNDED = 1e-6
 """Tolerance of limits [rad, m]: files and people round."""
+LENGTHS = {"cylinder": ("radius", "length"), "capsule": ("radius", "length"), "sphere": ("radius",)}
 IDENTITY_XYZW: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
@@ -57,7 +58,11 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One shape of a link. size: (radius,) of a cylinder or a sphere [m], scales of a mesh, () of others."""
+    """One shape of a link.
+
+    size: (radius,) of a sphere, (radius, length) of a cylinder or a capsule, three sides of a box [m], three scales of
+        a mesh, () of others
+    """
 
     part: str
     shape: str
@@ -168,6 +173,13 @@ class Urdf:
         return f"{joint.name} ({joint.kind}{limits}){how} at {value:g} {unit}{outside}"
 
 
+def rpy_of(rotation: Quaternion) -> tuple[float, float, float]:
+    """Return roll, pitch, yaw [rad] of a unit quaternion, as a URDF's origin has them."""
+    matrix = rotation_from_quaternion(rotation)
+    pitch = math.asin(min(max(-float(matrix[2, 0]), -1.0), 1.0))
+    return math.atan2(matrix[2, 1], matrix[2, 2]), pitch, math.atan2(matrix[1, 0], matrix[0, 0])
+
+
 def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
     """Return the frames of a URDF. Raises InputError for a file that cannot be read, or is no single, plain URDF."""
     robot = _root(path)
@@ -207,6 +219,7 @@ def _root(path: Path) -> ElementTree.Element:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_URDF_BYTES:
         raise InputError(f"{path}: has {len(data)} bytes, limit {MAX_URDF_BYTES}")
+    data = re.sub(rb"\A(?:\s+|<!--.*?-->|\xef\xbb\xbf)+(?=<\?xml)", b"", data, flags=re.DOTALL)  # as urdfdom reads it
     bare = re.sub(rb"<!--.*?-->", b"", data, flags=re.DOTALL)
     if re.search(rb"<xacro:|=\s*[\"'][^\"'<]*\$[{(]", bare):
         data = _expanded(path)
@@ -282,8 +295,12 @@ def _bodies(where: str, link: ElementTree.Element) -> list[Body]:
     for body in (*link.findall("collision"), *link.findall("visual")):
         for shape in body.findall("geometry/*"):
             size: Sequence[float] = ()
-            if shape.tag in ("cylinder", "sphere"):
-                size = _numbers(where, "radius", shape.get("radius", ""), 1)
+            if shape.tag in LENGTHS:
+                size = [
+                    number for name in LENGTHS[shape.tag] for number in _numbers(where, name, shape.get(name, ""), 1)
+                ]
+            elif shape.tag == "box":
+                size = _numbers(where, "size", shape.get("size", ""), 3)
             elif shape.tag == "mesh":
                 size = _numbers(where, "scale", shape.get("scale", "1 1 1"), 3)
             found.append(Body(body.tag, shape.tag, _origin(where, body), tuple(size), shape.get("filename", "")))

@@ -174,7 +174,7 @@ def _body_ends(urdf: Urdf, base: str, link: str, body: Body, axle: Vector | None
     if body.shape != "mesh":
         return Ends(None, f"is a {body.shape}")
     try:
-        points = (_vertices(urdf.path, body.file) * body.size) @ rotation.T + centre
+        points = (mesh_vertices(urdf.path, body.file) * body.size) @ rotation.T + centre
     except InputError as error:
         return Ends(None, str(error))
     along = np.array([-axle[1], axle[0], 0.0]) if axle is not None else np.array([1.0, 0.0, 0.0])
@@ -184,7 +184,7 @@ def _body_ends(urdf: Urdf, base: str, link: str, body: Body, axle: Vector | None
     return Ends(float(points[:, 2].min()), f"mesh {Path(body.file).name}, radius {high_m / 2.0:.4g} m")
 
 
-def _vertices(urdf: Path, name: str) -> Vector:
+def mesh_vertices(urdf: Path, name: str) -> Vector:
     """Return (n, 3) vertices of a mesh, in its unit where it states one [m]. Raises InputError with a few words."""
     file = _file_of(urdf, name)
     try:

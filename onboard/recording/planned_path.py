@@ -30,11 +30,11 @@ class PlannedPath:
 
     def __init__(self, config: Config, building: OccupancyGrid | None) -> None:
         """building: the map of `map.file`"""
-        model, inner_m = config.policy.model, config.robot.footprint.inner_m
+        model, half_width_m = config.policy.model, config.robot.footprint.half_width_m
         self._mapped = model == "mapped"
-        self._window = WayFinder(inner_m) if model in ("mapped", "reactive") else None
+        self._window = WayFinder(half_width_m) if model in ("mapped", "reactive") else None
         with_map = building is not None and (self._mapped or config.map.subgoals)
-        self._planner = MapPlanner(building, inner_m) if with_map and building is not None else None
+        self._planner = MapPlanner(building, half_width_m) if with_map and building is not None else None
         self._lock = threading.Lock()
 
     def places(self, record: TickRecord) -> list[Place]:

@@ -11,7 +11,7 @@ recorder's thread records them.
 | plan | odom | the path to the goal that the policy plans by (`planned_path.py`); without one it has no poses |
 | arc | base | where the newest command leads in `ARC_S` |
 | footprint | base | outline of the robot |
-| markers | base, odom, map | goals, stop and slow zone, remembered places, keep-out edge, blind sectors |
+| markers | base, odom, map | goals, stop and slow zone, obstacles remembered, keep-out edge, blind sectors, places |
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cyclonedds.idl import IdlStruct
 
 from onboard.config.config import Config
 from onboard.config.footprint import Footprint
+from onboard.config.places import load_places, places_file
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import header, ros_diagnostics, ros_pose
 from onboard.navigation.mission import Mission, state_word
@@ -38,6 +39,7 @@ from onboard.recording.planned_path import PlannedPath
 from onboard.safety.keepout_zones import MapZones, zone_of
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
+from onboard.values.errors import OnboardError
 from onboard.values.geometry import apply, compose, distance, inverse
 from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import Pose
@@ -51,7 +53,7 @@ OUTLINE = 72
 BLIND_M = 1.5
 """Radius of a drawn blind sector."""
 MOST_PLACES = 300
-"""Remembered places and points of a keep-out edge that are drawn; of more, every second, third and so on."""
+"""Remembered obstacles and points of a keep-out edge that are drawn; of more, every second, third and so on."""
 LIFETIME_S = 3
 """A marker that is not repeated goes: a dead runtime leaves no zones behind."""
 CYLINDER, LINE_STRIP, POINTS, TRIANGLES, TEXT = 3, 4, 8, 11, 9
@@ -84,6 +86,8 @@ class Scene:
         self._config, self._zones, self._building, self._planned = config, zones, building, planned
         self._path: list[Pose] = []
         self._step_m = STEP_M
+        self._named: list[ros.Marker] = []
+        self._named_ns = 0
         footprint, margins = config.robot.footprint, config.limits
         self._footprint = outline(footprint)
         self._zone_lines = {
@@ -150,7 +154,27 @@ class Scene:
                 found.append(_marker(at, "goals", LINE_STRIP, GREEN, places))
         sentence = _marker(base, "state", TEXT, BLUE, np.zeros((1, 2)), 0.25)
         sentence.text, sentence.pose.position.z = record.state, 1.0
-        return ros.MarkerArray([*(one for one in found if one.points or one.type == CYLINDER), sentence])
+        drawn = [one for one in found if one.points or one.type == CYLINDER]
+        named = [] if record.map_from_odom is None else self._places(stamp_ns)
+        return ros.MarkerArray([*drawn, sentence, *named])
+
+    def _places(self, stamp_ns: int) -> list[ros.Marker]:
+        """Return a text for each named place, as the file says now; none where it cannot be read."""
+        if self._config.map.file is None:
+            return []
+        try:
+            changed_ns = places_file(self._config).stat().st_mtime_ns
+            if changed_ns != self._named_ns:
+                self._named, self._named_ns = [], changed_ns
+                for name, place in load_places(places_file(self._config)).items():
+                    marker = _marker(ros.Header(), "places", TEXT, GREY, np.array([[place.x_m, place.y_m]]), 0.25)
+                    marker.id, marker.text = len(self._named), name
+                    self._named.append(marker)
+        except (OSError, OnboardError):
+            self._named = []
+        for marker in self._named:
+            marker.header = header(stamp_ns, self._config.dds.map_frame)
+        return self._named
 
 
 def outline(footprint: Footprint) -> Points:

@@ -242,7 +242,7 @@ def draw_goal(plan: Plan, building: Building, index: int, rng: np.random.Generat
 
 def _priced(goal: GoalChunk, building: Building) -> GoalChunk:
     """Return a goal with the cost to go on the part of the floor that its distance field covers."""
-    world, prices = building.setting.world, make_prices(building.setting.body.inner_m + PASSAGE_MARGIN_M, CELL_M)
+    world, prices = building.setting.world, make_prices(building.setting.body.half_width_m + PASSAGE_MARGIN_M, CELL_M)
     floor = floor_of(building.course.blocked.T, (0, 0), world.cell_m, prices)
     # Without closed cells a long detour would cost more than a way through the wall.
     at = [np.floor((np.arange(size) + 0.5) * world.cell_m / PRICED_CELL_M).astype(int) for size in world.gap.shape]

@@ -6,6 +6,7 @@ to the CPU once an iteration, the lengths of the runs once a minibatch.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import time
@@ -274,12 +275,6 @@ class Learner:
         self.world, self.settings, self.device = world, settings, torch.device(device)
         if not 0 < settings.minibatches <= world.lanes:
             raise InputError(f"minibatches {settings.minibatches}: must be 1 to the number of lanes, {world.lanes}")
-        if self.device.type == CUDA:
-            torch.set_float32_matmul_precision("high")
-            torch.backends.cudnn.allow_tf32 = True
-        elif settings.bf16:
-            mkldnn: Any = torch.backends.mkldnn  # PyTorch's stubs lack it
-            mkldnn.matmul.fp32_precision = "bf16"
         self.policy = policy.to(self.device).train()
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.rate, eps=1e-5)
         self.returns = ReturnScale(settings.slowness, self.device)
@@ -295,12 +290,13 @@ class Learner:
 
         Raises OnboardError for a loss or gradient that is not finite: the weights are lost then.
         """
-        began = self._now()
         self._teacher = 0.0 if self._alone else self.settings.teacher_at(progress)
-        self.drive()
-        driven = self._now()
-        numbers = self.learn(progress)
-        learned = self._now()
+        with self._quick_products():
+            began = self._now()
+            self.drive()
+            driven = self._now()
+            numbers = self.learn(progress)
+            learned = self._now()
         count = self.settings.horizon * self.world.lanes
         self.iteration, self.decisions = self.iteration + 1, self.decisions + count
         times = {
@@ -311,6 +307,25 @@ class Learner:
             "decisions": float(self.decisions),
         }
         return {**times, **numbers, **self.world.stats()}
+
+    @contextlib.contextmanager
+    def _quick_products(self) -> Iterator[None]:
+        """Let matrix products be inexact where the settings and the device allow it, and exact again afterwards.
+
+        The process exports the policy after its training, and compares it with ONNX Runtime's exact products.
+        """
+        mkldnn: Any = torch.backends.mkldnn  # PyTorch's stubs lack it
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, mkldnn.matmul.fp32_precision
+        if self.device.type == CUDA:
+            torch.set_float32_matmul_precision("high")
+            torch.backends.cudnn.allow_tf32 = True
+        elif self.settings.bf16:
+            mkldnn.matmul.fp32_precision = "bf16"
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32, mkldnn.matmul.fp32_precision = before[1:]
 
     @property
     def _alone(self) -> bool:

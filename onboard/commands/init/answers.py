@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onboard.commands.mounts import placed_camera
+from onboard.commands.mounts import floor_under, placed_camera
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import ROTATIONS
 from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
-from onboard.config.urdf import Urdf
+from onboard.config.urdf import Urdf, rpy_of
+from onboard.config.urdf_size import size_of
 from onboard.values.errors import InputError
 
 OVERHEAD_M = 0.2
@@ -68,6 +69,33 @@ def stated_tables(
             raise InputError(f"--set {key}: expected TABLE.KEY=VALUE")
         stated.setdefault(table, {})[name] = value
     return stated
+
+
+def state_size_and_lidar(
+    stated: dict[str, Any], urdf: Urdf, base: str, floor_m: float | None, laser: str | None
+) -> list[str]:
+    """Add what a URDF states and nobody else: the robot's size, and the pose of its lidar. Return notes on both.
+
+    Raises InputError for a frame that is not there.
+    """
+    floor, floor_note = floor_under(urdf, base, floor_m)
+    size, robot = size_of(urdf, base, floor), stated["robot"]
+    notes = [floor_note]
+    if not {"footprint_radius_m", "footprint_m"} & robot.keys():
+        robot |= {key: value for key, value in size.keys.items() if key not in robot}
+        notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height state others")
+    if laser is not None:
+        (x, y, z), rotation = urdf.pose(base, laser)
+        angles = (round(math.degrees(angle), 3) + 0.0 for angle in rpy_of(rotation))
+        pose = [round(float(x), 4), round(float(y), 4), round(float(z) + (floor.base_height_m or 0.0), 4), *angles]
+        topic = stated["scan"].pop("topic")
+        stated["scan"]["lasers"] = {topic: pose}
+        moving = urdf.moving_between(base, laser)
+        notes.append(f"lidar {topic}: {laser} at {pose[:3]} m, roll, pitch, yaw {pose[3:]} deg")
+        notes += (
+            [f"lidar {topic}: {laser} moves with {moving}: --joint NAME=VALUE states other positions"] if moving else []
+        )
+    return notes
 
 
 def pair_of(option: str, text: str) -> tuple[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +13,22 @@ from pydantic import ValidationError
 
 from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
-from onboard.commands.init.answers import KEYS, default_of, mounts_tables, pair_of, plant_tables, stated_tables
+from onboard.commands.init.answers import (
+    KEYS,
+    default_of,
+    mounts_tables,
+    pair_of,
+    plant_tables,
+    state_size_and_lidar,
+    stated_tables,
+)
 from onboard.commands.init.files import README, SECTIONS, File, trial, write_files
 from onboard.commands.mounts import FloorOption, JointOption, joint_values
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.pretrained import pretrained_names
 from onboard.config.shipped_robots import copy_robot
 from onboard.config.toml_file import read_toml, toml_or_text, validation_lines
-from onboard.config.urdf import read_urdf
+from onboard.config.urdf import Urdf, read_urdf
 from onboard.values.errors import InputError
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
@@ -50,6 +59,9 @@ QUESTIONS = {
     "namespace": "Namespace of the topics, empty for none",
     "stamped": "Commands as TwistStamped: true or false",
 }
+CAMERAS = re.compile("cam|depth|optical|realsense|oak|zed", re.IGNORECASE)
+LASERS = re.compile("laser|lidar|scan|velodyne|hokuyo|sick", re.IGNORECASE)
+"""In the names of frames of sensors."""
 COLOR = "color"
 """The colour camera in --serial."""
 
@@ -83,6 +95,9 @@ def init(
     ] = None,
     color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
     scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
+    laser: Annotated[
+        str | None, typer.Option(metavar="FRAME", help="Frame in the URDF of the lidar of --scan-topic.")
+    ] = None,
     base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
     policy: Annotated[str | None, typer.Option(help="reactive, or a model; append +reactive for a fallback.")] = None,
     namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
@@ -114,11 +129,19 @@ def init(
     there = [path for path in paths if path.exists()]
     if there and not force:
         raise InputError(f"{there[0]}: already exists; --force replaces it")
+    urdf = None if from_urdf is None else read_urdf(from_urdf, joint_values(joint or []))
+    if urdf is not None and not (camera or laser):
+        raise InputError(f"--from-urdf {from_urdf}: {_frames_to_name(urdf)}")
+    if laser is not None and (urdf is None or scan_topic is None):
+        raise InputError(f"--laser {laser}: needs --from-urdf, the file with this frame, and --scan-topic")
     if ask and sys.stdin.isatty():
-        given.update({key: _prompt(key) for key in QUESTIONS if given[key] is None})
+        asked = [key for key in QUESTIONS if given[key] is None and (urdf is None or key != "footprint")]
+        given.update({key: _prompt(key) for key in asked})
         if given["cameras"] == "realsense" and not serial:
             serial = _prompt_serials(camera or [])
     stated = stated_tables(given, topic or [], set_key or [], folder)
+    base_frame = stated.get("dds", {}).get("base_frame", "base_link")
+    notes = [] if urdf is None else state_size_and_lidar(stated, urdf, base_frame, floor_m, laser)
     source = stated.get("cameras", {}).get("source")
     numbers = dict(pair_of("--serial", one) for one in serial or [])
     if (color_serial := numbers.pop(COLOR, None)) is not None:
@@ -132,12 +155,8 @@ def init(
         Config.model_validate(stated)
     except ValidationError as error:
         raise InputError(validation_lines(paths[0], error)) from error
-    if from_urdf is not None and not camera:
-        raise InputError(f"--from-urdf {from_urdf}: name the cameras' frames too, --camera NAME=FRAME for each")
-    urdf = None if from_urdf is None else read_urdf(from_urdf, joint_values(joint or []))
-    base_frame = stated.get("dds", {}).get("base_frame", "base_link")
-    mounts, notes = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
-    sys.stderr.writelines(f"{note}\n" for note in notes)
+    mounts, more = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
+    sys.stderr.writelines(f"{note}\n" for note in dict.fromkeys((*more, *notes)))
     if stated.get("cameras", {}).get("color") == "none":
         del mounts["color_cameras"]
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant_tables(stated)}
@@ -155,15 +174,38 @@ def init(
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
-        if camera or source == "realsense":
-            one = next(iter(mounts["cameras"].values()))
-            sys.stdout.write(
-                f"assumed  images of {one['width']}x{one['height']} with the default robot's lens: "
-                "set width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
-                "the topic camera_info)\n"
-            )
+        sys.stdout.writelines(
+            f"assumed  {line}\n" for line in _assumed(stated, mounts, camera or source == "realsense")
+        )
         sys.stdout.write(
             f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} lists the next steps\n"
+        )
+
+
+def _frames_to_name(urdf: Urdf) -> str:
+    """Return what to add to --from-urdf, with the frames that look like those of sensors."""
+    cameras, lidars = (sorted(frame for frame in urdf.frames() if kind.search(frame)) for kind in (CAMERAS, LASERS))
+    return (
+        "name the frame of each camera, --camera NAME=FRAME, or with --scan-topic that of the lidar, --laser FRAME; "
+        f"it has {', '.join([*cameras, *lidars] or sorted(urdf.frames()))}"
+    )
+
+
+def _assumed(stated: dict[str, Any], mounts: dict[str, Any], images: Any) -> Iterator[str]:
+    """Yield what nobody stated and a wrong value makes unsafe, with where to state it."""
+    robot = stated["robot"]
+    if not {"footprint_radius_m", "footprint_m"} & robot.keys():
+        yield "a circle of 0.25 m: --footprint, or robot.footprint_radius_m in onboard.toml"
+    if "height_m" not in robot:
+        yield f"{default_of('robot.height_m'):g} m high: --height, or robot.height_m"
+    if "v_max_mps" not in stated.get("limits", {}):
+        yield f"a base that drives {default_of('limits.v_max_mps'):g} m/s: --speed, or limits.v_max_mps"
+    if images:
+        one = next(iter(mounts["cameras"].values()))
+        yield (
+            f"images of {one['width']}x{one['height']} with the default robot's lens: "
+            "set width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
+            "the topic camera_info)"
         )
 
 

@@ -17,7 +17,7 @@ from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.commands.operator.route_progress import progress
 from onboard.config.config import Config, load_config
-from onboard.config.places import TOLD_SD, Place, add_place, check_name, load_places, place_of, places_file
+from onboard.config.places import DWELL_S, TOLD_SD, Place, add_place, load_places, place_name, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
@@ -78,7 +78,7 @@ def place(
         return
     if name is None:
         raise InputError("onboard place add: state a name")
-    check_name(name)
+    name = place_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
     added = Place(x_m=here.x_m, y_m=here.y_m)
@@ -91,7 +91,9 @@ def place(
 def route(
     names: Annotated[list[str], typer.Argument(metavar="PLACE...", help="Places in their order.")],
     loop: Annotated[bool, typer.Option("--loop", help="Begin again after the last place, until Ctrl-C.")] = False,
-    wait: Annotated[float, typer.Option(metavar="S", min=0.0, help="Time at each place.", callback=finite)] = 0.0,
+    wait: Annotated[
+        float, typer.Option(metavar="S", min=0.0, help="Time at each place; with --loop at least 1 s.", callback=finite)
+    ] = 0.0,
     on_failure: Annotated[OnFailure, typer.Option(help="What to do if a place is not reached.")] = OnFailure.SKIP,
     config: ConfigOption = None,
 ) -> None:
@@ -101,7 +103,7 @@ def route(
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
-    lap = 0
+    lap, pause_s = 0, max(wait, DWELL_S) if loop else wait
     with progress(loaded, len(names), loop) as shown:
         while loop or lap == 0:
             lap += 1
@@ -116,8 +118,8 @@ def route(
                     shown.skipped.append(name)
                     if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
                         raise typer.Exit(1)
-                shown.say(lap, number, name, f"waiting {wait:g} s")
-                time.sleep(wait)
+                shown.say(lap, number, name, f"waiting {pause_s:g} s")
+                time.sleep(pause_s)
     if shown.skipped:
         raise typer.Exit(1)
 

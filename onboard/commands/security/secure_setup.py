@@ -49,6 +49,7 @@ SENT = (
 )  # fmt: skip
 """Topics that the runtime sends; it reads all others of `topics.TOPICS`."""
 
+TELEOP = "cmd_vel_teleop"
 READ = tuple(row.name for row in TOPICS if row.name not in SENT)
 ALL = tuple(row.name for row in TOPICS)
 
@@ -67,7 +68,7 @@ ROLES: Mapping[str, Role] = {
     "base": Role(("odom", "obstacle", "e_stop", "battery"), ("cmd_vel",)),
     "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
     "operator": Role(
-        ("initialpose", "goal_pose", "goals", "cancel", "pause", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL
+        ("initialpose", "goal_pose", "goals", "cancel", "pause", "e_stop", "page_stop", "speed_limit", TELEOP), ALL
     ),
     "viewer": Role((), ALL),
 }

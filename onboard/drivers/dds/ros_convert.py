@@ -334,10 +334,16 @@ def ros_transform(wall_ns: int, parent: str, child: str, parent_from_child: Pose
 
 def ros_mount_transform(wall_ns: int, base_frame: str, mount: Mount, prefix: str = "") -> ros.TransformStamped:
     """Return a camera's mount: base to its optical frame."""
-    at = ros.Vector3(*mount.base_from_camera[:3, 3].tolist())
-    turned = ros.Quaternion(*mount.rotation_xyzw)
-    frame = optical_frame(mount.name, prefix)
-    return ros.TransformStamped(header(wall_ns, base_frame), frame, ros.Transform(at, turned))
+    frame, at = optical_frame(mount.name, prefix), mount.base_from_camera[:3, 3].tolist()
+    return ros_placed(wall_ns, base_frame, frame, at, mount.rotation_xyzw)
+
+
+def ros_placed(
+    wall_ns: int, base_frame: str, frame: str, at_m: Sequence[float], turned_xyzw: Sequence[float]
+) -> ros.TransformStamped:
+    """Return the transform of a frame at a fixed place of the base."""
+    fixed = ros.Transform(ros.Vector3(*at_m), ros.Quaternion(*turned_xyzw))
+    return ros.TransformStamped(header(wall_ns, base_frame), frame, fixed)
 
 
 def ros_diagnostics(wall_ns: int, hardware_id: str, entries: Sequence[Diagnostic]) -> ros.DiagnosticArray:

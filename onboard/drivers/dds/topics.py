@@ -52,6 +52,8 @@ def _shared_qos(quality: Quality) -> list[Any]:
 
 
 MAX_DOMAIN, MAX_DIGITS = 232, 9
+ON_WIRE = "rt"
+"""What ROS puts in front of a topic's name on the wire."""
 ROS_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 
 
@@ -180,6 +182,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("pause", "onboard/pause", "std_msgs/msg/Bool", EVENT),
     Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD, guards=True),
     Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP, guards=True),
+    Topic("page_stop", "onboard/page_stop", "std_msgs/msg/String", EVENT),
     Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD, guards=True),
     Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST, also="geometry_msgs/msg/TwistStamped"),
     Topic("battery", "battery_state", "sensor_msgs/msg/BatteryState", NEWEST),
@@ -221,14 +224,24 @@ def also_as(section: DdsSection, name: str) -> Topic:
 
 def check_imu_source(name: str) -> None:
     """Raise ConfigError for a bad name of the IMU's topic."""
-    if not ROS_NAME.fullmatch(name):
-        raise ConfigError(f"odometry.imu: {name!r} is not a ROS topic name")
+    _check_name("odometry.imu", name)
 
 
 def check_scan_source(table: str, name: str) -> None:
     """Raise ConfigError for a bad name of a scan's topic."""
-    if not ROS_NAME.fullmatch(name):
-        raise ConfigError(f"{table}.topic: {name!r} is not a ROS topic name")
+    _check_name(f"{table}.topic", name)
+
+
+def _check_name(key: str, name: str) -> None:
+    """Raise ConfigError with what to write for a name that is no ROS topic, or is a topic's name on the wire."""
+    parts = [part for part in name.strip().split("/") if part]
+    on_wire = parts[:1] == [ON_WIRE] and len(parts) > 1
+    if ROS_NAME.fullmatch(name) and not on_wire:
+        return
+    meant = "/".join(["", *parts[1:]] if on_wire else ["", *parts] if name.strip().startswith("/") else parts)
+    hint = f": write {meant!r}" if ROS_NAME.fullmatch(meant) else ""
+    what = f"has DDS's prefix {ON_WIRE!r}, which `onboard` adds" if on_wire else "is not a ROS topic name"
+    raise ConfigError(f"{key}: {name!r} {what}{hint}")
 
 
 def check_distinct(section: DdsSection, rows: Iterable[tuple[str, Topic]]) -> None:
@@ -282,8 +295,7 @@ def ros_topic(section: DdsSection, name: str | Topic) -> str:
     """Return the name that ROS users see (`/robot1/cmd_vel`). Raises ConfigError that names the bad part."""
     row = topic(name)
     target = section.remap.get(row.name, row.wire)
-    if not ROS_NAME.fullmatch(target):
-        raise ConfigError(f"dds.remap.{row.name}: {target!r} is not a ROS topic name")
+    _check_name(f"dds.remap.{row.name}", target)
     namespace = section.namespace.strip("/")
     if namespace and not target.startswith("/") and not ROS_NAME.fullmatch(namespace):
         raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
@@ -308,7 +320,7 @@ def has_compressed_depth(section: DdsSection) -> bool:
 
 def dds_topic(section: DdsSection, name: str | Topic) -> str:
     """Return the name on the wire: ROS puts `rt` in front of a topic's. Raises ConfigError."""
-    return f"rt{ros_topic(section, name)}"
+    return f"{ON_WIRE}{ros_topic(section, name)}"
 
 
 def check_names(section: DdsSection) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
-from onboard.policy.dwa.cost_to_go import BORDER, CostField, Nearness, Prices, make_prices, refine, solve
+from onboard.policy.dwa.cost_to_go import BORDER, LETHAL_M, CostField, Nearness, Prices, make_prices, refine, solve
 from onboard.policy.dwa.failed_gaps import NONE_FAILED, Failures
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan, bins_within
@@ -274,11 +274,21 @@ def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalM
     return LocalMap(cells, known.failures)
 
 
-class WayFinder:
-    """Plans through a local map for one footprint, by the radius of the circle inside it."""
+CLOSES_M = 1.01 * math.sqrt(2.0) * CELL_M - LETHAL_M
+"""Passages are planned for at least this half width: a coarse cell on a diagonal wall of single cells has a fine cell
+that is one diagonal away, which a smaller robot would take for a passage through the wall."""
 
-    def __init__(self, radius_m: float) -> None:
-        self._prices = make_prices(radius_m, CELL_M)
+
+def passage_prices(half_width_m: float) -> Prices:
+    """Return the prices on fine cells for half the width of the passage that a footprint needs."""
+    return make_prices(max(half_width_m, CLOSES_M), CELL_M)
+
+
+class WayFinder:
+    """Plans through a local map for one footprint, by half the width of the passage that it needs."""
+
+    def __init__(self, half_width_m: float) -> None:
+        self._prices = passage_prices(half_width_m)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
         """Return the cost to go to the goal around the places (k, 2), in metres of free space."""

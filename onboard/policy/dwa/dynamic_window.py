@@ -116,6 +116,7 @@ class DynamicWindow:
 
     tolerance_m: of the goal
     inner_m, reach_m: radii about the base's origin of a circle in the footprint, and of a circle that holds it
+    half_width_m:     of the narrowest passage through which it can drive
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class DynamicWindow:
         robot, rates, goal = robot or RobotSection(), rates or RatesSection(), goal or GoalSection()
         footprint = robot.footprint
         self.inner_m, self.reach_m, self._rim = footprint.inner_m, footprint.reach_m, rim_of(footprint)
+        self.half_width_m = footprint.half_width_m
         self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
         self._dt_s = 1.0 / rates.control_hz
         delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)
@@ -140,6 +142,7 @@ class DynamicWindow:
         self._horizon = Horizon(delay, action, brake, sequel, max(0, action - delay - 1), self._dt_s, reach_m)
         radius_m = footprint.radius_m
         self._margins = Margins(radius_m + KEEP_M, radius_m + REMEMBERED_KEEP_M, radius_m + COMFORT_M)
+        self._zone = footprint.grown(KEEP_M)
         spins = [not footprint.is_round and one.v_mps == 0.0 and abs(one.w_radps) > TURN_RADPS for one in ACTIONS]
         self._allowed, self._round, self.tolerance_m = ~np.array(spins), footprint.is_round, goal.tolerance_m
         scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
@@ -151,13 +154,28 @@ class DynamicWindow:
         return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
 
     def allowed(self, scan: Scan) -> Flags:
-        """Return (28,) bool, the actions without a blind sector ahead: the limits block the others (R12)."""
+        """Return (28,) bool, the actions that the limits let through.
+
+        Standing in the stop zone of an obstacle, the robot gets no nearer, however little (R9, R20). A polygon has no
+        blind sector ahead (R12).
+        """
+        allowed = self._allowed & ~self._held(scan)
+        if self._round:
+            return allowed
         known = replace(scan, seen=seen_or_known(scan, self.reach_m))
         blind = [
             collision.view_sector(known, action, self.reach_m) is collision.SectorView.AHEAD_BLIND for action in ACTIONS
         ]
-        seen: Flags = self._allowed & ~np.array(blind)
+        seen: Flags = allowed & ~np.array(blind)
         return seen
+
+    def _held(self, scan: Scan) -> Flags:
+        """Return (28,) bool, the actions that lead nearer to an obstacle in whose stop zone the robot is."""
+        within = scan.seen & (scan.ranges_m < self.reach_m + KEEP_M)
+        if not within.any():
+            return np.zeros(COUNT, np.bool_)
+        points = collision.UNIT[within] * scan.ranges_m[within, np.newaxis].astype(np.float64)
+        return np.array([collision.travel_m(points, action, self._zone) == 0.0 for action in ACTIONS])
 
     def look_ahead(
         self,

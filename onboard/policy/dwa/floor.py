@@ -153,15 +153,15 @@ def _changed(
     return part, changed, low_a, low_b
 
 
-def floor_in(grid: OccupancyGrid, prices: Prices, inner_m: float) -> Floor:
+def floor_in(grid: OccupancyGrid, prices: Prices, half_width_m: float) -> Floor:
     """Return the floor of a map, in the frame of its grid. Unknown ground is an obstacle, until seen through.
 
     Its nearness is 0 where the robot has no room by the cells of the map, which are finer, and across narrow gaps.
 
-    inner_m: radius of the circle inside the footprint
+    half_width_m: of the passage that the footprint needs
     """
     floor = floor_of((grid.percent != FREE).T, (0, 0), grid.cell_m, prices)
-    gaps = barred(grid.occupied, grid.cell_m, 2.0 * inner_m + GAP_M)
+    gaps = barred(grid.occupied, grid.cell_m, 2.0 * half_width_m + GAP_M)
     away_m = distances(grid.occupied | gaps, grid.cell_m)
     best_m = np.zeros(floor.fine.shape, np.float32)
     for offset_a, offset_b in ((0.25, 0.25), (0.25, 0.75), (0.75, 0.25), (0.75, 0.75)):
@@ -172,7 +172,7 @@ def floor_in(grid: OccupancyGrid, prices: Prices, inner_m: float) -> Floor:
             )
         )
         np.maximum(best_m, away_m.T[np.ix_(columns, rows)], out=best_m)
-    fine = np.where(fits(best_m, grid.cell_m, inner_m), floor.fine, np.int16(0))
+    fine = np.where(fits(best_m, grid.cell_m, half_width_m), floor.fine, np.int16(0))
     return replace(floor, fine=fine, coarse=coarse(fine, prices.closed))
 
 

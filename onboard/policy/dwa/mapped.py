@@ -21,7 +21,7 @@ import numpy as np
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import LETHAL_PRICE, CostField, make_prices, sample, solve
+from onboard.policy.dwa.cost_to_go import LETHAL_PRICE, CostField, sample, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
     COARSE,
@@ -32,6 +32,7 @@ from onboard.policy.dwa.costmap import (
     near_robot,
     observed,
     obstacle_points,
+    passage_prices,
 )
 from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
@@ -41,7 +42,7 @@ from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
 ROOM_M = 0.05
-"""Addition to the footprint radius for the path search: the dynamic window does not enter narrower passages."""
+"""Addition to the footprint's half width for the path search: the dynamic window does not enter narrower passages."""
 KNOWN_M = 0.4
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """An obstacle of the scan this near to an obstacle of the map is the same obstacle. Nearness as in `Prices`."""
@@ -56,11 +57,11 @@ class MapPlanner:
     Between calls it keeps only the cost to go of the map alone, which depends on the goal.
     """
 
-    def __init__(self, grid: OccupancyGrid, radius_m: float) -> None:
-        """radius_m: of the circle inside the footprint"""
-        self.prices = make_prices(radius_m + ROOM_M, CELL_M)
+    def __init__(self, grid: OccupancyGrid, half_width_m: float) -> None:
+        """half_width_m: of the passage that the footprint needs"""
+        self.prices = passage_prices(half_width_m + ROOM_M)
         self.grid_from_map = inverse(grid.map_from_grid)
-        self.floor = floor_in(grid, self.prices, radius_m)
+        self.floor = floor_in(grid, self.prices, half_width_m)
         self._solved: tuple[tuple[float, float], CostField] | None = None
 
     def around(
@@ -106,9 +107,8 @@ class MapPolicy:
     ) -> None:
         self.name = name
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._is_round = robot is None or robot.footprint.is_round
-        self._alone = WayFinder(self._window.inner_m)
-        self._planner = MapPlanner(grid, self._window.inner_m)
+        self._alone = WayFinder(self._window.half_width_m)
+        self._planner = MapPlanner(grid, self._window.half_width_m)
         self._warm_up()
 
     def initial_memory(self) -> Memory:
@@ -128,8 +128,7 @@ class MapPolicy:
         gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
         layer = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
-        allowed = None if self._is_round else window.allowed(scan)
-        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         if known:
             field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         else:

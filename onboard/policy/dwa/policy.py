@@ -66,8 +66,7 @@ class ReactivePolicy:
         goal: GoalSection | None = None,
     ) -> None:
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._way = WayFinder(self._window.inner_m)
-        self._is_round = robot is None or robot.footprint.is_round
+        self._way = WayFinder(self._window.half_width_m)
 
     def initial_memory(self) -> Memory:
         """Return an empty memory."""
@@ -80,8 +79,7 @@ class ReactivePolicy:
         past, course = unpack(memory)
         known = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
-        allowed = None if self._is_round else window.allowed(scan)
-        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, allowed)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action

@@ -10,8 +10,8 @@ import math
 from dataclasses import replace
 
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import CostField, make_prices, sample, solve
-from onboard.policy.dwa.costmap import CELL_M, COARSE
+from onboard.policy.dwa.cost_to_go import CostField, sample, solve
+from onboard.policy.dwa.costmap import CELL_M, COARSE, passage_prices
 from onboard.policy.dwa.floor import floor_in
 from onboard.policy.dwa.mapped import ROOM_M, SAME_GOAL_M
 from onboard.values.geometry import apply, compose, inverse
@@ -22,12 +22,12 @@ AHEAD_M, STEP_M = 6.0, 0.1
 
 
 class WithSubgoals:
-    """Implements `interfaces.Policy` with another policy. radius_m: of the circle inside the footprint"""
+    """Implements `interfaces.Policy` with another policy. half_width_m: of the passage that it needs"""
 
-    def __init__(self, policy: Policy, grid: OccupancyGrid, radius_m: float) -> None:
+    def __init__(self, policy: Policy, grid: OccupancyGrid, half_width_m: float) -> None:
         self.name, self.memory_reset_s, self._policy = policy.name, policy.memory_reset_s, policy
-        self._prices = make_prices(radius_m + ROOM_M, CELL_M)
-        self._floor, self._grid_from_map = floor_in(grid, self._prices, radius_m), inverse(grid.map_from_grid)
+        self._prices = passage_prices(half_width_m + ROOM_M)
+        self._floor, self._grid_from_map = floor_in(grid, self._prices, half_width_m), inverse(grid.map_from_grid)
         self._solved: tuple[tuple[float, float], CostField] | None = None
         self._field_to(self._floor.corner_xy_m)  # compiles
 

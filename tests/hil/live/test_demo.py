@@ -14,14 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hil.live import demo
+from hil.live.dashboard import View
 from hil.live.demo import DemoOptions, demo_config, run_demo
-from hil.live.demo_result import moments_of, read_result, summary, write_config
+from hil.live.demo_result import moments_of, read_result, summary, too_busy, write_config
+from hil.physics.free_space import Episode
 from onboard.config import pretrained
 from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, ScanSource, load_config
 from onboard.drivers.engines import onnx_engine
 from onboard.navigation.mission import state_word
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
+from onboard.values.messages import Pose
 from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.machine.processes import START_S, Command, done, running, toml
 from tests.rigs.machine.waiting import alive, until
@@ -242,3 +246,45 @@ def test_the_result_says_that_the_machine_was_too_busy(over_budget, missed, advi
         "picture": "p", "recording": "",
     }  # fmt: skip
     assert ("too busy for the runtime: close other programs" in summary(result)) == advised
+
+
+SILENT, LOST = "stopped: engine failed: no decision for 5 s", "stopped: input lost for 5 s: scan"
+
+#   name                state                                  reached  missed of 1000  exit code 3
+BUSY = [
+    ("no decision",     f"{SILENT}; 21 of the last 90 ticks",  False,   90,             True),
+    ("no scan",         LOST,                                  False,   0,              True),
+    ("out of time",     "navigating",                          False,   150,            True),
+    ("an idle machine", "navigating",                          False,   50,             False),
+    ("blocked",         "stopped: blocked: 3 recoveries in 60 s failed", False, 500,    False),
+    ("reached",         "reached",                             True,    500,            False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "reached", "missed", "busy"), [row[1:] for row in BUSY], ids=[row[0] for row in BUSY]
+)
+def test_a_busy_machine_has_its_own_exit_code(state: str, reached: bool, missed: int, busy: bool) -> None:
+    assert too_busy({"state": state, "reached": reached, "missed_slots": missed, "ticks": 1000}) == busy
+
+
+@pytest.mark.parametrize(
+    ("states", "sent"), [([SILENT, LOST, "reached"], 3), (["stopped: e_stop"], 1), ([SILENT] * 99, 21)]
+)
+def test_a_drive_goes_on_after_the_machine_was_busy(states: list[str], sent: int) -> None:
+    """The first command of a new user must not fail because a compiler runs next to it."""
+    order: list[str] = []
+    link = SimpleNamespace(view=View("map"), wait_until_received=lambda _: None)
+    link.wait_until_flowing = lambda _: order.append("wait")
+
+    def drive_to(goal: object, limit_s: float, dashboard: object) -> float:
+        order.append("goal")
+        link.view.state = states[order.count("goal") - 1]
+        return 10.0
+
+    link.drive_to = drive_to
+    episode = Episode(Pose(0.0, 0.0, 0.0), (1.0, 0.0), 1.0)
+    (leg,) = demo._drive(link, Config(), [episode], DemoOptions(localization=False, limit_s=100.0))
+    assert order.count("goal") == sent
+    assert order[:3] == ["goal", "wait", "goal"][: len(order)]
+    assert (leg.state, leg.time_s) == (states[sent - 1], 10.0 * sent)

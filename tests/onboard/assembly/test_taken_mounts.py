@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from onboard.assembly.robot import session_of
+from onboard.assembly.robot import lasers_of, session_of
 from onboard.assembly.taken_mounts import take_mounts
-from onboard.config.config import Config, RobotSection
+from onboard.config.config import Config, RobotSection, ScanSection
 from onboard.config.mounts import completed_text, load_mounts
 from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.ros_types import String
-from onboard.drivers.dds.topics import LATCHED, Topic
+from onboard.drivers.dds.ros_types import LaserScan, String
+from onboard.drivers.dds.topics import LATCHED, Topic, scan_source
 from onboard.drivers.realsense.device import Device, StreamInfo
 from onboard.values.errors import ConfigError, DriverError
+from onboard.values.geometry import quaternion_from_rpy
 from tests.onboard.assembly.test_published_mounts import LENS, TREE, header, info, joint, robot
 from tests.rigs.network.loopback import SECTION
 
@@ -163,3 +169,84 @@ def test_the_service_keeps_the_numbers_in_its_state_folder(robot, tmp_path, monk
     take_mounts(config, wait_s=2.0)
     assert (state / "mounts.last_run.toml").exists()
     assert load_mounts(config.robot.mounts).depth["front"].fx == 421.5
+
+
+# ---- poses of lidars
+
+SCAN = {"lasers": {"/scan": "tf"}}
+SIDE = quaternion_from_rpy(0.0, 0.0, math.pi / 2)
+LASER = [TREE[0], joint("base_link", "laser", (0.12, 0.0, 0.2), SIDE)]
+
+
+@contextlib.contextmanager
+def scanning(frame: str) -> Iterator[None]:
+    """A lidar that sends scans in a frame."""
+    over = threading.Event()
+    with contextlib.closing(Wire(SECTION)) as wire:
+        scans = wire.writer(scan_source("/scan"))
+
+        def send() -> None:
+            while not over.wait(0.05):
+                scans.write(LaserScan(header(1, frame)))
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        yield
+        over.set()
+        thread.join()
+
+
+def with_lidar(robot, mounts: Path, static: list, scan: dict) -> Config:
+    config = robot_with(mounts, BY_TF, robot(None, static), source="none", color="none")
+    return config.model_copy(update={"scan": ScanSection.model_validate(scan), "dds": SECTION})
+
+
+def test_the_pose_of_a_lidar_is_taken_kept_used_offline_and_recorded(robot, tmp_path, caplog):
+    config = with_lidar(robot, tmp_path / "mounts.toml", LASER, SCAN)
+    assert lasers_of(config)["/scan"][:3, 3] == pytest.approx([0.0, 0.0, 0.3])
+    assert caplog.records[-1].message.endswith("scan.lasers /scan: pose not taken from a robot yet: level, 0.3 m high")
+    with scanning("laser"):
+        take_mounts(config, wait_s=5.0)
+    placed = lasers_of(config)["/scan"]
+    assert placed[:3, 3] == pytest.approx([0.12, 0.0, 0.26])
+    assert placed[:2, 0] == pytest.approx([0.0, 1.0])
+    recorded = json.loads(session_of(config)["configuration"])["scan"]["lasers"]
+    assert recorded == {"/scan": [0.12, 0.0, 0.26, 0.0, 0.0, 90.0]}
+    assert config.scan.lasers == SCAN["lasers"]
+
+
+MOVED = [TREE[0], joint("base_link", "laser", (0.22, 0.0, 0.2), SIDE)]
+HEAD = [TREE[0], joint("base_link", "laser", (0.0, 0.0, 0.2), quaternion_from_rpy(0.0, 0.2, 0.0))]
+HIGH = [TREE[0], joint("base_link", "laser", (0.0, 0.0, 1.9), SIDE)]
+LAST_LASER = f'{LAST}[lasers]\n"/scan" = [0.12, 0.0, 0.26, 0.0, 0.0, 90.0]\n'
+
+#   static       frame      last run     words
+WRONG_LASERS = [
+    (MOVED,      "laser",   LAST_LASER,  r"pose \[0\.12.* was, \[0\.22.*\] is: was the lidar moved\? Remove mounts\."),
+    (HEAD,       "laser",   "",          r"/scan: /scan is tilted by 11\.5 deg"),
+    (HIGH,       "laser",   "",          r"/scan is 1\.96 m above the floor, not within"),
+    (TREE[:1],   "nowhere", "",          r"connects no base_link with 'nowhere'.*write its pose into scan\.lasers"),
+    (TREE[:1],   "laser",   "moving",    r"/scan: laser moves against base_link \(head_pan"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("static", "frame", "last", "words"), WRONG_LASERS, ids=["moved", "tilted", "high", "unknown", "joint"]
+)
+def test_a_lidar_that_cannot_be_placed_is_a_line(robot, tmp_path, static, frame, last, words):
+    config = with_lidar(robot, tmp_path / "mounts.toml", static, SCAN)
+    with contextlib.closing(Wire(SECTION)) as wire:
+        if last == "moving":
+            urdf = URDF.replace("oak_optical", "laser")
+            wire.writer(Topic("urdf", "/robot_description", "std_msgs/msg/String", LATCHED)).write(String(urdf))
+        elif last:
+            (tmp_path / "mounts.last_run.toml").write_text(last)
+        with scanning(frame), pytest.raises(ConfigError, match=words):
+            take_mounts(config, wait_s=1.5)
+    assert (tmp_path / "mounts.last_run.toml").exists() == (last == LAST_LASER)
+
+
+def test_a_silent_lidar_is_named(robot, tmp_path):
+    config = with_lidar(robot, tmp_path / "mounts.toml", LASER, SCAN)
+    with pytest.raises(DriverError, match=r"scan\.lasers: /scan: nothing is received: is the lidar's driver running"):
+        take_mounts(config, wait_s=0.2)

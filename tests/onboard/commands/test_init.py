@@ -150,6 +150,23 @@ def test_cameras_of_a_urdf_and_by_hand(tmp_path: Path) -> None:
     assert depth["rear"].serial == "42"
 
 
+def test_a_urdf_states_size_and_lidar(tmp_path: Path) -> None:
+    """Nobody types what the file holds: the box, its height from the floor, the lidar that hangs upside down."""
+    box = '<collision><geometry><box size="0.6 0.4 0.2"/></geometry></collision>'
+    lidar = URDF.replace("front_optical", "lidar").replace("-1.570796 0 -1.570796", "3.14159265 0 1.570796")
+    (tmp_path / "robot.urdf").write_text(lidar.replace('"base_link"/>', f'"base_link">{box}</link>', 1))
+    options = ["--from-urdf", str(tmp_path / "robot.urdf"), "--floor-m", "0.15"]
+    refused = RUNNER.invoke(app, ["init", str(tmp_path / "no"), *options])
+    assert "--laser FRAME; it has lidar" in str(refused.exception)
+    config = made(tmp_path / "robot", *options, "--scan-topic", "/scan", "--laser", "lidar")
+    assert config.robot.footprint_m == ((0.3, 0.2), (-0.3, 0.2), (-0.3, -0.2), (0.3, -0.2))
+    assert config.robot.height_m == 0.25
+    assert config.scan.lasers == {"/scan": pytest.approx((0.5, 0.0, 0.45, 180.0, 0.0, 90.0))}
+    assert config.dds.remap == {"scan": "onboard/scan"}
+    made(tmp_path / "stated", *options, "--scan-topic", "/l", "--laser", "lidar", "--footprint", "0.4", "--height", "1")
+    assert load_config(tmp_path / "stated" / "onboard.toml").robot.footprint_radius_m == 0.4
+
+
 #   options, words of each line
 REFUSED = [
     (["--speed", "-1", "--base", "usb"], ["limits.v_max_mps", "odometry.input"]),
@@ -164,7 +181,7 @@ REFUSED = [
     (["--camera", "front=500,0,0.3,0,10,0"], ["500 m from the base frame's origin, at most 5 m"]),
     (["--topic", "x=y", "--topic", "odom=1 x"], ["'x'", "1 x"]),
     (["--camera", "front=nan,0,0.3,0,10,0"], ["--camera front=nan,0,0.3,0,10,0: expected finite numbers"]),
-    (["--from-urdf", "robot.urdf"], ["--from-urdf robot.urdf: name the cameras' frames too"]),
+    (["--laser", "lidar"], ["--laser lidar: needs --from-urdf, the file with this frame, and --scan-topic"]),
     (["--camera", "a=0,0,1,0,0,0", "--camera", "a=1,0,1,0,0,0"], ["--camera: each name only once, found a, a"]),
     (["--camera", "fr ont=0,0,1,0,0,0"], ["camera 'fr ont' cannot be part of a ROS topic"]),
     (["--namespace", "1 x", "--policy", "v9"], ["dds.namespace: '1 x'", "policy v9: no shipped policy has this name"]),

@@ -63,6 +63,9 @@ def test_a_circle_is_written_as_before() -> None:
 
 def test_the_inner_circle_touches_the_nearest_edge() -> None:
     assert polygon(tuple((x, y) for x, y in LONG)).inner_m == pytest.approx(0.25)
+    assert polygon(tuple((x + 0.1, y) for x, y in LONG)).half_width_m == pytest.approx(0.25), (
+        "the origin may be in front"
+    )
     assert polygon(tuple((x, y) for x, y in ARROW)).inner_m == pytest.approx(0.1), "at the corner that points inward"
 
 

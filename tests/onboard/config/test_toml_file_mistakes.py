@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from onboard import __version__
 from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.toml_file import MOST_MISTAKES
 from onboard.values.errors import ConfigError
 
 #   text of the file                              lines behind the file's name
+OTHER = f"onboard {__version__} has none: was the file written for another?"
 FILES = [
     ("[robot]\nfootprint_radius = 1\n", ["unknown key robot.footprint_radius; did you mean robot.footprint_radius_m?"]),
     ("[rate]\ncontrol_hz = 20\n", ["unknown key rate; did you mean rates?"]),
     ("footprint_radius_m = 0.3\n", ["unknown key footprint_radius_m; did you mean robot.footprint_radius_m?"]),
     ("[robot]\ndrop_m = 0.1\n", ["unknown key robot.drop_m; did you mean scan.drop_m?"]),
     ("[limits_scan]\ntopics = 3\n", ["unknown key limits_scan.topics; did you mean limits_scan.topic?"]),
-    ("[robot]\nzzz = 1\n", ["unknown key robot.zzz"]),
-    ('"a\\nb" = 1\n', ["unknown key 'a\\nb'"]),
+    ("[robot]\nzzz = 1\n", [f"unknown key robot.zzz; {OTHER}"]),
+    ('"a\\nb" = 1\n', [f"unknown key 'a\\nb'; {OTHER}"]),
     (
         "[rates]\ncontrol_hz = 5\nspeed = 1\n[limits]\ncreep_mps = 2\n",
         [

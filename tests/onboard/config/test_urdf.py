@@ -12,7 +12,8 @@ import pytest
 from onboard.commands.mounts import mounts_command, placed_camera
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW
 from onboard.config.urdf import read_urdf
-from onboard.config.urdf_floor import floor_of
+from onboard.config.urdf_floor import Floor, floor_of
+from onboard.config.urdf_size import size_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
@@ -326,6 +327,46 @@ def test_a_file_is_refused_in_one_line(name, text, words, tmp_path):
         read_urdf(tmp_path / "robot.urdf")
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def body(link: str, shape: str, xyz: str = "0 0 0", rpy: str = "0 0 0", part: str = "collision") -> Text:
+    return (
+        f'<link name="{link}"><{part}><origin xyz="{xyz}" rpy="{rpy}"/><geometry><{shape}/></geometry></{part}></link>'
+    )
+
+
+SIDE = "1.5707963267948966 0 0"
+#   name, the links, keys that are found, words
+SIZES = [
+    ("a cylinder", body("base_link", 'cylinder radius="0.17" length="0.2"'), {"footprint_radius_m": 0.17}, "circle"),
+    ("a ball", body("base_link", 'sphere radius="0.171"'), {"footprint_radius_m": 0.18}, "circle of 0.18 m"),
+    ("a box ahead", body("base_link", 'box size="0.6 0.4 0.2"', "0.1 0 0"),
+     {"footprint_m": [[0.4, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.4, -0.2]]}, "0.6 x 0.4 m, 0.4 m of it ahead"),
+    ("a wheel that lies across", body("base_link", 'box size="0.6 0.3 0.2"')
+     + body("w", 'cylinder radius="0.1" length="0.1"', rpy=SIDE)
+     + joint("j", "base_link", "w", "0.2 0.25 0", kind="continuous"),
+     {"footprint_m": [[0.3, 0.3], [-0.3, 0.3], [-0.3, -0.15], [0.3, -0.15]]}, "0.6 x 0.45 m"),
+    ("a picture, where a link has no collision", body("base_link", 'box size="0.5 0.2 0.2"', part="visual"),
+     {"footprint_m": [[0.25, 0.1], [-0.25, 0.1], [-0.25, -0.1], [0.25, -0.1]]}, "0.5 x 0.2 m"),
+    ("a floor plate", body("base_link", 'box size="20 20 0.01"'), {}, "reach 14.15 m from base_link, limit 3"),
+    ("another robot", body("base_link", 'sphere radius="0.2"') + body("dock", 'box size="4 4 1"'),
+     {"footprint_radius_m": 0.2}, "circle"),
+    ("no shape", '<link name="base_link"/>', {}, "no link has a shape"),
+    ("a mesh that is not there", body("base_link", 'mesh filename="package://a/b.stl"'), {}, "mesh b.stl"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "links", "keys", "words"), SIZES, ids=[row[0] for row in SIZES])
+def test_the_size_is_that_of_the_shapes(name, links, keys, words, tmp_path):
+    (tmp_path / "robot.urdf").write_text(f"<robot>{links}</robot>")
+    size = size_of(read_urdf(tmp_path / "robot.urdf"), "base_link", Floor(None, ""))
+    assert size.keys == keys
+    assert words in size.words
+
+
+def test_a_comment_before_the_declaration_is_read_as_ros_reads_it(tmp_path):
+    (tmp_path / "robot.urdf").write_text(f"\ufeff<!-- changed -->\n<?xml version='1.0'?>\n<robot>{CAMERA}</robot>")
+    assert read_urdf(tmp_path / "robot.urdf").pose("base_link", "camera")[0] == pytest.approx([0.2, 0.0, 0.5])
 
 
 def test_what_ros_prints_behind_a_document_is_left_out(tmp_path):

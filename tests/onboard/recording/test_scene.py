@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from onboard.config.config import Config, RobotSection
+from onboard.config.config import Config, MapSection, RobotSection
 from onboard.config.footprint import Footprint, polygon
+from onboard.config.places import add_place
 from onboard.drivers.dds.ros_types import MarkerArray, PolygonStamped, from_cdr, ros_name, to_cdr
 from onboard.drivers.dds.ros_types import Path as RosPath
 from onboard.recording import scene as scene_rules
@@ -70,6 +72,26 @@ def test_without_a_drive_there_is_no_goal() -> None:
     markers = messages(Scene(bench.config), bench.tick(5))["markers"]
     assert isinstance(markers, MarkerArray)
     assert "goal" not in {marker.ns for marker in markers.markers}
+
+
+def test_the_names_of_places_are_shown_as_their_file_is_now(tmp_path: Path) -> None:
+    bench, file = Bench(), tmp_path / "places.toml"
+    scene = Scene(bench.config.model_copy(update={"map": MapSection(file=tmp_path / "map.yaml")}))
+    record = bench.tick(5)
+    object.__setattr__(record, "map_from_odom", Pose(0.0, 0.0, 0.0))
+
+    def names() -> list[tuple[int, str, float]]:
+        markers = messages(scene, record)["markers"]
+        assert isinstance(markers, MarkerArray)
+        return [(one.id, one.text, one.pose.position.x) for one in markers.markers if one.ns == "places"]
+
+    assert names() == []
+    add_place(file, "dock", Pose(1.0, 2.0, 0.0))
+    add_place(file, "Küche", Pose(3.0, 2.0, 0.0))
+    assert names() == [(0, "dock", 1.0), (1, "Küche", 3.0)]
+    file.write_text("[dock]\nx_m = 'x'\n")
+    os.utime(file, (0.0, 0.0))
+    assert names() == []
 
 
 def test_the_path_is_bounded_however_long_the_drive_is() -> None:

@@ -19,10 +19,11 @@ from onboard.assembly.inbox import dds_inputs_of
 from onboard.commands.operator.dashboard.command import _listening
 from onboard.commands.operator.dashboard.feed import Feed
 from onboard.commands.operator.dashboard.metrics import Webhook
-from onboard.commands.operator.dashboard.orders import Orders, Stop
+from onboard.commands.operator.dashboard.orders import Orders
 from onboard.commands.operator.dashboard.recordings import Recordings
 from onboard.commands.operator.dashboard.server import Robot
 from onboard.commands.operator.dashboard.server import Server as HttpServer
+from onboard.commands.operator.dashboard.stop import Stop
 from onboard.config.config import Config, DdsSection, MapSection
 from onboard.counters import Counters
 from onboard.drivers.dds.participant import Wire
@@ -130,12 +131,12 @@ class Server:
         hook = Webhook(webhook, config.robot.name) if webhook else None
         notify = hook.note if hook else lambda status: None
         self.feed = self._held.enter_context(contextlib.closing(Feed(config, wire, notify)))
-        self.stop = self._held.enter_context(contextlib.closing(Stop(config, folder / ".stop")))
+        self.stop = self._held.enter_context(contextlib.closing(Stop(config, wire, folder / ".stop")))
         recordings = self._held.enter_context(contextlib.closing(Recordings(folder)))
         self.robot = Robot(config, self.feed, self.stop, Orders(config, wire, self.feed, self.stop), recordings, token)
         self._socket = _listening("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
-        self._server = HttpServer(self.robot)
+        self._server = HttpServer(self.robot, "127.0.0.1")
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
         until(lambda: self._server.started)
@@ -162,7 +163,7 @@ class Server:
     def never_read(self) -> socket.socket:
         """Return a browser that opens the stream and never reads it."""
         opened = socket.create_connection(("127.0.0.1", self.port))
-        opened.sendall(b"GET /api/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        opened.sendall(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return opened
 
     def close(self) -> None:

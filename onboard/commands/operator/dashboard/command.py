@@ -52,29 +52,29 @@ def dashboard(
                 f"warning: everybody who reaches {host} sees the robot and its recordings, without encryption\n"
             )
         sys.stderr.write(f"dashboard of {loaded.robot.name}: {address}\n")
-        _serve(loaded, listening, token, webhook)
+        _serve(loaded, listening, host, token, webhook)
 
 
-def _serve(config: Config, listening: socket.socket, token: str | None, webhook: str | None) -> None:
+def _serve(config: Config, listening: socket.socket, host: str, token: str | None, webhook: str | None) -> None:
     from onboard.commands.operator.dashboard.feed import NO_RUNTIME, START, Feed
     from onboard.commands.operator.dashboard.metrics import Webhook
-    from onboard.commands.operator.dashboard.orders import Orders, Stop
+    from onboard.commands.operator.dashboard.orders import Orders
     from onboard.commands.operator.dashboard.recordings import Recordings
     from onboard.commands.operator.dashboard.server import Robot, Server
+    from onboard.commands.operator.dashboard.stop import Stop
 
     hook = Webhook(webhook, config.robot.name) if webhook else None
     with Signals() as signals, contextlib.ExitStack() as held:
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         notify = hook.note if hook else lambda status: None
         feed = held.enter_context(contextlib.closing(Feed(config, wire, notify)))
-        stop = held.enter_context(
-            contextlib.closing(Stop(config, config.record.directory / f".{config.robot.name}-stop"))
-        )
+        mark = config.record.directory / f".{config.robot.name}-stop"
+        stop = held.enter_context(contextlib.closing(Stop(config, wire, mark)))
         recordings = held.enter_context(contextlib.closing(Recordings(config.record.directory)))
         robot = Robot(config, feed, stop, Orders(config, wire, feed, stop), recordings, token)
         if not feed.heard(FIRST_S):
             sys.stderr.write(f"{NO_RUNTIME} yet on domain {wire.domain}, interface {config.dds.interface}. {START}\n")
-        server = Server(robot)
+        server = Server(robot, host)
         signals.stop_with(server.stop)
         server.run([listening])
 

@@ -29,7 +29,7 @@ PERIOD_S = 0.05
 SILENT_S = 3.0
 """The runtime publishes its state every second; after this time without one it counts as gone."""
 NO_RUNTIME = "no runtime is heard"
-START = "Start it: `onboard run`, or `systemctl start onboard`. This page goes on by itself."
+START = "Start it: `onboard run`, or `systemctl start onboard`. This page then shows it."
 BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
 MOST_CELLS, OCCUPIED = 25_000_000, 65
@@ -100,7 +100,9 @@ class Feed:
         if not live:
             silent = {"live": False, "state": NO_RUNTIME, "word": "silent", "why": []}
             return {**silent, "sentence": NO_RUNTIME, "clears": START}
-        rows, said = self._why(text, row), dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
+        said = dict(said_in(text.removeprefix(state_word(text)).lstrip(":; ")))
+        # a reason whose details have not been published yet follows a moment later
+        rows = [one for one in self._why(text, row) if one in said or "[" not in one.general]
         return {
             "live": True,
             "state": text,

@@ -22,9 +22,9 @@ import hmac
 import json
 import socket
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,17 +32,20 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onboard.commands.operator.dashboard.feed import Feed, layer
+from onboard.commands.operator.dashboard.guard import Connection, Guard, crowded
 from onboard.commands.operator.dashboard.keep_out import KeepOut
 from onboard.commands.operator.dashboard.metrics import metrics
-from onboard.commands.operator.dashboard.orders import ORDERS, Orders, Route, Stop
+from onboard.commands.operator.dashboard.orders import Operator, Orders
 from onboard.commands.operator.dashboard.recordings import Recordings
+from onboard.commands.operator.dashboard.route import Route
+from onboard.commands.operator.dashboard.stop import Stop
 from onboard.config.config import Config
 from onboard.config.places import load_places, places_file
 from onboard.safety.keepout_zones import DIGITS, KEEP_OUT
@@ -58,17 +61,12 @@ FILES = {
 PERIOD_S, SHAPE_EVERY = 0.2, 5
 MOST_PAGES, MOST_OF_CLIENT = 40, 12
 """Open streams, of all and of one address; one more closes the oldest, of the address that has most."""
-GRACE_S = 3
+GRACE_S, BACKLOG = 3, 64
+"""Time for requests when the server ends; and connections that may wait to be taken."""
 MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
 """Of the body of an order, and of strokes of the brush."""
 STOPS = "x-stops"
 """Header of an order: the presses of the stop that its page has shown."""
-HEADERS = (
-    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-)
 READ_ONLY = "this page only reads: start it with --allow-control"
 FORGED = "the token is missing or wrong: open the address that `onboard dashboard` printed"
 
@@ -101,11 +99,10 @@ class Robot:
 
     def opened(self, client: str) -> Page:
         """Return a new page; close the oldest one where there are too many."""
-        count = Counter(page.client for page in self.pages)
-        if count[client] >= MOST_OF_CLIENT or len(self.pages) >= MOST_PAGES:
-            most = client if count[client] >= MOST_OF_CLIENT else max(count, key=lambda one: count[one])
-            self.close(next(page for page in self.pages if page.client == most))
         self.pages.append(Page(client))
+        crowd = crowded((page.client for page in self.pages), client, MOST_OF_CLIENT, MOST_PAGES)
+        if crowd is not None:
+            self.close(next(page for page in self.pages if page.client == crowd))
         return self.pages[-1]
 
     def close(self, page: Page) -> None:
@@ -118,6 +115,7 @@ class Robot:
         """Return what the page draws."""
         own = {
             "stopped": self.stop.pressed,
+            "stopped_by": self.stop.by,
             "presses": self.stop.presses,
             "order": self.orders.newest,
             "control": self.token is not None,
@@ -141,10 +139,10 @@ class Robot:
             problems.append(str(error))
         return {**shape, "problems": problems}
 
-    def paint(self, table: Any, sender: str) -> str:
+    def paint(self, table: Any, operator: Operator) -> str:
         """Paint into the keep-out mask."""
         said = self.keep_out.paint(table)
-        self.orders.note("keep-out", sender)
+        self.orders.note("keep-out", operator)
         return said
 
     def event(self, name: str, make: Callable[[], Any]) -> str:
@@ -156,89 +154,43 @@ class Robot:
         return text
 
 
-def app(robot: Robot) -> ASGIApp:
-    """Return the application."""
-
-    async def live(request: Request) -> Response:
-        return StreamingResponse(_events(robot, _sender(request)), media_type="text/event-stream")
-
-    async def stop(request: Request) -> Response:
-        if (wrong := _foreign(request)) is not None:
-            return wrong
-        robot.stop.press()
-        robot.route.end("stop")
-        robot.orders.note("stop", _sender(request))
-        return JSONResponse({"stopped": True, "live": robot.feed.live, "presses": robot.stop.presses})
-
-    def order(name: str) -> Callable[[Request], Awaitable[Response]]:
-        give, most = GIVEN[name], MOST_STROKE_BYTES if name == "keep_out" else MOST_BYTES
-
-        async def given(request: Request) -> Response:
-            return await _order(robot, request, lambda table, known: give(robot, table, _sender(request), known), most)
-
-        return given
-
-    async def listed(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(robot.recordings.listed))
-
-    async def download(request: Request) -> Response:
-        file = await run_in_threadpool(robot.recordings.path, request.path_params["name"])
-        return FileResponse(file, media_type="application/octet-stream", filename=file.name)
-
-    async def report(request: Request) -> Response:
-        page = await run_in_threadpool(robot.recordings.report, request.path_params["name"])
-        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
-        return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
-
-    async def keep(request: Request) -> Response:
-        return await _order(robot, request, lambda *_: robot.recordings.keep(request.path_params["name"]))
-
-    async def figures(request: Request) -> Response:
-        return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
-
-    async def snapshot(request: Request) -> Response:
-        return JSONResponse({**robot.snapshot(), **await run_in_threadpool(robot.shape)})
-
-    async def building(request: Request) -> Response:
-        picture = robot.feed.picture()
-        return Response(picture, media_type="image/png") if picture else _error(404, "there is no map")
-
-    async def forbidden(request: Request) -> Response:
-        mask = await run_in_threadpool(robot.keep_out.mask)
-        return Response(mask.picture, media_type="image/png") if mask else _error(404, "there is no map")
-
-    async def reasons(request: Request) -> Response:
-        rows = [{"code": row.code, "sentence": row.general, "clears": row.clears} for row in TABLE.values()]
-        return JSONResponse({"reasons": rows})
-
-    async def page(request: Request) -> Response:
-        name, kind = FILES[request.url.path]
-        return FileResponse(PAGE / name, media_type=kind)
-
+def app(robot: Robot, host: str) -> Starlette:
+    """Return the application. host: of the option `--host`"""
     routes = [
-        *(HttpRoute(path, page) for path in FILES),
-        HttpRoute("/api/robot", snapshot),
-        HttpRoute("/api/live", live),
-        HttpRoute("/api/map.png", building),
-        HttpRoute("/api/keep_out.png", forbidden),
-        HttpRoute("/api/reasons", reasons),
-        HttpRoute("/api/recordings", listed),
-        HttpRoute("/api/recordings/{name}", download),
-        HttpRoute("/api/recordings/{name}/report", report),
-        HttpRoute("/api/recordings/{name}/keep", keep, methods=["POST"]),
-        HttpRoute("/metrics", figures),
-        HttpRoute("/api/stop", stop, methods=["POST"]),
-        *(HttpRoute(f"/api/{name}", order(name), methods=["POST"]) for name in GIVEN),
+        *(HttpRoute(path, _page) for path in FILES),
+        HttpRoute("/api/robot", _snapshot),
+        HttpRoute("/api/live", _live),
+        HttpRoute("/api/map.png", _map),
+        HttpRoute("/api/keep_out.png", _keep_out),
+        HttpRoute("/api/reasons", _reasons),
+        HttpRoute("/api/recordings", _recordings),
+        HttpRoute("/api/recordings/{name}", _download),
+        HttpRoute("/api/recordings/{name}/report", _report),
+        HttpRoute("/api/recordings/{name}/keep", _keep, methods=["POST"]),
+        HttpRoute("/metrics", _metrics),
+        HttpRoute("/api/stop", _stop, methods=["POST"]),
+        *(HttpRoute(f"/api/{name}", partial(_given, name), methods=["POST"]) for name in GIVEN),
     ]
-    refused = {InputError: _refused(400), OnboardError: _refused(503), OSError: _refused(503)}
-    return Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(_Headers)])
+    refused = {
+        HTTPException: _unknown,
+        InputError: _refused(400), OnboardError: _refused(503), OSError: _refused(503), ClientDisconnect: _refused(400),
+    }  # fmt: skip
+    made = Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(Guard, host=host)])
+    made.state.robot = robot
+    return made
 
 
 class Server(uvicorn.Server):
     """Serves a robot's page on a socket until `should_exit` is set."""
 
-    def __init__(self, robot: Robot) -> None:
-        super().__init__(uvicorn.Config(app(robot), log_level="warning", timeout_graceful_shutdown=GRACE_S))
+    def __init__(self, robot: Robot, host: str) -> None:
+        """host: of the option `--host`"""
+        super().__init__(
+            uvicorn.Config(
+                app(robot, host), http=Connection, ws="none", backlog=BACKLOG, proxy_headers=False, log_level="error",
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )  # fmt: skip
         self._robot = robot
 
     def stop(self) -> None:
@@ -257,63 +209,127 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class _Headers:
-    """Adds HEADERS to each response that does not set them."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                there = {name for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(one for one in HEADERS if one[0] not in there)]
-            await send(message)
-
-        await self._app(scope, receive, sent)
+# ---- What is shown
 
 
-Give = Callable[[Robot, Any, str, int], str]
+def _robot(request: Request) -> Robot:
+    robot: Robot = request.app.state.robot
+    return robot
 
 
-def _word(name: str) -> Give:
-    return lambda robot, _table, sender, _presses: robot.orders.give(name, sender)
+async def _page(request: Request) -> Response:
+    name, kind = FILES[request.url.path]
+    return FileResponse(PAGE / name, media_type=kind)
 
 
-def _cancel(robot: Robot, _table: Any, sender: str, _presses: int) -> str:
+async def _snapshot(request: Request) -> Response:
+    robot = _robot(request)
+    return JSONResponse({**robot.snapshot(), **await run_in_threadpool(robot.shape)})
+
+
+async def _live(request: Request) -> Response:
+    return StreamingResponse(_events(_robot(request), _address(request)), media_type="text/event-stream")
+
+
+async def _map(request: Request) -> Response:
+    picture = _robot(request).feed.picture()
+    return Response(picture, media_type="image/png") if picture else _error(404, "there is no map")
+
+
+async def _keep_out(request: Request) -> Response:
+    mask = await run_in_threadpool(_robot(request).keep_out.mask)
+    return Response(mask.picture, media_type="image/png") if mask else _error(404, "there is no map")
+
+
+async def _reasons(request: Request) -> Response:
+    rows = [{"code": row.code, "sentence": row.general, "clears": row.clears} for row in TABLE.values()]
+    return JSONResponse({"reasons": rows})
+
+
+async def _metrics(request: Request) -> Response:
+    robot = _robot(request)
+    return PlainTextResponse(metrics(robot.feed.status(), robot.feed.values(), robot.stop.pressed))
+
+
+async def _recordings(request: Request) -> Response:
+    return JSONResponse(await run_in_threadpool(_robot(request).recordings.listed))
+
+
+async def _download(request: Request) -> Response:
+    file = await run_in_threadpool(_robot(request).recordings.path, request.path_params["name"])
+    return FileResponse(file, media_type="application/octet-stream", filename=file.name)
+
+
+async def _report(request: Request) -> Response:
+    page = await run_in_threadpool(_robot(request).recordings.report, request.path_params["name"])
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
+    return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
+
+
+async def _events(robot: Robot, client: str) -> AsyncIterator[str]:
+    """Yield server-sent events. A browser that does not read gets no more: nothing is queued for it."""
+    page, number = robot.opened(client), 0
+    try:
+        while page.open:
+            yield robot.event("robot", robot.snapshot)
+            if number % SHAPE_EVERY == 0:
+                yield await run_in_threadpool(robot.event, "shape", robot.shape)
+            number += 1
+            await asyncio.sleep(PERIOD_S)
+    finally:
+        robot.close(page)
+
+
+# ---- What is ordered
+
+
+async def _stop(request: Request) -> Response:
+    if (wrong := _foreign(request)) is not None:
+        return wrong
+    robot, address = _robot(request), _address(request)
+    here = f"{socket.gethostname()}:{request.scope['server'][1]}"
+    robot.stop.press(f"{time.strftime('%H:%M:%S')} from {address}, on the dashboard {here}")
+    robot.route.end("stop")
+    robot.orders.note("stop", Operator(address, robot.stop.presses))
+    return JSONResponse({"stopped": True, "live": robot.feed.live, "presses": robot.stop.presses})
+
+
+async def _given(name: str, request: Request) -> Response:
+    most_bytes = MOST_STROKE_BYTES if name == "keep_out" else MOST_BYTES
+    return await _order(request, partial(GIVEN[name], _robot(request)), most_bytes)
+
+
+async def _keep(request: Request) -> Response:
+    return await _order(request, lambda *_: _robot(request).recordings.keep(request.path_params["name"]))
+
+
+def _cancel(robot: Robot, _table: Any, operator: Operator) -> str:
     robot.route.end("cancelled")
-    return robot.orders.give("cancel", sender)
+    return robot.orders.give("cancel", operator)
 
 
-def _goal(robot: Robot, table: Any, sender: str, presses: int) -> str:
+def _goal(robot: Robot, table: Any, operator: Operator) -> str:
     robot.orders.destination(table)  # a goal that is none ends no route
     robot.route.end("another goal")
-    return robot.orders.goal(table, sender, presses)
+    return robot.orders.goal(table, operator)
 
 
-GIVEN: dict[str, Give] = {
-    **{name: _word(name) for name in ORDERS},
+GIVEN: dict[str, Callable[[Robot, Any, Operator], str]] = {
+    "pause": lambda robot, _, operator: robot.orders.give("pause", operator),
+    "resume": lambda robot, _, operator: robot.orders.give("resume", operator),
     "cancel": _cancel,
     "goal": _goal,
-    "route": lambda robot, table, sender, presses: robot.route.start(table, sender, presses),
-    "pose": lambda robot, table, sender, _: robot.orders.pose(table, sender),
-    "place": lambda robot, table, sender, _: robot.orders.add_place(table, sender),
-    "keep_out": lambda robot, table, sender, _: robot.paint(table, sender),
+    "route": lambda robot, table, operator: robot.route.start(table, operator),
+    "pose": lambda robot, table, operator: robot.orders.pose(table, operator),
+    "place": lambda robot, table, operator: robot.orders.add_place(table, operator),
+    "keep_out": lambda robot, table, operator: robot.paint(table, operator),
 }
-"""What each order does with its body, its sender and the count of stops that he knew; it returns what was done."""
+"""What each order does with its body and the operator who gives it; it returns what was done."""
 
 
-def _known_presses(robot: Robot, request: Request) -> int:
-    """Return how many presses of the stop the sender of an order knew: as his page says, else those until now."""
-    said = request.headers.get(STOPS, "")
-    return int(said) if said.isdecimal() and len(said) < 10 else robot.stop.presses
-
-
-async def _order(
-    robot: Robot, request: Request, give: Callable[[Any, int], str], most_bytes: int = MOST_BYTES
-) -> Response:  # fmt: skip
+async def _order(request: Request, give: Callable[[Any, Operator], str], most_bytes: int = MOST_BYTES) -> Response:
     """Check token, origin and body of an order, then give it. A stop while the body arrives is newer than the order."""
-    presses = _known_presses(robot, request)
+    robot, operator = _robot(request), _operator(request)
     if robot.token is None:
         return _error(403, READ_ONLY)
     kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -331,21 +347,14 @@ async def _order(
         json.dumps(table, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError):
         return _error(400, "the body is not JSON")
-    return JSONResponse({"said": await run_in_threadpool(give, table, presses)})
+    return JSONResponse({"said": await run_in_threadpool(give, table, operator)})
 
 
-async def _events(robot: Robot, client: str) -> AsyncIterator[str]:
-    """Yield server-sent events. A browser that does not read gets no more: nothing is queued for it."""
-    page, number = robot.opened(client), 0
-    try:
-        while page.open:
-            yield robot.event("robot", robot.snapshot)
-            if number % SHAPE_EVERY == 0:
-                yield await run_in_threadpool(robot.event, "shape", robot.shape)
-            number += 1
-            await asyncio.sleep(PERIOD_S)
-    finally:
-        robot.close(page)
+def _operator(request: Request) -> Operator:
+    """Return who sends an order, with the presses of the stop that his page has shown, else those until now."""
+    said = request.headers.get(STOPS, "")
+    known = int(said) if said.isdecimal() and len(said) < 10 else _robot(request).stop.presses
+    return Operator(_address(request), known)
 
 
 def _foreign(request: Request) -> Response | None:
@@ -357,12 +366,17 @@ def _foreign(request: Request) -> Response | None:
     return _error(403, f"orders of the page {(origin or '')[:80]} are not taken")
 
 
-def _sender(request: Request) -> str:
+def _address(request: Request) -> str:
     return request.client.host if request.client is not None else "-"
 
 
 def _error(status: int, line: str) -> Response:
     return JSONResponse({"error": line}, status)
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    line = f"{request.method} {request.url.path[:80]} is nothing here: docs/operator.md lists the addresses"
+    return _error(error.status_code if isinstance(error, HTTPException) else 404, line)
 
 
 def _refused(status: int) -> Callable[[Request, Exception], Response]:

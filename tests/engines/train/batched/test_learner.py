@@ -193,6 +193,15 @@ def test_rate_and_bonus_fall_to_a_tenth(progress, rate, entropy):
     assert SETTINGS.at(progress) == pytest.approx((rate, entropy))
 
 
+def test_products_are_exact_again_after_an_iteration():
+    """A model that learned in bfloat16 was compared in bfloat16 with ONNX Runtime, and not written."""
+    product = torch.randn(64, 64), torch.randn(64, 64)
+    exact = product[0] @ product[1]
+    Learner(Recall(6), SmallPolicy(), replace(SETTINGS, bf16=True), CPU).iterate(0.0)
+    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+    assert torch.equal(product[0] @ product[1], exact)
+
+
 def test_a_checkpoint_is_gone_on_with(tmp_path):
     first = Learner(Recall(6), SmallPolicy(), SETTINGS, CPU)
     first.iterate(0.0)

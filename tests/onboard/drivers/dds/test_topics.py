@@ -61,7 +61,11 @@ BAD_NAMES = [
     (DdsSection(remap={"cmdvel": "x"}), "'cmdvel'"),
     (DdsSection(remap={"cmd_vel": "2wheels"}), r"dds\.remap\.cmd_vel: '2wheels'"),
     (DdsSection(remap={"cmd_vel": ""}), r"dds\.remap\.cmd_vel"),
-    (DdsSection(remap={"cmd_vel": "a//b"}), "a//b"),
+    (DdsSection(remap={"cmd_vel": "a//b"}), "'a//b' is not a ROS topic name: write 'a/b'"),
+    (DdsSection(remap={"odom": "rt/odom"}), r"remap\.odom: 'rt/odom' has DDS's prefix 'rt', .*: write '/odom'"),
+    (DdsSection(remap={"odom": "/rt/j100/odom/"}), ": write '/j100/odom'"),
+    (DdsSection(remap={"odom": " /odom/ "}), "' /odom/ ' is not a ROS topic name: write '/odom'"),
+    (DdsSection(remap={"odom": "my odom"}), "'my odom' is not a ROS topic name$"),
     (DdsSection(namespace="my robot"), r"dds\.namespace: 'my robot'"),
     (DdsSection(remap={"front-left/depth/image": "x"}), "'front-left'"),
 ]

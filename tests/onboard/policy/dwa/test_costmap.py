@@ -61,6 +61,22 @@ def remembered(*places: tuple[float, float]) -> LocalMap:
     return LocalMap(np.concatenate([cells, np.ones((len(cells), 1))], axis=1).astype(np.float32))
 
 
+@pytest.mark.parametrize("half_width_m", [0.05, 0.105, 0.1815, RADIUS_M])
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("offset_m", [0.0, CELL_M])
+def test_a_wall_of_single_cells_is_closed_for_the_narrowest_robot(
+    half_width_m: float, slope: float, offset_m: float
+) -> None:
+    """A Stretch, whose origin is 6 cm behind its front, drove into the corner next to its goal behind a wall."""
+    along_m = np.arange(-8.0, 2.0, CELL_M) + CELL_M / 2
+    wall = remembered(*((1.0 + offset_m + slope * y, y) for y in along_m))
+    (x, y), goal = (0.3, 0.0), (2.5, 0.0)
+    field = WayFinder(half_width_m).cost_to_go(wall, Pose(x, y, 0.0), goal, np.array([(x, y)]))
+    i, j = ((a - corner) / field.cell_m - 0.5 for a, corner in zip((x, y), field.corner_xy_m, strict=True))
+    around_m = math.dist((x, y), end := (1.0 + offset_m + 2.0 * slope, 2.0)) + math.dist(end, goal)
+    assert sample(field.cost, i, j, field.most_m)[0] > 0.9 * around_m
+
+
 #   bin                azimuth        range
 RETURNS = [
     (AHEAD, 1.0, 2.0),

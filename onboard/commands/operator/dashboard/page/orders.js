@@ -1,7 +1,7 @@
 "use strict";
 // Orders: the stop, and what moves the robot or changes its map: chosen, confirmed, sent with the token.
 
-// The token stands behind # in the address, which no browser sends to a server.
+// The token follows # in the address, which no browser sends to a server.
 // Nothing here may throw: the stop below must work without a token and without storage.
 let token = "";
 try {
@@ -75,7 +75,7 @@ document.addEventListener("keydown", (event) => {
 const HINTS = {
   "": "Tap “Set a goal”, then a place on the plane.",
   goal: "Tap the place to drive to. Drag to choose the heading there.",
-  pose: "Press where the robot stands, and drag to where it looks.",
+  pose: "Press where the robot stands, and drag the way it faces.",
   forbid: "Paint the ground that the robot must not enter.",
   allow: "Paint over forbidden ground that the robot may enter again.",
 };
@@ -116,14 +116,14 @@ const QUESTIONS = {
     send: () => order("route", { places, loop: $("loop").checked }), moves: true,
   }),
   keep_out: (list) => ({
-    text: `Save ${list.length} strokes to the keep-out mask? The running robot does not know them before its next start.`,
+    text: `Save ${list.length} strokes to the keep-out mask? The robot applies them after its next start.`,
     yes: "Save", send: async () => { if (await order("keep_out", { strokes: list })) { strokes = []; painted(); } },
   }),
 };
 function ask(kind, about) {
   if (kind === "pose" && about[2] === null) {
     const at = pose();
-    if (!at) return say("Drag to where the robot looks.", true);
+    if (!at) return say("Drag the way the robot faces.", true);
     about = [about[0], about[1], at[2]];
   }
   agreed = QUESTIONS[kind](about);

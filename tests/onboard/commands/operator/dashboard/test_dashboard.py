@@ -7,6 +7,7 @@ import http.client
 import http.server
 import io
 import json
+import math
 import os
 import signal
 import socket
@@ -26,7 +27,9 @@ from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
 from onboard.commands.operator.dashboard.recordings import Recordings
 from onboard.commands.operator.dashboard.server import FILES, GIVEN, MOST_OF_CLIENT, MOST_PAGES, MOST_STROKE_BYTES
+from onboard.commands.operator.dashboard.stop import Stop
 from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_types import MapMetaData, OccupancyGrid
 from onboard.recording.retention import is_marked
 from onboard.system.signals import KILLED_BY
@@ -117,6 +120,50 @@ def test_a_stop_outlives_its_dashboard_and_the_next_one_can_release_it(robot: Li
         assert second.ask("GET", "/api/robot")[1]["stopped"]
         drive(second, robot)
     assert not (tmp_path / ".stop").exists()
+
+
+def test_the_stop_of_a_killed_dashboard_is_shown_and_ends_with_the_first_goal(robot: LiveRobot, tmp_path: Path) -> None:
+    with contextlib.closing(Wire(robot.config.dds)) as wire:
+        killed = Stop(robot.config, wire, tmp_path / ".stop")
+        killed.press("10:22:31 from 10.0.0.7")
+        killed._ended.set()  # it says nothing more, and is in the domain until its lease ends
+        until(lambda: robot.command == STOP)
+        (tmp_path / "other").mkdir()
+        with serving(robot.config, tmp_path) as second, serving(robot.config, tmp_path / "other") as third:
+            assert second.feed.heard(20.0)
+            seen = second.ask("GET", "/api/robot")[1]
+            assert (seen["stopped"], seen["stopped_by"]) == (True, "10:22:31 from 10.0.0.7")
+            until(lambda: [row["code"] for row in second.feed.status()["why"]] == ["e_stop"])
+            asked = threading.Thread(target=drive, args=(second, robot))
+            asked.start()
+            until(lambda: "e-stop is pressed" in second.feed.drive().get("refusal", ""))
+            killed.close()
+            asked.join()
+            assert robot.moves
+            assert not second.ask("GET", "/api/robot")[1]["stopped"]
+            until(lambda: not third.stop.pressed)
+
+
+def test_a_goal_on_one_dashboard_releases_the_stop_of_another(robot: LiveRobot, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with serving(robot.config, tmp_path) as one, serving(robot.config, tmp_path / "other") as other:
+        assert one.feed.heard(20.0)
+        assert other.feed.heard(20.0)
+        drive(one, robot)
+        known = other.ask("GET", "/api/robot")[1]["presses"]
+        one.ask("POST", "/api/stop")
+        until(lambda: other.ask("GET", "/api/robot")[1]["stopped"])
+        assert f":{one.port}" in other.ask("GET", "/api/robot")[1]["stopped_by"]
+        goal, headers = {"x": 9.0, "y": 0.0}, {"Authorization": f"Bearer {TOKEN}"}
+        assert other.ask("POST", "/api/goal", goal, **headers, X_Stops=str(known))[0] != 200, (
+            "its page had not shown it"
+        )
+        drive(other, robot)
+        until(lambda: not one.ask("GET", "/api/robot")[1]["stopped"])
+        one.ask("POST", "/api/stop")
+        until(lambda: robot.command == STOP)
+        drive(one, robot)
+        assert not other.ask("GET", "/api/robot")[1]["stopped"]
 
 
 FORGED = [
@@ -229,16 +276,18 @@ def test_a_stop_is_not_undone_by_an_older_order(
 
 def test_a_stop_wins_over_an_order_whose_rest_comes_later(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its head was sent before the stop, as over a network that stalls."""
-    arrived, known = threading.Event(), server_module._known_presses
+    arrived, known = threading.Event(), server_module._operator
 
     def noted(*about: Any) -> int:
-        presses = known(*about)
+        operator = known(*about)
         arrived.set()
-        return presses
+        return operator
 
-    monkeypatch.setattr(server_module, "_known_presses", noted)
+    monkeypatch.setattr(server_module, "_operator", noted)
     body = b'{"x": 3.0, "y": 0.0}'
-    head = f"POST /api/goal HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /api/goal HTTP/1.1\r\nHost: [::]\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     with socket.create_connection(("127.0.0.1", server.port)) as late:
         late.sendall(head.encode() + body[:4])
         assert arrived.wait(10.0)
@@ -321,6 +370,13 @@ def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
     thread.join()
     with Image.open(io.BytesIO(lonely.ask("GET", "/api/map.png")[1])) as picture:
         assert picture.size == (4000, 4000)
+
+
+def test_a_pose_that_nothing_takes_gets_the_reason(lonely: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lonely.feed, "_heard_s", math.inf)
+    reply = lonely.order("pose", {"x": 1.0, "y": 0.0, "frame": "map", "yaw_deg": 0.0})[1]
+    assert reply["error"].startswith("nothing takes a pose: there is no localisation, and no tracker")
+    assert lonely.order("place", {"name": "desk"})[1]["error"].startswith("map.file: places need the map")
 
 
 def test_pause_and_resume(server: Server, robot: LiveRobot) -> None:
@@ -445,6 +501,7 @@ def test_a_recording_has_a_safe_name(lonely: Server, tmp_path: Path) -> None:
     for name in NAMES:
         status, reply = lonely.ask("GET", f"/api/recordings/{name}")
         assert status in (400, 404), (name, reply)
+        assert "\n" not in reply["error"]
     listed = lonely.ask("GET", "/api/recordings")[1]
     assert "link.mcap" not in [file["name"] for file in listed["files"]]
     status, reply = lonely.ask("GET", "/api/recordings/robot_1.mcap/report")
@@ -536,7 +593,7 @@ def test_the_page_is_small_loads_nothing_from_elsewhere_and_has_its_headers(lone
     assert sum(sizes) < 300_000
     assert lonely.ask("GET", "/nowhere")[0] == 404
     connection = socket.create_connection(("127.0.0.1", lonely.port))
-    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     head = connection.makefile("rb").read().lower()
     assert b"content-security-policy: default-src 'self'" in head
     assert b"x-content-type-options: nosniff" in head

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from onboard.commands.operator.dashboard.orders import MOST_PLACES, Route
+from onboard.commands.operator.dashboard import route as route_module
+from onboard.commands.operator.dashboard.orders import Destination, Operator
+from onboard.commands.operator.dashboard.route import MOST_PLACES, Route
 from onboard.values.errors import InputError, OnboardError
+from onboard.values.messages import Pose
 from tests.rigs.machine.waiting import until
 
 
@@ -16,20 +19,20 @@ class Robot:
     """Stands for feed and orders. ends: state and reason of the end of each drive, "" for none."""
 
     def __init__(self, ends: dict[str, str]) -> None:
-        self.ends, self.live, self.presses = ends, True, 0
+        self.ends, self.live = ends, True
         self.sent: list[str] = []
         self.row = {"goal": "0", "state": "idle", "reason": ""}
 
     def drive(self) -> dict[str, str]:
         return dict(self.row)
 
-    def check_places(self, names: list[str]) -> None:
-        if not set(names) <= set(self.ends):
+    def destination(self, table: dict[str, str]) -> Destination:
+        if table["place"] not in self.ends:
             raise InputError("there is no such place")
+        return Destination("map", Pose(0.0, 0.0, 0.0), True, table["place"])
 
-    def drive_to(
-        self, name: str, sender: str, ended: threading.Event | None = None, presses: int | None = None
-    ) -> int:  # fmt: skip
+    def drive_to(self, where: Destination, operator: Operator, ended: threading.Event | None = None) -> int:
+        name = where.words
         if ended is not None and ended.is_set():
             raise OnboardError("it was ended")
         self.sent.append(name)
@@ -38,6 +41,14 @@ class Robot:
         state, _, reason = (self.ends[name] or "navigating").partition(": ")
         self.row = {"goal": str(len(self.sent)), "state": state, "reason": reason}
         return len(self.sent)
+
+
+ME = Operator("me", 0)
+
+
+@pytest.fixture(autouse=True)
+def _no_dwell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_module, "DWELL_S", 0.0)
 
 
 def route(robot: Robot) -> Route:
@@ -63,7 +74,7 @@ RUNS = [
 def test_it_drives_to_each_place_until_a_person_ends_it(ends: dict[str, str], sent: list[str], said: str) -> None:
     robot = Robot(ends)
     begun = route(robot)
-    begun.start({"places": list(ends)}, "me")
+    begun.start({"places": list(ends)}, ME)
     until(lambda: not begun.runs)
     assert robot.sent == sent
     assert said in begun.state()["said"]
@@ -72,7 +83,7 @@ def test_it_drives_to_each_place_until_a_person_ends_it(ends: dict[str, str], se
 def test_a_loop_goes_on_and_ends_when_no_place_is_reached_any_more() -> None:
     robot = Robot({"a": "reached", "b": MISSED})
     begun = route(robot)
-    begun.start({"places": ["a", "b"], "loop": True}, "me")
+    begun.start({"places": ["a", "b"], "loop": True}, ME)
     until(lambda: begun.lap >= 3)
     robot.ends["a"] = MISSED
     until(lambda: not begun.runs)
@@ -82,18 +93,18 @@ def test_a_loop_goes_on_and_ends_when_no_place_is_reached_any_more() -> None:
 def test_a_pause_holds_it_and_what_a_person_does_ends_it() -> None:
     robot = Robot({"a": "", "b": "reached"})
     begun = route(robot)
-    begun.start({"places": ["a", "b"]}, "me")
+    begun.start({"places": ["a", "b"]}, ME)
     robot.row["state"] = "navigating"  # paused: the drive goes on
     assert begun.runs
     robot.row["goal"] = "77"
     until(lambda: not begun.runs)
     assert "another goal took its place" in begun.said
-    begun.start({"places": ["a", "b"]}, "me")
+    begun.start({"places": ["a", "b"]}, ME)
     robot.live = False
     until(lambda: not begun.runs)
     assert "no runtime is heard" in begun.said
     robot.live = True
-    begun.start({"places": ["a", "b"]}, "me")
+    begun.start({"places": ["a", "b"]}, ME)
     begun.end("stop")
     begun.end("twice")
     robot.row["state"] = "reached"
@@ -101,11 +112,35 @@ def test_a_pause_holds_it_and_what_a_person_does_ends_it() -> None:
     assert (robot.sent.count("b"), begun.said) == (0, "route ended: stop")
 
 
+def test_it_dwells_at_each_place_and_can_be_ended_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_module, "DWELL_S", 60.0)
+    robot = Robot({"a": "reached"})
+    begun = route(robot)
+    for what in (lambda: begun.end("stop"), lambda: begun.start({"places": ["a"]}, ME)):
+        begun.start({"places": ["a"], "loop": True}, ME)
+        until(lambda: begun.lap == 2)
+        count = len(robot.sent)
+        what()
+        until(lambda: not begun.runs)
+        assert len(robot.sent) - count <= 1
+
+
+def test_a_goal_of_a_person_while_it_dwells_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_module, "DWELL_S", 0.3)
+    robot = Robot({"a": "reached", "b": "reached"})
+    begun = route(robot)
+    begun.start({"places": ["a", "b"]}, ME)
+    until(lambda: begun.at == 1)
+    robot.row["goal"] = "77"
+    until(lambda: not begun.runs)
+    assert (robot.sent, begun.said) == (["a"], f"route ended: {route_module.REPLACED}")
+
+
 def test_a_second_route_takes_the_place_of_the_first() -> None:
     robot = Robot({"a": "", "b": "reached"})
     begun = route(robot)
-    begun.start({"places": ["a"]}, "one")
-    begun.start({"places": ["b"]}, "two")
+    begun.start({"places": ["a"]}, ME)
+    begun.start({"places": ["b"]}, ME)
     until(lambda: not begun.runs)
     assert robot.sent == ["a", "b"]
 
@@ -120,5 +155,5 @@ BAD: list[Any] = [
 def test_a_bad_route_moves_nothing(table: Any) -> None:
     robot = Robot({"a": "reached"})
     with pytest.raises(InputError):
-        route(robot).start(table, "me")
+        route(robot).start(table, ME)
     assert robot.sent == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.commands.operator.dashboard.orders import Stop
+from onboard.commands.operator.dashboard.stop import Stop
 from onboard.config.config import Config, DdsSection
 from onboard.drivers.dds.latched_inputs import Alarm
 from onboard.drivers.dds.participant import Wire
@@ -26,7 +26,7 @@ class Robot:
 
     def __init__(self, pressed: bool, required: bool) -> None:
         self.config = Config(dds=DdsSection(domain=free_domain(), e_stop_pressed=pressed))
-        self._wire, self._button = Wire(self.config.dds), Wire(self.config.dds)
+        self.wire, self._wire, self._button = (Wire(self.config.dds) for _ in range(3))
         within_s = WITHIN_S if required else None
         self._alarm = Alarm(self._wire, "e_stop", unknown_is_true=True, pressed=pressed, required_within_s=within_s)
         self.heard: bool | None = None
@@ -49,6 +49,7 @@ class Robot:
     def close(self) -> None:
         self._ended.set()
         self._thread.join()
+        self.wire.close()
         self._wire.close()
         self._button.close()
 
@@ -57,7 +58,7 @@ class Robot:
 def robot_and_stop(tmp_path: Path, pressed: bool = True, required: bool = True) -> Iterator[tuple[Robot, Stop]]:
     with contextlib.closing(Robot(pressed, required)) as robot:
         until(lambda: robot.heard is False)
-        with contextlib.closing(Stop(robot.config, tmp_path / ".stop")) as stop:
+        with contextlib.closing(Stop(robot.config, robot.wire, tmp_path / ".stop")) as stop:
             yield robot, stop
 
 
@@ -67,7 +68,7 @@ def test_it_presses_and_releases_beside_the_robots_own_button(tmp_path: Path, pr
         for _ in range(2):
             stop.press()
             until(lambda: robot.heard is True)
-            stop.release()
+            stop.release(stop.presses)
             until(lambda: robot.heard is False)
         before = len(robot.history)
         until(lambda: len(robot.history) > before + 75)
@@ -79,7 +80,7 @@ def test_it_does_not_release_the_robots_own_button(tmp_path: Path) -> None:
         stop.press()
         robot.button = True
         until(lambda: robot.heard is True)
-        stop.release()
+        stop.release(stop.presses)
         before = len(robot.history)
         until(lambda: len(robot.history) > before + 50)
         assert set(robot.history[before:]) == {True}
@@ -89,7 +90,7 @@ def test_it_does_not_stand_in_for_the_robots_own_button(tmp_path: Path) -> None:
     with robot_and_stop(tmp_path) as (robot, stop):
         stop.press()
         until(lambda: robot.heard is True)
-        stop.release()
+        stop.release(stop.presses)
         until(lambda: robot.heard is False)
         robot.button = None
         until(lambda: robot.heard is True, 10.0 * WITHIN_S)
@@ -106,7 +107,7 @@ def test_a_press_does_not_wait_for_a_release_and_wins(tmp_path: Path) -> None:
             return go_on.wait(10.0)
 
         stop._writer.wait_for_acks = acknowledged  # type: ignore[method-assign]
-        releasing = threading.Thread(target=stop.release)
+        releasing = threading.Thread(target=stop.release, args=(stop.presses,))
         releasing.start()
         assert waiting.wait(10.0)
         stop.press()
@@ -122,9 +123,9 @@ def test_a_press_does_not_wait_for_a_release_and_wins(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_does_not_hinder_it(tmp_path: Path) -> None:
     with contextlib.closing(Robot(True, False)) as robot:
-        stop = Stop(robot.config, tmp_path / "nowhere" / ".stop")
+        stop = Stop(robot.config, robot.wire, tmp_path / "nowhere" / ".stop")
         with contextlib.closing(stop):
             stop.press()
             until(lambda: robot.heard is True)
-            stop.release()
+            stop.release(stop.presses)
             until(lambda: robot.heard is False)
