@@ -70,7 +70,9 @@ NONE_FAILED = Failures()
 
 
 def failures_of(numbers: npt.NDArray[np.float32]) -> Failures:
-    """Return the failures in a policy's memory."""
+    """Return the failures in a policy's memory; none if it has no numbers of them."""
+    if not numbers.size:
+        return NONE_FAILED
     (x, y, count), *gaps = numbers.reshape(-1, 3).tolist()
     return Failures((x, y, count), tuple((x, y, left) for x, y, left in gaps if left > 0.0))
 

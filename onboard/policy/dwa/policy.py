@@ -28,17 +28,18 @@ from onboard.values.messages import Decision, Memory, Observation
 
 # ---- The policy's memory, packed into the array that the runtime keeps
 
-FAILED = 1 + COURSE_NUMBERS
-HEADER = FAILED + NUMBERS
-"""Numbers before the cells: their count, the course, and from FAILED on the failures."""
+HEADER = 1 + COURSE_NUMBERS
+"""Numbers before the cells: their count, and the course."""
 CELL = 3
+FAILED = HEADER + CELL * CAPACITY
+"""The failures are behind the cells; memories in older recordings have none."""
 
 
 def pack(known: LocalMap, course: Course) -> Memory:
-    """Return (HEADER + CELL * CAPACITY,) float32."""
-    memory = np.zeros(HEADER + CELL * CAPACITY, np.float32)
+    """Return (FAILED + NUMBERS,) float32."""
+    memory = np.zeros(FAILED + NUMBERS, np.float32)
     count = len(known.cells)
-    memory[0], memory[1:FAILED], memory[FAILED:HEADER] = count, course.numbers(), known.failures.numbers()
+    memory[0], memory[1:HEADER], memory[FAILED:] = count, course.numbers(), known.failures.numbers()
     memory[HEADER : HEADER + CELL * count] = known.cells.ravel()
     return memory
 
@@ -46,7 +47,7 @@ def pack(known: LocalMap, course: Course) -> Memory:
 def unpack(memory: Memory) -> tuple[LocalMap, Course]:
     """Return what `pack` packed."""
     cells = memory[HEADER : HEADER + CELL * int(memory[0])].reshape(-1, CELL)
-    return LocalMap(cells, failures_of(memory[FAILED:HEADER])), course_of(memory[1:FAILED])
+    return LocalMap(cells, failures_of(memory[FAILED:])), course_of(memory[1:HEADER])
 
 
 class ReactivePolicy:
