@@ -18,6 +18,8 @@ from onboard.values.errors import ConfigError
 
 LONGEST_TIMEOUT_S = 0.5
 """Of a base without commands (docs/base.md)."""
+LEAST_DETOUR_M, DETOUR_M = 30.0, 120.0
+"""A robot that may drive less than the first without getting nearer is warned of, and told the time for the second."""
 SPEED_SLACK = 0.05
 """An identified top speed this much below the limit is noise of the identification [m/s, rad/s]."""
 
@@ -29,6 +31,7 @@ def config_warnings(config: Config) -> list[str]:
         *unusual_views(mounts),
         *_base(config),
         *_recovery(config),
+        *_times(config),
         *_zones(config),
         *_heights(config),
         *_views(config, mounts),
@@ -128,6 +131,22 @@ def _recovery(config: Config) -> list[str]:
         f"recovery.backward_mps {asked:g} is above -limits.v_min_mps {allowed:g}, so the robot backs off at "
         f"{allowed:g} m/s and covers less ground; lower recovery.backward_mps, or lower limits.v_min_mps"
     ]
+
+
+def _times(config: Config) -> list[str]:
+    """Return a line for each time that ends a slow robot's drive early."""
+    mps, goal, lines = config.limits.v_max_mps, config.goal, []
+    if (away_m := goal.progress_timeout_s * mps) < LEAST_DETOUR_M:
+        lines.append(
+            f"goal.progress_timeout_s {goal.progress_timeout_s:g}: with limits.v_max_mps {mps:g} a path that leads "
+            f"away from the goal for {away_m:.0f} m ends the drive; {DETOUR_M / mps:.0f} s allow {DETOUR_M:g} m"
+        )
+    if (far_m := goal.timeout_s * mps) < goal.max_distance_m:
+        lines.append(
+            f"goal.timeout_s {goal.timeout_s:g}: with limits.v_max_mps {mps:g} the robot drives {far_m:.0f} m in this "
+            f"time, and goals may be {goal.max_distance_m:g} m away (goal.max_distance_m)"
+        )
+    return lines
 
 
 def _zones(config: Config) -> list[str]:

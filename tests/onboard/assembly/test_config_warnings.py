@@ -98,6 +98,12 @@ WARNED = [
     ("backing off as fast as the limits let it", "[recovery]\nbackward_mps = 0.3\n", "", None),
     ("faster", "[recovery]\nbackward_mps = 0.4\n", "", "recovery.backward_mps 0.4 is above -limits.v_min_mps 0.3"),
     ("a base that does not", "[recovery]\nbackward_mps = 0.4\nback_off = false\n", "", None),
+    ("a slow robot", "[limits]\nv_max_mps = 0.2\n", "",
+     "goal.progress_timeout_s 120: with limits.v_max_mps 0.2 a path that leads away from the goal for 24 m ends "
+     "the drive; 600 s allow 120 m"),
+    ("with more time", "[limits]\nv_max_mps = 0.2\n[goal]\nprogress_timeout_s = 600\n", "", None),
+    ("far goals", "[limits]\nv_max_mps = 0.1\n[goal]\nprogress_timeout_s = 1200\n", "",
+     "goal.timeout_s 600: with limits.v_max_mps 0.1 the robot drives 60 m in this time, and goals may be 100 m away"),
     ("the noise of a fit", "", "speed_max = 1.0 -> speed_max = 0.97", None),
     ("a base that turns slowly", "", "speed_max = 3.0 -> speed_max = 1.2",
      "angular.speed_max 1.2 is below limits.w_max"),

@@ -61,7 +61,7 @@ FILES = {
 PERIOD_S, SHAPE_EVERY = 0.2, 5
 MOST_PAGES, MOST_OF_CLIENT = 40, 12
 """Open streams, of all and of one address; one more closes the oldest, of the address that has most."""
-GRACE_S, BACKLOG = 3, 64
+GRACE_S, BACKLOG = 3, 128
 """Time for requests when the server ends; and connections that may wait to be taken."""
 MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
 """Of the body of an order, and of strokes of the brush."""

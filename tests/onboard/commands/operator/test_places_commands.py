@@ -214,3 +214,19 @@ def test_a_scan_that_fits_two_rooms_does_not_tell_the_place(posts, rival):
     assert (other is not None) is rival
     if other is not None:
         assert (other.x_m, other.y_m) == pytest.approx((7.55, 2.0), abs=0.1)
+
+
+def test_a_looping_route_waits_at_its_place(config, monkeypatch):
+    (config.parent / "places.toml").write_text("[dock]\nx_m = 1.0\ny_m = 1.0\n")
+    monkeypatch.setattr(places, "_driven", lambda *_: "reached")
+    waited: list[float] = []
+
+    def sleep(time_s: float) -> None:
+        waited.append(time_s)
+        if len(waited) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(places.time, "sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        places.route(["dock"], loop=True, wait=0.0, on_failure=places.OnFailure.SKIP, config=config)
+    assert min(waited) >= 1.0

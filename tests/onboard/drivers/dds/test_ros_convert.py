@@ -86,6 +86,16 @@ def test_covariance_of_zeros_is_not_stated():
     assert fix_from_ros(ros_fix(WALL_NS, "map", POSE, (0.0, 0.0, 0.0)), ARRIVAL_NS).covariance is None
 
 
+@pytest.mark.parametrize(
+    ("stated", "taken"), [(4e-4, 4e-4), (0.0, None), (-1.0, None), (1e6, None), (math.nan, None), (math.inf, None)]
+)
+def test_the_variance_of_the_wheels_yaw_rate_is_taken_unless_it_is_a_filler(stated, taken):
+    sample = ros_odometry(WALL_NS, "odom", "base_link", POSE, Twist(0.2, 0.1))
+    sample.twist.covariance = [0.0] * 35 + [stated]
+    assert odometry_from_ros(sample, ARRIVAL_NS, with_variance=True).yaw_variance == taken
+    assert odometry_from_ros(sample, ARRIVAL_NS).yaw_variance is None
+
+
 def test_goal_comes_back():
     goal = goal_from_ros(ros_goal(WALL_NS, "odom", POSE), ARRIVAL_NS)
     assert (goal.stamp_ns, goal.arrival_ns, goal.frame_id) == (WALL_NS, ARRIVAL_NS, "odom")

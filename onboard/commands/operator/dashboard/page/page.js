@@ -22,7 +22,7 @@ function texts() {
   $("headline").textContent = text;
   $("headline").className = tone;
   $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : plainly(first ? first.sentence : robot.sentence === robot.word ? "" : robot.sentence);
-  $("clears").textContent = late ? "Check the network. The page reconnects by itself. Until then its stop may not reach the robot." : robot.stopped ? `STOP was pressed${robot.stopped_by ? ` at ${robot.stopped_by}` : ""}. A goal with the token releases it.` : plainly(first ? first.clears : robot.clears);
+  $("clears").textContent = late ? "Check the network. The page reconnects by itself. Until then its stop may not reach the robot." : `${robot.stopped && live ? "" : plainly(first ? first.clears : robot.clears)} ${robot.stopped ? `STOP was pressed${robot.stopped_by && ` at ${robot.stopped_by}`}. A goal with the token releases it.` : ""}`.trim();
   fill($("more"), others, (row) => [el("li", plainly(`${row.sentence}. ${row.clears === (first && first.clears) ? "" : row.clears}`))]);
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);

@@ -36,7 +36,8 @@ def test_idle_connections_are_few_and_keep_nobody_from_page_and_stop(server: Ser
         reading = held.enter_context(contextlib.closing(server.never_read()))
         until(lambda: bool(server.robot.pages))
         idle = [
-            held.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(3 * MOST_OF_ADDRESS)
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            for _ in range(2 * MOST_OF_ADDRESS - 8)
         ]
         until(lambda: sum(map(is_closed, idle)) == len(idle) + 1 - MOST_OF_ADDRESS)
         assert server.ask("POST", "/api/stop")[0] == 200

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.commands.operator.dashboard.stop import Stop
+from onboard.commands.operator.dashboard.stop import MOST_OTHERS, MOST_TEXT, Stop
 from onboard.config.config import Config, DdsSection
 from onboard.drivers.dds.latched_inputs import Alarm
 from onboard.drivers.dds.participant import Wire
@@ -129,3 +129,39 @@ def test_a_folder_that_cannot_be_written_does_not_hinder_it(tmp_path: Path) -> N
             until(lambda: robot.heard is True)
             stop.release(stop.presses)
             until(lambda: robot.heard is False)
+
+
+def test_an_older_request_does_not_release_a_newer_press(tmp_path: Path) -> None:
+    with robot_and_stop(tmp_path) as (robot, stop):
+        stop.press()
+        stop.press()
+        stop._hear(f"released {stop._name} 1")
+        assert stop.pressed
+        stop._hear(f"released {stop._name} 2")
+        assert not stop.pressed
+        until(lambda: robot.heard is False)
+
+
+JUNK = [
+    "",
+    "pressed",
+    "pressed a",
+    "pressed a -1 x",
+    "pressed a x 1",
+    "released a",
+    "released a b",
+    "pressed  ",
+    "x" * 9999,
+]
+
+
+def test_reports_of_others_are_bounded_and_junk_is_left_out(tmp_path: Path) -> None:
+    with robot_and_stop(tmp_path) as (_, stop):
+        for text in JUNK:
+            stop._hear(text)
+        assert (stop.pressed, stop.presses) == (False, 0)
+        for number in range(3 * MOST_OTHERS):
+            stop._hear(f"pressed {number} 1 {'y' * 9999}")
+        assert stop.presses == 3 * MOST_OTHERS
+        assert len(stop._others) == len(stop._known) == MOST_OTHERS
+        assert len(stop.by) <= MOST_TEXT
