@@ -1,4 +1,4 @@
-"""Places that the robot failed to pass: for a while they cost as much as a wall of the map.
+"""Places that the robot failed to pass: for a while they cost as much as an obstacle, less than a wall of the map.
 
 The path search and the dynamic window judge a gap differently: noise of the scan can close a gap that the search takes.
 Where the robot gets no farther for `STUCK` decisions, the tightest place ahead on its path is closed, and the search
@@ -56,7 +56,7 @@ class Failures:
                 for j in range(max(b - reach, 0), min(b + reach + 1, near.shape[1])):
                     middle = (corner_xy_m[0] + (i + 0.5) * cell_m, corner_xy_m[1] + (j + 0.5) * cell_m)
                     if near[i, j] != prices.closed and math.dist(middle, (x, y)) <= CLOSED_M:
-                        near[i, j] = 0
+                        near[i, j] = min(near[i, j], 1)
 
     def numbers(self) -> npt.NDArray[np.float32]:
         """Return (NUMBERS,) float32 for a policy's memory."""

@@ -1,4 +1,4 @@
-"""Gaps: narrow ones of the map are closed; one that the robot does not pass costs as much as a wall for a while."""
+"""Gaps: narrow ones of the map are closed; one that the robot does not pass costs more for a while."""
 
 from __future__ import annotations
 
