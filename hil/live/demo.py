@@ -202,14 +202,14 @@ def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: De
             which = f" (goal {number} of {len(episodes)})" if len(episodes) > 1 else ""
             link.view.title = f"{options.map_name}: {episode.geodesic_m:.1f} m to go{which}"
             limit_s = options.limit_s or _enough_s(config, episode)
-            elapsed_s = 0.0
+            link.driven_s = 0.0
             for _ in range(1 + MOST_PAUSES):
                 goal = _goal_message(config, episodes[0], episode, options)
-                elapsed_s += link.drive_to(goal, limit_s, dashboard)
+                link.driven_s += link.drive_to(goal, limit_s, dashboard)
                 if not by_load(link.view.state):
                     break
                 link.wait_until_flowing(dashboard)
-            legs.append(Leg(episode, link.view.state, elapsed_s, time.monotonic_ns()))
+            legs.append(Leg(episode, link.view.state, link.driven_s, time.monotonic_ns()))
     return legs
 
 
@@ -230,11 +230,13 @@ class DriveLink:
     """DDS link of a demo: sends goals and follows the runtime.
 
     view:  newest known values
+    driven_s: duration of earlier drives to the same goal, which the shown time includes
     scans: capture time (CLOCK_MONOTONIC [ns]) and fused scan, of every `POLL_S` of a drive
     """
 
     def __init__(self, wire: Wire, config: Config, children: list[Child], title: str) -> None:
         self.view = View(title)
+        self.driven_s = 0.0
         self.scans: list[tuple[int, Any]] = []
         self._robot = config.robot.name
         self._children = children
@@ -322,7 +324,7 @@ class DriveLink:
     def _poll_and_show(self, dashboard: Dashboard, elapsed_s: float) -> None:
         """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
         self.poll()
-        self.view.elapsed_s = elapsed_s
+        self.view.elapsed_s = self.driven_s + elapsed_s
         dashboard.show()
 
     def poll(self) -> None:

@@ -1,10 +1,10 @@
 """What moves: successive scans give a velocity to things as small as a person. Pure.
 
-As often as images come, a scan is compared with the one `LEAST_S` before. A place counts as newly taken only if that
-scan looked through it, and as left only if the newest scan does, or if something is in front of it now.
-So a thing that comes out from behind another, or a wall that the robot passes, has no velocity. A thing that leaves
-one place and takes another near by moves from one to the other. Next to a wall, only what lies where most scans of the
-last `LONGEST_S` looked through is the thing's own. The limits take it to go on like that for `AHEAD_S` (R30 of
+As often as images come, a scan is compared with those `LEAST_S` and `SLOW_S` before. A place counts as newly taken only
+if that scan looked through it, and as left only if the newest scan does, or if something is in front of it now. So a
+thing that comes out from behind another, or a wall that the robot passes, has no velocity. A thing that leaves one
+place and takes another near by moves from one to the other. Next to a wall, only what lies where most scans of the last
+`LONGEST_S` looked through is the thing's own. The limits take it to go on like that for `AHEAD_S` (R30 of
 `onboard/safety/limits.py`).
 """
 
@@ -40,8 +40,9 @@ TAKEN_SHARE, TAKEN_NEW = 0.15, 0.25
 OWN_SHARE, MOST = 0.4, 0.5
 """Share of a thing's returns in places through which at least the second share of all earlier scans looked."""
 SLOWEST_MPS, FASTEST_MPS = 0.3, 2.2
-STEP_S, LEAST_S, LONGEST_S = 0.09, 0.27, 1.2
-"""Least time between two scans, between two that are compared, and how long scans are kept."""
+STEP_S, LEAST_S, SLOW_S, LONGEST_S = 0.09, 0.27, 0.47, 1.2
+"""Least times between two scans, between two that are compared, for what moves fast and what slowly; and how long scans
+are kept."""
 AHEAD_S, PATH_S = 2.0, 0.1
 """How far ahead a motion is taken to go on, and the time between the points of its path."""
 EARLY_S, LATE_S = 0.5, 0.3
@@ -96,22 +97,37 @@ def advance(before: Moving, scan: Scan, pose: Pose) -> Moving:
     kept = _kept(replace(before, past=(*past, now)), now_ns)
     if not earlier:
         return kept
-    then, bins, places = earlier[-1], *_returns(now)
-    taken = _things(bins, places, _looked_through(places, [then]), _looked_through(places, earlier), OWN_SHARE)
+    bins, places = _returns(now)
+    own, known = _looked_through(places, earlier), np.empty((0, 2))
+    for since_s in (LEAST_S, SLOW_S):
+        then = next((one for one in reversed(earlier) if now_ns - one.stamp_ns >= since_s * NS_PER_S), None)
+        if then is None:
+            break
+        taken = _things(bins, places, _looked_through(places, [then]), own, OWN_SHARE)
+        taken = [one for one in taken if not (np.hypot(*(known - one.mean(axis=0)).T) < SAME_M).any()]
+        moved = _moved(taken, now, then, earlier)
+        for thing, velocity_mps in moved:
+            kept = _with(kept, thing, velocity_mps, now_ns)
+        known = np.array([thing.mean(axis=0) for thing, _ in moved]).reshape(-1, 2)
+    return kept
+
+
+def _moved(taken: list[Points], now: Glimpse, then: Glimpse, earlier: list[Glimpse]) -> list[tuple[Points, Points]]:
+    """Return those of newly taken things that left a place near by since a scan, each with its velocity."""
     if not taken:
-        return kept
-    elapsed_s = (now_ns - then.stamp_ns) / NS_PER_S
+        return []
+    elapsed_s = (now.stamp_ns - then.stamp_ns) / NS_PER_S
     bins, places = _returns(then)
     free, behind = _looked_through(places, [now]), _looked_through(places, [now], hidden=True)
     own = _looked_through(places, earlier)  # a wall that is hidden now has not left
     left = [*_things(bins, places, free, free | own), *_things(bins, places, behind, behind & own)]
+    found = []
     for thing in taken:
         ways = [thing.mean(axis=0) - one.mean(axis=0) for one in left]
         fast = [way for way in ways if SLOWEST_MPS <= np.hypot(*way) / elapsed_s <= FASTEST_MPS]
         if fast:
-            way = min(fast, key=lambda way: float(np.hypot(*way)))
-            kept = _with(kept, thing, way / elapsed_s, now_ns)
-    return kept
+            found.append((thing, min(fast, key=lambda way: float(np.hypot(*way))) / elapsed_s))
+    return found
 
 
 def _kept(before: Moving, now_ns: int) -> Moving:

@@ -166,7 +166,7 @@ class DdsScans:
             newest = self._parts.get(name, self._newest.get(name))
             stale = newest is None or now_ns - newest.stamp_ns > LATE_NS
             if stale and not isinstance(error, UntimelyError):
-                self._unusable.setdefault(name, str(error))
+                self._unusable[name] = str(error)
             if self._refused[name] == 1:
                 log.warning("scan_refused", topic=self._names[name], reason=str(error))
 

@@ -86,7 +86,6 @@ CONFIGURATIONS = [
     ("no mounts", lambda f: config(f, robot={"mounts": "no.toml"}), ["no.toml", "No such file"]),
     ("no plant", lambda f: config(f, robot={"plant": "no.toml"}), ["no.toml", "No such file"]),
     ("unknown camera", lambda f: config(f, scan={"cameras": ["top"]}), ["scan.cameras", "top", "front_left"]),
-    ("own scan", lambda f: config(f, scan={"topic": "scan"}), ["scan.topic", "/scan", "dds.remap.scan"]),
     (
         "unknown source",
         lambda f: config(f, cameras={"sources": {"top": "dds"}}),

@@ -183,6 +183,14 @@ def test_a_bad_cloud_is_refused_in_a_line(wires, cloud, said):
     assert CLOUD in fault.reason
 
 
+def test_the_row_says_why_the_newest_cloud_is_refused(wires):
+    inputs, sender = inputs_of(wires, config(clouds=[CLOUD])), Sender(*wires)
+    for cloud, said in (BAD_CLOUDS[0], BAD_CLOUDS[-1]):
+        sender.send(scan_source(CLOUD, cloud=True), cloud)
+        inputs.take(1)
+        assert said in inputs.faults()[0].reason
+
+
 def test_livoxs_own_message_is_named_with_what_to_set():
     row = scan_source(CLOUD, cloud=True)
     _, remedy = other_type("driver", "livox_ros_driver2/msg/CustomMsg", row.kind, row, writes=True)
