@@ -117,10 +117,9 @@ def check_in_map(
     if not part:
         raise GoalRefusedError(reasons.MAP_WITHOUT_ROBOT.say(x_m=base.x_m, y_m=base.y_m))
     for x_m, y_m in (apply(to_map, goal) for goal in goals_xy_m):
-        away_m, (near_x_m, near_y_m) = reach.nearest((x_m, y_m), part)
-        if away_m > tolerance_m:
-            what = reach.kind_at((x_m, y_m))
-            what = "no way to it" if what == "free ground" else what
+        found = reach.obstruction((x_m, y_m), part, tolerance_m)
+        if found is not None:
+            what, (near_x_m, near_y_m) = found
             raise GoalRefusedError(
                 reasons.GOAL_OUT_OF_REACH.say(x_m=x_m, y_m=y_m, what=what, near_x_m=near_x_m, near_y_m=near_y_m)
             )

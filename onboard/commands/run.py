@@ -15,6 +15,7 @@ from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.assembly.config_warnings import config_warnings, mask_cells
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.kernels import compile_all, write_bytecode
+from onboard.assembly.places_in_map import check_places
 from onboard.assembly.policies import check_model
 from onboard.assembly.robot import imu_rows, lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
@@ -69,6 +70,7 @@ def check_config(
     if not files_only:
         note_taken(loaded.robot.mounts)
     check_files(loaded, config)
+    check_places(loaded)
     check_model(loaded)
     cells = mask_cells(loaded)
     missing = [] if files_only else check_machine(loaded)

@@ -15,9 +15,8 @@ from onboard.config.config import Config
 from onboard.navigation import start_frame
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.dwa import mapped, policy
-from onboard.policy.dwa.cost_to_go import CostField, Floats32, descent
+from onboard.policy.dwa.cost_to_go import STEEP, CostField, Floats32, descent
 from onboard.policy.dwa.costmap import EMPTY, WayFinder
-from onboard.policy.dwa.dynamic_window import STEEP
 from onboard.policy.dwa.mapped import NONE_GONE, MapPlanner
 from onboard.state import TickRecord
 from onboard.values.geometry import IDENTITY, apply, compose, inverse

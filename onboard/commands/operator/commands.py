@@ -23,6 +23,7 @@ from onboard.commands.cli import (
     write_json,
 )
 from onboard.commands.operator.robot import LEVELS, Status, running_robot
+from onboard.commands.operator.route_progress import current
 from onboard.config.config import Config, load_config
 from onboard.config.places import place_of
 from onboard.drivers.dds.ros_convert import ros_goal, ros_goals
@@ -166,6 +167,7 @@ def _screen(config: Config, seen: Status) -> Table:
     rows = [
         ("state", seen.state, ""),
         ("goal", f"{goal_m} m away" if goal_m != "-" else "none", ""),
+        *((("route", driven, ""),) if (driven := current(config)) is not None else ()),
         ("pose", f"{pose}; {fixes}", pose_level),
         (
             "command",

@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
+from onboard.assembly.places_in_map import unreachable
 from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
+from onboard.commands.operator.route_progress import progress
 from onboard.config.config import Config, load_config
 from onboard.config.places import DWELL_S, TOLD_SD, Place, add_place, load_places, place_name, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
@@ -69,14 +71,19 @@ def place(
     loaded = load_config(config)
     file = places_file(loaded)
     if action is PlaceAction.LIST:
-        for known, one in load_places(file).items():
-            sys.stdout.write(f"{known:20} x {one.x_m:.2f} m, y {one.y_m:.2f} m, yaw {one.yaw_deg:.0f} deg\n")
+        wrong = unreachable(loaded, there := load_places(file))
+        for known, one in there.items():
+            said = f": {wrong[known]}" if known in wrong else ""
+            sys.stdout.write(f"{known:20} x {one.x_m:.2f} m, y {one.y_m:.2f} m, yaw {one.yaw_deg:.0f} deg{said}\n")
         return
     if name is None:
         raise InputError("onboard place add: state a name")
     name = place_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
+    added = Place(x_m=here.x_m, y_m=here.y_m)
+    if (line := unreachable(loaded, load_places(file) | {name: added}).get(name)) is not None:
+        raise InputError(f"{name}: {line}; is the robot where onboard status says?")
     add_place(file, name, here)
     sys.stdout.write(f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m in {file}\n")
 
@@ -96,21 +103,24 @@ def route(
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
-    missed, lap = 0, 0
-    while loop or lap == 0:
-        lap += 1
-        for number, name in enumerate(names):
-            sys.stdout.write(f"lap {lap}, {number + 1} of {len(names)}: {name}: ")
-            sys.stdout.flush()
-            state = _driven(loaded, places[name])
-            sys.stdout.write(f"{in_words(state)}\n")
-            sys.stdout.flush()
-            if state.partition(JOIN)[0] != State.REACHED.value:
-                missed += 1
-                if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
-                    raise typer.Exit(1)
-            time.sleep(max(wait, DWELL_S) if loop else wait)
-    if missed:
+    lap, pause_s = 0, max(wait, DWELL_S) if loop else wait
+    with progress(loaded, len(names), loop) as shown:
+        while loop or lap == 0:
+            lap += 1
+            for number, name in enumerate(names, 1):
+                sys.stdout.write(f"lap {lap}, {number} of {len(names)}: {name}: ")
+                sys.stdout.flush()
+                shown.say(lap, number, name, "driving")
+                state = _driven(loaded, places[name])
+                sys.stdout.write(f"{in_words(state)}\n")
+                sys.stdout.flush()
+                if state.partition(JOIN)[0] != State.REACHED.value:
+                    shown.skipped.append(name)
+                    if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
+                        raise typer.Exit(1)
+                shown.say(lap, number, name, f"waiting {pause_s:g} s")
+                time.sleep(pause_s)
+    if shown.skipped:
         raise typer.Exit(1)
 
 

@@ -191,9 +191,22 @@ def check_size(path: Path, rows: float, columns: float) -> None:
         raise InputError(f"{path}: {columns:.0f} x {rows:.0f} cells, the limit is {MAX_CELLS}")
 
 
+class _EachKeyOnce(yaml.SafeLoader):
+    """Refuses a table with the same key twice; YAML's own loader takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the table. Raises yaml.YAMLError for a key that is there twice."""
+        keys: set[Any] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                raise yaml.YAMLError(f"the key {key.value} is there twice, again in line {key.start_mark.line + 1}")
+            keys |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        return super().construct_mapping(node, deep)
+
+
 def _read_table(path: Path) -> RosMapTable:
     try:
-        table = yaml.safe_load(path.read_text(encoding="utf-8"))
+        table = yaml.load(path.read_text(encoding="utf-8"), _EachKeyOnce)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

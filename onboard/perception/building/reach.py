@@ -6,6 +6,8 @@ Unknown ground is no ground to drive on, and no obstacle beside it: maps of real
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,7 @@ Flags = npt.NDArray[np.bool_]
 HERE_M = 1.0
 """The map holds the robot if it has passable ground this near to it: maps and poses are wrong by less."""
 FAR_M = 1e4
+FINE_M = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,23 @@ class Reach:
         cell_m = self.grid.cell_m
         return away_m, apply(self.grid.map_from_grid, ((column + 0.5) * cell_m, (row + 0.5) * cell_m))
 
+    def obstruction(
+        self, xy_map_m: tuple[float, float], part: int, tolerance_m: float
+    ) -> tuple[str, tuple[float, float]] | None:
+        """Return what keeps a robot in this part (0: in any) from a place, and the nearest place that it can reach.
+
+        None if it can reach the place within the tolerance.
+        """
+        away_m, near = self.nearest(xy_map_m, part)
+        kind = self.kind_at(xy_map_m)
+        return None if away_m <= tolerance_m else ("no way to it" if kind == "free ground" else kind, near)
+
+    def common_part(self, places_xy_m: Iterable[tuple[float, float]], tolerance_m: float) -> int:
+        """Return the label of the ground that holds the most of these places; 0 if it holds none of them."""
+        found = [self._nearest(place, 0) for place in places_xy_m]
+        parts = Counter(int(self.labels[row, column]) for away_m, row, column in found if away_m <= tolerance_m)
+        return parts.most_common(1)[0][0] if parts else 0
+
     def _cell(self, xy_map_m: tuple[float, float]) -> tuple[int, int]:
         x_m, y_m = apply(inverse(self.grid.map_from_grid), xy_map_m)
         return math.floor(y_m / self.grid.cell_m), math.floor(x_m / self.grid.cell_m)
@@ -71,8 +91,16 @@ class Reach:
 def reach_in(grid: OccupancyGrid, radius_m: float) -> Reach:
     """Return where a circle of this radius can go."""
     distance_m = distances(grid.occupied, grid.cell_m)
-    free = (grid.percent == FREE) & (distance_m > radius_m)
+    free = (grid.percent == FREE) & fits(distance_m, grid.cell_m, radius_m)
     return Reach(grid, distance_m, labelled(free))
+
+
+def fits(distance_m: Floats32, cell_m: float, radius_m: float) -> Flags:
+    """Return where a circle fits, by the distances between cells' centres: an obstacle begins half a cell nearer.
+
+    Of cells wider than `FINE_M` it counts less, as the circle may stand between two centres.
+    """
+    return np.asarray(distance_m > radius_m + 0.5 * min(cell_m, FINE_M))
 
 
 def warm_up() -> None:
@@ -92,7 +120,53 @@ def distances(occupied: Flags, cell_m: float) -> Floats32:
     return root
 
 
+def barred(occupied: Flags, cell_m: float, width_m: float) -> Flags:
+    """Return the free cells across gaps between obstacles that are at most this wide: a line of cells closes each gap.
+
+    A gap is between two obstacle cells if the circle on their connection holds no third one.
+    """
+    across: Flags = _barred(occupied, distances(occupied, 1.0), width_m / cell_m + 1.0 + 1e-6)
+    return across
+
+
 # ---- Kernels
+
+INSIDE = 0.3
+"""An obstacle's centre is so far inside of a circle that it holds it, in cells."""
+
+
+@kernel
+def _between(occupied: Flags, i: int, j: int, di: int, dj: int) -> bool:  # pragma: no cover - compiled
+    """Return whether the circle on the connection of the cells (i, j) and (i + di, j + dj) holds an obstacle."""
+    x, y, half = i + 0.5 * di, j + 0.5 * dj, 0.5 * math.sqrt(di * di + dj * dj) - INSIDE
+    for row in range(max(0, math.ceil(x - half)), min(occupied.shape[0] - 1, int(x + half)) + 1):
+        for column in range(max(0, math.ceil(y - half)), min(occupied.shape[1] - 1, int(y + half)) + 1):
+            if occupied[row, column] and (row - x) ** 2 + (column - y) ** 2 < half * half:
+                return True
+    return False
+
+
+@kernel
+def _barred(occupied: Flags, away: Floats32, most: float) -> Flags:  # pragma: no cover - compiled
+    """Return `barred`. away: distance of each cell to the nearest obstacle; most: of two obstacles, in cells."""
+    rows, columns = occupied.shape
+    across = np.zeros((rows, columns), np.bool_)
+    reach = int(most)
+    for i in range(rows):
+        for j in range(columns):
+            if not occupied[i, j]:
+                continue
+            for di in range(min(reach, rows - 1 - i) + 1):
+                for dj in range(max(-reach, -j) if di else 2, min(reach, columns - 1 - j) + 1):
+                    long = math.sqrt(di * di + dj * dj)
+                    if long < 2.0 or long > most or not occupied[i + di, j + dj]:
+                        continue
+                    if away[i + di // 2, j + dj // 2] < 0.5 * long - 1.0 or _between(occupied, i, j, di, dj):
+                        continue
+                    steps = max(abs(di), abs(dj))
+                    for k in range(1, steps):
+                        across[i + (k * di + steps // 2) // steps, j + (k * dj + steps // 2) // steps] = True
+    return across & ~occupied
 
 
 @kernel

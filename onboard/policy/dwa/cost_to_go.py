@@ -65,6 +65,10 @@ WIDE_PRICE = 1.5
 """Price by the distance to an obstacle beyond the footprint: LETHAL_PRICE below LETHAL_M, then from TIGHT_PRICE to
 WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always exists and noise closes no door for good.
 """
+WALL_PRICE = 300.0
+"""The same where a map has no room for the robot: a detour of 200 m is cheaper than a wall."""
+STEEP = 1.5 * TIGHT_PRICE
+"""Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
 
 STEPS_AHEAD = 4
 BORDER = 1
@@ -100,6 +104,8 @@ class CostField:
 class Prices:
     """The cost of a metre by a cell's nearness, the squared distance to the nearest obstacle in halves of `unit_m`.
 
+    The nearness is at least 1. It is 0 where a map has no room for the robot.
+
     table: cost by nearness; the second last is the cost of all farther cells, the last is infinite
     """
 
@@ -120,8 +126,8 @@ class Prices:
 def make_prices(radius_m: float, unit_m: float) -> Prices:
     """Return the prices for a footprint."""
     far = math.ceil((2.0 * (radius_m + WIDE_M) / unit_m) ** 2)
-    table = [price_of(0.5 * unit_m * math.sqrt(nearness) - radius_m) for nearness in range(far)]
-    return Prices(np.array([*table, 1.0, math.inf]), unit_m)
+    table = [price_of(0.5 * unit_m * math.sqrt(nearness) - radius_m) for nearness in range(1, far)]
+    return Prices(np.array([WALL_PRICE, *table, 1.0, math.inf]), unit_m)
 
 
 def price_of(clear_m: float) -> float:

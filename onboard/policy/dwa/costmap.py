@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
 from onboard.policy.dwa.cost_to_go import BORDER, LETHAL_M, CostField, Nearness, Prices, make_prices, refine, solve
+from onboard.policy.dwa.failed_gaps import NONE_FAILED, Failures
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan, bins_within
 
@@ -152,8 +153,8 @@ def near_robot(
 def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
     """Enter obstacle cells (k, 2 or more) a, b in place into a grid whose first cell is (first_a, first_b).
 
-    Nearness is from centre to centre; it never grows. An obstacle does not spread past a neighbouring obstacle, as that
-    is nearer to the cells there.
+    Nearness is from centre to centre, at least 1; it never grows. An obstacle does not spread past a neighbouring
+    obstacle, as that is nearer to the cells there.
     """
     rows, columns = near.shape
     reach = math.ceil(0.5 * math.sqrt(far))
@@ -174,7 +175,7 @@ def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int)
         for i in range(max(0, a - up), min(rows, a + down + 1)):
             across, half = 4 * (i - a) * (i - a), halves[i - a + reach]
             for j in range(max(0, b - min(half, left)), min(columns, b + min(half, right) + 1)):
-                near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
+                near[i, j] = min(near[i, j], np.int16(max(1, across + 4 * (j - b) * (j - b))))
 
 
 @kernel
@@ -249,9 +250,11 @@ class LocalMap:
 
     cells: (k, 3) float32 a, b, evidence in (0, 1]; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M of the start
            frame
+    failures: places that the robot failed to pass
     """
 
     cells: Floats32
+    failures: Failures = NONE_FAILED
 
     def centres(self) -> Floats:
         """Return (k, 2): the cells' centres in the start frame [m]."""
@@ -267,7 +270,8 @@ def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalM
     radius_m: of the circle about the origin inside the footprint
     """
     place = pose.x_m / CELL_M, pose.y_m / CELL_M, pose.yaw_rad
-    return LocalMap(_entered(known.cells, place, scan.ranges_m, scan.seen, radius_m / CELL_M))
+    cells = _entered(known.cells, place, scan.ranges_m, scan.seen, radius_m / CELL_M)
+    return LocalMap(cells, known.failures)
 
 
 CLOSES_M = 1.01 * math.sqrt(2.0) * CELL_M - LETHAL_M
@@ -303,6 +307,7 @@ class WayFinder:
         near = empty_grid((2 * half * COARSE, 2 * half * COARSE), self._prices)
         enter(near, known.cells, i * COARSE, j * COARSE, self._prices.far)
         corner_xy_m, robot = (i * wide_m, j * wide_m), (pose.x_m, pose.y_m)
+        known.failures.close_in(near, corner_xy_m, CELL_M, self._prices)
         field = solve(coarse(near, self._prices.closed), self._prices, corner_xy_m, wide_m, goal_xy_m, robot)
         return near, corner_xy_m, field
 

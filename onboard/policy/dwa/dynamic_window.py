@@ -19,7 +19,7 @@ from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception import collision
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
-from onboard.policy.dwa.cost_to_go import TIGHT_PRICE, CostField, downhill, sample
+from onboard.policy.dwa.cost_to_go import STEEP, CostField, downhill, sample
 from onboard.policy.dwa.costmap import seen_or_known
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
@@ -38,8 +38,6 @@ STILL_MPS = 0.02
 BRAKE_MAX_S = 3.0
 """Braking is rolled out from the top speed until the base is this slow, or for this long."""
 
-STEEP = 1.5 * TIGHT_PRICE
-"""Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
 KEEP_M = 0.055
 """Clearance beyond the footprint that a safe action and its braking keep from visible obstacles."""
 REMEMBERED_KEEP_M = 0.03
@@ -116,6 +114,7 @@ def course_of(numbers: Memory) -> Course:
 class DynamicWindow:
     """The dynamic window of one robot: its plant, footprint, rates and goal tolerance.
 
+    tolerance_m: of the goal
     inner_m, reach_m: radii about the base's origin of a circle in the footprint, and of a circle that holds it
     half_width_m:     of the narrowest passage through which it can drive
     """
@@ -145,7 +144,7 @@ class DynamicWindow:
         self._margins = Margins(radius_m + KEEP_M, radius_m + REMEMBERED_KEEP_M, radius_m + COMFORT_M)
         self._zone = footprint.grown(KEEP_M)
         spins = [not footprint.is_round and one.v_mps == 0.0 and abs(one.w_radps) > TURN_RADPS for one in ACTIONS]
-        self._allowed, self._round, self._tolerance_m = ~np.array(spins), footprint.is_round, goal.tolerance_m
+        self._allowed, self._round, self.tolerance_m = ~np.array(spins), footprint.is_round, goal.tolerance_m
         scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
         self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
 
@@ -223,16 +222,16 @@ class DynamicWindow:
             goal_xy_m, self._brake_s, self._margins.comfort, comfort_s,
         )  # fmt: skip
         action = int(np.argmax(scores)) if self._round else _kept_turn(scores, previous_action)
-        turns = course.turns if ACTIONS[action].v_mps == 0.0 and away_m <= self._tolerance_m else 0
+        turns = course.turns if ACTIONS[action].v_mps == 0.0 and away_m <= self.tolerance_m else 0
         arrived = self._arrives(left_m[STOP_ACTION], left_m[action], course, turns, motion.twist.v_mps)
         if arrived or wait:
             action = STOP_ACTION
             scores[action] = STAND
-        elif action == STOP_ACTION and not self._round and away_m > self._tolerance_m:
+        elif action == STOP_ACTION and not self._round and away_m > self.tolerance_m:
             action = _turn_towards(field, fan.places_m[0], motion.pose.yaw_rad)
             scores[action] = HELD
         v, w, dv, dw = fan.predicted[action].tolist()
-        in_place = ACTIONS[action].v_mps == 0.0 and away_m <= self._tolerance_m
+        in_place = ACTIONS[action].v_mps == 0.0 and away_m <= self.tolerance_m
         return Decision(action, scores), Course(
             arrived, (v, w, dv, dw), turns + 1 if in_place and not arrived else turns
         )
@@ -247,7 +246,7 @@ class DynamicWindow:
     def _arrives(self, stopping_m: float, best_m: float, course: Course, turns: int, v_mps: float) -> bool:
         """Return whether to stop at the goal, by the distances at rest after a stop and after the best action."""
         if turns >= MOST_TURNS:
-            return bool(stopping_m <= self._tolerance_m)
+            return bool(stopping_m <= self.tolerance_m)
         if course.arrived:
             return bool(stopping_m <= self._leave_m)
         near_m = self._settle_m if abs(v_mps) < REST_MPS else self._arrive_m

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from onboard.perception.building.map_image import FREE
 from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.perception.building.reach import barred, distances, fits
 from onboard.policy.dwa.cost_to_go import BORDER, Nearness, Prices
 from onboard.policy.dwa.costmap import CELL_M, COARSE, HIDDEN_M, coarse, empty_grid, enter
 from onboard.values.kernel import kernel
@@ -20,6 +21,10 @@ Flags = npt.NDArray[np.bool_]
 
 ABOUT = round(2.0 / CELL_M)
 """Cells around the robot with fine nearness. The robot drives less than this in a decision and its sequel."""
+GAP_M = 0.15
+"""The map closes a gap that is wider than the footprint by at most this: the dynamic window does not enter it."""
+OPENS_CELLS = round(0.4 / CELL_M)
+"""The map does not close ground this near to an obstacle that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,14 @@ def _changed(
     high_b = min(high_b // COARSE * COARSE + COARSE, fine.shape[1])
     part = fine[low_a:high_a, low_b:high_b].copy()
     if len(gone):
-        part[:] = far
+        free, opens = np.zeros(part.shape, np.bool_), OPENS_CELLS
+        for k in range(len(gone)):
+            a, b = int(gone[k, 0]) - first[0] - low_a, int(gone[k, 1]) - first[1] - low_b
+            free[max(a - opens, 0) : a + opens + 1, max(b - opens, 0) : b + opens + 1] = True
+        for i in range(part.shape[0]):
+            for j in range(part.shape[1]):
+                if free[i, j] or part[i, j] > 0:
+                    part[i, j] = far
         still = occupied.copy()
         for k in range(len(gone)):
             still[int(gone[k, 0]) - first[0], int(gone[k, 1]) - first[1]] = False
@@ -141,9 +153,27 @@ def _changed(
     return part, changed, low_a, low_b
 
 
-def floor_in(grid: OccupancyGrid, prices: Prices) -> Floor:
-    """Return the floor of a map, in the frame of its grid. Unknown ground is an obstacle, until seen through."""
-    return floor_of((grid.percent != FREE).T, (0, 0), grid.cell_m, prices)
+def floor_in(grid: OccupancyGrid, prices: Prices, half_width_m: float) -> Floor:
+    """Return the floor of a map, in the frame of its grid. Unknown ground is an obstacle, until seen through.
+
+    Its nearness is 0 where the robot has no room by the cells of the map, which are finer, and across narrow gaps.
+
+    half_width_m: of the passage that the footprint needs
+    """
+    floor = floor_of((grid.percent != FREE).T, (0, 0), grid.cell_m, prices)
+    gaps = barred(grid.occupied, grid.cell_m, 2.0 * half_width_m + GAP_M)
+    away_m = distances(grid.occupied | gaps, grid.cell_m)
+    best_m = np.zeros(floor.fine.shape, np.float32)
+    for offset_a, offset_b in ((0.25, 0.25), (0.25, 0.75), (0.75, 0.25), (0.75, 0.75)):
+        columns, rows = (
+            np.floor((first + np.arange(count) + offset) * CELL_M / grid.cell_m).astype(int).clip(0, most - 1)
+            for first, count, offset, most in zip(
+                floor.first, floor.fine.shape, (offset_a, offset_b), grid.percent.T.shape, strict=True
+            )
+        )
+        np.maximum(best_m, away_m.T[np.ix_(columns, rows)], out=best_m)
+    fine = np.where(fits(best_m, grid.cell_m, half_width_m), floor.fine, np.int16(0))
+    return replace(floor, fine=fine, coarse=coarse(fine, prices.closed))
 
 
 def floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:
@@ -163,7 +193,7 @@ def floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices
     at = np.nonzero(solid)
     occupied[columns[at[0]], rows[at[1]]] = True
     fine = empty_grid((shape[0], shape[1]), prices)
-    fine[occupied] = 0
+    fine[occupied] = 1
     enter(fine, (np.argwhere(_edge(occupied)) + corner).astype(np.float32), corner[0], corner[1], prices.far)
     first_cell = corner[0], corner[1]
     return Floor(occupied, fine, coarse(fine, prices.closed), first_cell, first_cell)

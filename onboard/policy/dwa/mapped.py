@@ -14,12 +14,14 @@ It plans in each decision, in the thread of the inference. Its logits are minus 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import CostField, solve
+from onboard.policy.dwa.cost_to_go import LETHAL_PRICE, CostField, sample, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
     COARSE,
@@ -59,7 +61,7 @@ class MapPlanner:
         """half_width_m: of the passage that the footprint needs"""
         self.prices = passage_prices(half_width_m + ROOM_M)
         self.grid_from_map = inverse(grid.map_from_grid)
-        self.floor = floor_in(grid, self.prices)
+        self.floor = floor_in(grid, self.prices, half_width_m)
         self._solved: tuple[tuple[float, float], CostField] | None = None
 
     def around(
@@ -67,10 +69,12 @@ class MapPlanner:
     ) -> tuple[Floor, CostField]:
         """Return the floor and the cost to go on its coarse cells: the map, corrected where the scan contradicts it."""
         new = self.floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
-        if len(new) == 0 and len(gone) == 0:
+        if len(new) == 0 and len(gone) == 0 and len(layer.failures.gaps) == 0:
             return self.floor, self._field_to(goal_xy_m)
         robot = pose.x_m, pose.y_m
         floor = self.floor.changed(gone, new, robot, self.prices)
+        layer.failures.close_in(floor.fine, floor.fine_corner_xy_m, CELL_M, self.prices)
+        layer.failures.close_in(floor.coarse, floor.corner_xy_m, COARSE * CELL_M, self.prices)
         return floor, self._solve(floor, goal_xy_m, robot)
 
     def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
@@ -132,6 +136,7 @@ class MapPolicy:
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
+        layer = replace(layer, failures=layer.failures.after(pose, goal, field, window.tolerance_m))
         return decision, _pack(layer, course, gone, mapped=known)
 
     def close(self) -> None:
@@ -140,9 +145,15 @@ class MapPolicy:
     def _cost_to_go(
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
     ) -> CostField:
-        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map."""
+        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map.
+
+        Costs far above that of the first place are cut, so that a wall of the map counts as one of the scan.
+        """
         floor, around = self._planner.around(layer, gone, pose, goal_xy_m)
-        return near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
+        field = near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
+        i, j = ((place - corner) / CELL_M - 0.5 for place, corner in zip(places_m[0], field.corner_xy_m, strict=True))
+        here_m, _, _ = sample(field.cost, i, j, field.most_m)
+        return replace(field, most_m=here_m + LETHAL_PRICE * CELL_M)
 
     def _warm_up(self) -> None:
         """Compile the kernels of the map, before the first decision."""

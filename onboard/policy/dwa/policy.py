@@ -15,12 +15,15 @@ scan as current: the clearances cover 70 ms of age.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, blind_ahead, observed, obstacle_points
 from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWindow, course_of
+from onboard.policy.dwa.failed_gaps import NUMBERS, failures_of
 from onboard.values.messages import Decision, Memory, Observation
 
 # ---- The policy's memory, packed into the array that the runtime keeps
@@ -28,13 +31,15 @@ from onboard.values.messages import Decision, Memory, Observation
 HEADER = 1 + COURSE_NUMBERS
 """Numbers before the cells: their count, and the course."""
 CELL = 3
+FAILED = HEADER + CELL * CAPACITY
+"""The failures are behind the cells; memories in older recordings have none."""
 
 
 def pack(known: LocalMap, course: Course) -> Memory:
-    """Return (HEADER + CELL * CAPACITY,) float32."""
-    memory = np.zeros(HEADER + CELL * CAPACITY, np.float32)
+    """Return (FAILED + NUMBERS,) float32."""
+    memory = np.zeros(FAILED + NUMBERS, np.float32)
     count = len(known.cells)
-    memory[0], memory[1:HEADER] = count, course.numbers()
+    memory[0], memory[1:HEADER], memory[FAILED:] = count, course.numbers(), known.failures.numbers()
     memory[HEADER : HEADER + CELL * count] = known.cells.ravel()
     return memory
 
@@ -42,7 +47,7 @@ def pack(known: LocalMap, course: Course) -> Memory:
 def unpack(memory: Memory) -> tuple[LocalMap, Course]:
     """Return what `pack` packed."""
     cells = memory[HEADER : HEADER + CELL * int(memory[0])].reshape(-1, CELL)
-    return LocalMap(cells), course_of(memory[1:HEADER])
+    return LocalMap(cells, failures_of(memory[FAILED:])), course_of(memory[1:HEADER])
 
 
 class ReactivePolicy:
@@ -80,7 +85,8 @@ class ReactivePolicy:
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
-        return decision, pack(known, course)
+        failures = known.failures.after(pose, goal, field, window.tolerance_m)
+        return decision, pack(replace(known, failures=failures), course)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""

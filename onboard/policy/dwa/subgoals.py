@@ -27,7 +27,7 @@ class WithSubgoals:
     def __init__(self, policy: Policy, grid: OccupancyGrid, half_width_m: float) -> None:
         self.name, self.memory_reset_s, self._policy = policy.name, policy.memory_reset_s, policy
         self._prices = passage_prices(half_width_m + ROOM_M)
-        self._floor, self._grid_from_map = floor_in(grid, self._prices), inverse(grid.map_from_grid)
+        self._floor, self._grid_from_map = floor_in(grid, self._prices, half_width_m), inverse(grid.map_from_grid)
         self._solved: tuple[tuple[float, float], CostField] | None = None
         self._field_to(self._floor.corner_xy_m)  # compiles
 

@@ -14,7 +14,8 @@ import yaml
 from PIL import Image
 
 from onboard.assembly.assembly import check_files
-from onboard.commands.operator import places
+from onboard.assembly.places_in_map import check_places
+from onboard.commands.operator import places, route_progress
 from onboard.commands.operator.robot import DiagnosticsRow, Status
 from onboard.config.config import load_config
 from onboard.perception.building import map_fit
@@ -104,6 +105,45 @@ ENDS = [
 ]
 
 
+def walled(config: Path) -> None:
+    """Two closed rooms in the map of `config`, and unknown ground at its top."""
+    pixels = np.full((100, 100), 254, np.uint8)
+    pixels[:, [0, 50, 99]] = pixels[[20, 99]] = 0
+    pixels[:20] = 205
+    Image.fromarray(pixels).save(config.parent / "map.pgm")
+
+
+#   place          what is said of it; the rooms are 5 m x 8 m
+WRONG = [
+    ((11.0, 3.0), "nothing at (11.00, 3.00); the nearest place that can be reached is (4.7"),
+    ((2.0, 0.02), "an obstacle at (2.00, 0.02); the nearest place that can be reached is (1.98"),
+    ((2.0, 9.0), "unknown ground at (2.00, 9.00); the nearest place that can be reached is (1.98"),
+    ((7.5, 4.0), "no way to it from the other places at (7.50, 4.00); the nearest place that can be reached is (4.7"),
+]
+
+
+@pytest.mark.parametrize(("at", "line"), WRONG, ids=["outside", "in a wall", "unknown", "cut off"])
+def test_a_place_out_of_reach_is_named_with_the_nearest_one(config, monkeypatch, capsys, at, line):
+    walled(config)
+    file = config.parent / "places.toml"
+    good = "".join(f"[{name}]\nx_m = {x_m}\ny_m = 3.0\n" for name, x_m in (("a", 1.0), ("b", 2.0)))
+    file.write_text(good)
+    check_places(load_config(config))
+    monkeypatch.setattr(places, "running_robot", lambda _config: nullcontext(None))
+    monkeypatch.setattr(places, "_place_of", lambda _robot: Pose(*at, 0.0))
+    with pytest.raises(InputError) as refused:
+        places.place(places.PlaceAction.ADD, "far", config=config)
+    assert f"far: the map shows {line}" in str(refused.value)
+    assert file.read_text() == good
+    file.write_text(good + f"[far]\nx_m = {at[0]}\ny_m = {at[1]}\n")
+    with pytest.raises(ConfigError) as wrong:
+        check_places(load_config(config))
+    assert str(wrong.value).startswith(f"{file}: far: the map shows {line}")
+    places.place(places.PlaceAction.LIST, config=config)
+    listed = capsys.readouterr().out.splitlines()
+    assert [": the map shows" in row for row in listed] == [False, False, True]
+
+
 @pytest.mark.parametrize(("states", "driven"), ENDS, ids=[states[0] for states, _ in ENDS])
 def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config, monkeypatch, states, driven):
     (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
@@ -113,6 +153,31 @@ def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config
     with ended:
         places.route(["a", "b"], config=config)
     assert len(states) - len(left) == driven
+
+
+def test_status_shows_how_far_the_route_is_and_a_second_one_is_refused(config, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+    loaded, seen, ends = load_config(config), [], ["stopped: gave up", "reached"]
+
+    def driven(_config, _place):
+        seen.append(route_progress.current(loaded))
+        with pytest.raises(InputError, match=r"another onboard route drives .*: place \d of 2 .*; end it"):
+            places.route(["a"], config=config)
+        return ends.pop(0)
+
+    monkeypatch.setattr(places, "_driven", driven)
+    monkeypatch.setattr(places.time, "sleep", lambda _s: seen.append(route_progress.current(loaded)))
+    assert route_progress.current(loaded) is None
+    with pytest.raises(typer.Exit):
+        places.route(["a", "b"], wait=12.0, config=config)
+    assert seen == [
+        "place 1 of 2 (a), driving",
+        "place 1 of 2 (a), waiting 12 s, skipped: a",
+        "place 2 of 2 (b), driving, skipped: a",
+        "place 2 of 2 (b), waiting 12 s, skipped: a",
+    ]
+    assert route_progress.current(loaded) is None
 
 
 def rooms(*posts: tuple[float, float]) -> Reach:

@@ -89,6 +89,13 @@ def test_a_goal_out_of_reach_is_refused_with_the_nearest_place(name: str, goal: 
         assert "the nearest place that can be reached is (0." in said
 
 
+def test_a_key_that_is_twice_in_the_yaml_is_named(tmp_path: Path) -> None:
+    file = saved(tmp_path, grid().percent)
+    file.write_text(file.read_text() + f"\nresolution: {CELL_M / 2}\n")
+    with pytest.raises(InputError, match=r"map\.yaml: .*the key resolution is there twice, again in line"):
+        load_building(file)
+
+
 def test_a_map_that_does_not_hold_the_robot_is_said() -> None:
     _, _, (_, verdict, said) = asked((0.3, 0.3), Pose(7.0, 0.35, 0.0))
     assert verdict == "goal_refused"

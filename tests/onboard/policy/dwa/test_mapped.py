@@ -18,8 +18,10 @@ from hil.physics.free_space import Episode
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.perception.building.map_image import FREE
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.contract import NO_ACTION
+from onboard.policy.dwa import floor
 from onboard.policy.dwa.cost_to_go import make_prices
 from onboard.policy.dwa.costmap import CELL_M, COARSE
 from onboard.policy.dwa.floor import Floor, floor_in, refuted
@@ -74,7 +76,7 @@ def grid(world: World, z_m: tuple[float, float] = (0.02, 1.0)) -> OccupancyGrid:
 
 
 def floor_of(world: World, z_m: tuple[float, float] = (0.0, 1.0)) -> Floor:
-    return floor_in(grid(world, z_m), PRICES)
+    return floor_in(grid(world, z_m), PRICES, 0.25)
 
 
 def planner(known: World) -> MapPolicy:
@@ -241,7 +243,10 @@ def test_what_the_scan_sees_through_is_gone_until_a_ray_ends_there_again():
 def test_a_floor_changed_is_the_floor_of_what_there_is():
     world = room(6.0, 4.0)
     boxed = with_box(world, (3.0, 3.2), (1.8, 2.2), (0.0, 1.0))
-    empty, full = (floor_of(known) for known in (world, boxed))
+    empty, full = (
+        floor.floor_of((seen.percent != FREE).T, (0, 0), seen.cell_m, PRICES)  # without the map's closed ground
+        for seen in (grid(world), grid(boxed))
+    )
     box = (np.argwhere(full.occupied & ~empty.occupied) + full.first).astype(np.float32)
     none = np.empty((0, 2), np.float32)
     for before, gone, new, there in ((full, box, none, empty), (empty, none, box, full), (full, none, none, full)):

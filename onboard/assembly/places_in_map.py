@@ -1,0 +1,43 @@
+"""Places that the robot cannot drive to, by the map of its building."""
+
+from __future__ import annotations
+
+import math
+
+from onboard.assembly.robot import building_of
+from onboard.config.config import Config
+from onboard.config.places import Place, load_places, places_file
+from onboard.perception.building.reach import reach_in
+from onboard.values.errors import ConfigError
+
+
+def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
+    """Return what is wrong with each place in a wall, in unknown ground, outside the map, or cut off from the others.
+
+    Raises ConfigError or InputError.
+    """
+    building = building_of(config)
+    if building is None or not places:
+        return {}
+    reach, tolerance_m, wrong = reach_in(building, config.robot.footprint.inner_m), config.goal.tolerance_m, {}
+    part = reach.common_part([(one.x_m, one.y_m) for one in places.values()], tolerance_m)
+    for name, one in places.items():
+        found = reach.obstruction((one.x_m, one.y_m), part, tolerance_m)
+        if found is not None:
+            what, near = found
+            what = f"{what} from the other places" if what == "no way to it" and part else what
+            said = f"the map shows {what} at ({one.x_m:.2f}, {one.y_m:.2f})"
+            reached = math.isfinite(reach.nearest(near, part)[0])
+            nearest = f"; the nearest place that can be reached is ({near[0]:.2f}, {near[1]:.2f})" if reached else ""
+            wrong[name] = said + nearest
+    return wrong
+
+
+def check_places(config: Config) -> None:
+    """Raise ConfigError with a line for each place of `places.toml` that the robot cannot drive to."""
+    if config.map.file is None:
+        return
+    file = places_file(config)
+    wrong = unreachable(config, load_places(file))
+    if wrong:
+        raise ConfigError("\n".join(f"{file}: {name}: {line}" for name, line in wrong.items()))
