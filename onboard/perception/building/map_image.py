@@ -206,7 +206,7 @@ class _EachKeyOnce(yaml.SafeLoader):
 
 def _read_table(path: Path) -> RosMapTable:
     try:
-        table = yaml.load(path.read_text(encoding="utf-8"), _EachKeyOnce)
+        table = _EachKeyOnce(path.read_text(encoding="utf-8")).get_single_data()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

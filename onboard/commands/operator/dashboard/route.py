@@ -67,6 +67,13 @@ class Route:
             self.said = f"route ended: {why}"
             self._ended.set()
 
+    def give_way(self) -> None:
+        """End the route for another goal, and forget what the last one ended with."""
+        if self.runs:
+            self.end("another goal")
+        else:
+            self.said = ""
+
     def _run(self, stops: list[Destination], loop: bool, operator: Operator, stamp_ns: int) -> None:
         reached = 0
         try:

@@ -309,7 +309,7 @@ def _cancel(robot: Robot, _table: Any, operator: Operator) -> str:
 
 
 def _goal(robot: Robot, table: Any, operator: Operator) -> str:
-    return robot.orders.goal(table, operator, lambda: robot.route.end("another goal"))
+    return robot.orders.goal(table, operator, robot.route.give_way)
 
 
 GIVEN: dict[str, Callable[[Robot, Any, Operator], str]] = {

@@ -125,6 +125,8 @@ def test_a_pause_holds_it_and_what_a_person_does_ends_it() -> None:
     robot.row["state"] = "reached"
     until(lambda: begun._thread is not None and not begun._thread.is_alive())
     assert (robot.sent.count("b"), begun.said) == (0, "route ended: stop")
+    begun.give_way()
+    assert begun.said == "", "an old end is not the news after another goal"
 
 
 def test_it_dwells_at_each_place_and_can_be_ended_there(monkeypatch: pytest.MonkeyPatch) -> None:
