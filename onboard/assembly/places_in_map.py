@@ -8,7 +8,6 @@ from onboard.assembly.robot import building_of
 from onboard.config.config import Config
 from onboard.config.places import Place, load_places, places_file
 from onboard.perception.building.reach import reach_in
-from onboard.values.errors import ConfigError
 
 
 def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
@@ -33,11 +32,9 @@ def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
     return wrong
 
 
-def check_places(config: Config) -> None:
-    """Raise ConfigError with a line for each place of `places.toml` that the robot cannot drive to."""
+def places_out_of_reach(config: Config) -> list[str]:
+    """Return a line for each place of `places.toml` that the robot cannot drive to. Raises ConfigError, InputError."""
     if config.map.file is None:
-        return
+        return []
     file = places_file(config)
-    wrong = unreachable(config, load_places(file))
-    if wrong:
-        raise ConfigError("\n".join(f"{file}: {name}: {line}" for name, line in wrong.items()))
+    return [f"{file}: {name}: {line}" for name, line in unreachable(config, load_places(file)).items()]

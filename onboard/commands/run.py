@@ -15,7 +15,7 @@ from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.assembly.config_warnings import config_warnings, mask_cells
 from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.kernels import compile_all, write_bytecode
-from onboard.assembly.places_in_map import check_places
+from onboard.assembly.places_in_map import places_out_of_reach
 from onboard.assembly.policies import check_model
 from onboard.assembly.robot import imu_rows, lidar_rows
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
@@ -25,7 +25,7 @@ from onboard.service.gateway import DEFAULT_SOCKET, Gateway
 from onboard.system.log import configure
 from onboard.system.signals import Signals
 from onboard.values import kernel
-from onboard.values.errors import InputError
+from onboard.values.errors import ConfigError, InputError
 
 
 def effective(config: Config) -> dict[str, Any]:
@@ -70,17 +70,33 @@ def check_config(
     if not files_only:
         note_taken(loaded.robot.mounts)
     check_files(loaded, config)
-    check_places(loaded)
+    places = _places(loaded, files_only)
     check_model(loaded)
     cells = mask_cells(loaded)
     missing = [] if files_only else check_machine(loaded)
-    sys.stderr.writelines(f"warning: {line}\n" for line in (*config_warnings(loaded), *missing))
+    sys.stderr.writelines(f"warning: {line}\n" for line in (*config_warnings(loaded), *places, *missing))
     text = in_effect_text(loaded) + _zones_text(loaded, cells)
     (sys.stderr if target == STANDARD_OUTPUT else sys.stdout).write(text)
     if target is not None:
         table = effective(loaded)
         table["zones"] |= cells
         write_json(target, table)
+
+
+def _places(config: Config, files_only: bool) -> list[str]:
+    """Return what is wrong with `places.toml`. Raises it as ConfigError, but not for the service.
+
+    The service checks its files before each start, and a place keeps no robot from driving.
+    """
+    try:
+        wrong = places_out_of_reach(config)
+        if wrong:
+            raise ConfigError("\n".join(wrong))
+    except ConfigError as error:
+        if not files_only:
+            raise
+        return str(error).splitlines()
+    return []
 
 
 def _zones_text(config: Config, cells: dict[str, int]) -> str:

@@ -21,6 +21,7 @@ from onboard.perception import collision
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import STEEP, CostField, downhill, sample
 from onboard.policy.dwa.costmap import seen_or_known
+from onboard.policy.dwa.failed_gaps import patience_of
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
 from onboard.values.messages import STOP, Decision, Memory, Motion, Scan, Twist
@@ -132,6 +133,7 @@ class DynamicWindow:
         self.half_width_m = footprint.half_width_m
         self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
         self._dt_s = 1.0 / rates.control_hz
+        self.patience = patience_of(rates.ticks_per_decision / rates.control_hz, plant.linear.speed_max)
         delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)
         top_mps = plant.linear.speed_max
         brake, way_m = self._braking(top_mps, round(BRAKE_MAX_S * rates.control_hz))

@@ -1,7 +1,7 @@
 """Places that the robot failed to pass: for a while they cost as much as an obstacle, less than a wall of the map.
 
 The path search and the dynamic window judge a gap differently: noise of the scan can close a gap that the search takes.
-Where the robot gets no farther for `STUCK` decisions, the tightest place ahead on its path is closed, and the search
+Where the robot gets no farther for `STUCK_S`, the tightest place ahead on its path is closed, and the search
 finds another path, or the same again if there is none.
 """
 
@@ -16,13 +16,27 @@ import numpy.typing as npt
 from onboard.policy.dwa.cost_to_go import PATH_STEP_M, STEEP, CostField, Nearness, Prices, descent, sample
 from onboard.values.messages import Pose
 
-LEFT_M, STUCK = 0.8, 30
-"""The robot gets no farther if it stays within this distance of a place for so many decisions (10 s at 3 Hz)."""
+LEFT_M, STUCK_S, SLOW = 0.8, 10.0, 4.0
+"""The robot gets no farther if it stays within LEFT_M of a place for STUCK_S; a slow one for SLOW times as long as it
+takes at its top speed."""
 AHEAD_M, FROM_M = 1.5, 0.3
 """The failed place is so far ahead on the path, at most and at least."""
-CLOSED_M, LIFE, MOST = 0.3, 360, 8
-"""Radius of what is closed, number of decisions for which it is (two minutes at 3 Hz), and number of places kept."""
+CLOSED_M, LIFE_S, MOST = 0.3, 120.0, 8
+"""Radius of what is closed, time for which it is, and number of places kept."""
 NUMBERS = 3 + 3 * MOST
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Numbers of decisions: until a robot that gets no farther has failed, and for which a place stays closed."""
+
+    stuck: int
+    life: int
+
+
+def patience_of(decision_s: float, top_mps: float) -> Patience:
+    """Return the patience of a robot with this time between decisions and this top speed."""
+    return Patience(round(max(STUCK_S, SLOW * LEFT_M / top_mps) / decision_s), round(LIFE_S / decision_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +50,18 @@ class Failures:
     stayed: tuple[float, float, float] = (0.0, 0.0, 0.0)
     gaps: tuple[tuple[float, float, float], ...] = ()
 
-    def after(self, pose: Pose, goal_xy_m: tuple[float, float], field: CostField, tolerance_m: float) -> Failures:
+    def after(
+        self, pose: Pose, goal_xy_m: tuple[float, float], field: CostField, tolerance_m: float, patience: Patience
+    ) -> Failures:
         """Return the failures after a decision. field: cost to go around the robot"""
         here, gaps = (pose.x_m, pose.y_m), tuple((x, y, left - 1.0) for x, y, left in self.gaps if left > 1.0)
         x, y, count = self.stayed
         if math.dist(here, (x, y)) > LEFT_M or math.dist(here, goal_xy_m) <= tolerance_m:
             return Failures((*here, 0.0), gaps)
-        if count + 1 < STUCK:
+        if count + 1 < patience.stuck:
             return Failures((x, y, count + 1.0), gaps)
         failed = _tightest(field, here, goal_xy_m)
-        return Failures((*here, 0.0), gaps if failed is None else (*gaps, (*failed, float(LIFE)))[-MOST:])
+        return Failures((*here, 0.0), gaps if failed is None else (*gaps, (*failed, float(patience.life)))[-MOST:])
 
     def close_in(self, near: Nearness, corner_xy_m: tuple[float, float], cell_m: float, prices: Prices) -> None:
         """Close the failed places in a grid of nearness, in place."""

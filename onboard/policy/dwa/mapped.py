@@ -136,7 +136,7 @@ class MapPolicy:
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
-        layer = replace(layer, failures=layer.failures.after(pose, goal, field, window.tolerance_m))
+        layer = replace(layer, failures=layer.failures.after(pose, goal, field, window.tolerance_m, window.patience))
         return decision, _pack(layer, course, gone, mapped=known)
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ class ReactivePolicy:
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
-        failures = known.failures.after(pose, goal, field, window.tolerance_m)
+        failures = known.failures.after(pose, goal, field, window.tolerance_m, window.patience)
         return decision, pack(replace(known, failures=failures), course)
 
     def close(self) -> None:

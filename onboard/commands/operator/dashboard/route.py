@@ -75,7 +75,7 @@ class Route:
             self.said = ""
 
     def _run(self, stops: list[Destination], loop: bool, operator: Operator, stamp_ns: int) -> None:
-        reached = 0
+        reached, goal = 0, str(stamp_ns)
         try:
             while True:
                 end = self._end_of(stamp_ns)
@@ -88,10 +88,11 @@ class Route:
                         return self.end(end if reached else f"no place was reached, {end}")
                     self.at, self.lap, reached = 0, self.lap + 1, 0
                 self._ended.wait(DWELL_S)
-                if stamp_ns and self._feed.drive().get("goal") != str(stamp_ns):
+                if self._feed.drive().get("goal") != goal:
                     raise OnboardError(REPLACED)
                 try:
                     stamp_ns = self._orders.drive_on(stops[self.at], operator, self._ended)
+                    goal = str(stamp_ns)
                 except InputError as error:  # refused: as a place that is not reached
                     stamp_ns, self.said = 0, str(error)
         except OnboardError as error:

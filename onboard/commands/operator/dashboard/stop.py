@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import threading
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_types import Bool, String
+from onboard.values.errors import DriverError
+
+log = logging.getLogger("onboard.dashboard")
 
 REPEAT_S, REPORT_EVERY = 0.1, 10
 """Between two messages of the e-stop while it is pressed; every tenth time the other dashboards are told, too."""
@@ -35,7 +39,7 @@ class Stop:
         """Open the sender; press at once if the dashboard before this one was stopped. Raises DriverError."""
         self._config, self._mark = config, mark
         self._name = secrets.token_hex(4)
-        self._lock = threading.Lock()
+        self._lock, self._releasing = threading.Lock(), threading.Lock()
         self._wire = Wire(config.dds)
         self._writer = self._wire.writer("e_stop")
         self._heard, self._reports = wire.reader("page_stop"), wire.writer("page_stop")
@@ -102,8 +106,13 @@ class Stop:
     def _release_own(self, number: int) -> None:
         """Say "released", unless there was a press after that number; then make a new sender for the next stop.
 
-        Only a sender that appeared later can undo the press of one that is gone.
+        Only a sender that appeared later can undo the press of one that is gone. One release at a time: each closes the
+        sender that it found.
         """
+        with self._releasing:
+            self._release_one(number)
+
+    def _release_one(self, number: int) -> None:
         with self._lock:
             if self._number > number:
                 return
@@ -140,14 +149,17 @@ class Stop:
     def _repeat(self) -> None:
         beat = 0
         while not self._ended.wait(REPEAT_S):
-            with self._lock:
-                if self._speaks:
-                    self._say()
-            for message in self._heard.take():
-                self._hear(message.sample.data)
             beat += 1
-            if beat % REPORT_EVERY == 0:
-                self._report()
+            try:
+                with self._lock:
+                    if self._speaks:
+                        self._say()
+                for message in self._heard.take():
+                    self._hear(message.sample.data)
+                if beat % REPORT_EVERY == 0:
+                    self._report()
+            except DriverError as error:  # the next beat tries again: a stop that is pressed must go on being said
+                log.warning("stop_beat_failed: %s", error)
 
     def _hear(self, text: str) -> None:
         """Take the report of a dashboard; leave out what is none."""

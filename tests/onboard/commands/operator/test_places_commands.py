@@ -14,9 +14,10 @@ import yaml
 from PIL import Image
 
 from onboard.assembly.assembly import check_files
-from onboard.assembly.places_in_map import check_places
+from onboard.assembly.places_in_map import places_out_of_reach
 from onboard.commands.operator import places, route_progress
 from onboard.commands.operator.robot import DiagnosticsRow, Status
+from onboard.commands.run import check_config
 from onboard.config.config import load_config
 from onboard.perception.building import map_fit
 from onboard.perception.building.map_image import OCCUPIED
@@ -128,7 +129,7 @@ def test_a_place_out_of_reach_is_named_with_the_nearest_one(config, monkeypatch,
     file = config.parent / "places.toml"
     good = "".join(f"[{name}]\nx_m = {x_m}\ny_m = 3.0\n" for name, x_m in (("a", 1.0), ("b", 2.0)))
     file.write_text(good)
-    check_places(load_config(config))
+    assert places_out_of_reach(load_config(config)) == []
     monkeypatch.setattr(places, "running_robot", lambda _config: nullcontext(None))
     monkeypatch.setattr(places, "_place_of", lambda _robot: Pose(*at, 0.0))
     with pytest.raises(InputError) as refused:
@@ -136,9 +137,12 @@ def test_a_place_out_of_reach_is_named_with_the_nearest_one(config, monkeypatch,
     assert f"far: the map shows {line}" in str(refused.value)
     assert file.read_text() == good
     file.write_text(good + f"[far]\nx_m = {at[0]}\ny_m = {at[1]}\n")
-    with pytest.raises(ConfigError) as wrong:
-        check_places(load_config(config))
-    assert str(wrong.value).startswith(f"{file}: far: the map shows {line}")
+    (wrong,) = places_out_of_reach(load_config(config))
+    assert wrong.startswith(f"{file}: far: the map shows {line}")
+    with pytest.raises(ConfigError, match="far: the map shows"):
+        check_config(config=config)
+    check_config(config=config, files_only=True)  # as the service before a start
+    assert f"warning: {wrong}" in capsys.readouterr().err
     places.place(places.PlaceAction.LIST, config=config)
     listed = capsys.readouterr().out.splitlines()
     assert [": the map shows" in row for row in listed] == [False, False, True]

@@ -11,7 +11,7 @@ from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.building.reach import barred
 from onboard.policy.dwa.cost_to_go import STEEP, CostField, descent, make_prices
 from onboard.policy.dwa.costmap import CELL_M, EMPTY, LocalMap, WayFinder
-from onboard.policy.dwa.failed_gaps import LIFE, MOST, NONE_FAILED, STUCK, Failures, failures_of
+from onboard.policy.dwa.failed_gaps import MOST, NONE_FAILED, Failures, failures_of, patience_of
 from onboard.policy.dwa.floor import floor_in
 from onboard.policy.dwa.mapped import NONE_GONE, MapPlanner
 from onboard.values.messages import Pose
@@ -61,6 +61,9 @@ def test_a_gap_of_the_map_opens_where_its_side_is_gone() -> None:
     assert changed.fine[at] > 0
 
 
+USUAL = patience_of(1.0 / 3.0, 1.0)
+
+
 def wall_with_two_gaps() -> LocalMap:
     """Return remembered obstacles: a wall at x = 3 m with a gap of 0.7 m at y = 4 m and one of 1.2 m at y = 0."""
     rows = [b for b in range(-40, 80) if not (37 <= b < 44 or -6 <= b < 6)]
@@ -70,7 +73,7 @@ def wall_with_two_gaps() -> LocalMap:
 def waiting(known: LocalMap, field: CostField, decisions: int, step_m: float = 0.0) -> Failures:
     failures = known.failures
     for k in range(decisions):
-        failures = failures.after(Pose(HERE.x_m + 1.0 + k * step_m, 4.0, 0.0), GOAL, field, 0.2)
+        failures = failures.after(Pose(HERE.x_m + 1.0 + k * step_m, 4.0, 0.0), GOAL, field, 0.2, USUAL)
     return failures
 
 
@@ -86,23 +89,33 @@ def test_after_ten_seconds_before_a_gap_the_path_leads_through_another(planner: 
 
     before = field_of(NONE_FAILED)
     assert lowest_m(before) > 3.0
-    assert waiting(known, before, STUCK).gaps == ()
-    failed = waiting(known, before, STUCK + 1)
+    assert waiting(known, before, USUAL.stuck).gaps == ()
+    failed = waiting(known, before, USUAL.stuck + 1)
     assert [math.dist(gap[:2], (3.0, 4.0)) < 0.5 for gap in failed.gaps] == [True]
     assert lowest_m(field_of(failed)) < 2.0
-    for _ in range(LIFE):
-        failed = failed.after(Pose(9.0, 9.0, 0.0), (9.0, 9.1), before, 0.2)
+    for _ in range(USUAL.life):
+        failed = failed.after(Pose(9.0, 9.0, 0.0), (9.0, 9.1), before, 0.2, USUAL)
     assert failed.gaps == ()
 
 
 def test_a_robot_that_gets_on_or_is_at_its_goal_fails_nowhere() -> None:
     known = wall_with_two_gaps()
     field = WayFinder(0.25).window(known, HERE, GOAL)[2]
-    assert waiting(known, field, 3 * STUCK, step_m=-0.04).gaps == ()
+    assert waiting(known, field, 3 * USUAL.stuck, step_m=-0.04).gaps == ()
     at_goal = NONE_FAILED
-    for _ in range(3 * STUCK):
-        at_goal = at_goal.after(Pose(*GOAL, 0.0), GOAL, field, 0.2)
+    for _ in range(3 * USUAL.stuck):
+        at_goal = at_goal.after(Pose(*GOAL, 0.0), GOAL, field, 0.2, USUAL)
     assert at_goal.gaps == ()
+
+
+#   decisions a second, top speed, decisions until a robot that gets no farther has failed, and of a closed place
+PATIENCE = [(3.0, 1.0, 30, 360), (10.0, 1.0, 100, 1200), (3.0, 0.1, 96, 360)]
+
+
+@pytest.mark.parametrize(("rate_hz", "top_mps", "stuck", "life"), PATIENCE)
+def test_patience_is_a_time_and_longer_for_a_slow_robot(rate_hz: float, top_mps: float, stuck: int, life: int) -> None:
+    patience = patience_of(1.0 / rate_hz, top_mps)
+    assert (patience.stuck, patience.life) == (stuck, life)
 
 
 def test_packed_and_unpacked_the_failures_are_the_same() -> None:

@@ -143,7 +143,7 @@ def test_it_dwells_at_each_place_and_can_be_ended_there(monkeypatch: pytest.Monk
 
 
 def test_a_goal_of_a_person_while_it_dwells_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_module, "DWELL_S", 0.3)
+    monkeypatch.setattr(route_module, "DWELL_S", 2.0)
     robot = Robot({"a": "reached", "b": "reached"})
     begun = route(robot)
     begun.start({"places": ["a", "b"]}, ME)

@@ -14,7 +14,8 @@ from onboard.commands.operator.dashboard.stop import MOST_OTHERS, MOST_TEXT, Sto
 from onboard.config.config import Config, DdsSection
 from onboard.drivers.dds.latched_inputs import Alarm
 from onboard.drivers.dds.participant import Wire
-from onboard.drivers.dds.ros_types import Bool
+from onboard.drivers.dds.ros_types import Bool, String
+from onboard.values.errors import DriverError
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 
@@ -129,6 +130,24 @@ def test_a_folder_that_cannot_be_written_does_not_hinder_it(tmp_path: Path) -> N
             until(lambda: robot.heard is True)
             stop.release(stop.presses)
             until(lambda: robot.heard is False)
+
+
+def test_a_beat_that_fails_ends_no_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with robot_and_stop(tmp_path) as (robot, stop):
+        failed = threading.Event()
+
+        def fail(_text: str) -> None:
+            failed.set()
+            raise DriverError("the link is gone")
+
+        monkeypatch.setattr(stop, "_hear", fail)
+        stop._reports.write(String("anything"))
+        until(failed.is_set)
+        stop.press()
+        until(lambda: robot.heard is True)
+        seen = len(robot.history)
+        time.sleep(2.0 * WITHIN_S)  # longer than one message counts
+        assert set(robot.history[seen:]) == {True}
 
 
 def test_an_older_request_does_not_release_a_newer_press(tmp_path: Path) -> None:
