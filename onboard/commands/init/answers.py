@@ -99,6 +99,7 @@ def state_size_and_lidar(
 
 
 def pair_of(option: str, text: str) -> tuple[str, str]:
+    """Return name and value of a NAME=VALUE. option: for the message. Raises InputError."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise InputError(f"{option} {text}: expected NAME=VALUE")

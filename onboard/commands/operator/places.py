@@ -143,13 +143,13 @@ def locate(
     if not loaded.map.tracker:
         raise ConfigError("map.tracker: it is off, so /amcl_pose states the robot's place")
     reach = reach_in(building, loaded.robot.footprint.inner_m)
-    told = None
+    stated = None
     if y is not None:
-        told = Pose(metres(at or ""), y, math.radians(yaw))
+        stated = Pose(metres(at or ""), y, math.radians(yaw))
     elif at is not None:
-        told = place_of(loaded, at).pose
+        stated = place_of(loaded, at).pose
     with running_robot(loaded) as robot:
-        if told is None:
+        if stated is None:
             about = {known: one.pose for known, one in load_places(places_file(loaded)).items()}
             if (saved := last_pose.load(loaded, building)) is not None:
                 about["the last stop"] = saved
@@ -167,7 +167,7 @@ def locate(
                 FOUND_SD,
             )
         else:
-            pose, said, sd = told, "as stated" if y is not None else f"at {at}", TOLD_SD
+            pose, said, sd = stated, "as stated" if y is not None else f"at {at}", TOLD_SD
         if not reach.part_at((pose.x_m, pose.y_m)):
             raise InputError(f"({pose.x_m:.2f}, {pose.y_m:.2f}) is no ground to drive on in {loaded.map.file}")
         robot.send("initialpose", ros_fix(wall_ns(), loaded.dds.map_frame, pose, sd))

@@ -62,7 +62,7 @@ class Route:
         return f"route of {len(places)} places: {places[0]}"
 
     def end(self, why: str) -> None:
-        """End the route, if there is one; the robot is not told. Safe to call twice."""
+        """End the route, if there is one; nothing is sent to the robot. Safe to call twice."""
         if self.runs:
             self.said = f"route ended: {why}"
             self._ended.set()

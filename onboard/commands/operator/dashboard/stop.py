@@ -16,7 +16,7 @@ from onboard.values.errors import DriverError
 log = logging.getLogger("onboard.dashboard")
 
 REPEAT_S, REPORT_EVERY = 0.1, 10
-"""Between two messages of the e-stop while it is pressed; every tenth time the other dashboards are told, too."""
+"""Between two messages of the e-stop while it is pressed; every tenth also goes to the other dashboards."""
 ACK_S = 1.0
 KILLED_S, RELEASED_S = 12.0, 2.0
 """How long a released stop may be heard: of a dashboard that was killed until DDS's lease (10 s) ends; of others."""
