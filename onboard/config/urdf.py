@@ -173,13 +173,6 @@ class Urdf:
         return f"{joint.name} ({joint.kind}{limits}){how} at {value:g} {unit}{outside}"
 
 
-def rpy_of(rotation: Quaternion) -> tuple[float, float, float]:
-    """Return roll, pitch, yaw [rad] of a unit quaternion, as a URDF's origin has them."""
-    matrix = rotation_from_quaternion(rotation)
-    pitch = math.asin(min(max(-float(matrix[2, 0]), -1.0), 1.0))
-    return math.atan2(matrix[2, 1], matrix[2, 2]), pitch, math.atan2(matrix[1, 0], matrix[0, 0])
-
-
 def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
     """Return the frames of a URDF. Raises InputError for a file that cannot be read, or is no single, plain URDF."""
     robot = _root(path)

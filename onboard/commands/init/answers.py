@@ -8,14 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onboard.commands.mounts import floor_under, placed_camera
 from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.mounts import ROTATIONS
 from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
-from onboard.config.urdf import Urdf, rpy_of
+from onboard.config.urdf import Urdf
 from onboard.config.urdf_size import size_of
 from onboard.values.errors import InputError
+from onboard.values.frames import place_of
+from onboard.values.geometry import rotation_from_quaternion
 
 OVERHEAD_M = 0.2
 """Obstacles count up to this far above the robot's highest point (`scan.z_max_m`)."""
@@ -85,9 +89,12 @@ def state_size_and_lidar(
         robot |= {key: value for key, value in size.keys.items() if key not in robot}
         notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height state others")
     if laser is not None:
-        (x, y, z), rotation = urdf.pose(base, laser)
-        angles = (round(math.degrees(angle), 3) + 0.0 for angle in rpy_of(rotation))
-        pose = [round(float(x), 4), round(float(y), 4), round(float(z) + (floor.base_height_m or 0.0), 4), *angles]
+        translation, rotation = urdf.pose(base, laser)
+        base_from_laser = np.eye(4)
+        base_from_laser[:3, :3] = rotation_from_quaternion(rotation)
+        base_from_laser[:3, 3] = translation
+        base_from_laser[2, 3] += floor.base_height_m or 0.0
+        pose = [round(value, 4) + 0.0 for value in place_of(base_from_laser)]
         topic = stated["scan"].pop("topic")
         stated["scan"]["lasers"] = {topic: pose}
         moving = urdf.moving_between(base, laser)
