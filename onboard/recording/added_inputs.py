@@ -89,7 +89,7 @@ def measured(odometry: tuple[OdometryMessage, ...], added: AddedInputs) -> tuple
     unstated = (None,) * len(odometry)
     of_yaw, of_speed = added.yaw_variances or unstated, added.speed_variances or unstated
     if not len(of_yaw) == len(of_speed) == len(odometry):
-        raise InputError(f"{len(of_yaw)} and {len(of_speed)} variances of a tick with {len(odometry)} odometry messages")
+        raise InputError(f"{len(of_yaw)} and {len(of_speed)} variances of {len(odometry)} odometry messages in a tick")
     return tuple(
         replace(message, yaw_variance=yaw, speed_variance=speed)
         for message, yaw, speed in zip(odometry, of_yaw, of_speed, strict=True)
