@@ -124,6 +124,15 @@ def test_humble_calls_back_with_the_message_alone(actions: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_humbles_actions_end_without_error_code_and_message(tmp_path: Path, humble_actions: Path) -> None:
+    with gateway_rig(tmp_path / "robot", humble_actions) as rig:
+        rig.start()
+        assert rig.go(1, (1.0, 0.0, 0.0), (1.5, 0.0, 0.0))
+        assert rig.result(1) == {"result": 1, "status": SUCCEEDED, "code": None, "text": None}
+        assert rig.go(2, (1.0, 0.0, 0.0), frame="moon")
+        assert rig.result(2)["status"] == ABORTED
+
+
 BUMP, WHEEL_DROP = 1, 4
 """Of irobot_create_msgs/HazardDetection."""
 
