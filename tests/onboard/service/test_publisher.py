@@ -21,7 +21,7 @@ from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.wheel_motion import is_moving
 from onboard.policy.contract import ACTIONS
 from onboard.recording.recorder import RecorderStats
-from onboard.recording.scene import WHY
+from onboard.recording.scene import WHY, is_e_stopped
 from onboard.service import publisher
 from onboard.service.publisher import (
     ERROR,
@@ -134,6 +134,11 @@ def test_the_drive_is_reported_at_once_by_the_stamp_of_its_goal() -> None:
     values = listener.outputs.drives[-1][3]
     assert (values["goal"], values["refused"]) == (stamp, refused)
     assert str(values["refusal"]).startswith("unknown frame 'mars'")
+    bench.alter = lambda inputs: replace(inputs, cancel=True)
+    for pressed in (None, True, False):
+        bench.tick()
+        assert is_e_stopped(listener.outputs.drives[-1][3]) is (pressed is not None)
+        bench.e_stop, bench.alter = not pressed, lambda inputs: inputs
 
 
 def test_both_scans_go_out_where_they_differ() -> None:

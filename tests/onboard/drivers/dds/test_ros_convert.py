@@ -67,13 +67,16 @@ def test_covariance_of_zeros_is_not_stated():
 
 
 @pytest.mark.parametrize(
-    ("stated", "taken"), [(4e-4, 4e-4), (0.0, None), (-1.0, None), (1e6, None), (math.nan, None), (math.inf, None)]
+    ("stated", "taken"), [(4e-4, 4e-4), (0.0, None), (-1.0, None), (1e3, None), (math.nan, None), (math.inf, None)]
 )
-def test_the_variance_of_the_wheels_yaw_rate_is_taken_unless_it_is_a_filler(stated, taken):
+def test_the_variances_of_the_wheels_twist_are_taken_unless_they_are_fillers(stated, taken):
     sample = ros_odometry(WALL_NS, "odom", "base_link", POSE, Twist(0.2, 0.1))
     sample.twist.covariance = [0.0] * 35 + [stated]
-    assert odometry_from_ros(sample, ARRIVAL_NS, with_variance=True).yaw_variance == taken
-    assert odometry_from_ros(sample, ARRIVAL_NS).yaw_variance is None
+    message = odometry_from_ros(sample, ARRIVAL_NS)
+    assert (message.speed_variance, message.yaw_variance) == (None, taken)
+    sample.twist.covariance = [stated] + [0.0] * 35
+    message = odometry_from_ros(sample, ARRIVAL_NS)
+    assert (message.speed_variance, message.yaw_variance) == (taken, None)
 
 
 NO_QUATERNIONS = [(0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.5, 0.0), (0.0, 0.0, 0.0, 1.3), (math.nan,) * 4]
