@@ -71,8 +71,9 @@ NS_PER_MS = 1_000_000
 
 MAX_GAP_S = 0.5
 """Motion is integrated over at most this much of a gap between two messages."""
+MAX_SPEED_MPS = 3.0
 MAX_YAW_RATE_RADPS = 10.0
-"""Odometry that turns faster is refused: no base does."""
+"""Faster odometry is refused: no base that stops within what its cameras see is so fast."""
 SET_S = 0.2
 """Uncertainty of the time between two messages where the sender's clock was set."""
 SAID_S = 0.5
@@ -281,7 +282,7 @@ def at(state: OdometryState, stamp_ns: int) -> Sample | None:
 def _refusal(message: OdometryMessage, section: OdometrySection) -> Said:
     """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
-        ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
+        ("v", message.twist.v_mps, "m/s", MAX_SPEED_MPS, "of every base"),
         ("w", message.twist.w_radps, "rad/s", MAX_YAW_RATE_RADPS, "of every base"),
     ):
         if not math.isfinite(value):
@@ -348,7 +349,7 @@ def _forward(
     moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
         step = between(state.base_pose, message.pose)
-        reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set, section)
+        reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set)
         if reason:
             return _restarted(_rejected(state, reason, message), message)
         step = step if section.correction is None else corrected_step(step, section.correction)
@@ -468,11 +469,11 @@ def _anchored(state: OdometryState, pose_step: Pose, twist_step: Pose, elapsed_s
     )
 
 
-def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> Said:
+def _jump(step: Pose, elapsed_s: float) -> Said:
     """Return the reason to reject an increment of the base's own pose, or "" if it is possible."""
     moved_m = distance(IDENTITY, step)
-    if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
-        return reasons.ODOMETRY_POSE_JUMPED.say(moved_m=moved_m, ms=elapsed_s * 1e3, limit=section.max_speed_mps)
+    if moved_m > MAX_SPEED_MPS * elapsed_s + JUMP_SLACK_M:
+        return reasons.ODOMETRY_POSE_JUMPED.say(moved_m=moved_m, ms=elapsed_s * 1e3, limit=MAX_SPEED_MPS)
     if abs(step.yaw_rad) > MAX_YAW_RATE_RADPS * elapsed_s + JUMP_SLACK_RAD:
         turned_rad = abs(step.yaw_rad)
         return reasons.ODOMETRY_POSE_TURNED.say(rad=turned_rad, ms=elapsed_s * 1e3, limit=MAX_YAW_RATE_RADPS)

@@ -150,7 +150,7 @@ def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
     [
         (Twist(nan, 0.0), IDENTITY, "odometry refused: v is nan"),
         (Twist(0.0, -inf), IDENTITY, "odometry refused: w is -inf"),
-        (Twist(3.5, 0.0), IDENTITY, "odometry refused: v is 3.5 m/s, limit 3 (odometry.max_speed_mps)"),
+        (Twist(3.5, 0.0), IDENTITY, "odometry refused: v is 3.5 m/s, limit 3 (of every base)"),
         (Twist(0.0, -11.0), IDENTITY, "odometry refused: w is -11 rad/s, limit 10 (of every base)"),
         (STOP, Pose(nan, 0.0, 0.0), "odometry refused: x is nan"),
         (STOP, Pose(0.0, 0.0, inf), "odometry refused: yaw is inf"),
