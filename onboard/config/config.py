@@ -300,7 +300,6 @@ class OdometrySection(Section):
         description="add the latency of odometry to its age. Latency is relative to the fastest message so far, by "
         "the stamps. Turn it off for a base whose clock does not keep real time",
     )
-    max_speed_mps: Positive = Field(3.0, description="faster odometry is refused [m/s]")
     localization_sd: tuple[Sd, Sd, Sd] = Field(
         (0.03, 0.03, 0.05), description="minimum standard deviation of a fix: x, y [m], yaw [rad]"
     )

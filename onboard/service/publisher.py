@@ -286,7 +286,7 @@ def _odometry(state: OdometryState) -> Diagnostic:
         "refused": state.refused,
         "late_ms": late_ms,
     }
-    values |= {"backward": state.backward, "jumps": state.reanchored}
+    values |= {"clock_sets": state.clock_sets, "jumps": state.reanchored}
     if state.agreement.contradiction:
         return ("odometry", ERROR, state.agreement.contradiction, values)
     if state.refused_ns is not None and state.refused_ns >= (state.arrival_ns or 0):

@@ -117,7 +117,7 @@ class OdometryMessage:
     arrival_ns: arrival at the runtime, monotonic [ns]
     pose:       the base's own integrated pose in its odom frame, or None
     twist:      measured body velocity
-    yaw_variance: of the twist's yaw rate [rad^2/s^2]; None if not stated, or without `odometry.imu`
+    speed_variance, yaw_variance: of the twist's v [m^2/s^2] and w [rad^2/s^2]; None if not stated
     """
 
     stamp_ns: int
@@ -125,6 +125,7 @@ class OdometryMessage:
     pose: Pose | None
     twist: Twist
     yaw_variance: float | None = None
+    speed_variance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,13 +145,6 @@ def test_a_unit_of_speed_and_command_alike_is_found_by_the_pose(speed, turn, uni
         check_units([replace(posed, **other)])
 
 
-@pytest.mark.parametrize("gain", [0.4, 0.7, 1.2])
-def test_a_base_that_drives_slower_or_faster_than_told_is_no_unit(gain):
-    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
-    check_units([replace(log, v=gain * log.v, w=gain * log.w)])
-    check_units([replace(log, v=np.clip(log.v, -0.3, 0.3))])
-
-
 def test_a_frame_off_the_axle_is_no_unit():
     (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
     pose = path(log.t_s, log.v, log.w)
@@ -225,13 +218,6 @@ def test_a_speed_too_high_drifts_by_its_excess():
     assert away[:, 1] == pytest.approx(0.0)
 
 
-def test_both_paths_begin_each_window_at_one_pose():
-    t_s = np.arange(0.0, 20.0, 0.05)
-    v, w = 0.5 + 0.1 * np.sin(t_s), np.cos(t_s / 3.0)
-    turned = path(t_s, v, w) @ np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]) + [3.0, 4.0, np.pi / 2]
-    assert drifts(t_s, path(t_s, v, w), turned, 10.0) == pytest.approx(0.0, abs=1e-9)
-
-
 @pytest.mark.parametrize("delay_s", [0.0, 0.2])
 def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
     base = BASE.model_copy(update={"base": BASE.base.model_copy(update={"command_delay_s": delay_s})})
@@ -253,22 +239,6 @@ def test_a_log_that_begins_in_motion_has_no_gap():
     gap = gap_of(rest, BASE)
     assert gap.speeds[:, 0] == pytest.approx(rest.v, abs=0.02)
     assert max(away[:, 0].max() for away in gap.drifts.values()) < 0.05
-
-
-def test_the_command_gap_writes_its_picture(tmp_path):
-    done = CliRunner().invoke(
-        app,
-        ["gap", str(OFFICE), "--plant", str(DEFAULT_ROBOT / "plant.toml"), "--picture", str(tmp_path / "gap.png"),
-         "--json", str(tmp_path / "gap.json")],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert set(json.loads((tmp_path / "gap.json").read_text())) == {"1_s", "5_s", "10_s"}
-    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_log_is_a_plain_value():
-    log = MotionLog("a", *np.zeros((5, 3)))
-    assert log.seconds == 0.0
 
 
 @pytest.mark.parametrize(("options", "words"), [([], "at least two"), (["--out", "plant.toml"], "--out: ")])

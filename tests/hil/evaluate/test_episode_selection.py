@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,15 +155,3 @@ def test_bad_files(tmp_path: Path, what: str, text: str, expected: str) -> None:
 def test_bad_options(places: list[str], episodes: int | None, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         find_sets(places, episodes, 1, BODY)
-
-
-def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no map and no episode file"):
-        find_sets([str(tmp_path)], None, 1, BODY)
-
-
-def test_a_source_is_small(tmp_path: Path) -> None:
-    """It goes to every worker; no world is in it."""
-    (source,) = find_sets([str(episode_file(tmp_path))], None, 1, BODY)
-    assert len(repr(source)) < 1000
-    assert replace(source, drawn=()) == source

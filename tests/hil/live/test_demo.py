@@ -233,10 +233,6 @@ def test_a_wall_stays_where_it_is() -> None:
         assert moment.points == pytest.approx(np.array([[20.0, 3.0]]))
 
 
-def test_a_drive_that_did_not_begin_has_none() -> None:
-    assert moments_of([], np.zeros((1, 6)), LIVED_NS) == []
-
-
 @pytest.mark.parametrize(("over_budget", "missed", "advised"), [(10, 60, False), (51, 60, True), (10, 700, True)])
 def test_the_result_says_that_the_machine_was_too_busy(over_budget, missed, advised):
     result = {

@@ -328,12 +328,6 @@ def test_a_file_that_another_session_is_writing_is_left_alone(tmp_path: Path) ->
     assert [message.data for _, _, message in read(running.stats().file)] == ["still here"]
 
 
-def test_two_sessions_of_one_second_have_names_of_their_own(tmp_path: Path) -> None:
-    for _ in range(2):
-        recorder(tmp_path).close()
-    assert len(recordings(tmp_path)) == 2
-
-
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
     session = recorder(tmp_path)
     session.write("/a", STRING, text("x"), NOW_NS)

@@ -19,7 +19,7 @@ from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.recorder import Recorder, RecordQueue
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
-from onboard.recording.tick_message import has_images, imageless, only_with_images, tick_message, tick_record
+from onboard.recording.tick_message import has_images, only_with_images, tick_message, tick_record
 from onboard.recording.tick_writer import MOST_WITH_IMAGES, TICK_BYTES
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
@@ -430,13 +430,3 @@ def test_while_the_disk_lags_ticks_wait_without_their_images_and_are_recorded_as
     assert [message.data for _, message in found["/onboard/keyframe"]] == [
         encode(tick.after) for tick in recorded.ticks if tick.slot.start_ns in dict(found["/onboard/keyframe"])
     ]
-
-
-def test_a_tick_without_its_images_says_the_same(drive: Drive) -> None:
-    ticks, _ = drive
-    for tick in ticks:
-        bare = imageless(tick)
-        assert tick_message(bare) == tick_message(tick)
-        assert encode(bare.after) == encode(tick.after)
-        assert all(frame.depth.nbytes == 0 for frame in bare.inputs.depth.values())
-        assert not bare.after.scan_memory.cameras

@@ -405,17 +405,6 @@ def test_a_reason_is_published_with_its_code_and_what_clears_it(row: Diagnostic,
     assert ("clears" in values) == bool(clears)
 
 
-def test_the_diagnostics_have_the_codes() -> None:
-    listener = PublisherBench()
-    bench = Bench(listeners=[listener])
-    bench.alter = lambda inputs: replace(inputs, e_stop=True)
-    bench.seconds(2.0)
-    assert {name: values["code"] for name, _, _, values in listener.outputs.newest if "code" in values} == {
-        "runtime": "idle",
-        "command": "e_stop",
-    }
-
-
 def test_the_values_are_those_of_the_tick() -> None:
     _, _, command = row("command")
     assert (command["v_mps"], command["w_radps"], command["wanted_w_radps"]) == (0.0, 1.0, 1.0)
@@ -431,13 +420,6 @@ def test_the_values_are_those_of_the_tick() -> None:
     assert row("recorder", stats=recorder())[2]["file"] == "a.mcap"
 
 
-def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
-    bench = Bench()
-    found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
-    assert list(found) == ["runtime", "policy", "command", "inputs", "odometry", "pose"]
-    assert "goal_distance_m" not in found["pose"]
-
-
 # ---- The live status line of a terminal
 
 
@@ -448,11 +430,6 @@ def test_the_line_says_state_goal_command_reason_and_punctuality() -> None:
     line = status_line(bench.tick(), bench.runtime.counters)
     for part in ("navigating", "goal  4.", "v +0.60 m/s w +0.00 rad/s (none)", "missed 2 slots, 0 decisions", "blind"):
         assert part in line
-
-
-def test_without_a_goal_there_is_no_distance() -> None:
-    bench = Bench()
-    assert "goal" not in status_line(bench.tick(), Counters())
 
 
 def test_it_shows_the_newest_tick_until_cancelled_and_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
