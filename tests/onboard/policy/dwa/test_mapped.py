@@ -140,7 +140,7 @@ def test_it_arrives_without_contact_though_the_map_be_wrong(name, known, world, 
 @pytest.mark.parametrize("drive", [drive_fast, drive_runtime])
 @pytest.mark.parametrize(("policy", "reached"), [("mapped", True), ("reactive", False)])
 def test_a_long_detour_is_progress_by_the_map_alone(drive, policy, reached):
-    setting = replace(setting_of(LONG_WALL), config=Config(goal=GoalSection(progress_timeout_s=10.0)))
+    setting = replace(setting_of(LONG_WALL), config=Config(goal=GoalSection(progress_timeout_s=10.0)), limits=True)
     outcome = drive(setting, ROUND_IT, make_policy(policy, setting, ROUND_IT), seed=2)
     assert outcome.reached is reached
     assert (outcome.time_s > 20.0) is reached
