@@ -20,6 +20,7 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.values.geometry import wrap
 from onboard.values.reasons import PAUSED
+from tests.rigs.machine.processes import done, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig, ros_path
 from tests.rigs.network.loopback import free_domain
@@ -124,6 +125,15 @@ def test_humble_calls_back_with_the_message_alone(actions: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_humbles_actions_end_without_error_code_and_message(tmp_path: Path, humble_actions: Path) -> None:
+    with gateway_rig(tmp_path / "robot", humble_actions) as rig:
+        rig.start()
+        assert rig.go(1, (1.0, 0.0, 0.0), (1.5, 0.0, 0.0))
+        assert rig.result(1) == {"result": 1, "status": SUCCEEDED, "code": None, "text": None}
+        assert rig.go(2, (1.0, 0.0, 0.0), frame="moon")
+        assert rig.result(2)["status"] == ABORTED
+
+
 BUMP, WHEEL_DROP = 1, 4
 """Of irobot_create_msgs/HazardDetection."""
 
@@ -198,7 +208,7 @@ def test_when_a_half_of_the_gateway_ends_the_robot_stops_and_drives_again_later(
     rig.wait_until_it_stands()
 
 
-def test_a_robot_behind_a_discovery_server_is_driven_and_plain_dds_does_not_hear_it(
+def test_a_robot_behind_a_discovery_server_is_driven_and_the_doctor_names_the_gateway(
     tmp_path: Path, actions: Path
 ) -> None:
     with gateway_rig(tmp_path / "robot", actions, server=True) as rig, contextlib.ExitStack() as stack:
@@ -209,6 +219,13 @@ def test_a_robot_behind_a_discovery_server_is_driven_and_plain_dds_does_not_hear
         assert rig.go(1, (1.0, 0.0, 0.0))
         assert rig.result(1)["status"] == SUCCEEDED
         assert not odometry.writers()
+        plainly = toml(
+            tmp_path / "onboard.toml", dds={"domain": rig.ros_domain}, cameras={"source": "none", "color": "none"}
+        )
+        doctor = " ".join(done("onboard", "doctor", "--config", plainly, folder=tmp_path).out.split())
+        for words in ("odometry has no publisher", "(1) domain", "(2) ROS 2 speaks", "(3) it has a Discovery Server"):
+            assert words in doctor
+        assert "use `onboard gateway`" in doctor
 
 
 def test_two_robots_in_namespaces_of_one_ros_domain_drive_their_own_goals(tmp_path: Path, actions: Path) -> None:

@@ -127,6 +127,7 @@ def test_cameras_of_a_urdf_and_by_hand(tmp_path: Path) -> None:
     assert depth["front"].base_from_camera[:3, 2] == pytest.approx([1, 0, 0], abs=1e-5)  # looks ahead
     assert depth["front"].base_from_camera[:3, 3] == pytest.approx([0.5, 0, 0.3])
     assert depth["rear"].base_from_camera[0, 2] < -0.9  # looks back
+    assert all(mount.lens_taken for mount in depth.values()), "the robot states it"
     assert depth["rear"].serial == "42"
 
 

@@ -34,7 +34,10 @@ function texts() {
   $("notoken").hidden = !robot.control || orders;
   for (const one of document.querySelectorAll(".ordered")) one.hidden = !orders;
   $("mapping").hidden = !orders || !shape.map;
-  for (const name of ["place", "pause", "resume", "cancel", "name", "setpose"]) $(name).disabled = !live;
+  for (const name of ["place", "pause", "resume", "cancel", "name"]) $(name).disabled = !live;
+  $("setpose").disabled = !live || robot.takes_no_pose !== "";
+  $("nopose").textContent = live ? plainly(robot.takes_no_pose) : "";
+  if (robot.takes_no_pose && view.mode === "pose") setMode("pose");
   const { runs, places, at, lap, said } = robot.route;
   $("route").hidden = !runs && !said;
   $("route").textContent = runs ? `On a route, lap ${lap}: ${places.map((one, i) => (i === at ? `[${one}]` : one)).join(" → ")}` : said;
