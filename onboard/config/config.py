@@ -135,9 +135,9 @@ class CamerasSection(Section):
         default_factory=dict, description="camera name -> source of this camera, if it is not `source`"
     )
     recordings: dict[str, Path] = Field(
-        default_factory=dict, description="camera name -> .db3 or .bag file, played instead of the live device"
+        default_factory=dict,
+        description="camera name -> .db3 or .bag file, played again and again instead of the live device",
     )
-    loop_recordings: bool = Field(False, description="begin a recording again at its end")
     fps: int = Field(30, ge=1, description="frame rate requested from a RealSense [Hz]")
     stale_ms: Positive = Field(300.0, description="an image older than this is not used [ms]")
     unchanged_m: NonNegative = Field(
