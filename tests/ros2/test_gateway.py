@@ -156,20 +156,21 @@ def test_a_base_that_bumps_goes_no_farther_and_a_dropped_wheel_stops_it(rig: Gat
     assert rig.result(1)["text"] == "stopped: e_stop"
 
 
-def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
+def sets_out(rig: GatewayRig, numbers: Iterator[int]) -> int:
+    number = next(numbers)
+    assert rig.go(number, FAR)
+    rig.wait_until_it_drives()
+    return number
+
+
+def arrives(rig: GatewayRig, numbers: Iterator[int]) -> bool:
+    x_m, y_m, _ = rig.pose()
+    return rig.go(number := next(numbers), (x_m + 1.0, y_m, 0.0)) and rig.result(number)["status"] == SUCCEEDED
+
+
+def test_when_the_runtime_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
     numbers = count(1)
-
-    def sets_out() -> int:
-        number = next(numbers)
-        assert rig.go(number, FAR)
-        rig.wait_until_it_drives()
-        return number
-
-    def arrives() -> bool:
-        x_m, y_m, _ = rig.pose()
-        return rig.go(number := next(numbers), (x_m + 1.0, y_m, 0.0)) and rig.result(number)["status"] == SUCCEEDED
-
-    number = sets_out()
+    number = sets_out(rig, numbers)
     rig.runtime.process.kill()
     hears(rig, lambda v, w: v == w == 0.0, LAST_ZEROS)
     result = rig.result(number)
@@ -177,25 +178,29 @@ def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: Gate
     assert result["text"].startswith("the runtime is silent")
     rig.start_runtime()
     rig.runtime.wait_for("] ready")
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    number = sets_out()
+
+@pytest.mark.long
+def test_when_a_half_of_the_gateway_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
+    numbers = count(1)
+    number = sets_out(rig, numbers)
     rig.half.process.kill()
     rig.wait_until_it_stands()
     assert rig.result(number)["text"].startswith("the runtime is silent")
     rig.start_half()
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    sets_out()
+    sets_out(rig, numbers)
     before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.kill()
     until(lambda: rig.runtime.err.count("idle: cancelled") > before, LIMIT_S)
     rig.wait_until_it_stands()
     rig.start_node()
     assert rig.robot.answer("service", "to_navigation")
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    sets_out()
+    sets_out(rig, numbers)
     before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.send_signal(signal.SIGTERM)
     assert rig.robot.answer("service", "to_rest")["field"] == "stop"

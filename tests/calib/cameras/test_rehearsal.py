@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from calib.cameras.rehearsal import Rehearsal, rehearse
-from calib.commands.verify import assessed
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from onboard.config.config import DEFAULT_ROBOT
@@ -38,13 +37,6 @@ def test_it_turns_and_drives_and_touches_nothing(rehearsed: tuple[Path, Rehearsa
     assert result.ticks == len(ticks)
     assert result.turned_rad > 4.0 * math.pi
     assert result.driven_m > 5.0
-
-
-def test_the_base_answers_as_its_plant_says(rehearsed: tuple[Path, Rehearsal]) -> None:
-    with open_recording(rehearsed[0]) as recording:
-        checks = {check.name: check for check in assessed(recording).checks}
-    for axis in ("linear", "angular"):
-        assert checks[f"{axis} response"].value == pytest.approx(0.0, abs=0.06)
 
 
 def test_the_recorded_mounts_are_not_the_true_ones(rehearsed: tuple[Path, Rehearsal]) -> None:

@@ -200,15 +200,6 @@ def test_half_weights_that_decide_otherwise_are_not_written(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_refuses_with_one_line_and_exit_code_1(tmp_path, monkeypatch):
-    with_noise(monkeypatch)
-    arguments = ["export", "--out", str(tmp_path / "a.onnx"), "--tiny", "--weights", "fp16"]
-    result = CliRunner().invoke(engines_main, arguments)
-    assert result.exit_code == 1
-    assert result.output.startswith("error: a.onnx: not written: ")
-    assert len(result.output.strip().splitlines()) == 1
-
-
 #    trained   asked for           drives that are compared
 @pytest.mark.parametrize(
     ("trained", "asked", "drives"),

@@ -99,17 +99,6 @@ def test_a_file_that_changes_under_way_is_noticed(tmp_path: Path) -> None:
         load_set(source)
 
 
-def test_so_is_a_map_that_an_episode_file_names(tmp_path: Path) -> None:
-    file = episode_file(tmp_path)
-    table = json.loads(file.read_text())
-    vector_map(file.parent, "room.json")
-    file.write_text(json.dumps({**table, "map": "room.json"}))
-    (source,) = find_sets([str(file)], None, 1, BODY)
-    (file.parent / "room.json").write_text((file.parent / "room.json").read_text() + " ")
-    with pytest.raises(InputError, match="has changed"):
-        load_set(source)
-
-
 #   what                         changes of the last episode          said
 UNREACHABLE = [
     ("goal outside", {"goal_x_y": [500.0, 3.0]}, "episode 2: .*does not fit at \\(500.00, 3.00\\)"),

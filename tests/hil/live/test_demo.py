@@ -93,19 +93,6 @@ def test_it_reaches_the_goal(name: str, arguments: list[str], tmp_path: Path) ->
     assert result["path_m"] >= result["shortest_path_m"] - 0.2
 
 
-def test_beside_a_runtime_that_is_there_already_it_says_so(tmp_path: Path) -> None:
-    domain = free_domain()
-    other = toml(tmp_path / "other.toml", cameras={"source": "none", "color": "none"}, record={"enabled": False})
-    with running("onboard", "run", "--config", other, folder=tmp_path, domain=domain) as runtime:
-        runtime.wait_for("ready")
-        command = done("hil", "demo", "--json", "-", folder=tmp_path, domain=domain)
-        assert (command.process.returncode, command.out) == (2, "")
-        assert command.err.splitlines()[-1] == (
-            f"error: the runtime: robot demo is already driven on domain {domain}: somebody publishes /onboard/state"
-        )
-        assert runtime.end() == 0
-
-
 #   signal            exit code
 ENDS = [
     (signal.SIGINT, 130),

@@ -97,7 +97,7 @@ def values() -> Iterator[tuple[str, object, object]]:
     """Yield each key of former versions, with the value that was its default and the constant that it is now."""
     now = {
         "rates": (LEAD_MS, 0, BUDGET_MS, MISSES_TO_STOP),
-        "cameras": (STALL_RESTART_S, list(RESTART_BACKOFF_S), MIN_VALID_FRACTION),
+        "cameras": (STALL_RESTART_S, list(RESTART_BACKOFF_S), MIN_VALID_FRACTION, False),
         "odometry": (1e3 * MAX_GAP_S, MAX_SPEED_MPS, MAX_YAW_RATE_RADPS, LOCALIZATION_MAX_AGE_S),
         "policy": (THREADS, MEMORY_RESET_S, str(engine_cache())),
         "recovery": (WINDOW_S, COOL_DOWN_S, MOVING_MPS, MOVING_RADPS, COMMANDED_MPS, COMMANDED_RADPS),

@@ -49,11 +49,6 @@ def test_a_mount_holds_what_the_file_says(tmp_path: Path) -> None:
     assert np.array_equal(mount.base_from_camera, expected)
 
 
-def test_depth_scale_and_serial_may_be_left_out(tmp_path: Path) -> None:
-    mount = load_mounts(write(tmp_path, table(depth_scale_m=None, serial=None))).depth["front"]
-    assert (mount.depth_scale_m, mount.serial) == (0.001, "")
-
-
 def test_the_least_distance_is_what_the_file_states(tmp_path: Path) -> None:
     assert load_mounts(write(tmp_path, table(least_m="0.17"))).depth["front"].least_m == 0.17
     assert load_mounts(write(tmp_path, table())).depth["front"].least_m is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,14 +20,12 @@ from onboard.navigation.wheel_motion import is_moving
 from onboard.policy.contract import ACTIONS
 from onboard.recording.recorder import RecorderStats
 from onboard.recording.scene import WHY, is_e_stopped
-from onboard.service import publisher
 from onboard.service.publisher import (
     ERROR,
     OK,
     STANDS_S,
     WARNING,
     Publisher,
-    StatusLine,
     faulty_rows,
     rows,
     status_line,
@@ -430,26 +426,3 @@ def test_the_line_says_state_goal_command_reason_and_punctuality() -> None:
     line = status_line(bench.tick(), bench.runtime.counters)
     for part in ("navigating", "goal  4.", "v +0.60 m/s w +0.00 rad/s (none)", "missed 2 slots, 0 decisions", "blind"):
         assert part in line
-
-
-def test_it_shows_the_newest_tick_until_cancelled_and_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "REFRESH_S", 0.0)
-    monkeypatch.setenv("COLUMNS", "60")
-    bench, line, terminal = Bench(), StatusLine(), io.StringIO()
-
-    async def watched() -> None:
-        task = asyncio.create_task(line.show(terminal))
-        await asyncio.sleep(0)
-        assert terminal.getvalue() == "", "nothing before the first tick"
-        line.tick(bench.tick(), bench.runtime.counters)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(watched())
-    shown = terminal.getvalue()
-    assert shown.startswith(f"{publisher.CLEAR_LINE}idle")
-    assert shown.endswith("\n")
-    assert max(len(part) for part in shown.rstrip("\n").split(publisher.CLEAR_LINE)) == 59

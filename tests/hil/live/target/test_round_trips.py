@@ -71,22 +71,6 @@ def test_a_set_is_known_when_every_camera_has_it_or_something_newer(
     assert (len(matcher.trips.command), matcher.trips.superseded) == (trips, superseded)
 
 
-def test_color_is_awaited_as_a_sensor_but_not_by_the_command() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100, (*BOTH, "color")))
-    settled(matcher, 0, {"front": 7, "rear": 7}, 130)
-    assert (len(matcher.trips.command), len(matcher.trips.sensors)) == (1, 0)
-    settled(matcher, 1, {"front": 7, "rear": 7, "color": 7}, 160)
-    assert (len(matcher.trips.command), len(matcher.trips.sensors)) == (1, 1)
-
-
-def test_a_set_of_colour_alone_answers_no_command() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100, ("color",)))
-    settled(matcher, 0, {"front": 9, "rear": 9, "color": 9}, 130)
-    assert (matcher.trips.command, len(matcher.trips.sensors)) == ([], 1)
-
-
 def test_a_decision_goes_from_what_it_began_with_to_its_first_command() -> None:
     matcher = Matcher(BOTH)
     matcher.send(sent(7, 100, (*BOTH, "color")))
