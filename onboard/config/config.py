@@ -504,6 +504,10 @@ class MapSection(Section):
         description="map of the building, as map_server reads it: the policy `mapped` plans in it, and goals that it "
         "shows to be out of reach are refused",
     )
+    topic: bool = Field(
+        False,
+        description="take the map from `/map` at each start, and keep it as `file`, which nothing else may write",
+    )
     tracker: bool = Field(
         False,
         description="localise by comparing the scan with the map, in place of `/amcl_pose`. It starts at "
@@ -517,7 +521,7 @@ class MapSection(Section):
 
     @model_validator(mode="after")
     def _with_file(self) -> MapSection:
-        for name in ("tracker", "subgoals"):
+        for name in ("topic", "tracker", "subgoals"):
             if getattr(self, name) and self.file is None:
                 raise ValueError(f"{name} needs the map of the building: set map.file")
         return self

@@ -258,11 +258,13 @@ class Decision:
     action: index in contract.ACTIONS, 7 * linear + angular; of an own velocity pair, the nearest of these
     logits: output of the policy; (28,) float32, any scale, for the paper's actions
     own:    velocity pair of a policy with other actions; None: the action's
+    left_m: path left to the goal by a map, with obstacles near it counted as more path [m]; inf without a map
     """
 
     action: int
     logits: npt.NDArray[np.float32]
     own: Twist | None = None
+    left_m: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

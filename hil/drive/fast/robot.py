@@ -223,6 +223,11 @@ class FastRobot:
             self._wanted = set_point
             self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
 
+    def note_progress(self) -> None:
+        """Note progress towards the goal in this tick, beside that by the straight distance."""
+        self._states["best"] = self.tick
+        self._look_up()
+
     def judge_blocked(self, state: RecoveryState) -> None:
         """Store since when the robot is blocked and at its place, after the recovery itself judged this tick."""
         states = self._states

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from onboard.assembly.places_in_map import unreachable
+from onboard.assembly.places_in_map import name_place, unreachable
 from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.commands.operator.route_progress import progress
 from onboard.config.config import Config, load_config
-from onboard.config.places import DWELL_S, TOLD_SD, Place, add_place, load_places, place_name, place_of, places_file
+from onboard.config.places import DWELL_S, TOLD_SD, Place, load_places, place_name, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
@@ -81,10 +81,7 @@ def place(
     name = place_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
-    added = Place(x_m=here.x_m, y_m=here.y_m)
-    if (line := unreachable(loaded, load_places(file) | {name: added}).get(name)) is not None:
-        raise InputError(f"{name}: {line}; is the robot where onboard status says?")
-    add_place(file, name, here)
+    name_place(loaded, name, here)
     sys.stdout.write(f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m in {file}\n")
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from onboard.assembly.places_in_map import name_place
 from onboard.commands.operator.dashboard.feed import NO_RUNTIME, Feed
 from onboard.commands.operator.dashboard.stop import Stop
 from onboard.config.config import Config
-from onboard.config.places import TOLD_SD, add_place, place_name, place_of, places_file
+from onboard.config.places import TOLD_SD, place_name, place_of, places_file
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_goals
 from onboard.drivers.dds.ros_types import Bool, Empty
@@ -186,12 +187,12 @@ class Orders:
         """Give the place where the robot stands a name. Raises InputError, ConfigError, OnboardError."""
         if not isinstance(table, dict) or not isinstance(table.get("name"), str):
             raise InputError('a place is {"name": "kitchen"}')
-        name, file = place_name(table["name"]), places_file(self._config)
+        name, _ = place_name(table["name"]), places_file(self._config)
         with self._lock:
             here = self.believed()
             if here is None:
                 raise OnboardError("the robot is not localised, so its place has no name")
-            add_place(file, name, here)
+            name_place(self._config, name, here)
             self.note(f"place {name}", operator)
         return f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m"
 

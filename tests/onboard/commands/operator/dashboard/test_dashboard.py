@@ -425,6 +425,8 @@ def test_places_routes_and_the_pose_of_a_building(robot: LiveRobot, tmp_path: Pa
         assert server.order("place", {"name": "here"})[0] == 200
         assert server.order("place", {"name": "here"})[1]["error"].endswith("choose another name")
         assert server.order("place", {"name": "../x"})[0] == 400
+        assert server.order("pose", {"x": -9.9, "y": 1.0, "frame": "map", "yaw_deg": 0.0})[0] == 200
+        assert "wall: the map shows an obstacle at (-9." in server.order("place", {"name": "wall"})[1]["error"]
         x, y, yaw = server.ask("GET", "/api/robot")[1]["places"]["here"]
         assert (x, y, yaw) == (
             pytest.approx(1.0, abs=0.1),
