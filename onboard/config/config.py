@@ -398,8 +398,8 @@ class LimitsSection(Section):
     """Limits of every command. The defaults are the identified saturations; in free space they limit no policy."""
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False, description="fastest backward speed [m/s]")
-    v_max_mps: Positive = Field(1.0, description="fastest forward speed [m/s]")
-    w_max_radps: Positive = Field(3.0, description="fastest turn [rad/s]")
+    v_max_mps: Positive = Field(1.0, le=2.7, description="fastest forward speed [m/s]; odometry above 3 m/s is refused")
+    w_max_radps: Positive = Field(3.0, le=9.0, description="fastest turn [rad/s]; odometry above 10 rad/s is refused")
     acceleration_mps2: Positive = Field(
         2.5,
         description="ramp of the set point, if lower than the base's own limit "
