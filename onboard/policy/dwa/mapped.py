@@ -129,7 +129,7 @@ class MapPolicy:
         if known != was_known:  # the cells of the memory are in the other frame
             past, gone = EMPTY, NONE_GONE
         gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
-        layer = sighted(past, pose, scan, window.inner_m, window.look_m, self._period_s)
+        layer = sighted(past, pose, scan, window.inner_m, self._period_s)
         blocks = blocking(layer)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))

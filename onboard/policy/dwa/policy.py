@@ -3,7 +3,7 @@
 Each decision rolls out the dynamic window (`onboard/policy/dwa/dynamic_window.py`). Actions that cannot stop clear of
 the scan are unsafe. The others are ranked by the time to the goal after their best sequel. The cost to go comes from a
 24 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
-free, and the policy turns back when that proves wrong. It does not turn back for what may be noise, or walk on
+free, and the policy turns back when that proves wrong. It does not turn back for what may walk on
 (`onboard/policy/dwa/sightings.py`).
 
 A polygon chooses only actions that lead where a camera looks, as the limits leave the turn of others (R12), and the
@@ -88,7 +88,7 @@ class ReactivePolicy:
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
-        known = sighted(past, pose, scan, window.inner_m, window.look_m, self._period_s)
+        known = sighted(past, pose, scan, window.inner_m, self._period_s)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         field = self._way.cost_to_go(blocking(known), pose, goal, fan.places_m)

@@ -1,16 +1,11 @@
-"""What blocks the planned path: not yet what may be noise, or may walk on.
+"""What took ground that was free blocks the planned path only if it stays: it may be a person who walks on.
 
-A person who crosses, or a noisy return far away, closes the path for a moment, and a policy that plans around what is
-there turns back. The dynamic window and the limits act on every sighting at once; the path waits:
+A policy that plans around a person who crosses turns back, meets him again at the other passage, and turns back. So the
+path leads through what has taken ground that scans of the last seconds looked through, until it has stayed for
+`STAY_S`. The dynamic window and the limits act on every sighting at once: the robot waits there.
 
-- for what is beyond the dynamic window's look until a second scan shows it; gone there is what two scans look through,
-- for what has taken ground that scans of the last seconds looked through, until it has stayed for `STAY_S`.
-
-A cell's evidence in the local map says what it is; each keeps its age, from 1 down to 0:
-
-- (0, 1]:        an obstacle
-- (1, 2]:        an obstacle that the last scan looked through
-- [-n, -(n-1)):  blocks no path before n more sightings
+A cell's evidence in the local map is its age, from 1 down to 0. A cell that blocks no path has minus the number of
+sightings that it waits for, less one, with the age added: -4.0 to -3.0 for three.
 """
 
 from __future__ import annotations
@@ -20,20 +15,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from onboard.policy.dwa.costmap import CAPACITY, CELL_M, LIFE_DECISIONS, SEE_M, SIDE, Floats32, LocalMap, observed
+from onboard.policy.dwa.costmap import CELL_M, LIFE_DECISIONS, SEE_M, SIDE, Floats32, LocalMap, observed
 from onboard.values.messages import BIN_RAD, BINS, Pose, Scan
 
 STAY_S = 4.0
 """A person who met the robot stands for about 3 s, then gives way."""
 EVERY_S, KEPT, LEAST = 1.0, 6, 2
-"""A scan is kept so often, so many of them; ground is newly taken if so many of them looked through it."""
+"""A scan is kept so often, so many of them; ground was free if so many of them looked through it."""
 THROUGH_M, THROUGH_SHARE = 0.15, 0.05
 """A scan looked through a cell if it returned from farther behind it than this, and this share of its distance."""
 LOOK = 4 + BINS
 """Numbers of a kept scan: decisions since, from 1 on, x, y, yaw of the base, its ranges, 0 where it did not look."""
 SURE, UNKNOWN = 0, -1
 Flags = npt.NDArray[np.bool_]
-Cells = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,54 +43,42 @@ class SightedMap(LocalMap):
 EMPTY = SightedMap(np.empty((0, 3), np.float32))
 
 
-def sighted(known: SightedMap, pose: Pose, scan: Scan, radius_m: float, far_m: float, period_s: float) -> SightedMap:
+def sighted(known: SightedMap, pose: Pose, scan: Scan, radius_m: float, period_s: float) -> SightedMap:
     """Return the map after one scan, as `costmap.observed`, with what the path waits for.
 
     radius_m: of the circle about the origin inside the footprint
-    far_m:    the dynamic window looks no farther
     period_s: time between two decisions
     """
     stay = round(STAY_S / period_s)
-    waits, ages, doubted = _read(known.cells)
+    waits, ages = _read(known.cells)
     plain = np.column_stack([known.cells[:, :2], ages])
     cells = observed(LocalMap(plain), pose, scan, radius_m).cells
-    window = np.full((3, SIDE, SIDE), np.float32(UNKNOWN))  # for what the cells waited, their ages, their doubts
-    inside, before = _places(plain, pose)
-    window[:, before[0], before[1]] = waits[inside], ages[inside], doubted[inside]
-    _, places = _places(cells, pose)
-    waited, age, doubt = window[:, places[0], places[1]]
-    hit, new = cells[:, 2] == 1.0, waited == UNKNOWN
-    left = np.maximum(np.where(hit, waited - 1.0, waited), SURE)
-    if len(plain):  # the first scan of a drive shows the walls about the robot
-        left[new & _is_far(cells, pose, far_m)] = 1.0
-        at = np.flatnonzero(new)
-        left[at[_newly_taken(cells[at], known.looks)]] = stay
-    left[(waited > SURE) & (cells[:, 2] < age - 2.0 / LIFE_DECISIONS)] = stay  # looked through: its time begins anew
-    kept = (doubt > 0.0) & ~hit
-    cells[:, 2] = np.where(left > SURE, 1.0 - left - cells[:, 2], cells[:, 2] + kept)
-    window[0] = UNKNOWN
-    window[0, places[0], places[1]] = SURE
-    gone = inside & (waits == SURE) & ~doubted & (ages > 1.0 / LIFE_DECISIONS) & _is_far(plain, pose, far_m)
-    gone[inside] &= window[0, before[0], before[1]] == UNKNOWN
-    once = plain[gone] + np.array((0.0, 0.0, 1.0 - 1.0 / LIFE_DECISIONS), np.float32)
-    looks = _with_look(known.looks, pose, scan, round(EVERY_S / period_s))
-    return SightedMap(np.concatenate([once, cells])[-CAPACITY:], known.failures, looks)
+    window = np.full((2, SIDE, SIDE), np.float32(UNKNOWN))
+    inside, at = _places(plain, pose)
+    window[:, at[0], at[1]] = waits[inside], ages[inside]
+    _, at = _places(cells, pose)
+    waited, age = window[:, at[0], at[1]]
+    left = np.maximum(np.where(cells[:, 2] == 1.0, waited - 1.0, waited), SURE)
+    new = np.flatnonzero(waited == UNKNOWN)
+    left[new[_was_free(cells[new], known.looks)]] = stay
+    left[(waited > SURE) & (cells[:, 2] < age - 2.0 / LIFE_DECISIONS)] = stay  # seen free near by: its time begins anew
+    cells[:, 2] = np.where(left > SURE, cells[:, 2] - left - 1.0, cells[:, 2])
+    return SightedMap(cells, known.failures, _with_look(known.looks, pose, scan, round(EVERY_S / period_s)))
 
 
-def blocking(known: SightedMap) -> LocalMap:
+def blocking(known: SightedMap) -> SightedMap:
     """Return the map with the cells that block a path."""
     return replace(known, cells=known.cells[known.cells[:, 2] > 0.0])
 
 
-def _read(cells: Floats32) -> tuple[Floats32, Floats32, Flags]:
-    """Return (k,) for how many sightings each cell waits, its age, and whether the last scan looked through it."""
+def _read(cells: Floats32) -> tuple[Floats32, Floats32]:
+    """Return (k,) for how many sightings each cell waits, and its age."""
     evidence = cells[:, 2]
-    waits = np.ceil(np.maximum(-evidence, 0.0))
-    ages = np.where(evidence < 0.0, 1.0 - waits - evidence, evidence - (evidence > 1.0))
-    return waits, ages.astype(np.float32), evidence > 1.0
+    waits = np.where(evidence < 0.0, np.floor(-evidence), 0.0).astype(np.float32)
+    return waits, np.where(waits > 0.0, evidence + waits + 1.0, evidence).astype(np.float32)
 
 
-def _newly_taken(cells: Floats32, looks: Floats32) -> Flags:
+def _was_free(cells: Floats32, looks: Floats32) -> Flags:
     """Return (k,) bool: through which cells `LEAST` of the kept scans looked."""
     centres = ((cells[:, :2] + 0.5) * CELL_M)[:, np.newaxis]
     x, y = np.moveaxis(centres - looks[np.newaxis, :, 1:3], -1, 0)
@@ -125,8 +107,3 @@ def _places(cells: Floats32, pose: Pose) -> tuple[Flags, tuple[npt.NDArray[np.in
     inside: Flags = ((at >= 0) & (at < SIDE)).all(axis=1)
     a, b = at[inside].T
     return inside, (a, b)
-
-
-def _is_far(cells: Floats32, pose: Pose, far_m: float) -> Flags:
-    x, y = (cells[:, :2] + 0.5).T * CELL_M - np.array([[pose.x_m], [pose.y_m]])
-    return np.asarray(x * x + y * y > far_m * far_m)
