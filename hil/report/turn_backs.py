@@ -24,7 +24,6 @@ from onboard.config.config import Config
 from onboard.policy.dwa.cost_to_go import PATH_STEP_M, STEEP, descent
 from onboard.policy.dwa.costmap import CELL_M, WayFinder
 from onboard.policy.dwa.policy import unpack
-from onboard.policy.dwa.sightings import blocking
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError
@@ -111,7 +110,7 @@ def _plan(recorded: TickRecord, replayed: TickRecord, t_s: float, config: Config
     memory, goal = after.pilot.memory, after.mission.goal_xy_m
     if memory is None or goal is None:
         return None
-    known = blocking(unpack(memory)[0])
+    known, _ = unpack(memory)
     _, _, field = WayFinder(config.robot.footprint.half_width_m).window(known, filtered.pose, goal)
     path = descent(field, (filtered.pose.x_m, filtered.pose.y_m), goal, STEEP)
     cells = frozenset((int(a), int(b)) for a, b, _ in known.cells.tolist())

@@ -25,10 +25,12 @@ from onboard.policy.dwa.cost_to_go import LETHAL_PRICE, CostField, sample, solve
 from onboard.policy.dwa.costmap import (
     CELL_M,
     COARSE,
+    EMPTY,
     LocalMap,
     WayFinder,
     blind_ahead,
     near_robot,
+    observed,
     obstacle_points,
     passage_prices,
 )
@@ -36,7 +38,6 @@ from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
 from onboard.policy.dwa.policy import pack
 from onboard.policy.dwa.policy import unpack as unpack_layer
-from onboard.policy.dwa.sightings import EMPTY, SightedMap, blocking, sighted
 from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
@@ -105,11 +106,7 @@ class MapPolicy:
         name: str = "mapped",
     ) -> None:
         self.name = name
-        rates = rates or RatesSection()
-        self._window, self._period_s = (
-            DynamicWindow(plant, robot, rates, goal),
-            rates.ticks_per_decision / rates.control_hz,
-        )
+        self._window = DynamicWindow(plant, robot, rates, goal)
         self._alone = WayFinder(self._window.half_width_m)
         self._planner = MapPlanner(grid, self._window.half_width_m)
         self._warm_up()
@@ -129,14 +126,13 @@ class MapPolicy:
         if known != was_known:  # the cells of the memory are in the other frame
             past, gone = EMPTY, NONE_GONE
         gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
-        layer = sighted(past, pose, scan, window.inner_m, self._period_s)
-        blocks = blocking(layer)
+        layer = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         if known:
-            field = self._cost_to_go(blocks, gone, pose, goal, fan.places_m)
+            field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         else:
-            field = self._alone.cost_to_go(blocks, pose, goal, fan.places_m)
+            field = self._alone.cost_to_go(layer, pose, goal, fan.places_m)
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
@@ -174,14 +170,14 @@ class MapPolicy:
 HEADER = 2 + 2 * CAPACITY
 
 
-def _pack(layer: SightedMap, course: Course, gone: Floats32, *, mapped: bool) -> Memory:
+def _pack(layer: LocalMap, course: Course, gone: Floats32, *, mapped: bool) -> Memory:
     """Return the memory: whether it is in the map's grid, the number of gone cells, these cells, then `policy.pack`."""
     memory = np.zeros(HEADER, np.float32)
     memory[0], memory[1], memory[2 : 2 + gone.size] = mapped, len(gone), gone.ravel()
     return np.concatenate([memory, pack(layer, course)])
 
 
-def unpack(memory: Memory) -> tuple[SightedMap, Course, Floats32, bool]:
+def unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32, bool]:
     """Return the arguments of `_pack` from a memory."""
     gone = memory[2 : 2 + 2 * int(memory[1])].reshape(-1, 2)
     return *unpack_layer(memory[HEADER:]), gone, bool(memory[0])

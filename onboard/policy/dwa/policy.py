@@ -3,8 +3,7 @@
 Each decision rolls out the dynamic window (`onboard/policy/dwa/dynamic_window.py`). Actions that cannot stop clear of
 the scan are unsafe. The others are ranked by the time to the goal after their best sequel. The cost to go comes from a
 24 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
-free, and the policy turns back when that proves wrong. It does not turn back for what may walk on
-(`onboard/policy/dwa/sightings.py`).
+free, and the policy turns back when that proves wrong.
 
 A polygon chooses only actions that lead where a camera looks, as the limits leave the turn of others (R12), and the
 corners of a polygon need room to turn. Where it can only stand, it asks for the turn to its path.
@@ -22,10 +21,9 @@ import numpy as np
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
-from onboard.policy.dwa.costmap import CAPACITY, WayFinder, blind_ahead, obstacle_points
+from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, blind_ahead, observed, obstacle_points
 from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWindow, course_of
 from onboard.policy.dwa.failed_gaps import NUMBERS, failures_of
-from onboard.policy.dwa.sightings import EMPTY, KEPT, LOOK, SightedMap, blocking, sighted
 from onboard.values.messages import Decision, Memory, Observation
 
 # ---- The policy's memory, packed into the array that the runtime keeps
@@ -34,26 +32,22 @@ HEADER = 1 + COURSE_NUMBERS
 """Numbers before the cells: their count, and the course."""
 CELL = 3
 FAILED = HEADER + CELL * CAPACITY
-LOOKS = FAILED + NUMBERS
-"""Failures and kept scans are behind the cells; memories in older recordings have none."""
+"""The failures are behind the cells; memories in older recordings have none."""
 
 
-def pack(known: SightedMap, course: Course) -> Memory:
-    """Return (LOOKS + KEPT * LOOK,) float32."""
-    memory = np.zeros(LOOKS + KEPT * LOOK, np.float32)
+def pack(known: LocalMap, course: Course) -> Memory:
+    """Return (FAILED + NUMBERS,) float32."""
+    memory = np.zeros(FAILED + NUMBERS, np.float32)
     count = len(known.cells)
-    memory[0], memory[1:HEADER], memory[FAILED:LOOKS] = count, course.numbers(), known.failures.numbers()
+    memory[0], memory[1:HEADER], memory[FAILED:] = count, course.numbers(), known.failures.numbers()
     memory[HEADER : HEADER + CELL * count] = known.cells.ravel()
-    memory[LOOKS : LOOKS + known.looks.size] = known.looks.ravel()
     return memory
 
 
-def unpack(memory: Memory) -> tuple[SightedMap, Course]:
+def unpack(memory: Memory) -> tuple[LocalMap, Course]:
     """Return what `pack` packed."""
     cells = memory[HEADER : HEADER + CELL * int(memory[0])].reshape(-1, CELL)
-    looks = memory[LOOKS:].reshape(-1, LOOK)
-    failures = failures_of(memory[FAILED:LOOKS])
-    return SightedMap(cells, failures, looks[looks[:, 0] > 0.0]), course_of(memory[1:HEADER])
+    return LocalMap(cells, failures_of(memory[FAILED:])), course_of(memory[1:HEADER])
 
 
 class ReactivePolicy:
@@ -72,11 +66,7 @@ class ReactivePolicy:
         rates: RatesSection | None = None,
         goal: GoalSection | None = None,
     ) -> None:
-        rates = rates or RatesSection()
-        self._window, self._period_s = (
-            DynamicWindow(plant, robot, rates, goal),
-            rates.ticks_per_decision / rates.control_hz,
-        )
+        self._window = DynamicWindow(plant, robot, rates, goal)
         self._way = WayFinder(self._window.half_width_m)
 
     def initial_memory(self) -> Memory:
@@ -88,10 +78,10 @@ class ReactivePolicy:
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
-        known = sighted(past, pose, scan, window.inner_m, self._period_s)
+        known = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
-        field = self._way.cost_to_go(blocking(known), pose, goal, fan.places_m)
+        field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
