@@ -177,8 +177,8 @@ class Journal:
             self.note("imu_used", ratio=now.wheels.gyro.ratio, bias_radps=now.wheels.gyro.bias_radps)
         if now.wheels.reanchored > was.wheels.reanchored:
             self.fault("odometry_jumped", f"{self._odom} {now.wheels.jump}")
-        if now.wheels.backward > was.wheels.backward:
-            self.fault("odometry_time_backward", reasons.ODOMETRY_BACKWARD.say(count=now.wheels.backward))
+        if now.wheels.clock_sets > was.wheels.clock_sets:
+            self.fault("odometry_clock_set", f"{self._odom} {now.wheels.clock_set}")
         if now.localization.refused > was.localization.refused:
             self.fault("localization_refused", now.localization.refusal or "the next fix was accepted")
         if self._zones and tracked(now.localization) != tracked(was.localization):

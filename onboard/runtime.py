@@ -256,7 +256,7 @@ class Runtime:
             return mission, pilot
         twist, goal = twist_of(acted.decision), self._config.goal
         mission, twist = mission_rules.take_effect(
-            mission, twist, estimate.start, estimate.localization, goal, inputs.now_ns
+            mission, twist, acted.decision.left_m, estimate.start, estimate.localization, goal, inputs.now_ns
         )
         return mission, decision.replaced(pilot, twist)
 

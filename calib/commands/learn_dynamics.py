@@ -47,17 +47,8 @@ def learn_dynamics(
     transform: Annotated[
         Literal["egocentric", "translational", "none"], typer.Option(help="The last two are for comparison: linear.")
     ] = "egocentric",
-    loss: Annotated[Literal["mse", "gapped", "chamfer"], typer.Option(help="Of rolled-out windows.")] = "gapped",
-    alpha: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the Chamfer loss by predicted points.")
-    ] = 0.5,
-    neighbours: Annotated[int, typer.Option(min=0, max=64, help="Neighbours of the Chamfer loss.")] = 3,
-    gap: Annotated[
-        int | None, typer.Option(min=1, help="Steps between points that count; without it about 64 points count.")
-    ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Maximum optimizer steps of a length; a quarter beyond 64.")] = 1200,
     batch: Annotated[int, typer.Option(min=1, help="Least number of windows per optimizer step.")] = 200,
-    learning_rate: Annotated[float, typer.Option(min=1e-8, max=1.0, help="At the begin.")] = 2e-3,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of weights and batches.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint next to the model.")] = False,
     json_file: JsonOption = None,
@@ -72,7 +63,7 @@ def learn_dynamics(
     logs = without_pauses(read.logs)
     series = _series(logs, data)
     spans = split(series)
-    recipe = training_module.Recipe(max_length, loss, alpha, neighbours, gap, steps, batch, learning_rate, seed=seed)
+    recipe = training_module.Recipe(max_length, steps=steps, batch=batch, seed=seed)
     training_module.check_lengths(max_length, *spans[:2])
     base = load_plant(plant) if plant is not None else _identified(logs)
     training = training_module.training_of(series, base, *spans[:2], recipe, read.sha256, model, transform)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
 from hil.drive.episodes import EpisodeSet
 from hil.drive.setting import Setting
@@ -28,6 +30,7 @@ from onboard.values.geometry import IDENTITY, compose, wrap
 from onboard.values.messages import Pose, Twist
 
 Flags = npt.NDArray[np.bool_]
+log = structlog.get_logger()
 KnownMap = Literal["", "true", "rearranged", "plan", "day_old", "made"]
 """true, plan: with and without the furniture; rearranged: with all furniture elsewhere; day_old: with half of it
 elsewhere; made: by `onboard-hil map` from one drive through the building; "": the policy's own."""
@@ -36,6 +39,8 @@ MOVED = 0.5
 """Share of the furniture that was elsewhere in the map `day_old`."""
 APART_M = 3.0
 """The drive for a map leaves no place farther than this from its path."""
+NEIGHBOURS = 2.0
+"""The way between two places is known up to so many times the distance from the nearest earlier place."""
 DRIVE_MPS, TURN_RADPS, SCAN_TICKS = 0.5, 0.8, 10
 
 
@@ -71,12 +76,17 @@ def made_map(setting: Setting, seed: int) -> OccupancyGrid:
     """
     section = setting.config.scan
     cast = direct_scan(setting.world, setting.mounts, section, setting.scan)
-    samples, first = [], None
+    samples, first, said = [], None, partial(log.info, "made_map", building=setting.world.name)
+    said(step="a drive through all of it")
     for true, wheels in _driven(free_space(setting.world, setting.body), seed):
         first = first or true
         ranges_m = np.where(cast.seen, cast.ranges(true), np.float32(np.nan)).astype(np.float32)
         samples.append(Sample(wheels, ranges_m))
-    made = build(keyframes(samples)).grid
+    said(step="matching scans", scans=len(samples))
+    frames = keyframes(samples)
+    said(step="closing loops", keyframes=len(frames))
+    made = build(frames).grid
+    said(step="done", columns=made.percent.shape[1], rows=made.percent.shape[0])
     return replace(made, map_from_grid=compose(first or IDENTITY, made.map_from_grid))
 
 
@@ -110,18 +120,26 @@ def _stops(space: FreeSpace) -> list[tuple[float, float]]:
         at = compose(world.map_from_grid, Pose((j + 0.5) * world.cell_m, (i + 0.5) * world.cell_m, 0.0))
         return at.x_m, at.y_m
 
-    fields, places = [distance_field(space, place(row, column))], [place(row, column)]
-    reached = space.standing & np.isfinite(fields[0])
+    places, cells = [place(row, column)], [(row, column)]
+    away = np.where(space.standing, distance_field(space, places[0]), -1.0)
+    away[~np.isfinite(away)] = -1.0
+    between_m: dict[tuple[int, int], float] = {}
     while True:
-        away = np.where(reached, np.min(fields, axis=0), -1.0)
-        i, j = np.unravel_index(int(np.argmax(away)), away.shape)
+        i, j = (int(value) for value in np.unravel_index(int(np.argmax(away)), away.shape))
         if away[i, j] <= APART_M:
             break
-        places.append(place(int(i), int(j)))
-        fields.append(distance_field(space, places[-1]))
-    cells = [np.argmin(field) for field in fields]
+        places.append(place(i, j))
+        field = distance_field(space, places[-1], NEIGHBOURS * float(away[i, j]))
+        between_m |= {(len(cells), other): float(field[cell]) for other, cell in enumerate(cells)}
+        cells.append((i, j))
+        away = np.minimum(away, field)
+
+    def to_next(number: int, last: int) -> tuple[float, float]:
+        walked_m = between_m[max(number, last), min(number, last)]
+        return walked_m, math.dist(places[number], places[last])
+
     order, left = [0], set(range(1, len(places)))
     while left:
-        order.append(min(left, key=lambda number: float(fields[order[-1]].flat[cells[number]])))
+        order.append(min(left, key=lambda number: to_next(number, order[-1])))
         left.remove(order[-1])
     return [places[number] for number in order]

@@ -191,7 +191,8 @@ def _processes(
 def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: DemoOptions) -> list[Leg]:
     """Send the goals in order and return their results. After a failed goal, continue where the robot stands.
 
-    A drive that ended because this machine is too busy goes on from there: the goal is sent again.
+    A drive that ended because this machine is too busy goes on from there: the goal is sent again. Its limit is that of
+    all its attempts together.
     """
     legs: list[Leg] = []
     with Dashboard(link.view) as dashboard:
@@ -205,8 +206,8 @@ def _drive(link: DriveLink, config: Config, episodes: list[Episode], options: De
             link.driven_s = 0.0
             for _ in range(1 + MOST_PAUSES):
                 goal = _goal_message(config, episodes[0], episode, options)
-                link.driven_s += link.drive_to(goal, limit_s, dashboard)
-                if not by_load(link.view.state):
+                link.driven_s += link.drive_to(goal, limit_s - link.driven_s, dashboard)
+                if not by_load(link.view.state) or link.driven_s >= limit_s:
                     break
                 link.wait_until_flowing(dashboard)
             legs.append(Leg(episode, link.view.state, link.driven_s, time.monotonic_ns()))

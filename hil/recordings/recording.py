@@ -7,12 +7,12 @@ import struct
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import zstandard
 from cyclonedds.idl import IdlStruct
@@ -142,7 +142,6 @@ def _messages(content: bytes, channels: Container[int]) -> Iterator[Message]:
         at = end
 
 
-Made = TypeVar("Made")
 TICK, KEYFRAME, DECISION, ADDED, MOVED = "tick", "keyframe", "decision", "added_inputs", "moved_scan"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(TickMessage): TickMessage}
 DAMAGE = (
@@ -218,25 +217,13 @@ class Recording:
         Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
         Raises InputError that names a damaged file; the messages before it are valid.
         """
-        return self._each(only, lambda name, kind, one: TopicMessage(name, one.log_time, from_cdr(kind, one.data)))
-
-    def walked(self) -> Iterator[tuple[str, int]]:
-        """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.
-
-        Raises as `read`.
-        """
-        return self._each(None, lambda name, kind, one: (name, one.log_time))
-
-    def _each(
-        self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Message], Made]
-    ) -> Iterator[Made]:
-        """Yield the result of `make` for each message."""
         names = {number: name for number, name in self._names.items() if only is None or name[0] in only}
         at_ns = 0
         try:
             for message in messages_of(self._stream, self._chunks, names):
                 at_ns = message.log_time
-                yield make(*names[message.channel_id], message)
+                name, kind = names[message.channel_id]
+                yield TopicMessage(name, at_ns, from_cdr(kind, message.data))
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from error
         except DAMAGE as error:

@@ -37,6 +37,7 @@ from onboard.assembly.robot import (
     used_mounts,
     zones_of,
 )
+from onboard.assembly.taken_map import take_map
 from onboard.assembly.taken_mounts import await_mounts, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts, note_taken
@@ -180,6 +181,7 @@ def check_machine(config: Config) -> list[str]:
     _check_equipment(config)
     hold_domain(domain_id(config.dds), config.dds)
     take_mounts(config)
+    take_map(config)
     return base_to_come(config.odometry)
 
 
@@ -203,7 +205,6 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     """
     note_taken(config.robot.mounts)
     check_files(config)
-    plant, building = load_plant(config.robot.plant), building_of(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -214,6 +215,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
         await_mounts(config, notifier)
+        plant, building = load_plant(config.robot.plant), building_of(config)
         mounts = load_mounts(config.robot.mounts)
         check_cameras(mounts, config.cameras)
         notifier.send(f"STATUS=preparing {config.policy.name}")
@@ -250,7 +252,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         zones, planned = zones_of(config), PlannedPath(config, building)
         scene = partial(Scene, config, zones, building, planned)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), scene()) if recorder else None
-        viewers = held.enter_context(contextlib.closing(Viewers(wire, scene())))
+        viewers = held.enter_context(contextlib.closing(Viewers(wire, scene(), ("map",) if config.map.topic else ())))
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)

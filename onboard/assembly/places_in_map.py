@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from onboard.assembly.robot import building_of
 from onboard.config.config import Config
-from onboard.config.places import Place, load_places, places_file
+from onboard.config.places import Place, add_place, load_places, place_name, places_file
 from onboard.perception.building.reach import reach_in
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
 
 
 def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
@@ -30,6 +33,16 @@ def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
             nearest = f"; the nearest place that can be reached is ({near[0]:.2f}, {near[1]:.2f})" if reached else ""
             wrong[name] = said + nearest
     return wrong
+
+
+def name_place(config: Config, name: str, here: Pose) -> Path:
+    """Give the robot's pose in the map a name; return the file. Raises ConfigError, or InputError out of reach."""
+    file, name = places_file(config), place_name(name)
+    line = unreachable(config, load_places(file) | {name: Place(x_m=here.x_m, y_m=here.y_m)}).get(name)
+    if line is not None:
+        raise InputError(f"{name}: {line}; is the robot where onboard status says?")
+    add_place(file, name, here)
+    return file
 
 
 def places_out_of_reach(config: Config) -> list[str]:

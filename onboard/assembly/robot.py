@@ -193,8 +193,12 @@ def zones_of(config: Config) -> MapZones | None:
 
 
 def building_of(config: Config) -> OccupancyGrid | None:
-    """Return the configured map of the building, None without one. Raises InputError."""
-    return None if config.map.file is None else load_building(config.map.file)
+    """Return the configured map of the building, None without one, and before a first run has taken it from its topic.
+
+    Raises InputError.
+    """
+    file = config.map.file
+    return None if file is None or (config.map.topic and not file.exists()) else load_building(file)
 
 
 def check_reach(config: Config, plant: Plant) -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from onboard.assembly.published_mounts import LIVE_SIZE, NOTHING, Heard, listened, pose_of
 from onboard.assembly.robot import lasers_by_tf, lasers_of, lidar_rows, used_mounts, with_lasers
+from onboard.assembly.taken_map import take_map
 from onboard.config.config import Config, LaserPose, tilt_fault
 from onboard.config.mounts import (
     AHEAD_M,
@@ -50,11 +51,15 @@ DIGITS = 4
 
 
 def await_mounts(config: Config, notifier: Notifier, pause: Callable[[float], object] = time.sleep) -> None:
-    """Take the mounts' numbers; a service waits for a camera that is silent. Raises like `take_mounts`."""
+    """Take the mounts' numbers and the map; a service waits for a camera or a map that is silent.
+
+    Raises like `take_mounts` and `take_map`.
+    """
     until_s, reported = time.monotonic() + PATIENCE_S, ""
     while True:
         try:
             take_mounts(config)
+            take_map(config)
             return
         except DriverError as error:
             if not notifier.managed or time.monotonic() > until_s:

@@ -135,9 +135,9 @@ class CamerasSection(Section):
         default_factory=dict, description="camera name -> source of this camera, if it is not `source`"
     )
     recordings: dict[str, Path] = Field(
-        default_factory=dict, description="camera name -> .db3 or .bag file, played instead of the live device"
+        default_factory=dict,
+        description="camera name -> .db3 or .bag file, played again and again instead of the live device",
     )
-    loop_recordings: bool = Field(False, description="begin a recording again at its end")
     fps: int = Field(30, ge=1, description="frame rate requested from a RealSense [Hz]")
     stale_ms: Positive = Field(300.0, description="an image older than this is not used [ms]")
     unchanged_m: NonNegative = Field(
@@ -300,7 +300,6 @@ class OdometrySection(Section):
         description="add the latency of odometry to its age. Latency is relative to the fastest message so far, by "
         "the stamps. Turn it off for a base whose clock does not keep real time",
     )
-    max_speed_mps: Positive = Field(3.0, description="faster odometry is refused [m/s]")
     localization_sd: tuple[Sd, Sd, Sd] = Field(
         (0.03, 0.03, 0.05), description="minimum standard deviation of a fix: x, y [m], yaw [rad]"
     )
@@ -505,6 +504,10 @@ class MapSection(Section):
         description="map of the building, as map_server reads it: the policy `mapped` plans in it, and goals that it "
         "shows to be out of reach are refused",
     )
+    topic: bool = Field(
+        False,
+        description="take the map from `/map` at each start, and keep it as `file`, which nothing else may write",
+    )
     tracker: bool = Field(
         False,
         description="localise by comparing the scan with the map, in place of `/amcl_pose`. It starts at "
@@ -518,7 +521,7 @@ class MapSection(Section):
 
     @model_validator(mode="after")
     def _with_file(self) -> MapSection:
-        for name in ("tracker", "subgoals"):
+        for name in ("topic", "tracker", "subgoals"):
             if getattr(self, name) and self.file is None:
                 raise ValueError(f"{name} needs the map of the building: set map.file")
         return self

@@ -13,8 +13,11 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     "rates": {"lead_ms": 8.0, "fifo_priority": 0, "budget_ms": 70.0, "deadline_misses_to_stop": 3},
     "cameras": {
         "stall_restart_s": 2.0, "restart_backoff_s": [0.5, 10.0], "min_valid_fraction": 0.05,
+        "loop_recordings": False,
     },
-    "odometry": {"max_gap_ms": 500.0, "max_yaw_rate_radps": 10.0, "localization_max_age_s": 8.0},
+    "odometry": {
+        "max_gap_ms": 500.0, "max_speed_mps": 3.0, "max_yaw_rate_radps": 10.0, "localization_max_age_s": 8.0,
+    },
     "policy": {"threads": 1, "memory_reset_s": 10.0, "engine_cache": str(Path.home() / ".cache/onboard/engines")},
     "recovery": {
         "window_s": 60.0, "cool_down_s": 2.0, "moving_mps": 0.02, "moving_radps": 0.05, "commanded_mps": 0.05,
@@ -30,6 +33,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
 INSTEAD = {
     "record.max_files": "no limit",
     "dds.publish_used": "automatic",
+    "cameras.loop_recordings": "always on",
     "rates.fifo_priority": "set by the service, or by `chrt -f 40`,",
 }
 """What such a line says instead of "fixed at VALUE"."""

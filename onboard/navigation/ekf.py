@@ -6,7 +6,8 @@ The state is map_from_base and two systematic errors of the odometry:
     creep   excess forward speed reported while anything moves (the paper's simulated wheels: 1 cm a step)
 
 Without them, the estimate runs ahead of the robot and is overconfident. The filter learns them from the fixes and keeps
-them across goals. Odometry increments predict the state with the paper's noise; fixes correct it.
+them across goals. Odometry increments predict the state with the paper's noise, or with the variances that `/odom`
+states where they are larger; fixes correct it.
 
 A fix is late. The odometry since its stamp carries it to the present and grows its covariance; then it corrects the
 state. The noise since the stamp thus counts twice, so a fix weighs slightly less than it could.
@@ -75,7 +76,7 @@ class LocalizationState:
     map_from_base: estimate at the newest odometry of the filter; None before the first fix
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]; (8, 8) with `key`
-    odom_from_base, moving_s: the newest odometry of the filter
+    odom_from_base, moving_s, stated: the newest odometry of the filter
     refused_at:    the odometry at the last outlier
     outliers:      map_from_odom by each of the last outliers that agree
     rejected_in_row: outliers since the last accepted fix, whether they agree or not
@@ -88,6 +89,7 @@ class LocalizationState:
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
+    stated: tuple[float, float] = (0.0, 0.0)
     refused_at: WheelsAtFix = AT_THE_ORIGIN
     received: ReceivedFix | None = None
     outliers: tuple[Pose, ...] = ()
@@ -121,12 +123,16 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
         covariance, before.x_m, before.y_m, before.yaw_rad, step.x_m, step.y_m, step.yaw_rad, *state.systematic,
         wheels.moving_s - state.moving_s,
     )  # fmt: skip
+    forward_m2, turn_rad2 = (now - then for now, then in zip(wheels.stated, state.stated, strict=True))
+    if forward_m2 or turn_rad2:
+        odometry.add_stated(covariance, wheel_motion.mean_heading(before.yaw_rad, yaw), forward_m2, turn_rad2)
     return replace(
         state,
         map_from_base=Pose(x, y, yaw),
         covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
+        stated=wheels.stated,
     )
 
 
@@ -274,6 +280,7 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         key=None,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
+        stated=wheels.stated,
         outliers=(),
         rejected_in_row=0,
     )

@@ -47,6 +47,8 @@ from onboard.values.reasons import JOIN, NO_REASON, Said
 
 IMPROVEMENT_M = 0.05
 """The least improvement of the nearest distance that counts as progress."""
+PATH_IMPROVEMENT_M, REPLAN_M = 0.5, 1.0
+"""With a map, so much less path left is progress too. A change by more between two decisions is another plan."""
 
 
 @compilable
@@ -63,10 +65,15 @@ def is_over(since: float, now: float, longest: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The nearest distance to the goal in this episode, and its time."""
+    """The nearest distance to the goal in this episode, and the time of the last progress.
+
+    left_m, least_left_m: path left in the newest decision with a map, and the least of this plan; inf before
+    """
 
     best_m: float
     since_ns: int
+    left_m: float = math.inf
+    least_left_m: float = math.inf
 
 
 def track_progress(
@@ -75,12 +82,26 @@ def track_progress(
     """Return the progress, and the reason to stop or "". While an operator drives (`held`), the time does not
     count."""
     if comes_nearer(distance_m, progress.best_m):
-        return Progress(distance_m, now_ns), NO_REASON
+        return replace(progress, best_m=distance_m, since_ns=now_ns), NO_REASON
     if held or now_ns < progress.since_ns:
-        return Progress(progress.best_m, now_ns), NO_REASON
+        return replace(progress, since_ns=now_ns), NO_REASON
     if is_over(progress.since_ns, now_ns, section.progress_timeout_s * NS_PER_S):
         return progress, reasons.NO_PROGRESS.say(seconds=section.progress_timeout_s)
     return progress, NO_REASON
+
+
+def track_path(progress: Progress, left_m: float, now_ns: int) -> Progress:
+    """Return the progress after a decision of a policy that plans in a map. left_m: as in `Decision`, inf without a map
+
+    So a detour may lead away from the goal for any time. Another plan is no progress: its path must get shorter first.
+    """
+    if math.isinf(left_m):
+        return progress
+    if abs(left_m - progress.left_m) > REPLAN_M:
+        return replace(progress, left_m=left_m, least_left_m=left_m)
+    if left_m > progress.least_left_m - PATH_IMPROVEMENT_M:
+        return replace(progress, left_m=left_m)
+    return replace(progress, since_ns=now_ns, left_m=left_m, least_left_m=left_m)
 
 
 REST_MPS, REST_RADPS = 0.02, 0.05
@@ -316,12 +337,18 @@ def note_action(mission: Mission, wanted: Twist) -> Mission:
 def take_effect(
     mission: Mission,
     wanted: Twist,
+    left_m: float,
     start: Start | None,
     localization: LocalizationState,
     section: GoalSection,
     now_ns: int,
 ) -> tuple[Mission, Twist]:
-    """Return the mission after a decision took effect, and its velocity pair: a turn in place of a held stop (A5)."""
+    """Return the mission after a decision took effect, and its velocity pair: a turn in place of a held stop (A5).
+
+    wanted, left_m: of the decision
+    """
+    if mission.progress is not None:
+        mission = replace(mission, progress=track_path(mission.progress, left_m, now_ns))
     if wanted == STOP and mission.driving and mission.goal_xy_m is not None and start is not None:
         arrived = arrival.judge(mission.arrival, mission.goal_xy_m, start, localization, section, now_ns)
         mission = replace(mission, arrival=arrived)

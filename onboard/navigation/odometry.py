@@ -12,9 +12,10 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
                                     noise for the whole gap. The time is the shorter difference of stamps and arrivals:
                                     a jump of the sender's clock causes no motion
     clock of the sender set         forward or back, by any amount and any number of times (`timed` in
-                                    `onboard/values/clock.py`): the time is that between the arrivals
+                                    `onboard/values/clock.py`): the time is that between the arrivals. Counted if it is
+                                    back, or by `SAID_S` or more
     same stamp again                counted, ignored
-    older stamp                     counted: the clock was set back. The state goes on from that stamp without history.
+    older stamp                     the clock was set back. The state goes on from that stamp without history.
                                     It turns fresh only with the next newer stamp, so that a clock that runs backward
                                     leaves it stale
     late                            integrated, but fresh only as of its arrival without the excess latency
@@ -29,6 +30,9 @@ does the same. With `source = "pose"` the motion is the increment of the base's 
                                     in the odom frame and transforms mean the base's own frame. Without a gap and
                                     beyond `CARRIED_M` or `CARRIED_RAD` it ends the drive. No jump where messages
                                     were lost and the base may have driven that far; the frames follow all the same
+    states a variance of its twist  where it is more than the paper's noise in the motion since the message before, it
+                                    takes its place in the covariances. Not with `source = "pose"`; of the yaw rate not
+                                    while an IMU joins
 """
 
 from __future__ import annotations
@@ -45,6 +49,9 @@ from onboard.navigation import agreement, gyro
 from onboard.navigation.agreement import Agreement
 from onboard.navigation.gyro import Gyro
 from onboard.navigation.wheel_motion import (
+    FORWARD_VARIANCE,
+    STEPS_PER_S,
+    TURN_VARIANCE,
     add_noise,
     arc,
     grow,
@@ -64,10 +71,13 @@ NS_PER_MS = 1_000_000
 
 MAX_GAP_S = 0.5
 """Motion is integrated over at most this much of a gap between two messages."""
+MAX_SPEED_MPS = 3.0
 MAX_YAW_RATE_RADPS = 10.0
-"""Odometry that turns faster is refused: no base does."""
+"""Faster odometry is refused: no base that stops within what its cameras see is so fast."""
 SET_S = 0.2
 """Uncertainty of the time between two messages where the sender's clock was set."""
+SAID_S = 0.5
+"""A smaller step forward of the sender's clock may be a first message that was late."""
 CARRIED_M = 0.5
 CARRIED_RAD = 0.5
 """A jump of the base's own pose beyond these ends a drive: the base has reset its odometry, or was carried."""
@@ -118,6 +128,8 @@ class OdometryState:
     gyro:        the yaw rate of an IMU (`gyro.py`)
     agreement:   whether the base's pose and twist agree
     own_from_odom: the odom frame of the base's own pose, seen from the frame of `pose`, which never jumps
+    stated:      variances of forward [m^2] and turn [rad^2] beyond the paper's noise so far, as `/odom` states them
+    clock_sets:  how often the sender's clock was set; `clock_set` is the newest
     jumps:       jumps of the base's own pose that end a drive; `reanchored` counts all, `jump` is the newest
     """
 
@@ -131,12 +143,14 @@ class OdometryState:
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
+    stated: tuple[float, float] = (0.0, 0.0)
     base_pose: Pose | None = None
     history: tuple[Sample, ...] = ()
     messages: int = 0
     gaps: int = 0
     repeats: int = 0
-    backward: int = 0
+    clock_sets: int = 0
+    clock_set: Said = NO_REASON
     refused: int = 0
     refusal: Said = NO_REASON
     refused_ns: int | None = None
@@ -176,6 +190,13 @@ def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) ->
     total = np.array(covariance, np.float64, order="C")
     grow(total, before.x_m, before.y_m, before.yaw_rad, after.x_m, after.y_m, after.yaw_rad, moving_s)
     return total
+
+
+def add_stated(covariance: Covariance, heading_rad: float, forward_m2: float, turn_rad2: float) -> None:
+    """Add variances of forward, along the heading, and of turn to a covariance with x, y, yaw first, in place."""
+    c, s = math.cos(heading_rad), math.sin(heading_rad)
+    covariance[:2, :2] += forward_m2 * np.array([[c * c, c * s], [c * s, s * s]])
+    covariance[2, 2] += turn_rad2
 
 
 def transition(before: Pose, after: Pose) -> Covariance:
@@ -261,7 +282,7 @@ def at(state: OdometryState, stamp_ns: int) -> Sample | None:
 def _refusal(message: OdometryMessage, section: OdometrySection) -> Said:
     """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
-        ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
+        ("v", message.twist.v_mps, "m/s", MAX_SPEED_MPS, "of every base"),
         ("w", message.twist.w_radps, "rad/s", MAX_YAW_RATE_RADPS, "of every base"),
     ):
         if not math.isfinite(value):
@@ -314,7 +335,7 @@ def _forward(
 ) -> OdometryState:
     """Return the state moved to the message's stamp. reported: the message's twist, not corrected"""
     elapsed_ns, arrived_ns = message.stamp_ns - (state.stamp_ns or 0), message.arrival_ns - (state.arrival_ns or 0)
-    back = elapsed_ns < 0
+    back, jumped_ns = elapsed_ns < 0, elapsed_ns - arrived_ns
     state, was_set = _timed(state, message, section)
     elapsed_ns = max(0, arrived_ns) if back else elapsed_ns
     gap = elapsed_ns > MAX_GAP_S * NS_PER_S
@@ -328,7 +349,7 @@ def _forward(
     moved = is_moving(twist.v_mps, twist.w_radps)
     if section.source == "pose" and message.pose is not None and state.base_pose is not None:
         step = between(state.base_pose, message.pose)
-        reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set, section)
+        reason = _jump(step, elapsed_ns / NS_PER_S + SET_S * was_set)
         if reason:
             return _restarted(_rejected(state, reason, message), message)
         step = step if section.correction is None else corrected_step(step, section.correction)
@@ -343,6 +364,13 @@ def _forward(
         if state.agreement.doubt or not (state.agreement.twisted or twist != STOP):
             twist = _derived(state, pose, message.stamp_ns, twist)
     moving_s = elapsed_ns / NS_PER_S if moved else 0.0
+    stated = _stated(message, moving_s, section, state.gyro.used)
+    covariance = grown(state.covariance, state.pose, pose, moving_s)
+    if any(stated):
+        add_stated(covariance, mean_heading(state.pose.yaw_rad, pose.yaw_rad), *stated)
+    if was_set and (back or abs(jumped_ns) >= SAID_S * NS_PER_S):
+        line = reasons.ODOMETRY_CLOCK_SET.say(by_s=jumped_ns / NS_PER_S, limit=SAID_S)
+        state = replace(state, clock_sets=state.clock_sets + 1, clock_set=line)
     after = replace(
         state,
         pose=pose,
@@ -350,17 +378,27 @@ def _forward(
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
         fresh_ns=state.fresh_ns if back else message.arrival_ns - state.late_ns,
-        covariance=grown(state.covariance, state.pose, pose, moving_s),
+        covariance=covariance,
         travelled_m=state.travelled_m + travelled_m,
         moving_s=state.moving_s + moving_s,
+        stated=(state.stated[0] + stated[0], state.stated[1] + stated[1]),
         base_pose=message.pose,
         messages=state.messages + 1,
         gaps=state.gaps + int(gap),
-        backward=state.backward + int(back),
         history=() if back else state.history,
     )
     after = _compared(after, state, message, reported, elapsed_ns / NS_PER_S, gap, was_set, section)
     return replace(after, history=_remembered(after, message.stamp_ns))
+
+
+def _stated(message: OdometryMessage, moving_s: float, section: OdometrySection, with_imu: bool) -> tuple[float, float]:
+    """Return by how much the stated variances exceed the paper's noise in a motion: forward [m^2], turn [rad^2]."""
+    if section.source == "pose":
+        return 0.0, 0.0
+    steps, squared = STEPS_PER_S * moving_s, moving_s * moving_s
+    forward = (message.speed_variance or 0.0) * squared - FORWARD_VARIANCE * steps
+    turn = 0.0 if with_imu else (message.yaw_variance or 0.0) * squared - TURN_VARIANCE * steps
+    return max(0.0, forward), max(0.0, turn)
 
 
 def _derived(state: OdometryState, pose: Pose, stamp_ns: int, reported: Twist) -> Twist:
@@ -431,11 +469,11 @@ def _anchored(state: OdometryState, pose_step: Pose, twist_step: Pose, elapsed_s
     )
 
 
-def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> Said:
+def _jump(step: Pose, elapsed_s: float) -> Said:
     """Return the reason to reject an increment of the base's own pose, or "" if it is possible."""
     moved_m = distance(IDENTITY, step)
-    if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
-        return reasons.ODOMETRY_POSE_JUMPED.say(moved_m=moved_m, ms=elapsed_s * 1e3, limit=section.max_speed_mps)
+    if moved_m > MAX_SPEED_MPS * elapsed_s + JUMP_SLACK_M:
+        return reasons.ODOMETRY_POSE_JUMPED.say(moved_m=moved_m, ms=elapsed_s * 1e3, limit=MAX_SPEED_MPS)
     if abs(step.yaw_rad) > MAX_YAW_RATE_RADPS * elapsed_s + JUMP_SLACK_RAD:
         turned_rad = abs(step.yaw_rad)
         return reasons.ODOMETRY_POSE_TURNED.say(rad=turned_rad, ms=elapsed_s * 1e3, limit=MAX_YAW_RATE_RADPS)

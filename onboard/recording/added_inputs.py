@@ -5,7 +5,7 @@ from before replay. A tick without such inputs has no text.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cattrs import Converter
@@ -29,14 +29,15 @@ class AddedGoal:
 @dataclass(frozen=True, slots=True)
 class AddedInputs:
     """The inputs of a tick by the names of `Inputs`. goals: one of each goal, in their order; empty if all are plain;
-    yaw_variances: one of each odometry message; empty if none states it; scan_stamps: of new ready-made scans next to
-    depth images, as the tick's scan may have an older stamp then [ns]"""
+    yaw_variances, speed_variances: one of each odometry message; empty if none states it; scan_stamps: of new
+    ready-made scans next to depth images, as the tick's scan may have an older stamp then [ns]"""
 
     pause: bool | None = None
     battery: float | None = None
     goals: tuple[AddedGoal, ...] = ()
     imu: tuple[ImuSample, ...] = ()
     yaw_variances: tuple[float | None, ...] = ()
+    speed_variances: tuple[float | None, ...] = ()
     scan_stamps: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -47,11 +48,16 @@ def added_to(inputs: Inputs) -> AddedInputs:
     """Return what a tick's message leaves out."""
     goals = tuple(AddedGoal(goal.heading, goal.through) for goal in inputs.goals)
     goals = goals if any(goal != AddedGoal() for goal in goals) else ()
-    variances = tuple(message.yaw_variance for message in inputs.odometry)
-    variances = variances if any(one is not None for one in variances) else ()
     scans = inputs.scans if inputs.depth else {}
     stamps = {name: scan.stamp_ns for name, scan in scans.items() if scan.arrival_ns == inputs.now_ns}
-    return AddedInputs(inputs.pause, inputs.battery, goals, inputs.imu, variances, stamps)
+    of_yaw = _stated(message.yaw_variance for message in inputs.odometry)
+    of_speed = _stated(message.speed_variance for message in inputs.odometry)
+    return AddedInputs(inputs.pause, inputs.battery, goals, inputs.imu, of_yaw, of_speed, stamps)
+
+
+def _stated(variances: Iterable[float | None]) -> tuple[float | None, ...]:
+    found = tuple(variances)
+    return found if any(one is not None for one in found) else ()
 
 
 def encode(added: AddedInputs) -> str:
@@ -80,11 +86,14 @@ def completed(goals: tuple[GoalRequest, ...], added: AddedInputs) -> tuple[GoalR
 
 def measured(odometry: tuple[OdometryMessage, ...], added: AddedInputs) -> tuple[OdometryMessage, ...]:
     """Return a tick's odometry with the variances that were added. Raises InputError if they do not belong together."""
-    if not added.yaw_variances:
-        return odometry
-    if len(added.yaw_variances) != len(odometry):
-        raise InputError(f"{len(added.yaw_variances)} added variances of a tick with {len(odometry)} odometry messages")
-    return tuple(replace(one, yaw_variance=more) for one, more in zip(odometry, added.yaw_variances, strict=True))
+    unstated = (None,) * len(odometry)
+    of_yaw, of_speed = added.yaw_variances or unstated, added.speed_variances or unstated
+    if not len(of_yaw) == len(of_speed) == len(odometry):
+        raise InputError(f"{len(of_yaw)} and {len(of_speed)} variances of {len(odometry)} odometry messages in a tick")
+    return tuple(
+        replace(message, yaw_variance=yaw, speed_variance=speed)
+        for message, yaw, speed in zip(odometry, of_yaw, of_speed, strict=True)
+    )
 
 
 _CONVERTER = Converter(forbid_extra_keys=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -39,6 +39,7 @@ from onboard.recording.planned_path import PlannedPath
 from onboard.safety.keepout_zones import MapZones, zone_of
 from onboard.safety.limits import Reason
 from onboard.state import TickRecord
+from onboard.values import reasons
 from onboard.values.errors import OnboardError
 from onboard.values.geometry import apply, compose, distance, inverse
 from onboard.values.interfaces import Diagnostic
@@ -261,6 +262,11 @@ def sentence_of(state: str, rows: Sequence[Row]) -> str:
 def clears(rows: Sequence[Row]) -> str:
     """Return what clears these reasons, each sentence once."""
     return " ".join(dict.fromkeys(row.clears for row in rows if row.clears))
+
+
+def is_e_stopped(row: Mapping[str, str]) -> bool:
+    """Return whether the e-stop is pressed, or no goal was accepted since, by a row of `/onboard/drive`."""
+    return reasons.E_STOP.code in row.get(WHY, "").split(", ")
 
 
 def drive_row(record: TickRecord, mission: Mission, recoveries: int | str, state: str = "") -> Diagnostic:

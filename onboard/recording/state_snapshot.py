@@ -47,7 +47,7 @@ def decode(text: str) -> RobotState:
         raise InputError(f"not the state of a robot: {str(error).splitlines()[0]}") from error
 
 
-GONE = ("quickest", "set_ns", "backward_in_row", "rebased")
+GONE = ("quickest", "set_ns", "backward_in_row", "rebased", "backward")
 GONE_OF_AGREEMENT = ("began", "from_twist")
 
 

@@ -58,7 +58,7 @@ class Publisher:
         self._slowest: dict[str, int] = {}
         self._overload = self._standing = ""
         self._moved_ns: int | None = None
-        self._mission = Mission()
+        self._mission, self._e_stopped = Mission(), False
 
     def publish(
         self,
@@ -86,9 +86,11 @@ class Publisher:
             self._state = state
             self._outputs.state(state)
         mission = Mission() if record.after is None else record.after.mission
-        if drive_changed(mission, self._mission) or number % EVERY_DRIVE == 0:
+        e_stopped = record.reason == Reason.E_STOP.value
+        changed = e_stopped != self._e_stopped or drive_changed(mission, self._mission)
+        if changed or number % EVERY_DRIVE == 0:
             self._outputs.drive(drive_row(record, mission, counters.recoveries, state), stamp_ns)
-            self._mission = mission
+            self._mission, self._e_stopped = mission, e_stopped
         self._note_slowest(record)
         if number % EVERY_DIAGNOSTICS == 0:
             own = [*rows(record, counters, cameras(), recorder, self._slowest), *others()]
@@ -284,7 +286,7 @@ def _odometry(state: OdometryState) -> Diagnostic:
         "refused": state.refused,
         "late_ms": late_ms,
     }
-    values |= {"backward": state.backward, "jumps": state.reanchored}
+    values |= {"clock_sets": state.clock_sets, "jumps": state.reanchored}
     if state.agreement.contradiction:
         return ("odometry", ERROR, state.agreement.contradiction, values)
     if state.refused_ns is not None and state.refused_ns >= (state.arrival_ns or 0):

@@ -6,7 +6,7 @@ A topic without a subscriber costs nothing: its message is not made.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import structlog
 
@@ -28,12 +28,16 @@ EVERY: Mapping[str, int] = {"arc": 1, "markers": 2, "path": 5, "plan": 5, "footp
 class Viewers:
     """Keeps the newest tick; its thread publishes what is due and has a subscriber."""
 
-    def __init__(self, wire: Wire, scene: Scene) -> None:
-        """Open the writers and start the thread. Raises ConfigError, DriverError."""
+    def __init__(self, wire: Wire, scene: Scene, others: Container[str] = ()) -> None:
+        """Open the writers and start the thread. Raises ConfigError, DriverError.
+
+        others: topics that another process publishes
+        """
         self._writers: dict[str, Writer] = {name: wire.writer(name) for name in EVERY}
         self._scene = scene
         for name, message in scene.lasting(wall_ns()):
-            wire.writer(name).write(message)
+            if name not in others:
+                wire.writer(name).write(message)
         self._newest: TickRecord | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="viewers", daemon=True)

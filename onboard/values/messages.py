@@ -117,7 +117,7 @@ class OdometryMessage:
     arrival_ns: arrival at the runtime, monotonic [ns]
     pose:       the base's own integrated pose in its odom frame, or None
     twist:      measured body velocity
-    yaw_variance: of the twist's yaw rate [rad^2/s^2]; None if not stated, or without `odometry.imu`
+    speed_variance, yaw_variance: of the twist's v [m^2/s^2] and w [rad^2/s^2]; None if not stated
     """
 
     stamp_ns: int
@@ -125,6 +125,7 @@ class OdometryMessage:
     pose: Pose | None
     twist: Twist
     yaw_variance: float | None = None
+    speed_variance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +258,13 @@ class Decision:
     action: index in contract.ACTIONS, 7 * linear + angular; of an own velocity pair, the nearest of these
     logits: output of the policy; (28,) float32, any scale, for the paper's actions
     own:    velocity pair of a policy with other actions; None: the action's
+    left_m: path left to the goal by a map, with obstacles near it counted as more path [m]; inf without a map
     """
 
     action: int
     logits: npt.NDArray[np.float32]
     own: Twist | None = None
+    left_m: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,8 +285,9 @@ ODOMETRY_DOUBT = Row("odometry_twist_unused", ODOMETRY, "contradicts itself: {ho
 ODOMETRY_JUMPED = Row("odometry_jumped", ODOMETRY, "jumped: its pose moved {moved_m:.2f} m and turned {deg:.0f} deg in "
                       "{ms:.0f} ms, its twist says {twist_m:.2f} m: did the base reset its odometry? Send a goal in "
                       "its odom frame again", GO)
-ODOMETRY_BACKWARD = Row("odometry_time_backward", ODOMETRY, "{count} messages so far: the clock of its sender was set "
-                        "back", "Ends by itself. Synchronise the clock of the base.")
+ODOMETRY_CLOCK_SET = Row("odometry_clock_set", ODOMETRY, "stamps jumped by {by_s:+.2f} s against their arrival (limit: "
+                         "+{limit:g} s, none back): was its clock set, or its driver restarted?",
+                         "Ends by itself. Synchronise the clock of the base.")
 IMU_SILENT = Row("imu_silent", ODOMETRY, "IMU: no usable message for {ms} ms, the wheels turn alone",
                  "Start its driver; its frame must be in /tf_static, or state `odometry.imu_rpy_deg`.")
 IMU_AGAINST = Row("imu_against_wheels", ODOMETRY, "IMU: it turns {ratio:.1f} times as the wheels do, so the other way: "

@@ -26,7 +26,6 @@ from hil.drive.setting import REACHED_M, Setting, goal_request, goal_tick, how_e
 from hil.evaluate.baselines.registry import make_policy
 from hil.physics.free_space import Episode
 from hil.sensors.flawed_scan import Flaws
-from hil.sensors.image_size import resized
 from onboard.assembly.robot import build_rigs, robot_of
 from onboard.config.config import load_config
 from onboard.config.mounts import load_mounts
@@ -41,7 +40,8 @@ from tests.foreign.scenes import BODY, KINDS, Scene, scene
 
 MAX_S = 90.0
 STILL_MPS, TURNS_RADPS = 0.03, 0.1
-SIZE_PX = 106, 60
+LENS = {"width": 106, "height": 60, "fx": 53.0, "fy": 40.0, "cx": 52.5, "cy": 29.5}
+"""90 deg across, 74 deg down."""
 CAMERAS = ("front=0.18,0,0.5,0,18,0", "front_left=0.1,0.14,0.5,60,18,0", "front_right=0.1,-0.14,0.5,-60,18,0",
            "rear=-0.18,0,0.5,180,18,0")  # fmt: skip
 SET = ("--set", "cameras.source=dds", "--set", "cameras.color=none")
@@ -65,7 +65,7 @@ class Drive:
 
 
 def configured() -> Setting:
-    """Return the robot as its owner configures it: `onboard init`, smaller images, and its identified ramp."""
+    """Return the robot as its owner configures it: `onboard init`, the lens of its cameras, and its identified ramp."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "robot"
         options = [word for camera in CAMERAS for word in ("--camera", camera)]
@@ -83,7 +83,7 @@ def configured() -> Setting:
         subprocess.run(command, check=True, capture_output=True)
         config, mounts = load_config(made / "onboard.toml"), load_mounts(made / "mounts.toml")
         plant = ramped_plant(load_plant(made / "plant.toml"), MPS2, RADPS2)
-    depth = {name: resized(mount, *SIZE_PX) for name, mount in mounts.depth.items()}
+    depth = {name: replace(mount, **LENS) for name, mount in mounts.depth.items()}
     senses = Senses(depth_noise=True, flaws=Flaws((7.5, 7.5), (0.1, 0.1)), depth_every=1)
     world = scene("office", 0, 0).world
     return Setting(world, plant, BODY, replace(mounts, depth=depth, color={}), config, senses=senses)

@@ -19,11 +19,9 @@ from hypothesis.strategies import SearchStrategy
 
 from onboard.drivers.dds import ros_types as ros
 from onboard.values.errors import InputError, OnboardError
-from tests.fuzz import fuzz_parsers
-from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import KEPT, Parser
 from tests.fuzz.fuzz_recordings import a_drive
-from tests.fuzz.fuzz_run import PARSERS, fuzz
+from tests.fuzz.fuzz_run import PARSERS
 from tests.fuzz.fuzz_wire import damaged_message, read_message
 from tests.rigs.recordings.replay_mutations import MUTATIONS, Whole, a_bomb, mutant
 
@@ -81,23 +79,6 @@ def test_what_once_went_wrong_is_read_or_refused_in_one_line(parser: Parser, cas
 
 def test_every_case_is_of_a_parser() -> None:
     assert {folder.name for folder in KEPT.glob("*")} <= {parser.kept.name for parser in PARSERS.values()}
-
-
-def test_the_run_by_time_finds_a_fault_and_keeps_its_smallest_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def faulty(content: bytes, _folder: Path) -> None:
-        if b"\xff" in content:
-            raise ZeroDivisionError
-
-    monkeypatch.setattr(fuzz_parsers, "KEPT", tmp_path / "kept")
-    monkeypatch.chdir(tmp_path)
-    parser = Parser("faulty", lambda folder: damaged(b"valid", b"also"), faulty)
-    done, crash = fuzz(parser, 60.0, tmp_path, 0)
-    assert "ZeroDivisionError" in crash
-    (small,) = [file.read_bytes() for file in parser.kept.iterdir()]
-    assert small in (b"\xff", b"\xffvalid", b"\xffalso"), "one byte, alone or before an example"
-    assert (done.kept, done.examples > 1) == (1, True)
 
 
 @pytest.mark.parametrize("kind", ros.MESSAGES, ids=lambda kind: kind.__name__)

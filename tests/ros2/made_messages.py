@@ -1,4 +1,4 @@
-"""Makes and compiles what has no wheel, two actions of nav2_msgs and hazards of bases: `made_messages.py FOLDER`.
+"""Makes and compiles what has no wheel, actions of nav2_msgs and hazards of bases: `made_messages.py FOLDER [humble]`.
 
 Run by the Python of the ROS 2 wheels, which hold the generators. The results are packages in FOLDER.
 """
@@ -20,12 +20,13 @@ from rosidl_typesupport_c.cli import GenerateCTypesupport  # noqa: E402
 from rosidl_typesupport_fastrtps_c.cli import GenerateFastRTPSCTypesupport  # noqa: E402
 
 POSE, DURATION = "geometry_msgs::msg::PoseStamped", "builtin_interfaces::msg::Duration"
-RESULT = "uint16 error_code; string error_msg;"
+HUMBLE = sys.argv[2:] == ["humble"]
+RESULT = "std_msgs::msg::Empty result;" if HUMBLE else "uint16 error_code; string error_msg;"
 FEEDBACK = (
     f"{POSE} current_pose; {DURATION} navigation_time; {DURATION} estimated_time_remaining; "
     "int16 number_of_recoveries; float distance_remaining;"
 )
-#   action                  goal, result, feedback: the public interface of Nav2 (Kilted), fields in its order
+#   action                  goal, result, feedback: the public interface of Nav2, Kilted or Humble, in its order
 ACTIONS = {
     "NavigateToPose": (f"{POSE} pose; string behavior_tree;", RESULT, FEEDBACK),
     "NavigateThroughPoses": (
@@ -48,7 +49,9 @@ MESSAGES = {
         "WheelDropEvent": "uint8 wheel; uint8 state;",
     },
 }
-INCLUDED = {"builtin_interfaces/msg/Duration", "geometry_msgs/msg/PoseStamped", "std_msgs/msg/Header"}
+INCLUDED = {
+    "builtin_interfaces/msg/Duration", "geometry_msgs/msg/PoseStamped", "std_msgs/msg/Header", "std_msgs/msg/Empty",
+}  # fmt: skip
 SUPPORT = "rosidl_typesupport_fastrtps_c"
 PACKAGES = ("geometry_msgs", "std_msgs", "builtin_interfaces", "action_msgs", "unique_identifier_msgs", "service_msgs")
 FLAGS = ("-shared", "-fPIC", "-O0", "-w", "-Wl,--unresolved-symbols=ignore-all")

@@ -150,7 +150,12 @@ class Robot(Node):
 
         def ended(future):
             result = future.result()
-            tell(result=number, status=result.status, code=result.result.error_code, text=result.result.error_msg)
+            tell(
+                result=number,
+                status=result.status,
+                code=getattr(result.result, "error_code", None),
+                text=getattr(result.result, "error_msg", None),
+            )
 
         self.actions[kind].send_goal_async(goal, feedback_callback=fed).add_done_callback(answered)
 

@@ -20,6 +20,7 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.values.geometry import wrap
 from onboard.values.reasons import PAUSED
+from tests.rigs.machine.processes import done, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.gateway_rig import LIMIT_S, GatewayRig, gateway_rig, ros_path
 from tests.rigs.network.loopback import free_domain
@@ -124,6 +125,15 @@ def test_humble_calls_back_with_the_message_alone(actions: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_humbles_actions_end_without_error_code_and_message(tmp_path: Path, humble_actions: Path) -> None:
+    with gateway_rig(tmp_path / "robot", humble_actions) as rig:
+        rig.start()
+        assert rig.go(1, (1.0, 0.0, 0.0), (1.5, 0.0, 0.0))
+        assert rig.result(1) == {"result": 1, "status": SUCCEEDED, "code": None, "text": None}
+        assert rig.go(2, (1.0, 0.0, 0.0), frame="moon")
+        assert rig.result(2)["status"] == ABORTED
+
+
 BUMP, WHEEL_DROP = 1, 4
 """Of irobot_create_msgs/HazardDetection."""
 
@@ -146,20 +156,21 @@ def test_a_base_that_bumps_goes_no_farther_and_a_dropped_wheel_stops_it(rig: Gat
     assert rig.result(1)["text"] == "stopped: e_stop"
 
 
-def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
+def sets_out(rig: GatewayRig, numbers: Iterator[int]) -> int:
+    number = next(numbers)
+    assert rig.go(number, FAR)
+    rig.wait_until_it_drives()
+    return number
+
+
+def arrives(rig: GatewayRig, numbers: Iterator[int]) -> bool:
+    x_m, y_m, _ = rig.pose()
+    return rig.go(number := next(numbers), (x_m + 1.0, y_m, 0.0)) and rig.result(number)["status"] == SUCCEEDED
+
+
+def test_when_the_runtime_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
     numbers = count(1)
-
-    def sets_out() -> int:
-        number = next(numbers)
-        assert rig.go(number, FAR)
-        rig.wait_until_it_drives()
-        return number
-
-    def arrives() -> bool:
-        x_m, y_m, _ = rig.pose()
-        return rig.go(number := next(numbers), (x_m + 1.0, y_m, 0.0)) and rig.result(number)["status"] == SUCCEEDED
-
-    number = sets_out()
+    number = sets_out(rig, numbers)
     rig.runtime.process.kill()
     hears(rig, lambda v, w: v == w == 0.0, LAST_ZEROS)
     result = rig.result(number)
@@ -167,25 +178,29 @@ def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: Gate
     assert result["text"].startswith("the runtime is silent")
     rig.start_runtime()
     rig.runtime.wait_for("] ready")
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    number = sets_out()
+
+@pytest.mark.long
+def test_when_a_half_of_the_gateway_ends_the_robot_stops_and_drives_again_later(rig: GatewayRig) -> None:
+    numbers = count(1)
+    number = sets_out(rig, numbers)
     rig.half.process.kill()
     rig.wait_until_it_stands()
     assert rig.result(number)["text"].startswith("the runtime is silent")
     rig.start_half()
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    sets_out()
+    sets_out(rig, numbers)
     before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.kill()
     until(lambda: rig.runtime.err.count("idle: cancelled") > before, LIMIT_S)
     rig.wait_until_it_stands()
     rig.start_node()
     assert rig.robot.answer("service", "to_navigation")
-    until(arrives, LIMIT_S)
+    until(lambda: arrives(rig, numbers), LIMIT_S)
 
-    sets_out()
+    sets_out(rig, numbers)
     before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.send_signal(signal.SIGTERM)
     assert rig.robot.answer("service", "to_rest")["field"] == "stop"
@@ -193,7 +208,7 @@ def test_whichever_process_ends_the_robot_stops_and_drives_again_later(rig: Gate
     rig.wait_until_it_stands()
 
 
-def test_a_robot_behind_a_discovery_server_is_driven_and_plain_dds_does_not_hear_it(
+def test_a_robot_behind_a_discovery_server_is_driven_and_the_doctor_names_the_gateway(
     tmp_path: Path, actions: Path
 ) -> None:
     with gateway_rig(tmp_path / "robot", actions, server=True) as rig, contextlib.ExitStack() as stack:
@@ -204,6 +219,13 @@ def test_a_robot_behind_a_discovery_server_is_driven_and_plain_dds_does_not_hear
         assert rig.go(1, (1.0, 0.0, 0.0))
         assert rig.result(1)["status"] == SUCCEEDED
         assert not odometry.writers()
+        plainly = toml(
+            tmp_path / "onboard.toml", dds={"domain": rig.ros_domain}, cameras={"source": "none", "color": "none"}
+        )
+        doctor = " ".join(done("onboard", "doctor", "--config", plainly, folder=tmp_path).out.split())
+        for words in ("odometry has no publisher", "(1) domain", "(2) ROS 2 speaks", "(3) it has a Discovery Server"):
+            assert words in doctor
+        assert "use `onboard gateway`" in doctor
 
 
 def test_two_robots_in_namespaces_of_one_ros_domain_drive_their_own_goals(tmp_path: Path, actions: Path) -> None:

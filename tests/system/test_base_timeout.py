@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from onboard.config.config import DEFAULT_ROBOT, LimitsSection
 from onboard.config.plant_model import BaseTable, Plant, load_plant
 from onboard.values.geometry import distance
 from onboard.values.messages import Pose, Twist
-from tests.nightly.kills import Kill, Row, judge
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 LIMITS = LimitsSection()
@@ -103,41 +100,3 @@ def test_a_base_that_never_comes_to_rest_has_no_bound():
     restless = PLANT.linear.model_copy(update={"f_up": 29.0, "f_down": 29.0, "zeta_up": 1e-9, "zeta_down": 1e-9})
     with pytest.raises(ValueError, match="no bound"):
         most_rolled(PLANT.model_copy(update={"linear": restless}), LIMITS)
-
-
-def row(number: int, x_m: float, yaw_rad: float, v_mps: float = 0.0, w_radps: float = 0.0) -> Row:
-    return Row(number * STEP_NS, Pose(x_m, 0.0, yaw_rad), Twist(v_mps, w_radps))
-
-
-ROWS = [
-    row(0, 0.0, 0.0, 1.0),
-    row(1, 0.1, 0.0, 1.0),
-    row(2, 0.2, 0.1, 0.5, 1.0),
-    row(3, 0.15, 0.05, -0.1),
-    row(4, 0.15, 0.05),
-]
-
-#   killed [ticks]  what is judged
-KILLS = [
-    (0.5, Kill(1.0, 0.0, 0.25, 0.15, 3 * STEP_NS / 1e9)),
-    (1.0, Kill(1.0, 0.0, 0.15, 0.15, 2 * STEP_NS / 1e9)),
-    (2.9, Kill(0.5, 1.0, 0.05, 0.05, 1 * STEP_NS / 1e9)),
-    (4.0, Kill(0.0, 0.0, 0.0, 0.0, 0.0)),
-]
-
-
-@pytest.mark.parametrize(("killed", "expected"), KILLS)
-def test_the_way_counts_from_the_last_odometry_before_the_kill(killed, expected):
-    found = judge(ROWS, round(killed * STEP_NS))
-    rounded = replace(found, way_m=round(found.way_m, 9), turned_rad=round(found.turned_rad, 9))
-    assert rounded == expected
-
-
-def test_a_turn_across_half_a_circle_is_a_small_one():
-    kill = judge([row(0, 0.0, 3.1, w_radps=1.0), row(1, 0.0, -3.1)], 0)
-    assert kill.turned_rad == pytest.approx(2 * (3.141592653589793 - 3.1))
-
-
-def test_a_kill_before_any_odometry_cannot_be_judged():
-    with pytest.raises(ValueError, match="no odometry"):
-        judge([row(5, 0.0, 0.0)], 0)

@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
 import yaml
 from PIL import Image
 
 import onboard.__main__
 from onboard.config.config import Config
 from onboard.drivers.dds.topics import TOPICS
-from onboard.values.errors import InputError
 from tests.rigs.machine.processes import ROOT
 from tests.rigs.runtime_bench import Bench, Tape, plain_config
 
@@ -33,22 +31,6 @@ def script(name: str) -> ModuleType:
 
 site, moving_picture = script("site_pages"), script("moving_picture")
 PAGES = {"README.md", "docs/robot.md", "SAFETY.md", "systemd/install.md", "docs/demo.png"}
-#   file                  as it stands there                  on the site
-LINKS = [
-    ("README.md",          "[a](docs/robot.md#topics)",        "[a](robot.md#topics)"),
-    ("README.md",          "![p](docs/demo.png)",              "![p](demo.png)"),
-    ("docs/robot.md",      "[a](../SAFETY.md)",                "[a](SAFETY.md)"),
-    ("docs/robot.md",      "[a](../README.md)",                "[a](index.md)"),
-    ("docs/robot.md",      "[rules](../onboard/episode.py)",   "rules"),
-    ("docs/robot.md",      "[a](#topics)",                     "[a](#topics)"),
-    ("docs/robot.md",      "[a](https://ros.org/x)",           "[a](https://ros.org/x)"),
-    ("systemd/install.md", "[a](../docs/robot.md)",            "[a](../robot.md)"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("file", "there", "on_the_site"), LINKS)
-def test_links_are_put_right(file: str, there: str, on_the_site: str) -> None:
-    assert site.rewritten(there, file, PAGES) == on_the_site
 
 
 def test_the_page_of_keys_has_every_key_and_no_path_of_this_machine() -> None:
@@ -99,13 +81,6 @@ def test_a_recording_becomes_a_moving_picture(tmp_path: Path) -> None:
     with Image.open(picture) as made:
         assert (made.n_frames, made.size) == (count, (640, 400))
     assert count >= 12
-
-
-def test_a_recording_without_a_drive_gets_a_line(tmp_path: Path) -> None:
-    tape = Tape(tmp_path, plain_config())
-    Bench(listeners=[tape]).ticks(5)
-    with pytest.raises(InputError, match="there is no drive in it"):
-        moving_picture.make(tape.close(), tmp_path / "drive.webp")
 
 
 def test_the_picture_of_readme_is_small() -> None:

@@ -318,9 +318,13 @@ class FastDrive:
             self._mission = mission.stop(self._mission, reasons.ENGINE_FAILED.say(why=acted.fault))
         elif acted.decision is not None:
             filtered, goal, now_ns = self._robot.localization(), self._config.goal, time_ns(self._robot.tick)
+            before = self._progress()
             self._mission, twist = mission.take_effect(
-                self._mission, twist_of(acted.decision), self._start, filtered, goal, now_ns
-            )
+                replace(self._mission, progress=before), twist_of(acted.decision), acted.decision.left_m, self._start,
+                filtered, goal, now_ns,
+            )  # fmt: skip
+            if self._mission.progress is not None and self._mission.progress.since_ns != before.since_ns:
+                self._robot.note_progress()
             self._deciding = decision.replaced(self._deciding, twist)
             self._actions[acted.decision.action] += 1
 
@@ -339,8 +343,9 @@ class FastDrive:
 
     def _progress(self) -> Progress:
         """Return the progress before this tick."""
-        s = self._robot.state
-        return Progress(s.best_m, time_ns(int(s.best)))
+        s, known = self._robot.state, self._mission.progress
+        nearest = Progress(s.best_m, time_ns(int(s.best)))
+        return nearest if known is None else replace(known, best_m=nearest.best_m, since_ns=nearest.since_ns)
 
     def _sense(self, slot: Slot) -> None:
         """Begin a decision if it is due in this slot."""

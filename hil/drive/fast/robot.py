@@ -31,7 +31,7 @@ from onboard.navigation import ekf, map_tracking, odometry, scan_odometry
 from onboard.navigation.ekf import LocalizationState, ReceivedFix
 from onboard.navigation.kalman import STATES
 from onboard.navigation.map_tracking import MapTracking
-from onboard.navigation.odometry import MAX_GAP_S, MAX_YAW_RATE_RADPS, OdometryState, Sample
+from onboard.navigation.odometry import MAX_GAP_S, MAX_SPEED_MPS, MAX_YAW_RATE_RADPS, OdometryState, Sample
 from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.start_frame import Start, StartFrameMotion, locate
 from onboard.perception.building.reach import Reach
@@ -76,7 +76,7 @@ def table_of(setting: Setting, slip: float = 1.0) -> TickTable:
         speed_factor=speed_factor,
         turn_factor=turn_factor,
         turn_per_m=turn_per_m,
-        max_v=section.max_speed_mps,
+        max_v=MAX_SPEED_MPS,
         max_w=MAX_YAW_RATE_RADPS,
         moving_mps=MOVING_MPS,
         moving_radps=MOVING_RADPS,
@@ -222,6 +222,11 @@ class FastRobot:
         if set_point is not self._wanted:
             self._wanted = set_point
             self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
+
+    def note_progress(self) -> None:
+        """Note progress towards the goal in this tick, beside that by the straight distance."""
+        self._states["best"] = self.tick
+        self._look_up()
 
     def judge_blocked(self, state: RecoveryState) -> None:
         """Store since when the robot is blocked and at its place, after the recovery itself judged this tick."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from onboard.config.config import OdometrySection
-from onboard.navigation.odometry import MAX_YAW_RATE_RADPS
+from onboard.navigation.odometry import MAX_SPEED_MPS, MAX_YAW_RATE_RADPS
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance, wrap
 from onboard.values.messages import OdometryMessage, Pose
@@ -35,16 +34,14 @@ class Verdict:
 GOOD = Verdict("", True)
 
 
-def judge(
-    message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection, gap_s: float = inf
-) -> Verdict:
+def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, gap_s: float = inf) -> Verdict:
     """Return the verdict on a message.
 
     before:    the previous pose; None for the first message
     elapsed_s: time between the stamps of both messages [s]
     gap_s:     time between the arrivals of both messages [s]
 
-    A pose has jumped if its change exceeds two limits. The first limit is `max_speed_mps` (or `MAX_YAW_RATE_RADPS`)
+    A pose has jumped if its change exceeds two limits. The first limit is `MAX_SPEED_MPS` (or `MAX_YAW_RATE_RADPS`)
     times the elapsed time. The second limit uses the speed in the message and allows a stamp error of `LATE_S`, because
     a delayed base catches up. Causes of a jump are a reset of the odometry and a robot that was carried. The next
     pose is compared with the pose after the jump. The robot's clock may be wrong, so the elapsed time is limited to
@@ -61,14 +58,14 @@ def judge(
         return GOOD
     if elapsed_s < 0.0:
         return Verdict(f"odometry: its time went back by {-elapsed_s:.3g} s", True)
-    return Verdict(_jump(before, message, pose, min(elapsed_s, gap_s + LATE_S), section), True)
+    return Verdict(_jump(before, message, pose, min(elapsed_s, gap_s + LATE_S)), True)
 
 
-def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float, section: OdometrySection) -> str:
+def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float) -> str:
     """Return the reason to reject a pose that jumped, with the jump and its limit, or "" if it is valid."""
     way_m, turned_rad = distance(before, after), abs(wrap(after.yaw_rad - before.yaw_rad))
     late_s = elapsed_s + LATE_S
-    limit_m = SLACK_M + max(section.max_speed_mps * elapsed_s, FASTER * abs(message.twist.v_mps) * late_s)
+    limit_m = SLACK_M + max(MAX_SPEED_MPS * elapsed_s, FASTER * abs(message.twist.v_mps) * late_s)
     if way_m > limit_m:
         return f"odometry: jumped by {way_m:.3g} m in {elapsed_s:.3g} s, limit {limit_m:.3g} m"
     limit_rad = SLACK_RAD + max(MAX_YAW_RATE_RADPS * elapsed_s, FASTER * abs(message.twist.w_radps) * late_s)

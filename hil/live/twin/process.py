@@ -81,7 +81,7 @@ class TwinProcess:
         self, site: Site, views: Views, link: TwinLink, clock: Clock, config: Config, options: TwinOptions
     ) -> None:
         self._site, self._views, self._link, self._clock = site, views, link, clock
-        self._section, self._options = config.odometry, options
+        self._options = options
         self._rng = np.random.default_rng(options.seed)
         self._life: Life = site.life(0)
         self._stopping = False
@@ -127,7 +127,7 @@ class TwinProcess:
         newest: OdometryMessage | None = None
         for message in messages.odometry:
             newest = message
-            self.twin = hear(self.twin, message, self._life, self._section)
+            self.twin = hear(self.twin, message, self._life)
             if self.twin.contact:
                 break
         touched = self.twin.contact

@@ -16,7 +16,6 @@ from hil.live.twin.offset import resume as resumed
 from hil.live.twin.pose_filter import judge, silence
 from hil.live.twin.scene import Life, person_in_view, touches
 from hil.scene.walkers import Crowd, walk
-from onboard.config.config import OdometrySection
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY, compose, inverse
@@ -62,7 +61,7 @@ class Twin:
         return compose(self.odom_from_map, self.pose)
 
 
-def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySection) -> Twin:
+def hear(twin: Twin, message: OdometryMessage, life: Life) -> Twin:
     """Return the twin after a message of the robot's odometry. An invalid message pauses the twin with its fault.
 
     A valid message moves the twin and the people, and updates contact and person in view.
@@ -70,7 +69,7 @@ def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySect
     before = twin.robot
     elapsed_s = 0.0 if before is None else (message.stamp_ns - before.stamp_ns) / NS_PER_S
     gap_s = 0.0 if before is None else (message.arrival_ns - before.arrival_ns) / NS_PER_S
-    verdict = judge(message, before.pose if before else None, elapsed_s, section, gap_s)
+    verdict = judge(message, before.pose if before else None, elapsed_s, gap_s)
     known = replace(twin, fault=verdict.fault, robot=message if verdict.is_pose else before)
     if verdict.fault and not twin.why:
         return _stand(known, before, verdict.fault)

@@ -6,7 +6,6 @@ the map. The first pose is fixed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,43 +38,42 @@ class Edge:
 def optimized(poses: Sequence[Pose], edges: Sequence[Edge]) -> list[Pose]:
     """Return the poses that fit the edges best."""
     at = np.array([[pose.x_m, pose.y_m, pose.yaw_rad] for pose in poses])
+    first, second = np.array([edge.first for edge in edges]), np.array([edge.second for edge in edges])
+    motions = np.array([[edge.motion.x_m, edge.motion.y_m, edge.motion.yaw_rad] for edge in edges])
+    information, closure = np.array([edge.information for edge in edges]), np.array([edge.closure for edge in edges])
+    free = slice(3, None)
     for _ in range(STEPS):
-        rows, columns, values, right = [], [], [], np.zeros(at.size)
-        for edge in edges:
-            residual, a, b = _linear(at[edge.first], at[edge.second], edge.motion)
-            weight = edge.information / _doubt(residual, edge)
-            for first, to_first in ((edge.first, a), (edge.second, b)):
-                right[3 * first : 3 * first + 3] -= to_first.T @ weight @ residual
-                for second, to_second in ((edge.first, a), (edge.second, b)):
-                    block = to_first.T @ weight @ to_second
-                    i, j = np.mgrid[0:3, 0:3]
-                    rows.append((3 * first + i).ravel())
-                    columns.append((3 * second + j).ravel())
-                    values.append(block.ravel())
+        residuals, a, b = _linear(at[first], at[second], motions)
+        off = np.einsum("ni,nij,nj->n", residuals, information, residuals)
+        weights = information / np.where(closure, 1.0 + off / DOUBTED**2, 1.0)[:, np.newaxis, np.newaxis]
+        right, rows, columns, values = np.zeros_like(at), [], [], []
+        for p, slope in ((first, a), (second, b)):
+            weighed = np.einsum("nji,njk->nik", slope, weights)
+            np.subtract.at(right, p, np.einsum("nik,nk->ni", weighed, residuals))
+            for q, other in ((first, a), (second, b)):
+                block = np.einsum("nik,nkl->nil", weighed, other)
+                axes = np.arange(3)
+                rows.append(np.broadcast_to((3 * p[:, np.newaxis] + axes)[:, :, np.newaxis], block.shape).ravel())
+                columns.append(np.broadcast_to((3 * q[:, np.newaxis] + axes)[:, np.newaxis, :], block.shape).ravel())
+                values.append(block.ravel())
         shape = (at.size, at.size)
         matrix = coo_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape).tocsc()
-        free = slice(3, None)
-        change = spsolve(matrix[free, free] + 1e-9 * identity(at.size - 3, format="csc"), right[free])
+        change = spsolve(matrix[free, free] + 1e-9 * identity(at.size - 3, format="csc"), right.ravel()[free])
         at[1:] += change.reshape(-1, 3)
         if np.abs(change).max() < STILL:
             break
     return [Pose(float(x), float(y), wrap(float(yaw))) for x, y, yaw in at]
 
 
-def _doubt(residual: Floats, edge: Edge) -> float:
-    return 1.0 + float(residual @ edge.information @ residual) / DOUBTED**2 if edge.closure else 1.0
-
-
-def _linear(first: Floats, second: Floats, motion: Pose) -> tuple[Floats, Floats, Floats]:
-    """Return the residual (3,) of an edge and its derivatives (3, 3) by both poses."""
-    c, s = math.cos(first[2]), math.sin(first[2])
-    turned = np.array([[c, s], [-s, c]])
-    off = second[:2] - first[:2]
-    local = turned @ off
-    yaw = wrap(float(second[2] - first[2] - motion.yaw_rad))
-    residual = np.array([local[0] - motion.x_m, local[1] - motion.y_m, yaw])
-    a, b = np.zeros((3, 3)), np.zeros((3, 3))
-    a[:2, :2], b[:2, :2] = -turned, turned
-    a[:2, 2] = local[1], -local[0]
-    a[2, 2], b[2, 2] = -1.0, 1.0
-    return residual, a, b
+def _linear(first: Floats, second: Floats, motion: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the residuals (n, 3) of edges and their derivatives (n, 3, 3) by both poses; all poses are (n, 3)."""
+    c, s = np.cos(first[:, 2]), np.sin(first[:, 2])
+    turned = np.array([[c, s], [-s, c]]).transpose(2, 0, 1)
+    local = np.einsum("nij,nj->ni", turned, second[:, :2] - first[:, :2])
+    yaw = second[:, 2] - first[:, 2] - motion[:, 2]
+    residuals = np.column_stack([local - motion[:, :2], np.arctan2(np.sin(yaw), np.cos(yaw))])
+    a, b = np.zeros((len(first), 3, 3)), np.zeros((len(first), 3, 3))
+    a[:, :2, :2], b[:, :2, :2] = -turned, turned
+    a[:, :2, 2] = np.column_stack([local[:, 1], -local[:, 0]])
+    a[:, 2, 2], b[:, 2, 2] = -1.0, 1.0
+    return residuals, a, b

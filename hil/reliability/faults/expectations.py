@@ -12,6 +12,7 @@ from typing import Protocol
 from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
 from hil.reliability.faults.observed_tick import driving, is_stop
 from onboard.config.config import Config
+from onboard.navigation.odometry import MAX_SPEED_MPS
 from onboard.safety.limits import SLOW_FRACTION
 from onboard.state import TickRecord
 from onboard.values import reasons
@@ -255,13 +256,12 @@ SETTLED_S = 0.5
 
 def place_stays(run: Run, config: Config) -> str:
     """Check that the estimated position does not jump between two ticks."""
-    most_mps = config.odometry.max_speed_mps
     lived = [tick for tick in run.ticks if tick.slot.start_ns >= run.onset_ns and tick.filtered is not None]
     for before, now in itertools.pairwise(lived):
         if before.filtered is None or now.filtered is None:
             continue
         leapt_m = distance(before.filtered.pose, now.filtered.pose)
-        if leapt_m > STEP_SLACK_M + most_mps * (now.slot.start_ns - before.slot.start_ns) / NS_PER_S:
+        if leapt_m > STEP_SLACK_M + MAX_SPEED_MPS * (now.slot.start_ns - before.slot.start_ns) / NS_PER_S:
             return f"its pose estimate jumps by {leapt_m:.2f} m in slot {now.slot.number}"
     return ""
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hil.reliability.faults.observed_tick import UNKNOWN, driving, is_stop, stamps_ns
 from onboard.config.config import Config, RecoverySection, ScanSection
 from onboard.config.plant_model import Plant
-from onboard.navigation.odometry import MAX_YAW_RATE_RADPS
+from onboard.navigation.odometry import MAX_SPEED_MPS, MAX_YAW_RATE_RADPS
 from onboard.policy.decision import MISSES_TO_STOP
 from onboard.safety.recovery import WINDOW_S
 from onboard.state import TickRecord
@@ -200,7 +200,7 @@ class Monitor:
         """Keep the arrival of the newest valid odometry, and whether invalid odometry came."""
         self._wheels_mad = self._wheels_mad and not goal_given
         for message in tick.inputs.odometry:
-            if not _possible(message, self._config):
+            if not _possible(message):
                 self._wheels_mad = True
             elif message.stamp_ns != self._wheels_stamp_ns:
                 self._wheels_stamp_ns, self._wheels_ns = message.stamp_ns, message.arrival_ns
@@ -258,14 +258,14 @@ def operated(teleop: Teleop | None, now_ns: int, config: Config) -> bool:
     return teleop is not None and abs(now_ns - teleop.arrival_ns) <= dead_man_ns
 
 
-def _possible(message: OdometryMessage, config: Config) -> bool:
+def _possible(message: OdometryMessage) -> bool:
     """Return whether the odometry is finite and within the limits of a base."""
-    section, twist = config.odometry, message.twist
+    twist = message.twist
     numbers = [twist.v_mps, twist.w_radps]
     if message.pose is not None:
         numbers += [message.pose.x_m, message.pose.y_m, message.pose.yaw_rad]
     finite = all(map(math.isfinite, numbers))
-    return finite and _within(twist, section.max_speed_mps, MAX_YAW_RATE_RADPS)
+    return finite and _within(twist, MAX_SPEED_MPS, MAX_YAW_RATE_RADPS)
 
 
 def _within(twist: Twist, speed_mps: float, rate_radps: float) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 
 from onboard.commands.mounts import floor_under, placed_camera
 from onboard.config.config import DEFAULT_ROBOT, Config
-from onboard.config.mounts import ROTATIONS
 from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
 from onboard.config.urdf import Urdf
@@ -133,15 +132,12 @@ def _footprint(text: str) -> dict[str, Any]:
 def mounts_tables(
     cameras: Sequence[str], urdf: Urdf | None, serials: Mapping[str, str], base: str, floor_m: float | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the tables of mounts.toml: the default robot's, with other depth cameras if stated; and notes on them.
+    """Return the tables of mounts.toml: the default robot's, or the depth cameras that are stated; and notes on them.
 
-    Raises InputError.
+    Those leave out size and lens: a run takes them from `camera_info` or the device. Raises InputError.
     """
     mounts, notes = read_toml(DEFAULT_ROBOT / "mounts.toml"), dict[str, None]()
     if cameras:
-        like = {
-            key: value for key, value in mounts["cameras"]["front"].items() if key not in (*ROTATIONS, "translation_m")
-        }
         pairs = [pair_of("--camera", camera) for camera in cameras]
         named = dict(pairs)
         if len(named) < len(pairs):
@@ -149,7 +145,7 @@ def mounts_tables(
         mounts["cameras"] = {}
         for name, place in named.items():
             table, more = _placed(name, place, urdf, base, floor_m)
-            mounts["cameras"][name] = {**like, **table}
+            mounts["cameras"][name] = table
             notes |= dict.fromkeys(more)
     for mount in mounts["cameras"].values():
         mount.pop("least_m", None)  # true of simulated cameras alone: the doctor asks for that of real ones

@@ -142,15 +142,8 @@ def init(
     stated = stated_tables(given, topic or [], set_key or [], folder)
     base_frame = stated.get("dds", {}).get("base_frame", "base_link")
     notes = [] if urdf is None else state_size_and_lidar(stated, urdf, base_frame, floor_m, laser)
-    source = stated.get("cameras", {}).get("source")
     numbers = dict(pair_of("--serial", one) for one in serial or [])
-    if (color_serial := numbers.pop(COLOR, None)) is not None:
-        chosen = stated.setdefault("cameras", {}).setdefault("color", "realsense")
-        if chosen != "realsense":
-            raise InputError(f"--serial color={color_serial}: has no effect, because the colour source is {chosen}")
-        stated["cameras"]["color_serial"] = color_serial
-    elif source in ("none", "realsense"):
-        stated["cameras"].setdefault("color", "none")
+    _state_colour(stated, numbers.pop(COLOR, None))
     try:
         Config.model_validate(stated)
     except ValidationError as error:
@@ -161,25 +154,35 @@ def init(
         del mounts["color_cameras"]
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant_tables(stated)}
     with trial(folder, values) as (config, _):
-        slower = 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS)
+        slower = max(1.0, 1.0 / max(ahead_mps(config) or 1.0, SLOWEST_MPS))
     if slower > 1.0:
-        stated.setdefault("goal", {}).setdefault(
-            "progress_timeout_s",
-            round(min(slower * default_of("goal.progress_timeout_s"), default_of("goal.timeout_s"))),
-        )
-    limit_s = round(max(slower, 1.0) * DRIVE_S)
-    readme = README.format(name=stated["robot"].get("name", "robot"), folder=folder, limit_s=limit_s)
+        patience_s = round(min(slower * default_of("goal.progress_timeout_s"), default_of("goal.timeout_s")))
+        stated.setdefault("goal", {}).setdefault("progress_timeout_s", patience_s)
+    name = stated["robot"].get("name", "robot")
+    readme = README.format(name=name, folder=folder, limit_s=round(slower * DRIVE_S))
     config = write_files(folder, values, readme)
     if json_file is not None:
         write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
-        sys.stdout.writelines(
-            f"assumed  {line}\n" for line in _assumed(stated, mounts, camera or source == "realsense")
-        )
+        sys.stdout.writelines(f"assumed  {line}\n" for line in _assumed(stated, mounts))
         sys.stdout.write(
             f"written: {', '.join(path.name for path in paths)} in {folder}; {paths[-1]} lists the next steps\n"
         )
+
+
+def _state_colour(stated: dict[str, Any], serial: str | None) -> None:
+    """Add the source of colour: a RealSense by its serial number, or none next to depth that is none or a RealSense's.
+
+    Raises InputError for a serial number that no source uses.
+    """
+    cameras = stated.setdefault("cameras", {})
+    if serial is not None:
+        if (chosen := cameras.setdefault("color", "realsense")) != "realsense":
+            raise InputError(f"--serial color={serial}: has no effect, because the colour source is {chosen}")
+        cameras["color_serial"] = serial
+    elif cameras.get("source") in ("none", "realsense"):
+        cameras.setdefault("color", "none")
 
 
 def _frames_to_name(urdf: Urdf) -> str:
@@ -191,7 +194,7 @@ def _frames_to_name(urdf: Urdf) -> str:
     )
 
 
-def _assumed(stated: dict[str, Any], mounts: dict[str, Any], images: Any) -> Iterator[str]:
+def _assumed(stated: dict[str, Any], mounts: dict[str, Any]) -> Iterator[str]:
     """Yield what nobody stated and a wrong value makes unsafe, with where to state it."""
     robot = stated["robot"]
     if not {"footprint_radius_m", "footprint_m"} & robot.keys():
@@ -200,13 +203,9 @@ def _assumed(stated: dict[str, Any], mounts: dict[str, Any], images: Any) -> Ite
         yield f"{default_of('robot.height_m'):g} m high: --height, or robot.height_m"
     if "v_max_mps" not in stated.get("limits", {}):
         yield f"a base that drives {default_of('limits.v_max_mps'):g} m/s: --speed, or limits.v_max_mps"
-    if images:
-        one = next(iter(mounts["cameras"].values()))
-        yield (
-            f"images of {one['width']}x{one['height']} with the default robot's lens: "
-            "set width, height, fx, fy, cx and cy of your cameras in mounts.toml (rs-enumerate-devices -c, or "
-            "the topic camera_info)"
-        )
+    written = [name for name, mount in mounts["cameras"].items() if "fx" in mount]
+    if written and stated["cameras"].get("source") == "realsense":
+        yield f"poses and lens of the default robot's cameras {', '.join(written)}: --camera NAME=FRAME|X,Y,Z,..."
 
 
 def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_file: str | None) -> None:

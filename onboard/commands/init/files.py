@@ -12,7 +12,7 @@ from typing import Any
 
 from onboard.assembly.assembly import check_files
 from onboard.config.config import Config, load_config
-from onboard.config.mounts import MountsFile
+from onboard.config.mounts import MountsFile, note_taken
 from onboard.config.plant_model import Plant
 from onboard.config.toml_file import Section
 from onboard.config.toml_text import template
@@ -90,6 +90,7 @@ def trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tu
                 (Path(beside) / f"{file.value}.toml").write_text(file_text(file, values[file]), encoding="utf-8")
             try:
                 made = Path(beside).resolve() / "onboard.toml"
+                note_taken(made.with_name("mounts.toml"))  # the line about its lens is about the file that stays
                 check_files(config := load_config(made), made)
             except OnboardError as error:
                 raise InputError(

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from onboard.assembly.places_in_map import unreachable
+from onboard.assembly.places_in_map import name_place, unreachable
 from onboard.assembly.robot import building_of
 from onboard.commands.cli import ConfigOption, finite
 from onboard.commands.operator.commands import metres
 from onboard.commands.operator.robot import TAKEN_S, RunningRobot, running_robot
 from onboard.commands.operator.route_progress import progress
 from onboard.config.config import Config, load_config
-from onboard.config.places import DWELL_S, TOLD_SD, Place, add_place, load_places, place_name, place_of, places_file
+from onboard.config.places import DWELL_S, TOLD_SD, Place, load_places, place_name, place_of, places_file
 from onboard.drivers.dds.ros_convert import rays_from_ros, ros_fix, ros_goal, ros_goals
 from onboard.navigation.mission import State, drives
 from onboard.perception.building import map_fit
@@ -81,10 +81,7 @@ def place(
     name = place_name(name)
     with running_robot(loaded) as robot:
         here = _place_of(robot)
-    added = Place(x_m=here.x_m, y_m=here.y_m)
-    if (line := unreachable(loaded, load_places(file) | {name: added}).get(name)) is not None:
-        raise InputError(f"{name}: {line}; is the robot where onboard status says?")
-    add_place(file, name, here)
+    name_place(loaded, name, here)
     sys.stdout.write(f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m in {file}\n")
 
 
@@ -99,11 +96,13 @@ def route(
 ) -> None:
     """Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.
 
-    If the runtime restarts, the route waits for it and sends its goal again. A cancel or the e-stop ends the route.
+    If the runtime restarts, the route waits for it and sends its goal again. A cancel or the e-stop ends the route,
+    also one that is released before the robot would drive on.
     """
     loaded = load_config(config)
     places = {name: place_of(loaded, name) for name in names}
     lap, pause_s = 0, max(wait, DWELL_S) if loop else wait
+    begun = False
     with progress(loaded, len(names), loop) as shown:
         while loop or lap == 0:
             lap += 1
@@ -111,7 +110,8 @@ def route(
                 sys.stdout.write(f"lap {lap}, {number} of {len(names)}: {name}: ")
                 sys.stdout.flush()
                 shown.say(lap, number, name, "driving")
-                state = _driven(loaded, places[name])
+                state = _driven(loaded, places[name], begun)
+                begun = True
                 sys.stdout.write(f"{in_words(state)}\n")
                 sys.stdout.flush()
                 if state.partition(JOIN)[0] != State.REACHED.value:
@@ -119,7 +119,9 @@ def route(
                     if on_failure is OnFailure.STOP or row_of(state) in reasons.STOPPED_BY_OPERATOR:
                         raise typer.Exit(1)
                 shown.say(lap, number, name, f"waiting {pause_s:g} s")
-                time.sleep(pause_s)
+                if (ended := _ended_in(loaded, pause_s)) is not None:
+                    sys.stdout.write(f"waiting at {name}: {in_words(ended)}\n")
+                    raise typer.Exit(1)
     if shown.skipped:
         raise typer.Exit(1)
 
@@ -240,12 +242,32 @@ def _place_of(robot: RunningRobot) -> Pose:
     return pose
 
 
-def _driven(config: Config, goal: Place) -> str:
-    """Return the state in which a drive to a place ended; sends the goal again to a runtime that has restarted."""
+def _ended_in(config: Config, wait_s: float) -> str | None:
+    """Wait at a place; return the state in which a person ended the route meanwhile, None without one."""
+    until_s = time.monotonic() + wait_s
+    while time.monotonic() < until_s:
+        try:
+            with running_robot(config) as robot:
+                while time.monotonic() < until_s:
+                    if (ended := robot.ended_by()) is not None:
+                        return ended
+        except OnboardError:  # a runtime that restarts
+            time.sleep(min(PAUSE_S, max(0.0, until_s - time.monotonic())))
+    return None
+
+
+def _driven(config: Config, goal: Place, begun: bool) -> str:
+    """Return the state in which a drive to a place ended; sends the goal again to a runtime that has restarted.
+
+    begun: the route has sent a goal already, so it releases no e-stop
+    """
     deadline_s = time.monotonic() + BACK_S
     while True:
         try:
             with running_robot(config) as robot:
+                if begun and (ended := robot.ended_by()) is not None:
+                    return ended
+                begun = True
                 state = _sent(robot, config, goal)
             row = row_of(state)
             if row not in STARTING or time.monotonic() > deadline_s:

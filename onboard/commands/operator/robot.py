@@ -11,7 +11,10 @@ from typing import Any
 
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Reader, Wire
+from onboard.navigation.mission import State
+from onboard.recording.scene import is_e_stopped
 from onboard.service.input_watch import WAITING, missing_in
+from onboard.values import reasons
 from onboard.values.errors import OnboardError
 
 FOUND_S = 10.0
@@ -57,6 +60,7 @@ class RunningRobot:
         self._robot = robot
         self._states: Reader = wire.reader("state")
         self._diagnostics: Reader = wire.reader("diagnostics")
+        self._opened: dict[str, Reader] = {}
         self._state = self._missing = ""
         if self._heard(SAID_S):
             return
@@ -120,7 +124,7 @@ class RunningRobot:
 
     def newest(self, topic: str) -> Any:
         """Return the next message on a topic. Raises OnboardError after FOUND_S."""
-        reader = self._wire.reader(topic)
+        reader = self._reader(topic)
         deadline_s = time.monotonic() + FOUND_S
         while time.monotonic() < deadline_s:
             reader.wait(POLL_S)
@@ -132,6 +136,23 @@ class RunningRobot:
         """Return the values of `/onboard/drive`: the goal's state, and the robot's pose. Raises OnboardError."""
         rows = self.newest("drive").status
         return {pair.key: pair.value for row in rows for pair in row.values}
+
+    def ended_by(self) -> str | None:
+        """Return the state if a person stopped the robot while it stood, None otherwise. Raises OnboardError.
+
+        The runtime keeps a stop until it accepts a goal, so that a short press is seen too. A cancel is seen only by
+        who listened before.
+        """
+        cancels = self._reader("cancel")
+        if is_e_stopped(self.drive()):
+            return f"{State.STOPPED.value}: {reasons.E_STOP.named}"
+        return f"{State.IDLE.value}: {reasons.CANCELLED.say()}" if cancels.take() else None
+
+    def _reader(self, topic: str) -> Reader:
+        """Return the reader of a topic; the first call opens it."""
+        if topic not in self._opened:
+            self._opened[topic] = self._wire.reader(topic)
+        return self._opened[topic]
 
     def _heard(self, timeout_s: float) -> bool:
         """Return whether a state came within the time; keep the newest."""

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import IO
 
 from onboard.config.config import Config
+from onboard.drivers.dds.participant import wait_until
 from onboard.values.errors import InputError
+
+LOOK_S = 0.5
 
 
 def file_of(config: Config) -> Path | None:
@@ -52,7 +55,7 @@ def progress(config: Config, places: int, loop: bool) -> Iterator[Progress]:
         yield Progress(None, places, loop)
         return
     with file:
-        if not _lock(file):
+        if not wait_until(lambda: _lock(file), LOOK_S):  # `onboard status` holds it for a moment
             raise InputError(f"another onboard route drives this robot: {_text(file)}; end it first")
         yield Progress(file, places, loop)
         file.truncate(0)

@@ -23,8 +23,8 @@ class Alarm:
     * A full queue may have lost values (`topics.WORD`). With `unknown_is_true` the tick is then true, and so is each
       known writer of that queue without a remaining value, until it sends one. A writer without any value so far is
       ignored, because it may never send one.
-    * DDS reports a killed or disconnected writer only after its lease (10 s here), and never a hanging writer. So for a
-      required alarm silence counts as true.
+    * DDS reports a killed or disconnected writer only after its lease (10 s here, 1 s for our own e-stop senders), and
+      never a hanging writer. So for a required alarm silence counts as true.
     """
 
     def __init__(

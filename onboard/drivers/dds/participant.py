@@ -26,6 +26,7 @@ from cyclonedds.topic import Topic as DdsTopic
 from onboard.drivers.dds.domain import hold_domain, ignores_descriptions, join
 from onboard.drivers.dds.ros_types import BY_ROS_NAME
 from onboard.drivers.dds.topics import (
+    Quality,
     Topic,
     check_names,
     dds_topic,
@@ -77,11 +78,11 @@ def matched(entity: DataReader[Any] | DataWriter[Any]) -> list[int]:
         room = there  # more than there was room for: ask again
 
 
-def alive_writers(entity: DataReader[Any]) -> int:
-    """Return how many writers of a reader's topic are alive now. Raises DDSException."""
+def liveliness(entity: DataReader[Any]) -> Any:
+    """Return DDS's `liveliness_changed_status` of a reader, with changes since the last call. Raises DDSException."""
     status = dds_c_t.liveliness_changed_status()
     _ask("dds_get_liveliness_changed_status", entity, ctypes.byref(status))
-    return int(status.alive_count)
+    return status
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +185,15 @@ class Reader:
     full:        the last `take` found a full queue, so that older messages may be lost (`overflowed`)
     """
 
-    def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
-        """entities: the readers, the strictest QoS first; depth: of their queues."""
+    def __init__(self, name: str, entities: list[DataReader[Any]], quality: Quality) -> None:
+        """entities: the readers, the strictest QoS first; quality: of the topic."""
         self.name = name
         self.undecodable = 0
         self._full: set[int] = set()
         self._queue_of: dict[int, int] = {}
         self._entities = entities
-        self._depth = depth
+        self._depth, self._judges = quality.depth, quality.alive_s is not None
+        self._lapsed: set[int] = set()
         self._better_writers: list[set[int]] = [set() for _ in entities]
 
     def take(self) -> list[ReceivedMessage]:
@@ -213,6 +215,7 @@ class Reader:
                 left_out = writers | self._better_writers[better] | self._matched(self._entities[: better + 1])
                 messages += [message for message in casual if message.writer not in left_out]
             self._better_writers[better] = writers
+        self._lapsed -= {message.writer for message in messages}
         return messages
 
     @property
@@ -238,9 +241,25 @@ class Reader:
         return wait_for_any([self], timeout_s)
 
     def writers(self) -> frozenset[int]:
-        """Return the identities of the current writers."""
+        """Return the identities of the current writers, without those that broke their promise (`Quality.alive_s`)."""
         self._queue_of = self._queues()
-        return frozenset(self._queue_of)
+        if self._judges and self._entities:
+            self._note_lapsed()
+        return frozenset(self._queue_of) - self._lapsed
+
+    def _note_lapsed(self) -> None:
+        """Note the writer of the newest change. DDS names only that one; another is noticed when its process is lost.
+
+        A writer that is noted by mistake counts again with its next message.
+        """
+        now = liveliness(self._entities[-1])
+        writer = now.last_publication_handle % HANDLES
+        if now.not_alive_count_change > 0:
+            self._lapsed.add(writer)
+        elif now.alive_count_change > 0:
+            self._lapsed.discard(writer)
+        if now.not_alive_count == 0:
+            self._lapsed.clear()
 
     def alive(self) -> int:
         """Return the number of live writers, by each writer's promised lease (`Quality.lease_s`).
@@ -250,7 +269,7 @@ class Reader:
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
         try:
-            return alive_writers(self._entities[-1])
+            return int(liveliness(self._entities[-1]).alive_count)
         except DDSException as error:
             raise DriverError(f"dds: {self.name} cannot read its live writers: {error}") from error
 
@@ -343,7 +362,7 @@ class Wire:
             entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
         except DDSException as error:
             raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
-        self._readers.append(Reader(row.name, entities, row.quality.depth))
+        self._readers.append(Reader(row.name, entities, row.quality))
         return self._readers[-1]
 
     def foreign_writer(self, name: str | Topic, timeout_s: float) -> bool:

@@ -212,10 +212,7 @@ class DdsInputs:
 
     def take(self, now_ns: int) -> Inputs:
         """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
-        odometry = tuple(
-            odometry_from_ros(message.sample, now_ns, with_variance=self._imu is not None)
-            for message in self._odometry.take(now_ns)
-        )
+        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take(now_ns))
         return Inputs(
             now_ns=now_ns,
             odometry=odometry,

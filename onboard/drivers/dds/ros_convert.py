@@ -36,7 +36,7 @@ MOST_POINTS = 500_000
 
 FASTEST_RADPS = 35.0
 """A gyroscope's range, 2000 deg/s; more is no rate."""
-STATED_VARIANCE = 1e-9, 1e3
+STATED_VARIANCE = 1e-9, 10.0
 """Variances of rates outside of these are fillers, such as 0, -1 and 1e6."""
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance of (x, y, z, roll, pitch, yaw)."""
@@ -101,11 +101,8 @@ def has_no_heading(pose: ros.Pose) -> bool:
     return not any((q.x, q.y, q.z, q.w))
 
 
-def odometry_from_ros(sample: ros.Odometry, arrival_ns: int, with_variance: bool = False) -> OdometryMessage:
-    """Return a base's odometry. A pose that is all zero, the orientation too, is not filled: None.
-
-    with_variance: whether the variance of the yaw rate is needed
-    """
+def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
+    """Return a base's odometry. A pose that is all zero, the orientation too, is not filled: None."""
     pose, at = sample.pose.pose, sample.pose.pose.position
     filled = any((at.x, at.y, at.z)) or not has_no_heading(pose)
     return OdometryMessage(
@@ -113,7 +110,8 @@ def odometry_from_ros(sample: ros.Odometry, arrival_ns: int, with_variance: bool
         arrival_ns=arrival_ns,
         pose=pose_from_ros(pose) if filled else None,
         twist=twist_from_ros(sample.twist.twist),
-        yaw_variance=_variance(float(sample.twist.covariance[35])) if with_variance else None,
+        yaw_variance=_variance(float(sample.twist.covariance[35])),
+        speed_variance=_variance(float(sample.twist.covariance[0])),
     )
 
 
@@ -131,7 +129,7 @@ def imu_from_ros(sample: ros.Imu, up_in_imu: Sequence[float], arrival_ns: int) -
 
 
 def _variance(value: float) -> float | None:
-    """Return a stated variance [rad^2/s^2]; None for zeros and other values that state nothing."""
+    """Return a stated variance [m^2/s^2 or rad^2/s^2]; None for zeros and other values that state nothing."""
     least, most = STATED_VARIANCE
     return value if least <= value <= most else None
 

@@ -25,7 +25,8 @@ NS_PER_S = 1_000_000_000
 
 def writer_qos(quality: Quality) -> Qos:
     """Return a writer's QoS: always reliable, and it never waits for a slow reader."""
-    return Qos(Policy.Reliability.Reliable(0), *_shared_qos(quality))
+    alive = [] if quality.alive_s is None else [Policy.Liveliness.Automatic(round(quality.alive_s * NS_PER_S))]
+    return Qos(Policy.Reliability.Reliable(0), *_shared_qos(quality), *alive)
 
 
 def reader_qos(quality: Quality) -> list[Qos]:
@@ -69,6 +70,8 @@ class Quality:
     deadline_s:       longest time between two messages, promised by writers and required by readers; None is any
     lease_s:          a writer without a message for this time is not alive (liveliness "manual by topic"); None leaves
                       liveliness to DDS
+    alive_s:          our writers promise that their process is heard so often; a reader does not count a writer that
+                      broke such a promise. Without one DDS notices a lost process after 10 s
 
     A reader with a deadline or a lease does not match a writer that promises less (a plain ROS publisher).
     """
@@ -80,6 +83,7 @@ class Quality:
     read_latched: bool = False
     deadline_s: float | None = None
     lease_s: float | None = None
+    alive_s: float | None = None
 
 
 SENSOR = Quality(depth=100, read_best_effort=True)
@@ -114,9 +118,10 @@ WORD = replace(EVENT, depth=256)
 values at 100 Hz for 2.5 s. When it is full, the runtime cannot tell whose value was dropped. It drops the oldest value:
 a queue that keeps all values would refuse the newest, and block a sender on the same machine."""
 
-E_STOP = replace(WORD, read_latched=True)
+E_STOP = replace(WORD, read_latched=True, alive_s=1.0)
 """As WORD, and also receives a latched sender's value from before the runtime's start (transient local). Other senders
-must repeat their value: the runtime does not know of a press before its restart."""
+must repeat their value: the runtime does not know of a press before its restart. The stop of a page that was killed can
+be released after `alive_s`."""
 
 LOG = Quality(depth=10, read_reliable=True)
 """A reliable stream, rclpy's default."""

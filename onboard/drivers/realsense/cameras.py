@@ -155,7 +155,7 @@ def _depth_source(mount: Mount, section: CamerasSection) -> Source:
         height=mount.height,
         fps=section.fps,
         depth_scale_m=mount.depth_scale_m,
-        loop=section.loop_recordings,
+        loop=True,
     )
 
 
@@ -171,7 +171,7 @@ def _color_source(mounts: Mounts, section: CamerasSection) -> Source:
         width=0 if recording else COLOR_WIDTH,
         height=0 if recording else COLOR_HEIGHT,
         fps=section.fps,
-        loop=section.loop_recordings,
+        loop=True,
     )
 
 

@@ -98,15 +98,16 @@ def three_kinds(value: Percents, _: RosMapTable | None) -> Percents:
     return np.where((value == OCCUPIED) | (value == 0), value, np.int8(UNKNOWN))
 
 
-def write_grid(grid: OccupancyGrid, file: Path, image: Path) -> None:
+def write_grid(grid: OccupancyGrid, file: Path, image: Path, note: str = "") -> None:
     """Write yaml and image as map_server reads them; the yaml last and at once, so a reader has a whole map.
 
+    note: lines of comment for the top of the yaml
     Obstacles are black, unknown ground and what is between grey, free ground white. Raises InputError.
     """
     grey = np.select([grid.percent == OCCUPIED, grid.percent == FREE], [0, 254], 205).astype(np.uint8)[::-1]
     corner = ", ".join(str(round(one, 6)) for one in (grid.map_from_grid.x_m, grid.map_from_grid.y_m))
     text = (
-        f"image: {image.name}\nmode: trinary\nresolution: {round(grid.cell_m, 9)}\n"
+        f"{note}image: {image.name}\nmode: trinary\nresolution: {round(grid.cell_m, 9)}\n"
         f"origin: [{corner}, {round(grid.map_from_grid.yaw_rad, 9)}]\nnegate: 0\n"
         f"occupied_thresh: 0.65\nfree_thresh: 0.196\n"
     )

@@ -14,6 +14,7 @@ It plans in each decision, in the thread of the inference. Its logits are minus 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -130,22 +131,24 @@ class MapPolicy:
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         if known:
-            field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
+            field, left_m = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         else:
+            left_m = math.inf
             field = self._alone.cost_to_go(layer, pose, goal, fan.places_m)
         decision, course = window.decide(
             fan, field, goal, motion, course, blind_ahead(scan), observation.previous_action
         )
         layer = replace(layer, failures=layer.failures.after(pose, goal, field, window.tolerance_m, window.patience))
-        return decision, _pack(layer, course, gone, mapped=known)
+        return replace(decision, left_m=left_m), _pack(layer, course, gone, mapped=known)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
     def _cost_to_go(
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
-    ) -> CostField:
-        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map.
+    ) -> tuple[CostField, float]:
+        """Return the cost to go around places (k, 2), and that of the first: from the map, corrected where the scan
+        contradicts the map.
 
         Costs far above that of the first place are cut, so that a wall of the map counts as one of the scan.
         """
@@ -153,7 +156,7 @@ class MapPolicy:
         field = near_robot(floor.fine, self._planner.prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
         i, j = ((place - corner) / CELL_M - 0.5 for place, corner in zip(places_m[0], field.corner_xy_m, strict=True))
         here_m, _, _ = sample(field.cost, i, j, field.most_m)
-        return replace(field, most_m=here_m + LETHAL_PRICE * CELL_M)
+        return replace(field, most_m=here_m + LETHAL_PRICE * CELL_M), here_m
 
     def _warm_up(self) -> None:
         """Compile the kernels of the map, before the first decision."""

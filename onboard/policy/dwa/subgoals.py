@@ -41,26 +41,28 @@ class WithSubgoals:
             return self._policy.decide(observation, memory)
         frame = compose(self._grid_from_map, observation.map_from_start)
         pose, goal = observation.filtered.pose, apply(frame, observation.goal_xy_m)
-        ahead = self._ahead(apply(frame, (pose.x_m, pose.y_m)), goal)
+        ahead, left_m = self._ahead(apply(frame, (pose.x_m, pose.y_m)), goal)
         subgoal = observation.goal_xy_m if ahead == goal else apply(inverse(frame), ahead)
-        return self._policy.decide(replace(observation, goal_xy_m=subgoal), memory)
+        decision, memory = self._policy.decide(replace(observation, goal_xy_m=subgoal), memory)
+        return replace(decision, left_m=left_m), memory
 
     def close(self) -> None:
         """Close the policy."""
         self._policy.close()
 
-    def _ahead(self, place: tuple[float, float], goal: tuple[float, float]) -> tuple[float, float]:
-        """Return the point `AHEAD_M` from a place along the path to the goal, or the goal. In the grid's frame."""
+    def _ahead(self, place: tuple[float, float], goal: tuple[float, float]) -> tuple[tuple[float, float], float]:
+        """Return the point `AHEAD_M` from a place along the path to the goal, or the goal; and the path left from the
+        place [m]. In the grid's frame."""
         field = self._field_to(goal)
-        (x_m, y_m), corner = place, field.corner_xy_m
+        (x_m, y_m), corner, left_m = place, field.corner_xy_m, math.inf
         for _ in range(round(AHEAD_M / STEP_M)):
             i, j = ((at - first) / field.cell_m - 0.5 for at, first in zip((x_m, y_m), corner, strict=True))
-            _, di, dj = sample(field.cost, i, j, field.most_m)
-            steep = math.hypot(di, dj)
+            cost_m, di, dj = sample(field.cost, i, j, field.most_m)
+            steep, left_m = math.hypot(di, dj), cost_m if math.isinf(left_m) else left_m
             if math.dist((x_m, y_m), goal) < 2.0 * field.cell_m or steep == 0.0:
-                return goal
+                return goal, left_m
             x_m, y_m = x_m - STEP_M * di / steep, y_m - STEP_M * dj / steep
-        return x_m, y_m
+        return (x_m, y_m), left_m
 
     def _field_to(self, goal: tuple[float, float]) -> CostField:
         """Return the cost to go of the map, kept for the next decision."""

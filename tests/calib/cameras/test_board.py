@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -243,13 +242,6 @@ def test_a_board_is_drawn_at_its_true_size(tmp_path: Path) -> None:
     assert image.width / image.info["dpi"][0] * 25.4 == pytest.approx(290.0, abs=0.2)
 
 
-def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    code, text = asked(*STATED, "--draw", tmp_path / "board.png")
-    assert (code, "onboard[calib]" in text) == (2, True)
-    assert not (tmp_path / "board.png").exists()
-
-
 def test_a_board_of_before_opencv_4_6_gives_the_same_poses(tmp_path: Path) -> None:
     """With an even number of rows it begins with a white square; other boards are the same."""
     board, per_square = Board(8, 6, 0.035), 400
@@ -270,12 +262,3 @@ def test_a_board_of_before_opencv_4_6_gives_the_same_poses(tmp_path: Path) -> No
     assert off_deg < 0.3
     code, text = asked("--squares", "6x8", "--square-m", "0.035", *arguments)
     assert (code, "is --squares right?" in text) == (2, True), text
-
-
-def test_a_file_that_is_no_image_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "photo.png"
-    file.write_text("no image")
-    mounts = mounts_file(tmp_path / "mounts.toml", {})
-    code, text = asked(*STATED, "--mounts", mounts, "--camera", f"front={file}", "--at", "1,0,0.3,0,0,180")
-    assert code == 2
-    assert text == f"{file}: image cannot be decoded: it is of another format, or empty"

@@ -14,7 +14,7 @@ from scipy.signal import TransferFunction, step
 from calib.dynamics.identification import held_out, identify
 from calib.dynamics.motion_log import MotionLog, read_logs
 from calib.dynamics.output_error_fit import model_speeds, refined_fit
-from calib.dynamics.paper_fit import adjusted_fit, paper_fit, rise_time
+from calib.dynamics.paper_fit import paper_fit, rise_time
 from calib.dynamics.plausibility import dead_band
 from calib.dynamics.response_model import P, axis_logs, roll_out
 from onboard.config.plant_model import Plant, step_axis
@@ -171,12 +171,6 @@ def test_intervals_hold_the_truth_and_shrink_with_data():
 # ---- The paper's plain fit
 
 
-def test_the_papers_fit_finds_a_base_without_delay_and_noise():
-    base = plant((4.0, 0.8, 3.0, 1.0, 9.0, 90.0), (3.0, 0.7, 4.0, 0.9, 9.0, 90.0))
-    fit = paper_fit(simulated(base, (0.0, 0.0), 0.001, noise=0.0), "v")
-    assert (fit["f_up"], fit["f_down"]) == pytest.approx((4.0, 3.0), rel=0.15)
-
-
 def test_a_delay_misleads_the_papers_fit_but_not_the_refined():
     base = plant(*BASES[0][:2])
     fit = paper_fit(simulated(base, (0.2, 0.3), 0.001), "v")
@@ -188,15 +182,6 @@ def test_the_rise_time_is_that_of_the_transfer_function(zeta):
     t, y = step(TransferFunction([1.0], [1.0, 2.0 * zeta, 1.0]), T=np.linspace(0.0, 20.0, 20001))
     expected = t[np.argmax(y >= 0.9)] - t[np.argmax(y >= 0.1)]
     assert rise_time(zeta) == pytest.approx(expected, abs=2e-3)
-
-
-def test_the_adjusted_fit_has_the_same_rise_time():
-    fit = {"f_up": 3.0, "zeta_up": 0.3, "f_down": 4.0, "zeta_down": 1.4}
-    adjusted = adjusted_fit(fit)
-    for name in ("up", "down"):
-        assert adjusted[f"zeta_{name}"] == 0.7
-        before, after = (rise_time(one[f"zeta_{name}"]) / one[f"f_{name}"] for one in (fit, adjusted))
-        assert after == pytest.approx(before)
 
 
 # ---- The real Husky

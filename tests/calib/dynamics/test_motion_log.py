@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from calib.__main__ import app
-from calib.dynamics.drift import drifts, path
+from calib.dynamics.drift import path
 from calib.dynamics.gap import gap_of
-from calib.dynamics.motion_log import MotionLog, read_logs
+from calib.dynamics.motion_log import read_logs
 from calib.dynamics.plausibility import check_units, gaps
 from calib.dynamics.response_model import KEYS
 from hil.recordings.bags.drive import import_bag
@@ -145,13 +145,6 @@ def test_a_unit_of_speed_and_command_alike_is_found_by_the_pose(speed, turn, uni
         check_units([replace(posed, **other)])
 
 
-@pytest.mark.parametrize("gain", [0.4, 0.7, 1.2])
-def test_a_base_that_drives_slower_or_faster_than_told_is_no_unit(gain):
-    (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
-    check_units([replace(log, v=gain * log.v, w=gain * log.w)])
-    check_units([replace(log, v=np.clip(log.v, -0.3, 0.3))])
-
-
 def test_a_frame_off_the_axle_is_no_unit():
     (log,) = simulated(BASE, (0.2, 0.2), 0.01, logs=1)
     pose = path(log.t_s, log.v, log.w)
@@ -217,21 +210,6 @@ def test_an_imported_bag_has_the_commands_that_drove_its_robot(tmp_path):
 # ---- Drift and gap
 
 
-def test_a_speed_too_high_drifts_by_its_excess():
-    t_s = np.arange(0.0, 20.0, 0.1)
-    zero = np.zeros_like(t_s)
-    away = drifts(t_s, path(t_s, zero + 0.5, zero), path(t_s, zero + 0.6, zero), 5.0)
-    assert away[:, 0] == pytest.approx(0.5)
-    assert away[:, 1] == pytest.approx(0.0)
-
-
-def test_both_paths_begin_each_window_at_one_pose():
-    t_s = np.arange(0.0, 20.0, 0.05)
-    v, w = 0.5 + 0.1 * np.sin(t_s), np.cos(t_s / 3.0)
-    turned = path(t_s, v, w) @ np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]) + [3.0, 4.0, np.pi / 2]
-    assert drifts(t_s, path(t_s, v, w), turned, 10.0) == pytest.approx(0.0, abs=1e-9)
-
-
 @pytest.mark.parametrize("delay_s", [0.0, 0.2])
 def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
     base = BASE.model_copy(update={"base": BASE.base.model_copy(update={"command_delay_s": delay_s})})
@@ -241,34 +219,6 @@ def test_a_plant_has_no_gap_to_its_own_drive(delay_s):
     assert max(away[:, 0].max() for away in gap.drifts.values()) < 1e-6
     slow = base.model_copy(update={"linear": base.linear.model_copy(update={"speed_max": 0.3})})
     assert gap_of(log, slow).drifts[10.0][:, 0].max() > 1.0
-
-
-def test_a_log_that_begins_in_motion_has_no_gap():
-    (log,) = driven_plant(BASE, logs=1)
-    steady = (np.abs(log.v - log.v_cmd) < 1e-3) & (np.abs(log.w - log.w_cmd) < 1e-3) & (np.abs(log.v) > 0.2)
-    first = int(np.flatnonzero(steady)[0])
-    rest = MotionLog(
-        log.name, log.t_s[first:] - log.t_s[first], *(one[first:] for one in (log.v_cmd, log.w_cmd, log.v, log.w))
-    )
-    gap = gap_of(rest, BASE)
-    assert gap.speeds[:, 0] == pytest.approx(rest.v, abs=0.02)
-    assert max(away[:, 0].max() for away in gap.drifts.values()) < 0.05
-
-
-def test_the_command_gap_writes_its_picture(tmp_path):
-    done = CliRunner().invoke(
-        app,
-        ["gap", str(OFFICE), "--plant", str(DEFAULT_ROBOT / "plant.toml"), "--picture", str(tmp_path / "gap.png"),
-         "--json", str(tmp_path / "gap.json")],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert set(json.loads((tmp_path / "gap.json").read_text())) == {"1_s", "5_s", "10_s"}
-    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_log_is_a_plain_value():
-    log = MotionLog("a", *np.zeros((5, 3)))
-    assert log.seconds == 0.0
 
 
 @pytest.mark.parametrize(("options", "words"), [([], "at least two"), (["--out", "plant.toml"], "--out: ")])

@@ -39,12 +39,6 @@ def test_it_drives_to_pose_after_pose_within_its_rectangle() -> None:
     assert one.log.v_cmd.min() < 0.0 < one.log.v_cmd.max()
 
 
-def test_the_same_seed_drives_the_same() -> None:
-    first, second, other = (collected(empty_room(FLOOR), 12.0, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.log.pose, second.log.pose)
-    assert not np.array_equal(first.log.pose, other.log.pose)
-
-
 def test_it_gives_up_where_it_is_stuck_and_drives_on() -> None:
     wall = with_box(room(6.0, 5.0), (2.9, 3.1), (0.3, 4.7), (0.0, 1.0))
     one = collected(wall, 90.0)

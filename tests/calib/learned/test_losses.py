@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calib.learned.losses import chamfer, loss_of, offsets_of
+from calib.learned.losses import chamfer, offsets_of
 
 RNG = np.random.default_rng(5)
 P, Q = (torch.from_numpy(RNG.normal(size=(4, 12, 3))) for _ in range(2))
@@ -20,10 +20,6 @@ def test_chamfer_is_the_mean_distance_to_the_nearest_neighbour(alpha: float, nei
     squared = torch.where(away.abs() <= neighbours, squared, torch.inf)
     expected = (1.0 - alpha) * squared.amin(2).mean() + alpha * squared.amin(1).mean()
     assert float(chamfer(P, Q, alpha, neighbours)) == pytest.approx(float(expected))
-
-
-def test_chamfer_without_neighbours_is_the_step_error() -> None:
-    assert float(chamfer(P, Q, 0.5, 0)) == pytest.approx(float(loss_of("mse", P, Q, 0.0, 0)))
 
 
 @pytest.mark.parametrize(

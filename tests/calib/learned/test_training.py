@@ -14,7 +14,7 @@ import torch
 from calib.learned.evaluation import learned_motion, path_of, plant_motion, rmse_m
 from calib.learned.networks import Roller, material_of
 from calib.learned.onnx_export import export_onnx
-from calib.learned.training import Recipe, Training, lengths_of, steps_of, training_of
+from calib.learned.training import Recipe, Training, training_of
 from hil.physics.motion.learned import MODELS, STATE, advance_learned
 from onboard.values.errors import InputError
 from tests.calib.learned.small_drive import plant, series
@@ -47,13 +47,6 @@ def test_linear_at_length_1_is_as_good_as_closed_form_least_squares() -> None:
     held_out = one.spans(0.7, 1.0)
     learned = rmse_m(one, learned_motion(one, done.run()), held_out, (1,))[1]
     assert learned <= 1.02 * rmse_m(one, inputs @ best, held_out, (1,))[1]
-
-
-def test_a_stage_ends_by_patience() -> None:
-    done = training(recipe=replace(SMALL, max_length=1, steps=1000, patience=2))
-    done.run()
-    assert done.patient == [True]
-    assert done.curve[-1][1] < 1000
 
 
 @pytest.mark.timeout(600)
@@ -107,16 +100,6 @@ def test_onnx_steps_as_the_simulator_does(tmp_path: Path, model: str) -> None:
         np.testing.assert_allclose(theirs[0], motion, atol=1e-5)
 
 
-@pytest.mark.parametrize("transform", ["translational", "none"])
-def test_a_linear_model_may_see_its_pose(transform: str) -> None:
-    done = training("linear", transform=transform)
-    found = done.run()
-    assert found.transform == transform
-    assert np.isfinite(done.curve[-1][2])
-    assert np.abs(found.own[:, 2]).max() > 0.0
-    assert (np.abs(found.own[:, :2]).max() > 0.0) == (transform == "none")
-
-
 class KilledError(Exception):
     """The training was ended from outside."""
 
@@ -165,10 +148,3 @@ def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path) -> None:
 def test_roll_outs_longer_than_the_data_are_refused() -> None:
     with pytest.raises(InputError, match="--max-length 4096: training and validation rows allow at most 399 steps"):
         training(recipe=Recipe())
-
-
-def test_lengths_grow_to_the_longest() -> None:
-    assert lengths_of(4096) == [1, 8, 64, 512, 4096]
-    assert lengths_of(39) == [1, 8, 39]
-    assert lengths_of(1) == [1]
-    assert [steps_of(length, 40) for length in (1, 64, 512)] == [40, 40, 10]

@@ -17,6 +17,7 @@ SIGHTLESS = Variant(rgb=False, goal_from="pose")
 PLANT, SPEED = Config().robot.plant, re.compile(r"speed_max *= *[0-9.]+")
 
 
+@pytest.mark.long
 def test_drives_are_of_the_robot_of_the_training(tmp_path):
     network, short = untrained(3, TINY, SIGHTLESS), {"max_s": 8.0, "maps": ("apartment",)}
     (usual,) = recorded_drives(network, 1, {}, **short)

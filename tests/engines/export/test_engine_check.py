@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from engines.network.network import TINY, untrained
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.manifest import ModelManifest, load_manifest
 from onboard.policy.parity import compare_on
-from onboard.values.errors import EngineError, InputError
+from onboard.values.errors import EngineError
 from tests.rigs.recordings.replay_references import REFERENCES
 
 DECISIONS = {"demo": 146, "office": 42}
@@ -121,20 +120,6 @@ def test_an_engine_that_returns_nan_is_no_engine(
 ) -> None:
     with pytest.raises(EngineError, match="not finite"):
         checked(damaged(model, tmp_path, "actor", np.nan), torch, manifest, recorded)
-
-
-def test_without_a_decision_nothing_is_checked(manifest: ModelManifest, torch: TorchEngine) -> None:
-    def nothing() -> Iterator[Iterator[dict[str, np.ndarray]]]:
-        yield iter(())
-
-    with pytest.raises(InputError, match="no decision"):
-        compare_on(torch, torch, manifest, nothing())
-
-
-def test_a_file_that_is_no_recording_is_refused(model: Path, tmp_path: Path) -> None:
-    missing = CliRunner().invoke(main, ["check", str(model), str(tmp_path / "none.mcap")])
-    assert missing.exit_code == 2
-    assert missing.stderr == f"error: {tmp_path / 'none.mcap'}: no such recording\n"
 
 
 def test_without_tensorrt_the_command_says_so(model: Path, tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from engines.export.fp16 import HALVED_FROM, Agreement, Listener, compare_polici
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import MEMORY_RESET_S, save_policy
 from onboard.drivers.engines import onnx_engine
-from onboard.drivers.engines.onnx_engine import OnnxEngine, widen, widened_model
+from onboard.drivers.engines.onnx_engine import OnnxEngine, widened_model
 from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import Manifest, load_manifest, save_manifest, sha256_of
 from onboard.policy.network_policy import NetworkPolicy, load_policy
 from onboard.policy.parity import compare, random_inputs, zero_memory
-from onboard.values.errors import ConfigError, DisagreementError, EngineError, InputError, MissingExtraError
+from onboard.values.errors import ConfigError, DisagreementError, EngineError, InputError
 from onboard.values.messages import Motion, Pose, Twist
 from tests.rigs.devices.fake_tensorrt import installed
 from tests.rigs.devices.small_model import manifest_table, small_policy_files
@@ -52,13 +52,6 @@ def test_large_weights_are_halved_and_small_ones_are_not(half):
     assert load_manifest(half).weights == "float16"
 
 
-def test_the_file_is_about_half_as_large():
-    wide = replace(TINY, memory=256)
-    network = untrained(0, wide, SIGHTLESS)
-    single, small = (onnx_model(network, kind).ByteSize() for kind in ("float32", "float16"))
-    assert 0.5 < small / single < 0.53
-
-
 def outputs(path, manifest, steps=5):
     """Return all outputs of a model over a sequence with its own memory."""
     engine, rng = OnnxEngine(path, threads=1), np.random.default_rng(2)
@@ -80,25 +73,6 @@ def test_widened_it_gives_the_same_outputs_to_the_last_bit(half, tmp_path):
             np.testing.assert_array_equal(mine[name], theirs[name])
 
 
-def test_widened_no_weight_comes_by_way_of_a_node(half):
-    network = untrained(3, TINY, SIGHTLESS)
-    wide, plain = onnx.load_from_string(widened_model(half)), onnx_model(network)
-    onnx.checker.check_model(wide)
-    assert [node.name for node in wide.graph.node] == [node.name for node in plain.graph.node]
-    rounded = {weight.name: numpy_helper.to_array(weight) for weight in wide.graph.initializer}
-    for weight in plain.graph.initializer:
-        numbers = numpy_helper.to_array(weight)
-        expected = numbers.astype(np.float16).astype(np.float32) if numbers.size >= HALVED_FROM else numbers
-        np.testing.assert_array_equal(rounded[weight.name], expected)
-
-
-def test_a_model_in_single_precision_is_widened_to_itself():
-    proto = onnx_model(untrained(3, TINY, SIGHTLESS))
-    before = proto.SerializeToString()
-    widen(proto)
-    assert proto.SerializeToString() == before
-
-
 @pytest.mark.parametrize("number", [1e5, float("inf"), float("nan")])
 def test_numbers_beyond_half_precision_are_refused_by_the_weights_name(number):
     proto = onnx_model(untrained(3, TINY, SIGHTLESS))
@@ -117,12 +91,6 @@ def test_what_cannot_be_widened_is_one_line(tmp_path, content, message):
         path.write_bytes(content)
     with pytest.raises(EngineError, match=rf"a\.onnx: {message}"):
         widened_model(path)
-
-
-def test_without_onnx_the_extra_is_named(monkeypatch, half):
-    monkeypatch.setattr(onnx_engine, "HAS_ONNX", False)
-    with pytest.raises(MissingExtraError, match=r"onnx .*onboard\[jetson\]"):
-        widened_model(half)
 
 
 # ---- a manifest that says otherwise --------------------------------------------------------------------------------
@@ -160,12 +128,6 @@ def test_tensorrt_is_given_widened_weights_under_the_hash_of_the_small_file(mach
     monkeypatch.setattr(onnx_engine, "HAS_ONNX", False)  # from the cache it needs onnx no more
     TensorRtEngine(model, load_manifest(model), tmp_path / "cache").close()
     assert machine.builds == 1
-
-
-def test_tensorrt_is_given_single_weights_as_they_are(machine, tmp_path):
-    model = small_policy_files(tmp_path)
-    TensorRtEngine(model, load_manifest(model), tmp_path / "cache").close()
-    assert machine.parsed == model.read_bytes()
 
 
 # ---- agreement -----------------------------------------------------------------------------------------------------
@@ -238,15 +200,6 @@ def test_half_weights_that_decide_otherwise_are_not_written(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_refuses_with_one_line_and_exit_code_1(tmp_path, monkeypatch):
-    with_noise(monkeypatch)
-    arguments = ["export", "--out", str(tmp_path / "a.onnx"), "--tiny", "--weights", "fp16"]
-    result = CliRunner().invoke(engines_main, arguments)
-    assert result.exit_code == 1
-    assert result.output.startswith("error: a.onnx: not written: ")
-    assert len(result.output.strip().splitlines()) == 1
-
-
 #    trained   asked for           drives that are compared
 @pytest.mark.parametrize(
     ("trained", "asked", "drives"),
@@ -270,11 +223,6 @@ def test_the_command_judges_what_was_trained_by_drives_and_the_manifest_says_so(
     assert json.loads(result.stdout)["agreement"] == message
     found = {"decisions": count, "same_action": count, "drives": drives}
     assert load_manifest(out).extra["agreement"] == found
-
-
-def test_the_manifest_of_single_weights_says_nothing_of_agreement(tmp_path):
-    exporting.export(tmp_path / "a.onnx", untrained(3, TINY, SIGHTLESS), "a", {}, steps=1)
-    assert "agreement" not in load_manifest(tmp_path / "a.onnx").extra
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -121,36 +120,6 @@ REFUSED = [
 def test_a_model_that_no_manifest_can_describe_is_refused(tmp_path, inputs, outputs, words):
     with pytest.raises(InputError, match=words):
         wrap(model(tmp_path / "own.onnx", inputs, outputs), tmp_path / "out", WrapOptions())
-
-
-#   shape of the scan     history, sectors
-SCANS = [([1, 90], 1, 90), ([1, 3, 72], 3, 72), ([1, 4, 90], 4, 90), ([1, 1, 180], 1, 180), ([1, 9, 4], 1, 36)]
-
-
-@pytest.mark.parametrize(("shape", "history", "sectors"), SCANS)
-def test_a_few_longer_rows_are_guessed_to_be_the_newest_scans(tmp_path, shape, history, sectors):
-    own = model(tmp_path / "own.onnx", {"scan": shape}, {"action": [1, 2]}, last="Tanh")
-    copy, proposal = wrap(own, tmp_path / "out", WrapOptions())
-    (scan,) = load_manifest(copy).feeds
-    assert isinstance(scan, ScanFeed)
-    assert (scan.history, len(scan.sectors_deg)) == (history, sectors)
-    assert any(f"history {history}, sectors {sectors}" in line for line in proposal.guesses)
-
-
-#   options that no action or scan can have                       the line has
-NO_RANGES = [
-    (WrapOptions(v_mps=(1.0, 0.0)), "v_mps: .*is no range"),
-    (WrapOptions(w_radps=(math.nan, 1.0)), "finite"),
-    (WrapOptions(fov_deg=(0.0, 0.0)), "fov_deg"),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), NO_RANGES)
-def test_options_that_fit_no_manifest_leave_nothing(tmp_path, options, words):
-    own = model(tmp_path / "own.onnx", {"scan": [1, 9]}, {"action": [1, 2]}, last="Tanh")
-    with pytest.raises(InputError, match=words):
-        wrap(own, tmp_path / "out", options)
-    assert not list((tmp_path / "out").iterdir())
 
 
 def test_check_config_tells_an_output_that_the_model_does_not_give(tmp_path):

@@ -54,24 +54,10 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("part", "expected"), PARTS)
-def test_parameters_of_a_part(paper_network, part, expected):
-    assert parameter_count(paper_network.get_submodule(part)) == expected
-
-
 def test_parameters_in_all(paper_network):
     auxiliary = parameter_count(paper_network.auxiliary)
     assert parameter_count(paper_network) - auxiliary == LISTED == sum(count for _, count in PARTS)
     assert abs(parameter_count(paper_network) - REPORTED) < 0.002 * REPORTED
-
-
-def test_shapes_of_the_parts(paper_network):
-    given = inputs()
-    with torch.inference_mode():
-        encoded = paper_network.encode(given)
-        step = paper_network.step({**given, "memory_in": torch.zeros(2, 1, 1024)})
-    assert encoded.shape == (1, 1248)
-    assert [tuple(value.shape) for value in step] == [(1, 28), (1, 1), (2, 1, 1024), (1, 3)]
 
 
 def test_the_resnet_shrinks_the_image_32_times():
@@ -89,17 +75,6 @@ def test_the_scan_is_a_circle_to_its_convolutions(shift):
     scan = torch.randn(1, 1, 180)
     with torch.inference_mode():
         torch.testing.assert_close(layer(torch.roll(scan, shift, -1)), torch.roll(layer(scan), shift, -1))
-
-
-def test_circular_padding_equals_pytorchs():
-    torch.manual_seed(0)
-    layer = CircularConv(3, 4, 7, 3)
-    plain = torch.nn.Conv1d(3, 4, 7, padding=3, padding_mode="circular")
-    plain.load_state_dict(layer.conv.state_dict())
-    scan = torch.randn(2, 3, 180)
-    with torch.inference_mode():
-        expected = torch.nn.functional.max_pool1d(torch.relu(plain(scan)), 3)
-        torch.testing.assert_close(layer(scan), expected)
 
 
 def test_memory_makes_steps_a_sequence():

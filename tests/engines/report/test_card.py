@@ -78,21 +78,6 @@ def test_a_building_of_training_and_evaluation_is_named(folder, tmp_path):
     assert "| in both | office |" in card_of(folder, tmp_path, trained)
 
 
-#    weights    what the manifest says of their agreement               what the card says
-AGREEMENTS = [
-    ("float16", {"decisions": 1204, "same_action": 1203, "drives": 20}, "float32 weights | 1203 of 1204 |"),
-    ("float16", None, "float32 weights | not stated |"),
-    ("float32", None, "weights stored as float32"),
-]
-
-
-@pytest.mark.parametrize(("weights", "agreement", "expected"), AGREEMENTS)
-def test_a_card_says_how_half_weights_were_judged(folder, tmp_path, weights, agreement, expected):
-    card = card_of(folder, tmp_path, SEEN, weights, {} if agreement is None else {"agreement": agreement})
-    assert expected in card
-    assert ("decisions equal" in card) is (weights == "float16")
-
-
 def test_results_of_another_manifest_make_no_card(folder, tmp_path):
     with pytest.raises(InputError, match=r"is not of .*m\.onnx\.manifest\.json \(digest other, expected "):
         card_of(folder, tmp_path, SEEN, manifest="other")

@@ -85,14 +85,6 @@ def test_repeated_rounds_of_a_journal_count_once_and_all_calls_take_time(tmp_pat
     assert training_of(tmp_path / "none") == {}
 
 
-def test_calls_with_numbers_are_told_apart_where_the_time_does_not_fall(tmp_path):
-    rows = [
-        {"stage": "a", "step": n, "call": call, "at_s": at_s} for n, (call, at_s) in enumerate([(1, 5.0), (2, 9.0)])
-    ]
-    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert training_of(tmp_path)["a"]["hours"] == pytest.approx(14.0 / 3600.0)
-
-
 @pytest.mark.parametrize("content", ["{}\n", "x\n", '{"stage": "a", "step": 1, "decisions": "x"}\n'])
 def test_a_file_that_is_no_journal_is_refused(tmp_path, content):
     (tmp_path / "journal.jsonl").write_text(content)

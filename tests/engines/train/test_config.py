@@ -120,8 +120,3 @@ def test_a_robot_is_known_by_the_files_that_it_names_too(tmp_path, name, old):
     assert old in given
     named.write_text(given.replace(old, f"# {old}", 1))
     assert batched(robot__config=str(robot)).digest() != before
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read"):
-        batched(robot__plant=str(tmp_path / "nowhere.toml")).digest()

@@ -55,29 +55,10 @@ def test_what_is_made_again_hides_what_was_made_before(tmp_path, done, first):
     assert curve(tmp_path, "imitation") == [1, 2, first]
 
 
-def test_where_nothing_is_trained_nothing_is_written(tmp_path):
-    noted(tmp_path / "none", "encoder", 0, [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_a_terminal_the_bar_leaves_nothing_behind(tmp_path):
-    output = io.StringIO()
-    with Journal(tmp_path, "imitation", 9, 0, Console(file=output)) as journal:
-        journal.note(1, {"loss": 1.0})
-    assert output.getvalue() == ""
-
-
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"file: cannot be written: "):
         noted(tmp_path / "file", "encoder", 0, [1])
-
-
-def test_rows_count_the_calls(tmp_path):
-    (tmp_path / "journal.jsonl").write_text('{"stage": "encoder", "step": 1, "at_s": 2.0}\n')
-    noted(tmp_path, "imitation", 0, [1, 2])
-    noted(tmp_path, "imitation", 2, [3])
-    assert [(row["step"], row.get("call")) for row in rows(tmp_path)] == [(1, None), (1, 1), (2, 1), (3, 2)]
 
 
 def test_what_a_killed_call_left_of_a_row_is_cut_off(tmp_path):

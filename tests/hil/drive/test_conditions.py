@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hil.drive.conditions import ALL, ORDINARY, Condition, chosen, load_conditions
+from hil.drive.conditions import ORDINARY, Condition, chosen, load_conditions
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.physics.collision_world import Body
@@ -133,19 +133,6 @@ def test_all_but_the_ordinary_row_stand_on_the_headline() -> None:
     rows = {name: row for name, row in SHIPPED.items() if name not in (ORDINARY, "paper") and not row.tracker}
     assert all(row.fix_every_steps == SHIPPED["paper"].fix_every_steps for row in rows.values())
     assert len({row.what for row in SHIPPED.values()}) == len(SHIPPED)
-
-
-#   names                          chosen
-CHOSEN = [
-    ([], [ORDINARY]),
-    (["paper", "drift_0", "paper"], ["paper", "drift_0"]),
-    (["drift_0", ALL], list(SHIPPED)),
-]
-
-
-@pytest.mark.parametrize(("names", "expected"), CHOSEN)
-def test_names_are_chosen_once_each(names: list[str], expected: list[str]) -> None:
-    assert chosen(names) == expected
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -12,7 +12,6 @@ from hil.drive.picture import (
     GOAL,
     INK,
     LOW,
-    MARGIN_M,
     MOMENTS,
     SHORTEST,
     START,
@@ -51,36 +50,12 @@ def test_everything_is_shown(tmp_path):
     assert not has(image, WALL)
 
 
-def test_what_is_not_given_is_not_shown(tmp_path):
-    image = picture(tmp_path, shortest=None)
-    assert not has(image[:-FOOTER_PX], SHORTEST)
-    assert not has(image, CONTACT)
-
-
-def test_it_is_cropped_to_the_drive_with_a_margin(tmp_path):
-    image = picture(tmp_path)
-    height, width = image.shape[0] - FOOTER_PX, image.shape[1]
-    columns, rows = (5.0 + 2 * MARGIN_M) / 0.05, (1.0 + 2 * MARGIN_M) / 0.05
-    cell_px = round(width / columns)
-    assert width % cell_px == height % cell_px == 0
-    assert abs(width / cell_px - columns) <= 2
-    assert abs(height / cell_px - rows) <= 2
-
-
 def test_the_goal_is_where_it_belongs(tmp_path):
     """At 10 m of a crop from 2.5 to 12.5 m, at 5 m of one from 2.5 to 8.5 m, the top being the largest y."""
     image = picture(tmp_path)[:-FOOTER_PX]
     rows, columns = np.nonzero((image == GOAL).all(axis=2))
     assert abs(columns.mean() / image.shape[1] - 0.75) < 0.01
     assert abs(rows.mean() / image.shape[0] - 3.5 / 6.0) < 0.01
-
-
-def test_a_drive_at_the_edge_of_the_map_is_cropped_there(tmp_path):
-    edge = Episode(Pose(0.5, 0.5, 0.0), (1.0, 0.5), 0.5)
-    drawing = Drawing(edge, np.array([[0.5, 0.5], [1.0, 0.5]]), Pose(1.0, 0.5, 0.0))
-    save_picture(WORLD, drawing, tmp_path / "edge.png")
-    with Image.open(tmp_path / "edge.png") as image:
-        assert has(np.asarray(image.convert("RGB")), WALL)
 
 
 def test_a_title_and_the_scans_are_shown(tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from hil.evaluate.campaign import PartialResults, difference_of, jobs_of
+from hil.evaluate.campaign import PartialResults, jobs_of
 from onboard.values.errors import InputError
 from tests.rigs.evaluate_rows import made_up
 
@@ -40,17 +39,6 @@ def test_a_torn_end_is_cut_off_and_written_anew(tmp_path: Path, lost: int) -> No
         partial.append(DRIVEN[2])
     with PartialResults(path, CONFIGURATION) as partial:
         assert partial.driven == DRIVEN[:3]
-
-
-@pytest.mark.parametrize("kept", [0, 1, 10, 30, 45])
-def test_a_torn_first_line_begins_anew(tmp_path: Path, kept: int) -> None:
-    path = written(tmp_path / "run.jsonl", 0)
-    path.write_bytes(path.read_bytes()[:kept])
-    with PartialResults(path, CONFIGURATION) as partial:
-        assert partial.driven == []
-        partial.append(DRIVEN[0])
-    with PartialResults(path, CONFIGURATION) as partial:
-        assert partial.driven == DRIVEN[:1]
 
 
 def test_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
@@ -99,14 +87,3 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"):
         PartialResults(tmp_path / "file" / "run.jsonl", CONFIGURATION)
-
-
-def test_difference() -> None:
-    assert difference_of({"a": 1}, {"a": 1}) is None
-    assert difference_of({"a": 1}, {"a": 1, "b": [2]}) == "b: null there, [2] here"
-
-
-def test_every_line_is_json(tmp_path: Path) -> None:
-    head, *rows = map(json.loads, written(tmp_path / "run.jsonl").read_text().splitlines())
-    assert head["configuration"] == CONFIGURATION
-    assert [row["row"]["index"] for row in rows] == [0, 1, 2]

@@ -69,7 +69,3 @@ def test_who_stops_asking_leaves_no_worker() -> None:
     next(driven)
     driven.close()
     assert multiprocessing.active_children() == []
-
-
-def test_no_jobs() -> None:
-    assert list(in_processes(made_up, [], 2)) == []

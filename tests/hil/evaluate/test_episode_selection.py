@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +99,6 @@ def test_a_file_that_changes_under_way_is_noticed(tmp_path: Path) -> None:
         load_set(source)
 
 
-def test_so_is_a_map_that_an_episode_file_names(tmp_path: Path) -> None:
-    file = episode_file(tmp_path)
-    table = json.loads(file.read_text())
-    vector_map(file.parent, "room.json")
-    file.write_text(json.dumps({**table, "map": "room.json"}))
-    (source,) = find_sets([str(file)], None, 1, BODY)
-    (file.parent / "room.json").write_text((file.parent / "room.json").read_text() + " ")
-    with pytest.raises(InputError, match="has changed"):
-        load_set(source)
-
-
 #   what                         changes of the last episode          said
 UNREACHABLE = [
     ("goal outside", {"goal_x_y": [500.0, 3.0]}, "episode 2: .*does not fit at \\(500.00, 3.00\\)"),
@@ -156,15 +144,3 @@ def test_bad_files(tmp_path: Path, what: str, text: str, expected: str) -> None:
 def test_bad_options(places: list[str], episodes: int | None, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         find_sets(places, episodes, 1, BODY)
-
-
-def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no map and no episode file"):
-        find_sets([str(tmp_path)], None, 1, BODY)
-
-
-def test_a_source_is_small(tmp_path: Path) -> None:
-    """It goes to every worker; no world is in it."""
-    (source,) = find_sets([str(episode_file(tmp_path))], None, 1, BODY)
-    assert len(repr(source)) < 1000
-    assert replace(source, drawn=()) == source

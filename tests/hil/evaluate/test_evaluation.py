@@ -91,11 +91,6 @@ def test_a_signal_leaves_a_valid_part_that_goes_on(tmp_path: Path, number: signa
     assert reported(rest) == reported(evaluate(PLAN, tmp_path / "other.jsonl", drive=made_up))
 
 
-def test_at_once_interrupted_it_is_still_a_result(tmp_path: Path) -> None:
-    part = evaluate(PLAN, tmp_path / "run.jsonl", drive=Signalled(signal.SIGINT, job_of(0)))
-    assert (reported(part)["episodes"], reported(part)["success_rate"], reported(part)["per_episode"]) == (0, None, [])
-
-
 def test_under_nohup_a_hang_up_is_not_heard(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -129,10 +124,6 @@ def test_another_configuration_is_not_mixed_in(tmp_path: Path, other: Plan, expe
     with pytest.raises(InputError, match=f"another configuration \\({expected}"):
         evaluate(other, tmp_path / "run.jsonl", drive=made_up)
     assert partial_path(other, None) != partial_path(PLAN, None)
-
-
-def test_the_number_of_workers_is_no_part_of_the_configuration() -> None:
-    assert Plan(PLAN.run, PLAN.robot, PLAN.sources, 7, jobs=9).configuration() == PLAN.configuration()
 
 
 def test_the_keys_that_were_promised(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hil.evaluate.evaluation import Plan, evaluate
 from hil.maps.load import load_map
 from hil.physics.free_space import free_space
 from onboard.config.config import DEFAULT_ROBOT, GoalSection
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import InputError
 from tests.hil.evaluate.test_episode_selection import BODY, episode_file, vector_map
 from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.evaluate_rows import made_up
@@ -92,13 +92,6 @@ def test_a_map_of_ones_own_is_furnished_as_one_says(tmp_path, density):
     assert all(space.standing[furnished.cell_of(one.goal_xy_m)] for one in own.drawn)
 
 
-def test_an_ordinary_density_is_no_other_configuration(tmp_path):
-    hall = str(vector_map(tmp_path))
-    usual, expected = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=1.0)
-    assert usual == expected
-    assert len(usual[0].identity) == 5
-
-
 @pytest.mark.parametrize("density", [-0.1, 11.0, float("nan")])
 def test_a_density_that_cannot_be_is_refused(tmp_path, density):
     with pytest.raises(InputError, match=r"--furniture .*: must be 0 to 10"):
@@ -140,9 +133,3 @@ def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monk
     assert [one[5] for one in identity["sets"]] == [0.0]
     assert identity["robot"] != PLAN.configuration()["robot"]
     assert "hall 1 (furniture 0.0)" in (tmp_path / "report.md").read_text()
-
-
-def test_a_base_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read") as refused:
-        load_robot(None, tmp_path / "none.toml")
-    assert "\n" not in str(refused.value)

@@ -40,13 +40,6 @@ def test_what_is_no_row_is_refused(change: dict[str, object], expected: str) -> 
         row_of_json({**row().as_json(), **change})
 
 
-def test_a_missing_field_is_named() -> None:
-    table = row().as_json()
-    del table["path_m"]
-    with pytest.raises(InputError, match="path_m"):
-        row_of_json(table)
-
-
 #   what                       success  path  time  spl        sct
 SHARES = [
     ("shortest and fastest", True, 10.0, 10.0, 1.0, 1.0),
@@ -62,11 +55,6 @@ SHARES = [
 def test_shares(what: str, success: bool, path_m: float, time_s: float, spl: float, sct: float) -> None:
     one = row(success=success, path_m=path_m, time_s=time_s)
     assert (one.spl, one.sct) == pytest.approx((spl, sct))
-
-
-def test_no_distance_at_all() -> None:
-    one = row(path_m=0.0, shortest_m=0.0, straight_m=0.0, fastest_s=0.0, time_s=0.0)
-    assert (one.spl, one.sct, one.detour) == (1.0, 1.0, 1.0)
 
 
 #   length  time by hand: v / a = 0.4 s to full speed, in which it comes 0.2 m far, and as long to rest

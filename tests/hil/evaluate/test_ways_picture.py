@@ -10,13 +10,12 @@ import pytest
 from PIL import Image
 
 from hil.commands.judge.evaluate import load_robot
-from hil.evaluate import ways_picture
 from hil.evaluate.campaign import DriveResult
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source, load_set
 from hil.evaluate.evaluation import Evaluation, Plan
 from hil.evaluate.result import Row
-from hil.evaluate.ways_picture import ARRIVED, LOST, MOST, check_pictures, save_pictures
+from hil.evaluate.ways_picture import ARRIVED, LOST, check_pictures, save_pictures
 from onboard.values.errors import InputError
 from tests.rigs.evaluate_rows import row
 
@@ -44,24 +43,6 @@ def test_each_map_has_a_picture_of_its_drives(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["reactive-depot.png"]
     assert pixels(files[0], ARRIVED) > 20
     assert pixels(files[0], LOST) > 20
-
-
-def test_drives_have_the_colour_of_how_they_ended(tmp_path: Path) -> None:
-    (file,) = save_pictures(evaluation([row(0, map="depot")]), tmp_path)
-    assert pixels(file, ARRIVED) > 20 > pixels(file, LOST)
-    (file,) = save_pictures(evaluation([row(0, map="depot", success=False)]), tmp_path)
-    assert pixels(file, LOST) > 20 > pixels(file, ARRIVED)
-
-
-def test_the_first_drive_of_each_of_the_first_episodes_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[int] = []
-    monkeypatch.setattr(ways_picture, "save_ways", lambda world, ways, title, file: drawn.append(len(ways)))
-    twice = [row(number, map="depot", seed=seed) for seed in (1, 2) for number in range(MOST - 5)]
-    save_pictures(evaluation(twice), tmp_path)
-    save_pictures(evaluation([row(number, map="depot") for number in range(MOST + 5)]), tmp_path)
-    assert drawn == [MOST - 5, MOST]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -93,19 +93,6 @@ def test_it_reaches_the_goal(name: str, arguments: list[str], tmp_path: Path) ->
     assert result["path_m"] >= result["shortest_path_m"] - 0.2
 
 
-def test_beside_a_runtime_that_is_there_already_it_says_so(tmp_path: Path) -> None:
-    domain = free_domain()
-    other = toml(tmp_path / "other.toml", cameras={"source": "none", "color": "none"}, record={"enabled": False})
-    with running("onboard", "run", "--config", other, folder=tmp_path, domain=domain) as runtime:
-        runtime.wait_for("ready")
-        command = done("hil", "demo", "--json", "-", folder=tmp_path, domain=domain)
-        assert (command.process.returncode, command.out) == (2, "")
-        assert command.err.splitlines()[-1] == (
-            f"error: the runtime: robot demo is already driven on domain {domain}: somebody publishes /onboard/state"
-        )
-        assert runtime.end() == 0
-
-
 #   signal            exit code
 ENDS = [
     (signal.SIGINT, 130),
@@ -233,10 +220,6 @@ def test_a_wall_stays_where_it_is() -> None:
         assert moment.points == pytest.approx(np.array([[20.0, 3.0]]))
 
 
-def test_a_drive_that_did_not_begin_has_none() -> None:
-    assert moments_of([], np.zeros((1, 6)), LIVED_NS) == []
-
-
 @pytest.mark.parametrize(("over_budget", "missed", "advised"), [(10, 60, False), (51, 60, True), (10, 700, True)])
 def test_the_result_says_that_the_machine_was_too_busy(over_budget, missed, advised):
     result = {
@@ -269,7 +252,7 @@ def test_a_busy_machine_has_its_own_exit_code(state: str, reached: bool, missed:
 
 
 @pytest.mark.parametrize(
-    ("states", "sent"), [([SILENT, LOST, "reached"], 3), (["stopped: e_stop"], 1), ([SILENT] * 99, 21)]
+    ("states", "sent"), [([SILENT, LOST, "reached"], 3), (["stopped: e_stop"], 1), ([SILENT] * 99, 10)]
 )
 def test_a_drive_goes_on_after_the_machine_was_busy(states: list[str], sent: int) -> None:
     """The first command of a new user must not fail because a compiler runs next to it."""

@@ -83,11 +83,6 @@ def test_a_second_one_is_refused_on_its_domain_alone(sim: Command, domain: int, 
     assert second.err == f"error: another base is on domain {domain} already: another process publishes /odom\n"
 
 
-def test_elsewhere_nothing_of_it_is_heard(sim: Command) -> None:
-    with contextlib.closing(Wire(DdsSection(domain=free_domain()))) as stranger:
-        assert not stranger.reader("odom").wait(SILENCE_S)
-
-
 def test_without_localisation_and_told_to_stop_it_tells_the_truth(tmp_path: Path) -> None:
     domain = free_domain()
     start = ["--start", "-12.3,-2.2,0.5", "--no-localization", "--json", "-"]

@@ -45,11 +45,6 @@ def test_files_that_a_map_references(tmp_path, name, text, beside):
     assert files_of(tmp_path / name) == [tmp_path / one for one in (name, *beside)]
 
 
-def test_the_home_folder_in_an_image_path_is_expanded(tmp_path):
-    (tmp_path / "a.yaml").write_text("image: ~/a.pgm")
-    assert files_of(tmp_path / "a.yaml")[1] == Path("~/a.pgm").expanduser()
-
-
 def hall(folder: Path, name: str) -> Path:
     """Write a hall of 9 m x 7 m as a mesh with an external buffer file; return the mesh file."""
     trimesh = pytest.importorskip("trimesh")

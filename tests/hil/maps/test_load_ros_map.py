@@ -139,14 +139,6 @@ def test_images_of_all_kinds(name, image, suffix, greys, tmp_path):
     assert (~load_ros_map(tmp_path / "map.yaml").overlapping(0.0, 1.0))[1:-1, 1:-1].tolist() == expected[::-1].tolist()
 
 
-def test_an_image_may_be_anywhere(tmp_path):
-    (tmp_path / "images").mkdir()
-    Image.fromarray(PIXELS).save(tmp_path / "images" / "map.pgm")
-    for place in (tmp_path / "images" / "map.pgm", "images/map.pgm"):
-        (tmp_path / "map.yaml").write_text(YAML.replace("map.pgm", str(place)))
-        assert load_ros_map(tmp_path / "map.yaml").gap.shape == (4, 6)
-
-
 def test_a_pgm_is_placed_with_its_lowest_row_at_the_origin(tmp_path):
     world = load_ros_map(write_map(tmp_path))
     assert world.overlapping(0.0, 1.0)[1:-1, 1:-1].tolist() == [[False] * 4, [True, True, True, False]]
@@ -175,10 +167,6 @@ def test_coarse_pgm_cells_are_subdivided(tmp_path):
     world = load_ros_map(write_map(tmp_path, YAML.replace("0.05", "0.10")))
     assert (world.cell_m, world.gap.shape) == (0.05, (2 * 2 + 2, 2 * 4 + 2))
     assert world.overlapping(0.0, 1.0)[3:5, 1:-1].tolist() == [[True] * 6 + [False] * 2] * 2
-
-
-def test_unknown_keys_are_ignored(tmp_path):
-    assert load_ros_map(write_map(tmp_path, YAML + "colour: red\n")).gap.shape == (4, 6)
 
 
 # name, text of the yaml, what the line names
@@ -294,12 +282,3 @@ def test_no_start_or_goal_on_free_ground_that_may_be_unknown(name, grey, changes
     assert ("state free_thresh: 0.196" in warning) == (share is not None)
     load_ros_map(tmp_path / "map.yaml")
     assert capsys.readouterr().err == "", "said once"
-
-
-def test_a_map_that_is_grey_all_over_means_its_grey(tmp_path, capsys):
-    pixels = np.full((60, 80), 205, np.uint8)
-    pixels[20:22] = 0
-    world = load_ros_map(write_map(tmp_path, YAML.replace("0.196", "0.25"), pixels))
-    assert world.unseen is None
-    assert free_space(world, Body(0.2, 1.0)).standing.any()
-    assert capsys.readouterr().err == ""

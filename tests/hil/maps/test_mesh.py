@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hil.drive.episodes import load_episodes, make_episodes
+from hil.drive.episodes import make_episodes
 from hil.maps import mesh
-from hil.maps.load import files_of, load_map
-from hil.maps.materials import MATERIALS
+from hil.maps.load import load_map
 from hil.maps.mesh import FLOOR_M, load_mesh
 from hil.maps.world_grid import WALL_HEIGHT_M, World
 from hil.physics.collision_world import Body
-from hil.physics.free_space import FreeSpace, free_space, indoor_cells, pick_episode
+from hil.physics.free_space import FreeSpace, free_space, pick_episode
 from hil.scene.furniture import furnish
 from onboard.values.errors import InputError, MissingExtraError
 
@@ -113,37 +112,6 @@ def test_a_room_in_every_format(name, tmp_path):
     assert world.name == "room"
     for what, x, y, intervals in POINTS:
         assert held(world, x, y) == intervals, what
-
-
-def test_all_formats_are_the_same_world(tmp_path):
-    first, *others = (load_mesh(make(tmp_path, name)) for name in FORMATS)
-    for other in others:
-        assert other.map_from_grid.x_m == pytest.approx(first.map_from_grid.x_m, abs=1e-4)
-        np.testing.assert_array_equal(other.gap, first.gap)
-        np.testing.assert_allclose(other.low_m, first.low_m, atol=1e-3)
-
-
-def test_the_room_is_indoors_and_closed(tmp_path):
-    world = load_mesh(make(tmp_path, "glb"))
-    indoors_m2 = indoor_cells(world).sum() * world.cell_m**2
-    assert 6.0 * 4.0 - 1.2 * 0.8 - 1.0 * 0.3 - 3.0 < indoors_m2 < 6.0 * 4.0
-    for edge in (world.gap[0], world.gap[-1], world.gap[:, 0], world.gap[:, -1]):
-        assert not edge.any()
-    assert MATERIALS[world.material[world.cell_of((2.6, 1.4))]] == "wood"
-    assert MATERIALS[world.material[world.cell_of((6.05, 2.0))]] == "wall"
-
-
-def test_a_cell_has_the_height_of_the_slope_above_it(tmp_path):
-    """One triangle from z = 0 at x = 0 to z = 2 at x = 4, 2 m wide there: 0.5 m of height a metre."""
-    trimesh.Trimesh([[0, 0, 0], [4, -1, 2], [4, 1, 2]], [[0, 1, 2]]).export(tmp_path / "slope.obj")
-    world = load_mesh(tmp_path / "slope.obj")
-    for x in (1.0, 2.0, 3.5):
-        cell = world.cell_of((x, 0.0))
-        middle = world.centre_of(cell)[0]
-        ((low, high),) = held(world, x, 0.0)
-        assert (low, high) == pytest.approx((0.5 * (middle - 0.025), 0.5 * (middle + 0.025)), abs=2e-3)
-    covered = (world.gap[1:-1, 1:-1] == 0).sum() * world.cell_m**2
-    assert covered == pytest.approx(4.0, abs=0.4)
 
 
 def test_a_triangle_fills_the_cells_below_it():
@@ -367,33 +335,6 @@ def test_a_mesh_on_its_side_or_of_another_unit_is_refused_with_its_extents(kind,
     assert "\n" not in str(refused.value)
 
 
-def storey(width: float, depth: float, height: float) -> trimesh.Trimesh:
-    """Return four rooms in a row along x, with doors, a floor and furniture, as one mesh with z up."""
-    parts = [shell((0.0, width), (0.0, depth), (-0.1, 0.0))]
-    parts += [shell((0.0, width), (y, y + 0.1), (0.0, height)) for y in (0.0, depth - 0.1)]
-    for number, x in enumerate(np.linspace(0.0, width - 0.1, 5)):
-        y = 0.2 * depth * (number % 2)
-        parts.append(shell((x, x + 0.1), (2.0 * y, 2.0 * y + 0.6 * depth), (0.0, height)))
-    parts.append(shell((0.3, 1.1), (0.4, 1.0), (0.0, 0.7)))
-    return trimesh.util.concatenate(parts)
-
-
-#   width, depth, height of four rooms: whatever the sizes, the levels of the walls show which axis is up
-STOREYS = [(12.0, 2.4, 3.0), (12.0, 3.0, 2.5), (16.0, 3.6, 4.5), (10.0, 6.0, 7.0)]
-
-
-@pytest.mark.parametrize("kind", ["dae Y_UP", "glb", "obj", "dae Z_UP"])
-@pytest.mark.parametrize("sizes", STOREYS)
-def test_rooms_on_their_side_are_refused_and_upright_ones_read(kind, sizes, tmp_path):
-    upright = storey(*sizes)
-    turned = upright.copy()
-    turned.apply_transform(TO_Y_UP)
-    right, wrong = (turned, upright) if kind in ("dae Y_UP", "glb") else (upright, turned)
-    assert load_mesh(as_file(tmp_path, kind, right)).name == "hall"
-    with pytest.raises(InputError, match=r"it seems to lie on its side|is its up axis right"):
-        load_mesh(as_file(tmp_path, kind, wrong))
-
-
 def hall(width: float, depth: float, height: float, low: float, floor: bool) -> trimesh.Trimesh:
     """Return four walls, open above, with two pillars and perhaps a floor, as one mesh with z up."""
     high, w, d = low + height, width - 0.1, depth - 0.1
@@ -401,28 +342,6 @@ def hall(width: float, depth: float, height: float, low: float, floor: bool) -> 
     sides += [((x, x + 0.2), (1.0, 1.2)) for x in (0.5, 1.5)]
     parts = [shell(x, y, (low, high)) for x, y in sides]
     return trimesh.util.concatenate([*parts, *([shell((0.0, width), (0.0, depth), (low - 0.1, low))] if floor else [])])
-
-
-#   width, depth, height: corridors of a square section, cubes, low arenas, high halls
-HALLS = [(30.0, 2.5, 2.5), (14.0, 1.8, 2.6), (3.0, 3.0, 3.0), (10.0, 6.0, 1.2), (7.0, 7.0, 0.8), (40.0, 30.0, 8.0),
-         (60.0, 40.0, 13.0), (20.0, 15.0, 3.0)]  # fmt: skip
-
-
-@pytest.mark.parametrize("floor", [True, False], ids=["floor", "walls alone"])
-@pytest.mark.parametrize("part_below", [0.0, 0.5], ids=["from 0", "centred"])
-@pytest.mark.parametrize("kind", ["dae Y_UP", "glb", "obj"])
-@pytest.mark.parametrize("sizes", [*HALLS[:4], *(pytest.param(one, marks=pytest.mark.long) for one in HALLS[4:])])
-def test_open_halls_of_any_size_are_refused_on_their_side_and_read_upright(sizes, kind, part_below, floor, tmp_path):
-    upright = hall(*sizes, -part_below * sizes[2], floor)
-    if kind == "obj":
-        upright.apply_translation([0.0, -sizes[1], 0.0])  # above z = 0 on its side, too
-    turned = upright.copy()
-    turned.apply_transform(TO_Y_UP)
-    right, wrong = (upright, turned) if kind == "obj" else (turned, upright)
-    with pytest.raises(InputError, match=r" m high, from z = .*it seems to lie on its side"):
-        load_mesh(as_file(tmp_path, kind, wrong))
-    if not part_below:
-        assert load_mesh(as_file(tmp_path, kind, right)).name == "hall"
 
 
 @pytest.mark.parametrize("draw", [
@@ -479,10 +398,3 @@ def test_a_floor_that_is_not_at_zero_is_refused_with_its_offset(what, made, word
     assert load_map(f"{file}:as-is").name == "hall"
     if not words:
         np.testing.assert_array_equal(load_map(file).low_m, load_map(f"{file}:as-is").low_m)
-
-
-def test_a_mesh_as_it_is_has_its_files_digest_and_episodes(tmp_path):
-    file = as_file(tmp_path, "obj", walls(0.1, 2.5))
-    assert files_of(Path(f"{file}:as-is")) == [file]
-    made = make_episodes(f"{file}:as-is", 1, 2, tmp_path)
-    assert load_episodes(made).world.name == "hall"

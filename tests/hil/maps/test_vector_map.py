@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hil.maps.load import load_map
-from hil.maps.vector_map import MARGIN_M, MAX_BYTES, MAX_SEGMENTS, load_vector_map, shorten
+from hil.maps.vector_map import MAX_BYTES, load_vector_map, shorten
 from onboard.values.errors import InputError
 
 
@@ -53,24 +53,6 @@ def test_a_bad_vector_map_is_refused_in_one_line(name, text, named, tmp_path):
         load_map(file)
     assert str(refused.value).startswith(str(file))
     assert named in str(refused.value)
-
-
-def test_a_vector_map_keeps_its_coordinates(tmp_path):
-    file = tmp_path / "map.json"
-    file.write_text(json.dumps([segment(10.0, -3.0, 12.0, -3.0)]))
-    world = load_vector_map(file)
-    wall = world.overlapping(0.0, 1.0)
-    assert wall[world.cell_of((11.0, -3.0 + 0.001))]
-    assert not wall[world.cell_of((11.0, -3.0 + 0.1))]
-    assert not wall[world.cell_of((12.0 + 0.1, -3.0))]
-    assert wall.shape[1] * world.cell_m == pytest.approx(2.0 + 2 * MARGIN_M + 2 * world.cell_m, abs=0.051)
-
-
-def test_a_million_segments_are_refused(tmp_path: Path):
-    file = tmp_path / "map.json"
-    file.write_text("[" + ",".join(["[0,0,1,1]"] * 1_000_000) + "]")
-    with pytest.raises(InputError, match=rf"1000000 segments, the limit is {MAX_SEGMENTS}"):
-        load_vector_map(file)
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path):

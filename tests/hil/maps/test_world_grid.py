@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.maps.cell_kernels import chessboard_distance, line_is_free, mark_segments
 from hil.maps.load import load_map, map_names
-from hil.maps.world_grid import WALL_HEIGHT_M
 from hil.physics.free_space import indoor_cells
 from onboard.values.errors import InputError
-from onboard.values.messages import Pose
-from tests.rigs.rooms import drawn
 
 
 def test_unknown_maps_are_refused_with_the_list_of_maps(tmp_path):
@@ -67,28 +63,11 @@ def test_a_line_is_blocked_by_a_wall_across_it(a, b):
     assert line_is_free(free, a, b) == ((a[0] < 10 and b[0] < 10) or (a[0] > 10 and b[0] > 10))
 
 
-def test_every_world_is_closed():
-    wall = drawn("..\n..", 0.5).overlapping(0.0, WALL_HEIGHT_M)
-    assert wall[[0, -1]].all()
-    assert wall[:, [0, -1]].all()
-    assert not wall[1:-1, 1:-1].any()
-
-
 SHIPPED = {
     *(f"gdc{floor}" for floor in range(1, 7)),
     *(f"ghc{floor}" for floor in range(1, 10)),
     *("ahg1", "ahg2", "ase1", "ase4", "lgrc1", "apartment", "home", "willow", "depot", "warehouse"),
 }
-
-
-@settings(max_examples=30)
-@given(coordinate, coordinate, st.floats(-math.pi, math.pi))
-def test_cells_of_many_points_equal_the_cell_of_each(x_m, y_m, yaw_rad):
-    world = replace(load_map("depot"), map_from_grid=Pose(x_m, y_m, yaw_rad))
-    points = np.random.default_rng(1).uniform(-20.0, 20.0, (2, 7, 2))
-    rows, columns = world.cells_of(points)
-    cells = np.stack([rows, columns], axis=-1).reshape(-1, 2)
-    assert [tuple(cell) for cell in cells] == [world.cell_of((x, y)) for x, y in points.reshape(-1, 2)]
 
 
 def test_shipped_files():

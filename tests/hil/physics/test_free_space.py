@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.maps.cell_kernels import line_is_free
@@ -54,21 +54,6 @@ def test_a_start_is_within_a_limit_where_the_field_is_finite(limit_m):
     for row, column in cells[:: max(1, len(cells) // 60)]:
         xy = space.world.centre_of((int(row), int(column)))
         assert is_within(space, xy, goal, limit_m) == np.isfinite(field[row, column])
-
-
-@given(st.floats(0.5, 5.5), st.floats(0.5, 3.5), st.floats(0.5, 5.5), st.floats(0.5, 3.5))
-@settings(max_examples=50, deadline=None)
-def test_the_path_in_an_empty_room_is_straight(x0, y0, x1, y1):
-    path = shortest_path(ROOM, (x0, y0), (x1, y1))
-    assert path is not None
-    assert len(path) <= 2
-    ends = [ROOM.world.centre_of(ROOM.world.cell_of(point)) for point in ((x0, y0), (x1, y1))]
-    assert path_length(path) == pytest.approx(math.dist(*ends), abs=1e-9)
-
-
-def test_a_diagonal_is_not_a_staircase():
-    path = shortest_path(ROOM, (0.525, 0.525), (5.025, 2.825))
-    assert path_length(path) == pytest.approx(math.hypot(4.5, 2.3), abs=1e-9)
 
 
 def test_the_path_around_a_corner_is_shortest():
@@ -119,17 +104,6 @@ def test_episodes_are_drawn_by_seed_within_the_bounds(seed):
     assert space.standing[space.world.cell_of(first.goal_xy_m)]
 
 
-def test_a_map_without_room_has_no_episode():
-    with pytest.raises(InputError, match=r"no start and goal 5\.0 to 15\.0 m apart"):
-        pick_episode(free_space(drawn("###\n###", 0.5), BODY), np.random.default_rng(0), 5.0, 15.0)
-
-
-def test_a_yard_is_not_indoors():
-    world = load_map("gdc1")
-    assert is_indoors(world, world.cell_of((0.0, -25.0)))
-    assert not is_indoors(world, world.cell_of((30.0, -20.0)))
-
-
 def test_indoor_cells_agree_with_is_indoors():
     """`indoor_cells` tests once per half metre, so cells near the edge of a yard may differ."""
     world = load_map("home")
@@ -141,10 +115,6 @@ def test_indoor_cells_agree_with_is_indoors():
     assert np.mean(same) > 0.95
     assert 0.2 < np.mean([judged[cell] for cell in picked]) < 0.8
     assert not judged[world.gap == 0].any()
-
-
-def test_without_a_yard_all_free_cells_are_indoors():
-    np.testing.assert_array_equal(indoor_cells(ROOM.world), ROOM.world.gap > 0)
 
 
 cells = st.tuples(st.integers(0, 15), st.integers(0, 15))

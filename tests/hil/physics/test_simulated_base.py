@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.simulated_base import NS, STEP_NS, STEP_S, BaseState, base_at, send_command, step_base
+from hil.physics.simulated_base import STEP_NS, STEP_S, base_at, send_command, step_base
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import BaseTable, MotionState, Plant, load_plant, step
 from onboard.values.messages import STOP, Pose, Twist
@@ -48,13 +48,6 @@ def test_the_base_follows_the_newest_due_command(name, delay_s, timeout_s, sent,
     assert followed(sent, len(expected), plant(delay_s, timeout_s)) == expected
 
 
-def test_a_command_has_no_effect_before_it_is_due():
-    base = plant(delay_s=1.0)
-    state = send_command(base_at(Pose(0.0, 0.0, 0.0)), AHEAD, 5 * NS, base)
-    assert step_base(state, 6 * NS - 1, base).command == STOP
-    assert step_base(state, 6 * NS, base).command == AHEAD
-
-
 @given(st.lists(st.builds(Twist, st.floats(-1.0, 2.0), st.floats(-5.0, 5.0)), min_size=1, max_size=40))
 def test_without_latency_the_base_equals_the_motion_model(commands):
     state, model = base_at(Pose(1.0, 2.0, 0.5)), MotionState(Pose(1.0, 2.0, 0.5))
@@ -62,9 +55,3 @@ def test_without_latency_the_base_equals_the_motion_model(commands):
         state = step_base(send_command(state, command, tick * STEP_NS, PLANT), tick * STEP_NS, PLANT)
         model = step(model, command, PLANT, STEP_S)
     assert state.motion == model
-
-
-def test_stepping_changes_no_state():
-    state = send_command(base_at(Pose(0.0, 0.0, 0.0)), AHEAD, 0, PLANT)
-    step_base(state, 0, PLANT)
-    assert state == BaseState(MotionState(Pose(0.0, 0.0, 0.0)), ((0, AHEAD),))

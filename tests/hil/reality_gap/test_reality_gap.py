@@ -14,7 +14,7 @@ from hil.commands.judge.reality_gap import EXPERIMENTS
 from hil.physics.state_kernels.kernel_set import no_kernels
 from hil.physics.state_kernels.state_table import load_state_table
 from hil.reality_gap.five_runs import RUNS, five_runs
-from hil.reality_gap.report import check_page, write_page
+from hil.reality_gap.report import check_page
 from hil.reality_gap.result import GapResult, mean_of
 from onboard.values.errors import InputError
 
@@ -86,16 +86,3 @@ def test_a_page_is_checked_before_anything_runs(tmp_path: Path) -> None:
         check_page(tmp_path / "none" / "page.md", "1d")
     with pytest.raises(InputError, match="must be one of 1d, ramp"):
         CliRunner().invoke(app, ["reality-gap", "2d"], catch_exceptions=False)
-
-
-def test_a_page_without_marks_keeps_its_text(tmp_path: Path) -> None:
-    make = EXPERIMENTS["1d"]
-    table = load_state_table(make(1).kernels_file)
-    result = GapResult("1d", [five_runs(make(4), table, 4)])
-    page = tmp_path / "page.md"
-    page.write_text("mine\n")
-    write_page(result, page, "command")
-    first = page.read_text()
-    write_page(result, page, "command")
-    assert page.read_text() == first
-    assert first.startswith("mine\n\n<!--")

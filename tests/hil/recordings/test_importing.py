@@ -278,18 +278,6 @@ def test_what_cannot_be_done_leaves_nothing_behind(asked, line, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_cameras_of_a_bag_that_are_none_are_said(model, tmp_path):
-    messages = drive(0.5, ["/robot/scan"])
-    for topic, _, sample in messages:
-        if topic == "/camera/depth/camera_info":
-            sample.k[2] = float("inf")
-    imported = import_bag(
-        [write_ros2(tmp_path / "bag", messages)], tmp_path / "drive.mcap", ImportOptions({}, policy=model)
-    )
-    assert any("invalid intrinsics on /camera/depth/camera_info" in line for line in imported.missing)
-    assert any(line.startswith("goals: (0.18, 0.00) in frame wheels is asked for") for line in imported.missing)
-
-
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(0.5))
     with pytest.raises(InputError, match=r"no/drive\.mcap: cannot be written: there is no folder"):

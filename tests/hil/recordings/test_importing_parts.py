@@ -11,12 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hil.recordings.bags.bag import IMAGE, BagTopic
-from hil.recordings.bags.cameras import cameras_of
 from hil.recordings.bags.drive import Agreement
-from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras, named_color
+from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras
 from hil.recordings.bags.transforms import seen_from_base
-from onboard.config.config import DEFAULT_ROBOT
-from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.policy.contract import ACTIONS
@@ -78,30 +75,6 @@ def test_cameras_are_named_in_pairs():
             named_cameras(topics, [text])
 
 
-def test_colour_is_a_topic_of_images_or_none():
-    topics = [BagTopic("/a/image", IMAGE, 1), BagTopic("/odom", ODOMETRY, 1)]
-    assert [named_color(topics, named) for named in ("/a/image", "", None)] == ["/a/image", "", None]
-    for named, problem in (("/none", "there is no such topic"), ("/odom", f"is a {ODOMETRY}")):
-        with pytest.raises(InputError, match=rf"^--color {named}: {problem}"):
-            named_color(topics, named)
-
-
-class SilentBag:
-    """A bag whose one topic of images has no message, as a recorder leaves it that waited for a camera."""
-
-    topics = (BagTopic("/a/image", IMAGE, 0),)
-
-    def first(self, topic: str) -> None:
-        return None
-
-
-@pytest.mark.parametrize("mounts", [None, load_mounts(DEFAULT_ROBOT / "mounts.toml")])
-def test_a_named_camera_without_a_message_is_said(mounts):
-    cameras = cameras_of(SilentBag(), Frames(), "base", {"front": "/a/image"}, None, mounts)
-    assert (dict(cameras.depth), cameras.mounts) == ({}, "")
-    assert cameras.missing == ("/a/image: there is no message of it",)
-
-
 #   topic                                      mounts              camera
 CAMERA_NAMES = [
     ("/front/depth/image", ["front", "rear"], "front"),
@@ -151,11 +124,6 @@ def test_a_rotation_has_its_quaternion_back(parts):
     x, y, z, w = np.array(parts) / np.linalg.norm(parts)
     rotation = rotation_from_quaternion((x, y, z, w))
     assert np.allclose(rotation_from_quaternion(tuple(quaternion_of(rotation))), rotation, atol=1e-9)
-
-
-def test_a_laser_at_the_base_is_passed_on_as_it_is():
-    sample = scan(5, 3.0)
-    assert seen_from_base(sample, np.eye(4), "base") == replace(sample, header=replace(sample.header, frame_id="base"))
 
 
 @given(st.floats(-math.pi, math.pi), st.floats(-0.4, 0.4), st.floats(-0.4, 0.4), st.floats(1.0, 15.0))

@@ -15,7 +15,7 @@ from mcap.records import ChunkIndex
 from mcap.writer import CompressionType, Writer
 
 from hil.recordings import recording as recordings
-from hil.recordings.recording import MOST_BYTES, TICK, messages_of, metadata_of, open_recording
+from hil.recordings.recording import MOST_BYTES, TICK, messages_of, open_recording
 from hil.replay.recorded_policy import recorded_plant
 from onboard.values.errors import InputError
 from tests.rigs.recorded_drive import Recorded, record_drive
@@ -192,12 +192,6 @@ def test_messages_are_those_of_the_librarys_reader(compression: CompressionType,
     ]
     assert list(messages_of(BytesIO(content), summary.chunk_indexes, channels)) == theirs
     assert len(theirs) == MESSAGES // 2 * len(topics)
-
-
-def test_metadata_is_read_where_its_index_says() -> None:
-    content = written()
-    (about,) = metadata_of(BytesIO(content), summary_of(content).metadata_indexes)
-    assert (about.name, about.metadata) == ("about", {"a": "b"})
 
 
 def test_a_compression_that_is_not_ours_is_named() -> None:

@@ -25,7 +25,7 @@ from hil.replay.recorded_policy import Policies
 from hil.replay.replay import Replayer, ReplayOptions, UnreadableFile
 from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
-from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.errors import MissingExtraError
 from onboard.values.messages import BINS
 from tests.rigs.recordings.replay_mutations import join_sessions, put_together, taken_apart
 from tests.rigs.recordings.replay_rig import puppet, recorded, short_drive
@@ -188,25 +188,6 @@ def test_recordings_are_replayed_from_any_file_system(short: Path, tmp_path: Pat
     for url in ("memory://robot7/a.mcap", f"file://{tmp_path}/a.mcap"):
         (answer,) = Replayer(ReplayOptions())(takes_of([url])[0]).answers
         assert (answer.source, answer.identical) == (url, True)
-
-
-#   URL                                 said
-BAD = [
-    ("nothing://a/b.mcap", "nothing://a/b.mcap: cannot be read: Protocol not known: nothing"),
-    ("memory://nobody/a.mcap", "memory://nobody/a.mcap: no such file"),
-    ("http://127.0.0.1:9/a.mcap", "http://127.0.0.1:9/a.mcap: "),
-]
-
-
-@needs_fsspec
-@pytest.mark.parametrize(("url", "expected"), BAD)
-def test_a_url_with_nothing_there_is_one_line(url: str, expected: str) -> None:
-    try:
-        (answer,) = Replayer(ReplayOptions())(takes_of(found_in([url]))[0]).answers
-    except InputError as error:
-        answer = UnreadableFile(url, str(error))
-    assert answer.reason.startswith(expected)
-    assert "\n" not in answer.reason
 
 
 def test_without_the_library_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

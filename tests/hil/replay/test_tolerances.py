@@ -22,7 +22,6 @@ from onboard.perception import scan_fusion
 from onboard.state import RobotState
 from onboard.values.messages import Pose
 from tests.rigs.recordings.replay_mutations import Whole, put_together, taken_apart
-from tests.rigs.recordings.replay_references import REFERENCES
 from tests.rigs.recordings.replay_rig import short_drive
 
 OTHER = tolerant("other engine")
@@ -142,11 +141,6 @@ def test_the_difference_that_is_told_is_the_first_that_may_not_be(
     assert (found.outcome, found.first.difference.place, found.first.allowed) == ("differs", f"[{BEHIND + 1}]", False)
     assert joined([found, found]).first == found.first
     assert found.sessions[0].first == found.first
-
-
-def test_the_references_belong_to_no_machine() -> None:
-    for file in sorted(REFERENCES.glob("*.mcap")):
-        assert measure_of(session_of(file)) == OF_REFERENCE
 
 
 #   field       by     bit for bit, of a reference, elsewhere

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.replay.other_policy import PolicyComparison
-from hil.report.confusion_matrix import confusion_of, parted
+from hil.report.confusion_matrix import confusion_of
 from hil.report.page import render
 from onboard.policy.contract import ACTIONS
 from tests.hil.report.report_rows import timeline
@@ -29,22 +28,6 @@ def test_every_decision_is_counted_once(pairs):
     assert all((cell.shade == 0) == (cell.count == 0) for row in table.rows for cell in row.cells)
 
 
-#   pairs                                        in words
-PARTED = [
-    ({}, ""),
-    ({(STAND, STAND): 4}, ""),
-    ({(STAND, STAND): 4, (STAND, LEFT): 2}, "Of the 2 others: 2 as fast but turning otherwise."),
-    ({(STAND, FAST): 1}, "Of the 1 other: 1 faster."),
-    ({(FAST, SLOW): 1000, (SLOW, FAST): 2, (-1, FAST): 1},
-     "Of the 1,003 others: 2 faster, 1,000 slower, 1 with no action in one of the two."),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("pairs", "expected"), PARTED)
-def test_how_they_part(pairs, expected):
-    assert parted(pairs) == expected
-
-
 def test_the_page_has_the_table():
     pairs = Counter({(STAND, STAND): 3, (STAND, FAST): 1, (LEFT, STAND): 2})
     page = render(timeline(3), outcome=PolicyComparison("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
@@ -57,8 +40,3 @@ def test_the_page_has_the_table():
         ["0, 0", "4", "75 %", "", "3", "1"],
         ["0, +1", "2", "0 %", "", "2", ""],
     ]
-
-
-def test_without_a_decision_there_is_none():
-    assert confusion_of({}) is None
-    assert 'class="confusion"' not in render(timeline(3), outcome=PolicyComparison("drive.mcap", "other.onnx"))

@@ -18,10 +18,8 @@ from hil.replay.compared_fields import Difference
 from hil.replay.other_policy import Moment, PolicyComparison
 from hil.replay.player import NO_IMAGES
 from hil.replay.tick_selection import MissingTicks
-from hil.report.charts import histogram, scan_picture
 from hil.report.page import render, write_page
 from hil.report.replay_section import verdict_of
-from hil.report.session_metrics import times
 from hil.report.timeline import Timeline
 from onboard.values.errors import OnboardError
 from onboard.values.messages import BINS, GoalRequest, Pose, Scan
@@ -189,20 +187,6 @@ def test_a_replay_is_not_called_identical_where_part_of_it_was_not_compared(
     assert (f"{unfused} not ({NO_IMAGES})" in verdict.detail) == (unfused > 0)
 
 
-@pytest.mark.parametrize(("outcome", "words"), VERDICTS)
-def test_a_replay_leads_the_page(outcome, words):
-    page = render(eventful(), outcome=outcome)
-    assert [word for word in words if word not in page] == []
-    assert page.index(words[0]) < page.index("cut by collision zones")
-
-
-def test_a_run_leads_with_what_came_of_it_and_its_record():
-    page = render(eventful())
-    heading = page.index("<h1>Reached the goal in 1.7 s: 5 commands cut by collision zones, 1 deadline miss")
-    assert heading < page.index('id="over-time"')
-    assert page.index("configuration sha256 ") < page.index('id="over-time"')
-
-
 def test_ten_minutes_stay_below_two_megabytes_with_the_worst_numbers():
     """Of noise no two ticks are alike."""
     ticks, rng = 18_000, np.random.default_rng(1)
@@ -215,37 +199,3 @@ def test_ten_minutes_stay_below_two_megabytes_with_the_worst_numbers():
 def test_a_page_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(OnboardError, match=r"none/page.html: cannot be written: No such file"):
         write_page(tmp_path / "none" / "page.html", timeline(3))
-
-
-#   values [ms]                       limit   bars' counts, from the hints
-HISTOGRAMS = [
-    ([1.0, 1.0, 2.0], None, 3),
-    ([0.0], None, 1),
-    ([100.0] * 9, None, 9),
-    ([5.0, 90.0], 33.3, 2),
-    ([-0.5, 1.0], None, 2),
-    ([1e12, 1.0], None, 2),
-    ([99.0, 101.0, 100.5], None, 3),
-]
-
-
-@pytest.mark.parametrize(("values", "limit", "count"), HISTOGRAMS)
-def test_a_histogram_counts_every_value_once(values, limit, count):
-    chart = histogram(times("a", "", np.array(values), limit))
-    assert sum(int(bar.hint.rpartition(": ")[2].replace(",", "")) for bar in chart.bars) == count
-    assert all(0.0 <= bar.x <= 300.0 and 0.0 < bar.height <= 90.0 for bar in chart.bars)
-    assert any(bar.over for bar in chart.bars) == (limit is not None)
-    assert len(chart.marks) >= 1
-
-
-def test_a_picture_of_scans_shows_what_differs_however_far_it_is():
-    ranges = np.full(BINS, 1.0, np.float32)
-    other = ranges.copy()
-    other[90] = 9.0
-    picture = scan_picture(Scan(0, ranges, np.ones(BINS, bool)), Scan(0, other, np.ones(BINS, bool)))
-    assert picture.differing == 1
-    (dot,) = [dot for dot in picture.replayed if dot.differs]
-    assert dot.y < -100.0
-    assert abs(dot.x) < 5.0
-    nothing = Scan(0, np.full(BINS, np.inf, np.float32), np.zeros(BINS, bool))
-    assert scan_picture(nothing, nothing).recorded == ()

@@ -81,33 +81,6 @@ def test_light_and_dark_and_narrow(browser, file, tmp_path):
     assert seen[0] != seen[1]
 
 
-PAINTED = """() => [...document.querySelectorAll("svg :is(.series, .way, .block, .sign)")].map((one) => {
-    const { fill, stroke } = getComputedStyle(one), { width, height } = one.getBoundingClientRect();
-    return [one.getAttribute("class"), one.dataset.colour || "", fill, stroke, width + height];
-})"""
-
-
-def test_all_that_is_drawn_has_a_colour_and_a_size(opened):
-    found = opened.page.evaluate(PAINTED)
-    assert {one[0].split()[0] for one in found} == {"series", "way", "block", "sign"}
-    assert [one for one in found if one[2] == one[3] == "none"] == []
-    assert [one for one in found if one[4] <= 0.0 and one[0] != "series dots"] == []
-
-
-WORDS = """() => [...document.querySelectorAll("#path text, #over-time svg text")].filter((one) => {
-    const word = one.getBoundingClientRect(), svg = one.closest("svg").getBoundingClientRect();
-    const out = [svg.left - word.left, word.right - svg.right, svg.top - word.top, word.bottom - svg.bottom];
-    return Math.max(...out) > 1;
-}).map((one) => one.textContent)"""
-
-
-@pytest.mark.parametrize("width", [390, 700, 1300, 1440])
-def test_words_are_within_their_picture(opened, width):
-    opened.page.set_viewport_size({"width": width, "height": 900})
-    assert opened.page.evaluate(WORDS) == []
-    opened.page.set_viewport_size({"width": 1440, "height": 900})
-
-
 SHOWN = """() => [...document.querySelectorAll(".said tr")].filter((one) => one.checkVisibility())
     .map((one) => one.dataset.kind)"""
 

@@ -10,13 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands.look.report import Pages
 from hil.recordings.recording import open_recording
 from hil.replay.compare import Comparison, FieldCount, Mismatch, SessionCount
 from hil.replay.compared_fields import Difference
 from hil.report.page import write_report
 from onboard.values.errors import OnboardError
-from tests.hil.report.report_rows import timeline
 from tests.rigs.recorded_drive import record_drive
 from tests.rigs.recordings.replay_mutations import join_sessions
 
@@ -37,35 +35,6 @@ def test_a_page_of_a_run(drive, tmp_path):
     page = (tmp_path / "run.html").read_text()
     assert "<h1>Stopped after " in page
     assert "1 e-stop" in page
-
-
-def test_a_folder_of_sessions_is_a_folder_of_pages(drive, tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        shutil.copy(drive, tmp_path / name / "drive.mcap")
-    done = run(tmp_path / "a", tmp_path / "b", "--out", tmp_path / "pages")
-    assert done.exit_code == 0, done.output
-    assert sorted(file.name for file in (tmp_path / "pages").iterdir()) == ["drive-2.html", "drive.html"]
-
-
-#   file, sessions in it and this one           names of their pages
-NAMES = [
-    ([("x/a.mcap", ["s"], "s"), ("x/b.mcap", ["t"], "t")], ["a", "b"]),
-    ([("x/a.mcap", ["s"], "s"), ("y/a.mcap", ["t"], "t"), ("z/a.mcap", ["u"], "u")], ["a", "a-2", "a-3"]),
-    ([("x/a.mcap", ["s"], "s"), ("x/a-2.mcap", ["t"], "t"), ("y/a.mcap", ["u"], "u")], ["a", "a-2", "a-3"]),
-    ([("x/a.mcap", ["s"], "s"), ("y/a.mcap", ["t"], "t"), ("x/a-2.mcap", ["u"], "u")], ["a", "a-2", "a-2-2"]),
-    ([("x/a.mcap", ["s", "t"], "s"), ("x/a.mcap", ["s", "t"], "t")], ["a-s", "a-t"]),
-    ([("x/a.mcap", ["../../b", "t"], "../../b")], ["a-______b"]),
-    ([("x/a.mcap", ["s" * 500, "t"], "s" * 500)], [f"a-{'s' * 80}"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sessions", "names"), NAMES)
-def test_pages_are_told_apart(sessions, names):
-    pages = Pages(Path("out"))
-    timelines = [timeline(1, files=(Path(file),), sessions=(*all_of,), session={"session": name})
-               for file, all_of, name in sessions]  # fmt: skip
-    assert [page for one in timelines for page in pages.of([one])] == [Path("out") / f"{name}.html" for name in names]
 
 
 def test_a_file_of_several_sessions_is_a_page_of_each(drive, tmp_path):
@@ -98,27 +67,6 @@ def test_what_cannot_be_read_keeps_no_other_from_its_page(drive, tmp_path):
     assert [file.name for file in (tmp_path / "pages").iterdir()] == ["b.html"]
     assert done.stderr == f"error: {tmp_path / 'a.mcap'}: not a recording: no MCAP file\n"
     assert str(done.exception) == f"{tmp_path / 'c.mcap'}: not a recording: no MCAP file"
-
-
-@pytest.mark.parametrize("there", [False, True])
-def test_a_refusal_leaves_nothing_behind_and_takes_nothing_away(tmp_path, there):
-    (tmp_path / "torn.mcap").write_bytes(b"none of ours")
-    if there:
-        (tmp_path / "new").mkdir()
-    done = run(tmp_path / "torn.mcap", "--out", tmp_path / "new" / "pages")
-    assert isinstance(done.exception, OnboardError)
-    assert sorted(file.name for file in tmp_path.rglob("*")) == ["new", "torn.mcap"][0 if there else 1 :]
-
-
-def test_of_a_recording_that_was_cut_off_there_is_a_page_of_what_is_left(drive, tmp_path):
-    torn = tmp_path / "torn.mcap"
-    torn.write_bytes(drive.read_bytes()[:-100])
-    before = torn.read_bytes()
-    done = run(torn, "--out", tmp_path / "x.html")
-    assert done.exit_code == 0, done.output
-    assert done.stdout.endswith(" MB, from the rest of a recording that was cut off\n")
-    assert "torn.mcap" in (tmp_path / "x.html").read_text()
-    assert torn.read_bytes() == before
 
 
 #   arguments                                             said

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hil.report.events import BAD, OTHER, lanes_of, moments_of, never_seen, row_of, with_code
-from hil.report.session_metrics import drives_of, endings, headline, times, times_of
-from hil.report.tables import changes_of, notes_of, record_of
+from hil.report.events import OTHER, moments_of, row_of, with_code
+from hil.report.session_metrics import drives_of, endings, headline
+from hil.report.tables import record_of
 from onboard.safety.limits import Reason
 from onboard.values.messages import GoalRequest, Pose
 from onboard.values.reasons import TABLE
-from tests.hil.report.report_rows import PERIOD_S, spread, timeline
+from tests.hil.report.report_rows import spread, timeline
 
 N = 90
 
@@ -86,31 +86,6 @@ def test_how_the_goals_were_missed_is_said_the_commonest_first():
     assert endings([drive for drive in drives if drive.ended == "reached"]) == ""
 
 
-def test_times_of_decisions_say_that_the_missed_ones_have_none():
-    acted, action, took = flags((5, 6), (15, 16)), np.full(N, -1), np.full(N, np.nan)
-    action[5], took[5] = 3, 20.0
-    (decisions,) = [time for time in times_of(timeline(N, acted=acted, action=action, decision_ms=took))
-                    if time.name == "a decision took"]  # fmt: skip
-    assert decisions.what.endswith("; without the 1 that came too late or not at all")
-
-
-def test_the_way_driven_is_that_of_the_wheels():
-    (drive,) = drives_of(driven("reached"))
-    assert drive.path_m == pytest.approx(3.0)
-    assert drive.took_s == pytest.approx(30 * PERIOD_S)
-
-
-def test_a_camera_lost_and_one_that_never_came():
-    there = np.ones(N, bool)
-    there[:10] = there[40:50] = False
-    session = timeline(N, cameras={"front": there, "rear": np.ones(N, bool), "front_left": np.ones(N, bool)})
-    assert never_seen(session) == ["front_right"]
-    assert headline(session, []).endswith(", lost: front, front_right")
-    assert [(moment.row, moment.text) for moment in moments_of(session)] == [(40, "camera front lost for 0.3 s")]
-    assert [lane.name for lane in lanes_of(session)] == ["state", "command", "no front"]
-    assert notes_of(session)[0] == "Camera front_right gave no frame at all."
-
-
 def goal(frame: str) -> GoalRequest:
     return GoalRequest(1, 1, frame, Pose(1.0, 2.0, 0.0))
 
@@ -148,27 +123,6 @@ def test_what_happened_is_a_moment(changes, expected):
     assert moment.text.startswith(expected[2])
 
 
-def test_what_ends_a_drive_weighs():
-    session = driven("stopped: e_stop", events={60: ("mission state=stopped: e_stop",)})
-    assert [(moment.weight, moment.text) for moment in moments_of(session)] == [
-        (BAD, f"state: stopped: {with_code('e_stop')}")
-    ]
-
-
-def test_a_row_of_commands_summarises_all_its_ticks():
-    wanted = np.tile([1.0, 0.5], (N, 1))
-    command = wanted.copy()
-    command[40:50] = [0.8, -0.4]
-    command[45] = [0.1, 0.05]
-    wanted[:5] = np.nan
-    changes = changes_of(timeline(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
-    assert [change.row.code for change in changes] == ["none", "zone_slow", "none"]
-    assert (changes[1].wanted, changes[1].sent) == (((1.0, 1.0), (0.5, 0.5)), ((0.1, 0.8), (-0.4, 0.05)))
-    assert changes[0].wanted == ((1.0, 1.0), (0.5, 0.5))
-    assert [change.ticks for change in changes] == [40, 10, N - 50]
-    assert sum(change.took_s for change in changes) == pytest.approx(N * PERIOD_S)
-
-
 @pytest.mark.parametrize("reason", Reason)
 def test_a_command_has_the_code_and_the_sentence_of_its_reason(reason: Reason):
     row = row_of(reason.value)
@@ -184,18 +138,6 @@ def test_a_reason_of_another_release_stands_for_itself():
 
 def test_the_end_of_a_drive_has_its_code():
     assert with_code("goal is occupied") == "goal is occupied (goal_occupied)"
-
-
-def test_times_are_counted_against_their_limit():
-    found = times("a tick took", "", np.array([1.0, 2.0, np.nan, 50.0]), 33.3)
-    assert (found.over, found.largest, len(found.values)) == (1, 50.0, 3)
-
-
-def test_a_simulated_clock_tells_no_times():
-    session = timeline(N, stage_ms=np.zeros((N, 2)))
-    assert times_of(session) == []
-    assert any("simulated" in note for note in notes_of(session))
-    assert [time.name for time in times_of(timeline(N))] == ["a tick took"]
 
 
 def test_the_record_names_version_configuration_model_and_machine():

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from hil.report.surroundings import CELL_PX, MOST_CUTS, cuts_of, walls_of
+from hil.report.surroundings import CELL_PX, cuts_of, walls_of
 from onboard.values.messages import BINS
 from tests.hil.report.report_rows import spread, timeline
 
@@ -42,13 +42,6 @@ def test_what_only_one_scan_hit_is_no_wall() -> None:
     assert walls_of(timeline(N, scans=scans), POSES, in_cm) == ""
 
 
-def test_without_a_pose_nothing_is_shown() -> None:
-    session = timeline(N, wanted=np.ones((N, 2)), reason=["zone_stop"] * N)
-    nowhere = np.full((N, 3), np.nan)
-    assert walls_of(session, nowhere, in_cm) == ""
-    assert cuts_of(session, nowhere, in_cm) == []
-
-
 def test_the_scan_is_shown_at_the_tick_with_the_largest_cut_of_each_stretch() -> None:
     scans, command = one_wall(), np.ones((N, 2))
     command[30:40], command[35] = 0.5, 0.1
@@ -60,11 +53,3 @@ def test_the_scan_is_shown_at_the_tick_with_the_largest_cut_of_each_stretch() ->
     assert seen == pytest.approx([100.0, 260.0], abs=3.0)
     assert cut.heading == "M100.0 200.0L100.0 250.0"
     assert cut.text == "1.17 s: zone_stop: wanted 1.00 m/s, 1.00 rad/s; sent 0.10 m/s, 0.10 rad/s"
-
-
-def test_of_many_cuts_the_largest_are_shown() -> None:
-    reason = ["zone_stop" if row % 2 else "none" for row in range(N)]
-    command = np.linspace(1.0, 0.0, N)[:, None] * np.ones(2)
-    cuts = cuts_of(timeline(N, wanted=np.ones((N, 2)), command=command, reason=reason), POSES, in_cm)
-    assert len(cuts) == MOST_CUTS
-    assert cuts[-1].text.startswith("1.97 s")

@@ -11,7 +11,7 @@ from hil.recordings import ticks
 from hil.report import load
 from hil.report.load import read_timeline, read_timelines
 from hil.report.tables import notes_of
-from hil.report.timeline import MOST_CHARACTERS, Timeline, shown
+from hil.report.timeline import Timeline
 from onboard.drivers.dds.tick_types import TickMessage
 from onboard.recording.tick_message import tick_record
 from onboard.state import TickRecord
@@ -98,11 +98,6 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, read, ex
     assert "\n" not in str(caught.value)
 
 
-def test_values_that_are_no_numbers_are_absent(drive, monkeypatch):
-    monkeypatch.setattr(ticks, "tick_record", changed("goal_distance_m", [float("inf")]))
-    assert np.isnan(read_timeline([drive.path]).goal_distance_m[19])
-
-
 def test_a_recording_without_ticks_is_refused(drive, monkeypatch):
     monkeypatch.setattr(load, "ticks_by_session", lambda *given, **options: iter(()))
     with pytest.raises(InputError, match="no tick in it"):
@@ -123,18 +118,3 @@ def test_the_sessions_of_one_file_are_read_each_as_if_alone(drive, timeline, tmp
     assert "The file holds 2 sessions; this page is about second." in notes_of(second)
     with pytest.raises(InputError, match=r"joined\.mcap: holds 2 sessions, a page is about one"):
         read_timeline([file])
-
-
-#   text of a recording          as it is shown
-TEXTS = [
-    ("navigating", "navigating"),
-    ("two\nlines\0", "two lines "),
-    ("x" * MOST_CHARACTERS, "x" * MOST_CHARACTERS),
-    ("x" * (MOST_CHARACTERS + 1), "x" * (MOST_CHARACTERS - 1) + "…"),
-    ("</script>", "</script>"),
-]
-
-
-@pytest.mark.parametrize(("text", "line"), TEXTS)
-def test_text_is_one_line_of_bounded_length(text, line):
-    assert shown(text) == line

@@ -44,10 +44,6 @@ def test_its_picture_has_what_is_new_and_how_much_longer_the_path_is() -> None:
     assert (one.new.count("M"), one.cells) == (len(WALL), "")
 
 
-def test_a_path_near_the_goal_has_no_direction() -> None:
-    assert _turned([plan(0.0, 0.0, 0.9), plan(1.0, 3.0, 3.0)]) == []
-
-
 def test_the_page_shows_the_plans_of_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.html"
     command = ["report", str(short_drive(tmp_path / "drive")), "--out", str(page), "--plans"]

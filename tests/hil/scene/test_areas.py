@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.scene.areas import KIND_NAMES, Area, load_areas, respawn
-from hil.scene.furniture import furnish
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room
@@ -43,20 +41,6 @@ def test_an_area_is_in_the_map_frame_however_the_grid_is_turned():
 def test_an_area_contains_only_its_kinds():
     xy = new_cells(HALL, respawn(HALL, [Area("poles", (0.0, 20.0), (0.0, 12.0), count=10, kinds=("pole",))], 1))
     assert len(xy) == 10
-
-
-def test_an_area_depends_only_on_seed_and_index():
-    right = Area("right", (12.0, 20.0), (0.0, 12.0), count=10)
-    both, again, other = (respawn(HALL, [LEFT, right], seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(both.low_m, again.low_m)
-    assert (both.low_m != other.low_m).any()
-    alone, moved = respawn(HALL, [LEFT], 1), HALL.cell_of((8.0, 0.0))[1]
-    np.testing.assert_array_equal(alone.low_m[:, :moved], both.low_m[:, :moved])
-
-
-def test_without_areas_the_whole_map_is_furnished():
-    bare = load_map("depot")
-    np.testing.assert_array_equal(respawn(bare, [], 5).low_m, furnish(bare, 5).low_m)
 
 
 def test_an_area_outside_the_building_is_refused():
@@ -106,8 +90,3 @@ def test_a_bad_file_is_refused_in_one_line(name, text, words, tmp_path: Path):
     assert "\n" not in line
     for word in words:
         assert word in line
-
-
-def test_a_missing_file_is_refused(tmp_path: Path):
-    with pytest.raises(OnboardError, match=r"none\.toml: cannot be read"):
-        load_areas(tmp_path / "none.toml")

@@ -15,12 +15,11 @@ from hil.evaluate.episode import others_in
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells
 from hil.physics.free_space import Episode, free_space
-from hil.scene.doors import LEAF_RADIUS_M, NEAR_M, STEP_M, WIDEST_M, Blocking, advance, bodies_of_door, door_on, sides
-from hil.scene.walkers import bodies_of, crowd_of, walk
+from hil.scene.doors import LEAF_RADIUS_M, NEAR_M, STEP_M, WIDEST_M, Blocking, advance, door_on, sides
+from hil.scene.walkers import crowd_of
 from onboard.config.config import Config
-from onboard.values.errors import InputError
 from onboard.values.messages import Pose
-from tests.rigs.rooms import drawn, room, with_box
+from tests.rigs.rooms import room, with_box
 from tests.rigs.runtime_bench import MOUNTS, PLANT
 
 BODY = Body()
@@ -133,15 +132,6 @@ def test_the_door_does_not_close_on_the_robot() -> None:
     assert advance(one, EVERY_S, (x - 0.8, y), BODY.radius_m).closed
 
 
-def test_a_crowd_includes_the_closed_door() -> None:
-    crowd = replace(crowd_of([], [], []), blocking=door())
-    assert len(bodies_of(crowd)) == 0
-    walked = walk(crowd, EVERY_S, (2.6, 2.0))
-    np.testing.assert_array_equal(bodies_of(walked), door().leaves)
-    assert walked.blocking is not None
-    np.testing.assert_array_equal(bodies_of_door(walked.blocking), door().leaves)
-
-
 def test_the_robot_waits_until_the_door_opens() -> None:
     setting = Setting(TWO_ROOMS, PLANT, BODY, MOUNTS, Config())
     shut = replace(setting, crowd=replace(crowd_of([], [], []), blocking=door(shut_s=8.0)))
@@ -152,15 +142,3 @@ def test_the_robot_waits_until_the_door_opens() -> None:
     assert held.contacts == 0
     through = held.trace[held.trace[:, 1] > 3.75]
     assert through[0, 0] > 8.0
-
-
-@pytest.mark.parametrize("length_m", [0.6, 1.5, 2.4])
-def test_the_door_on_a_short_path_is_in_the_middle_part(length_m: float) -> None:
-    leaves = door(room(8.0, 3.0), Episode(Pose(2.0, 1.5, 0.0), (2.0 + length_m, 1.5), length_m)).leaves
-    assert 2.0 < leaves[:, 0].mean() < 2.0 + length_m
-
-
-def test_an_episode_without_a_path_is_refused() -> None:
-    walled = drawn("#######\n#..#..#\n#..#..#\n#######", 1.0)
-    with pytest.raises(InputError, match="there is no path on which a door could close"):
-        door(walled, Episode(Pose(2.0, 2.0, 0.0), (5.0, 2.0), math.inf))

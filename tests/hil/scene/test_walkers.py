@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hil.maps.materials import MATERIALS
 from hil.physics.collision_world import Body, Simulation
 from hil.physics.free_space import Episode
 from hil.scene.walker_kernels import ROBOT_M, TOUCH_M, WAIT_M
 from hil.scene.walkers import (
     CLEAR_M,
     KINDS,
-    NEAR_M,
     CrowdOptions,
     bodies_of,
     crowd_of,
@@ -27,9 +25,8 @@ from hil.scene.walkers import (
 )
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
-from onboard.values.errors import InputError
 from onboard.values.messages import Pose
-from tests.rigs.rooms import drawn, room, with_box
+from tests.rigs.rooms import room, with_box
 
 TICK_S = 1.0 / 30.0
 ROUNDING_M = 1e-9
@@ -71,43 +68,6 @@ def test_characters_hit_nothing_and_keep_their_speed(seed, pedestrians, robots, 
         assert not any(PERSON.overlaps(Pose(x, y, 0.0)) for x, y in bodies[:, :2])
         assert apart(bodies) > 0.0
         assert all(math.dist(robot, (x, y)) > 0.25 + radius + ROBOT_M - ROUNDING_M for x, y, radius in bodies[:, :3])
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
-def test_the_same_seed_gives_the_same_motion(seed):
-    one, two = (make_crowd(SPACE, seed, 4, 1) for _ in range(2))
-    for _ in range(100):
-        one, two = walk(one, TICK_S), walk(two, TICK_S)
-    np.testing.assert_array_equal(bodies_of(one), bodies_of(two))
-    other = make_crowd(SPACE, seed + 1, 4, 1)
-    assert not np.array_equal(bodies_of(one)[:, :2], bodies_of(other)[:, :2])
-
-
-@given(seed=st.integers(0, 2**32 - 1), x=st.floats(1.0, 11.0), y=st.floats(1.0, 8.0))
-@settings(max_examples=25, deadline=None)
-def test_starts_are_clear_of_the_robot_and_near_the_given_points(seed, x, y):
-    crowd = make_crowd(SPACE, seed, 4, keep_clear=((x, y),), near=((x, y),))
-    distances = [math.dist((x, y), place) for place in crowd.state[:, :2]]
-    assert min(distances) >= CLEAR_M
-    assert max(distances) <= NEAR_M + HALL.cell_m
-
-
-def test_pedestrians_and_robots_have_their_sizes_speeds_and_looks():
-    crowd = make_crowd(SPACE, 5, 4, 2)
-    bodies = bodies_of(crowd)
-    np.testing.assert_array_equal(bodies[:, 2:5], [[0.25, 0.0, 1.7]] * 4 + [[0.25, 0.0, 0.5]] * 2)
-    assert [MATERIALS[int(material)] for material in bodies[:, 5]] == ["person"] * 4 + ["robot"] * 2
-    speeds = crowd.shape[:, 3]
-    assert ((speeds[:4] >= 0.6) & (speeds[:4] <= 1.5)).all()
-    assert (speeds[4:] <= 1.0).all()
-
-
-def test_walk_does_not_change_its_input():
-    crowd = make_crowd(SPACE, 5, 2)
-    before = crowd.state.copy()
-    walk(crowd, 1.0)
-    np.testing.assert_array_equal(crowd.state, before)
 
 
 def test_a_lone_character_walks_back_and_forth_at_its_speed():
@@ -157,12 +117,6 @@ def test_one_whom_the_robot_has_run_into_may_walk_off():
     assert crowd.state[0, 0] == pytest.approx(2.0)
 
 
-def test_without_room_for_so_many_it_says_so():
-    closet = walking_space(drawn("####\n#..#\n#..#\n####", 0.5))
-    with pytest.raises(InputError, match="map drawn: no room for 1 characters"):
-        make_crowd(closet, 1, 3)
-
-
 EPISODE = Episode(Pose(2.0, 4.5, 0.0), (10.0, 4.5), 9.0)
 
 
@@ -172,7 +126,3 @@ def test_a_crowd_that_is_asked_for_is_clear_of_the_start_and_near_the_way():
     assert crowd is not None
     assert len(crowd.state) == 4
     assert all(math.dist((2.0, 4.5), place) >= CLEAR_M for place in crowd.state[:, :2])
-
-
-def test_the_options_are_handed_on_as_they_are():
-    assert CrowdOptions(2, 1).arguments() == ["--pedestrians", "2", "--robots", "1"]

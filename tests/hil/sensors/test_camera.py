@@ -14,13 +14,13 @@ from hil.maps.cell_kernels import mark_segments
 from hil.maps.load import load_map
 from hil.maps.world_grid import WALL_HEIGHT_M, World, world_of_walls
 from hil.scene.furniture import furnish
-from hil.sensors.camera import MAX_RANGE_M, cast_scan, rays_of, render_color, render_depth
+from hil.sensors.camera import MAX_RANGE_M, cast_scan, rays_of, render_depth
 from hil.sensors.direct_scan import looked_at
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.config.mounts import Mount, load_mounts
 from onboard.perception.scan_fusion import build_rig
-from onboard.values.messages import BINS, Pose
-from tests.rigs.rooms import drawn, room, with_box
+from onboard.values.messages import Pose
+from tests.rigs.rooms import drawn, room
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 RIG = build_rig(MOUNTS, ScanSection())
@@ -70,16 +70,6 @@ def test_depth_of_an_empty_room_is_exact(name, x, y, yaw):
     assert ((seen == 0) | (expected == 0))[~same].all()
 
 
-def test_depth_with_a_rotated_grid():
-    origin = Pose(3.0, -2.0, 0.5)
-    turned = room(8.0, 6.0, map_from_grid=origin)
-    c, s = math.cos(0.5), math.sin(0.5)
-    pose = Pose(3.0 + 4 * c - 3 * s, -2.0 + 4 * s + 3 * c, 0.5 + 0.3)
-    for mount in MOUNTS.depth.values():
-        difference = metres(turned, mount, pose) - metres(ROOM, mount, Pose(4.0, 3.0, 0.3))
-        assert (np.abs(difference) <= 0.0011).mean() > 0.999
-
-
 # name, box x, y, z, pixel row offset above the middle, depth there
 BOXES = [
     ("a wall of boxes ahead", (4.0, 4.1), (0.0, 6.0), (0.0, 2.0), 0, 3.0),
@@ -92,18 +82,6 @@ BOXES = [
     # 8 pixels up: rises by 1 m in 5 m; at 0.8 m after 1.5 m of depth.
     ("a ray up meets the lower side", (2.0, 5.0), (2.0, 4.0), (0.8, 1.0), 8, 1.5),
 ]
-
-
-@pytest.mark.parametrize(("name", "x", "y", "z", "up", "expected"), BOXES)
-def test_boxes_are_intervals(name, x, y, z, up, expected):
-    depth = metres(with_box(ROOM, x, y, z), camera(), Pose(1.0, 3.0, 0.0))
-    assert depth[30 - up, 40] == pytest.approx(expected, abs=0.001)
-
-
-def test_beyond_the_range_is_no_return():
-    hall = room(30.0, 6.0)
-    assert metres(hall, camera(), Pose(30.0 - 9.99, 3.0, 0.0))[30, 40] == pytest.approx(9.99, abs=0.001)
-    assert metres(hall, camera(), Pose(30.0 - 10.01, 3.0, 0.0))[30, 40] == 0.0
 
 
 def test_depth_beyond_uint16_is_no_return():
@@ -134,59 +112,6 @@ def test_no_ray_leaks_through_a_slanted_wall():
     assert scan.max() <= 3.1
     for yaw in np.linspace(-math.pi, math.pi, 60):
         assert metres(world, camera(f=200.0), Pose(5.0, 5.0, float(yaw)))[30].max() <= 3.1
-
-
-def test_colour_tells_floor_wall_and_ceiling_apart():
-    image = render_color(ROOM, COLOR, Pose(4.0, 3.0, 0.0)).astype(int)
-    assert image.shape == (144, 256, 3)
-    column = image[:, 128].sum(axis=1)
-    wall = column[72]
-    assert column[0] > wall > column[143]
-    assert render_color(ROOM, COLOR, Pose(7.0, 3.0, 0.0)).astype(int)[72, 128].sum() > wall
-    assert render_color(ROOM, COLOR, Pose(4.0, 3.0, 0.0)).dtype == np.uint8
-
-
-@given(x=st.floats(0.5, 7.5), y=st.floats(0.5, 5.5), yaw=st.floats(-math.pi, math.pi))
-@settings(max_examples=30, deadline=None)
-def test_the_direct_scan_of_a_room_is_the_distance_to_its_walls(x, y, yaw):
-    """The nearest point of a sector is on one of its edges, or at the foot of the perpendicular."""
-    ranges = cast_scan(ROOM, Pose(x, y, yaw))
-    azimuth = yaw + np.radians(-180 + np.arange(BINS * 50 + 1) * 360 / BINS / 50)
-    dx, dy = np.cos(azimuth), np.sin(azimuth)
-    with np.errstate(divide="ignore", over="ignore"):
-        to_walls = np.minimum(np.where(dx > 0, 8 - x, x) / abs(dx), np.where(dy > 0, 6 - y, y) / abs(dy))
-    nearest = np.minimum(to_walls[:-1].reshape(BINS, 50).min(axis=1), to_walls[50::50])
-    np.testing.assert_allclose(ranges, nearest, atol=1e-4)
-
-
-# name, box's heights, whether the scan has it
-SCANNED = [
-    ("a crate", (0.0, 0.3), True),
-    ("hanging low", (1.1, 1.4), True),
-    ("hanging high", (1.3, 1.5), False),
-    ("flat on the floor", (0.0, 0.04), False),
-    ("at the lower edge of the band", (0.0, 0.051), True),
-]
-
-
-@pytest.mark.parametrize(("name", "z", "seen"), SCANNED)
-def test_the_direct_scan_keeps_to_the_height_band(name, z, seen):
-    ranges = cast_scan(with_box(ROOM, (4.0, 4.2), (2.0, 4.0), z), Pose(1.0, 3.0, 0.0))
-    assert ranges[BINS // 2] == pytest.approx(3.0 if seen else 7.0, abs=0.01)
-
-
-def test_the_direct_scan_is_inf_beyond_its_radius():
-    ranges = cast_scan(room(30.0, 3.0), Pose(15.0, 1.5, 0.0))
-    assert np.isinf(ranges[[0, BINS // 2, BINS - 1]]).all()
-    assert np.isfinite(ranges[[BINS // 4, 3 * BINS // 4]]).all()
-    assert ranges[np.isfinite(ranges)].max() <= MAX_RANGE_M
-
-
-def test_blind_sectors_are_towards_the_rear_on_both_sides():
-    blind = np.flatnonzero(~LOOKS)
-    azimuth = np.abs(-180.0 + 2.0 * blind + 1.0)
-    assert len(blind) in range(25, 40)
-    assert ((azimuth > 100.0) & (azimuth < 140.0)).all()
 
 
 @pytest.mark.parametrize("name", ["ghc7", "willow"])

@@ -14,7 +14,6 @@ from PIL import Image
 from hil.commands.develop.depth_noise import compare, summary
 from hil.sensors.depth_calibration.fit import FOCAL_PX, UNIT_M, as_toml, read_frames, same_scenes, slanted_planes
 from hil.sensors.depth_calibration.kernels import blob_areas, fill_holes, runs_of
-from hil.sensors.depth_calibration.plot import save_comparison
 from hil.sensors.depth_calibration.statistics import measure_holes, measure_surfaces
 from hil.sensors.depth_noise import DepthNoise, load_depth_noise
 from hil.sensors.depth_noise_kernels import EDGE_PER_M
@@ -23,10 +22,6 @@ from onboard.values.errors import ConfigError, InputError
 REAL = Path(__file__).parents[2] / "data" / "realsense-office"
 """Six of the hundred frames that the parameters were fitted to."""
 MODEL = load_depth_noise()
-SMALL = 8
-"""Subsampling factor from a real frame to the image size of the default robot."""
-SMALL_FOCAL_PX = FOCAL_PX / SMALL
-WALL = np.full((60, 80), 2000, np.uint16)
 SIX_FRAMES = 0.25
 """Relative tolerance, since six frames differ from the hundred frames of the fit."""
 
@@ -79,21 +74,6 @@ def test_noise_grows_with_depth_like_real_noise(real):
     assert (np.diff(ours.sd_m[known]) > 0.0).all()
 
 
-def test_small_images_match_subsampled_real_images(real):
-    scenes = np.round(fill_holes(real, EDGE_PER_M)[:, ::SMALL, ::SMALL] / UNIT_M).astype(np.uint16)
-    ours = [MODEL.apply(scene, SMALL_FOCAL_PX, UNIT_M, (3, k)) for k, scene in enumerate(scenes)]
-    share = float((real[:, ::SMALL, ::SMALL] == 0.0).mean())
-    assert float((np.array(ours) == 0).mean()) == pytest.approx(share, rel=SIX_FRAMES)
-
-
-@given(seed=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 10), st.integers(0, 10**6)))
-@settings(max_examples=20, deadline=None)
-def test_a_frame_depends_on_the_seed(seed):
-    frame = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed)
-    np.testing.assert_array_equal(frame, MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed))
-    assert (frame != MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (*seed[:2], seed[2] + 1))).any()
-
-
 @given(
     depth=st.lists(st.integers(0, 65535), min_size=12 * 16, max_size=12 * 16),
     seed=st.integers(0, 2**32 - 1),
@@ -110,30 +90,6 @@ def test_noise_adds_no_depth_to_holes(depth, seed, focal_px):
     np.testing.assert_array_equal(true, before)
 
 
-def test_a_model_without_faults_keeps_depth():
-    true = np.arange(300, 300 + 60 * 80, dtype=np.uint16).reshape(60, 80)
-    np.testing.assert_array_equal(perfect().apply(true, SMALL_FOCAL_PX, UNIT_M, (1,)), true)
-
-
-def test_depth_is_independent_of_the_unit():
-    coarse = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (1,))
-    fine = MODEL.apply(WALL * np.uint16(10), SMALL_FOCAL_PX, UNIT_M / 10, (1,))
-    np.testing.assert_allclose(fine / 10.0, coarse, atol=0.51)
-
-
-def test_noise_has_the_configured_deviation():
-    for length_px in (1.0, 8.0, 80.0):
-        model = perfect(sd_per_m=(0.005, 0.005), noise_px=length_px)
-        frames = np.array([model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) for k in range(40)])
-        assert (1.0 / (frames * UNIT_M)).std() == pytest.approx(0.005, rel=0.1)
-
-
-def test_dropouts_have_the_configured_fraction():
-    model = perfect(dropout=(0.05, 0.05))
-    share = np.mean([(model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) == 0).mean() for k in range(100)])
-    assert share == pytest.approx(0.05, rel=0.15)
-
-
 def test_a_shadow_is_on_the_background_to_the_left():
     """A box at 1 m in front of a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
     scene = np.full((4, 100), 4000, np.uint16)
@@ -143,29 +99,6 @@ def test_a_shadow_is_on_the_background_to_the_left():
     hidden = np.flatnonzero(seen[0] == 0)
     assert set(shadow) <= set(hidden)
     assert set(hidden) <= {*band, *shadow, 34, 70}
-
-
-#  name, inverse depth along a row [1/m]
-NO_EDGES = [
-    ("a slanted wall", np.linspace(0.3, 3.0, 80)),
-    ("a wall and the floor before it, seen in portrait", np.append(np.full(40, 0.3), np.arange(40) * 0.1 + 0.35)),
-    ("the same the other way round", np.append(np.arange(40)[::-1] * 0.1 + 0.35, np.full(40, 0.3))),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "per_m"), NO_EDGES)
-def test_slanted_surfaces_have_no_edges(name, per_m):
-    true = np.round(1000.0 / np.tile(per_m, (60, 1))).astype(np.uint16)
-    seen = perfect(rim_px=30.0).apply(true, SMALL_FOCAL_PX, UNIT_M, (1,))
-    assert (seen[:, 8:] > 0).all()
-
-
-def test_a_thin_pole_has_a_shadow():
-    scene = np.full((4, 80), 4000, np.uint16)
-    scene[:, 50] = 1000
-    seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))
-    assert (seen[:, 35:50] == 0).all()
-    assert (seen[:, 50] > 0).all()
 
 
 def test_runs_and_blobs_of_a_drawn_frame():
@@ -212,13 +145,6 @@ def test_the_command_measures_fits_and_draws(tmp_path):
     assert fitted.disparity_px_m == pytest.approx(MODEL.numbers.disparity_px_m, rel=0.15)
     assert fitted.step_per_m == pytest.approx(MODEL.numbers.step_per_m, rel=0.01)
     assert "real" in summary(result)
-
-
-def test_the_plot_leaves_out_unknown_values(real, tmp_path):
-    one = real[:1]
-    measured = measure_surfaces(one[:, :60, :60]), measure_holes(one[:, :60, :60])
-    save_comparison(measured, measured, (one[0], one[0]), tmp_path / "both.png")
-    assert (tmp_path / "both.png").stat().st_size > 0
 
 
 #  name, frames of the folder, what the line says

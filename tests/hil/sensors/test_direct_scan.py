@@ -17,14 +17,6 @@ POSE = Pose(4.0, 3.0, 0.0)
 AHEAD = BINS // 2
 
 
-def test_bins_without_a_camera_are_empty():
-    scan = direct_scan(WORLD, MOUNTS, ScanSection(), "fused")
-    ranges_m = scan.ranges(POSE)
-    assert np.isinf(ranges_m[~scan.seen]).all()
-    assert np.isfinite(ranges_m[scan.seen]).all()
-    assert ranges_m[AHEAD] == pytest.approx(2.0, abs=1e-3)
-
-
 def test_seen_bins_equal_those_of_the_fusion():
     rig = build_rig(MOUNTS, ScanSection())
     everyone = np.logical_or.reduce([view.looks for view in rig.views.values()])
@@ -53,22 +45,6 @@ def test_a_lidar_next_to_cameras_sees_what_either_sees():
     np.testing.assert_array_equal(ranges_m, np.minimum(cameras.ranges(POSE), lidar.ranges(POSE)))
     assert ranges_m[AHEAD] == pytest.approx(2.0, abs=1e-3)
     assert ranges_m[0] == pytest.approx(4.0, abs=1e-2)
-
-
-def test_a_shorter_range_changes_no_near_range():
-    scan = direct_scan(WORLD, MOUNTS, ScanSection(), "lidar")
-    for yaw in np.linspace(-3.0, 3.0, 7):
-        pose = Pose(4.3, 2.2, float(yaw))
-        whole, near = scan.ranges(pose), scan.ranges(pose, within_m=2.5)
-        within = whole <= 2.4
-        assert 0 < within.sum() < BINS
-        np.testing.assert_array_equal(near[within], whole[within])
-        assert (near[~within] > 2.4).all()
-
-
-def test_the_scan_ends_at_the_cameras_range_limit():
-    scan = direct_scan(room(30.0, 2.0), MOUNTS, ScanSection(far_m=5.0), "fused")
-    assert np.isinf(scan.ranges(Pose(10.0, 1.0, 0.0))[AHEAD])
 
 
 def test_the_scan_sees_moving_bodies():

@@ -85,8 +85,3 @@ USED = [
 def test_the_cameras_that_a_configuration_uses(cameras: dict, depth: list[str], color: int) -> None:
     used = used_mounts(Config(cameras=cameras), MOUNTS)
     assert (list(used.depth), len(used.color)) == (depth, color)
-
-
-def test_a_robot_without_any_sensor_sees_nothing() -> None:
-    nothing = direct_scan(WORLD, used_mounts(Config(cameras={"source": "none"}), MOUNTS), ScanSection(), "fused")
-    assert not nothing.seen.any()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.contact import Bodies
 from hil.sensors.camera import MAX_RANGE_M, Rays, rays_of, render_color, render_depth
-from hil.sensors.raycast import BEARINGS, bearing, bodies_by_bearing
+from hil.sensors.raycast import BEARINGS, bearing
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.values.messages import Pose
@@ -103,22 +103,11 @@ def test_bearings_ascend_counter_clockwise(angle, later, length):
     assert here <= there or there == 0
 
 
-@pytest.mark.parametrize("dx", [0.0, math.inf, math.nan])
-def test_an_invalid_direction_has_bearing_zero(dx):
-    assert bearing(dx, 0.0) == 0
-
-
 def test_a_nan_position_sees_nothing():
     """The kernel does not read or write outside an array either."""
     bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
     assert not render_depth(HALL, RAYS["front"], Pose(math.nan, CENTRE, 0.0), bodies=bodies).any()
     assert render_depth(HALL, RAYS["front"], Pose(CENTRE, CENTRE, 0.0), bodies=bodies * math.nan).any()
-
-
-def test_a_body_around_the_camera_is_in_every_bearing():
-    first, members = bodies_by_bearing(0.0, 0.0, np.array([[0.1, 0.0, 0.5, 0.0, 1.7, 0.0]]))
-    assert list(np.diff(first)) == [1] * BEARINGS
-    assert not members.any()
 
 
 def test_bodies_occlude_and_are_occluded_by_walls():
@@ -128,12 +117,3 @@ def test_bodies_occlude_and_are_occluded_by_walls():
     plain = render_color(HALL, COLOR, pose)
     np.testing.assert_array_equal(render_color(HALL, COLOR, pose, bodies=behind_wall), plain)
     assert (render_color(HALL, COLOR, pose, bodies=before) != plain).any(axis=2).mean() > 0.1
-
-
-def test_rendering_does_not_change_the_bodies():
-    bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
-    kept = bodies.copy()
-    turned = room(30.0, 30.0, map_from_grid=Pose(1.0, 2.0, 0.5))
-    render_depth(turned, RAYS["front"], Pose(10.0, 20.0, 0.0), bodies=bodies)
-    np.testing.assert_array_equal(bodies, kept)
-    assert len(NO_BODIES) == 0

@@ -65,12 +65,6 @@ def test_a_change_is_told(table: str, key: str, value: Any, line: str, words: st
     assert words in after
 
 
-def test_what_corrects_the_wheels_is_told() -> None:
-    assert in_effect(Config())["cameras"].endswith("; scans correct the wheel odometry")
-    without = Config.model_validate({"odometry": {"scan_matching": False}})
-    assert "correct" not in in_effect(without)["cameras"]
-
-
 #   table, key, value, protection that is no longer off
 ON: list[tuple[str, str, Any, str]] = [
     ("dds", "e_stop_required", True, "required e-stop"),

@@ -101,10 +101,6 @@ def test_frames_of_working_cameras_come_with_what_the_wire_said() -> None:
     assert inputs.color is COLOR.frame
 
 
-def test_without_a_colour_camera_there_is_no_colour() -> None:
-    assert inbox(Wire()).take(NOW_NS).color is None
-
-
 def test_a_base_on_its_own_cable_is_the_source_of_odometry() -> None:
     assert inbox(Wire(), base=Base(Report())).take(NOW_NS).odometry == OWN
     assert inbox(Wire(), base=Base(Report(odometry=()))).take(NOW_NS).odometry == ()

@@ -119,14 +119,6 @@ def test_the_plot_is_a_picture_with_the_footprint(tmp_path: Path) -> None:
         assert image.format == "PNG"
 
 
-def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"its name ends in \.png"):
-        mounts_command(plot=tmp_path / "views.jpg")
-    with pytest.raises(InputError, match="it takes no --camera, --out or --json"):
-        mounts_command(plot=tmp_path / "views.png", out=tmp_path / "mounts.toml")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_nearest_floor_is_where_the_lowest_ray_meets_it() -> None:
     """A camera at 1 m that looks 45 deg down and sees 30 deg to each side: its steepest ray is 75 deg down."""
     depth = replace(load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"], width=101, height=101, cx=50.0, cy=50.0)

@@ -143,24 +143,6 @@ def test_a_drive_is_watched_on_a_terminal(robot: Robot) -> None:
             os.close(here)
 
 
-def test_all_that_is_not_ok_is_shown_in_80_columns() -> None:
-    """A row with values of its own too: why fixes are refused, why no base listens."""
-    names = ("runtime", "policy", "command", "inputs", "odometry", "pose", "camera front", "topic /e_stop", "scan")
-    said = {name: f"{name} is bad: " + f"word{number} " * 30 + "[dds]" for number, name in enumerate(names)}
-    levels = [LEVELS[1 + number % 2] for number in range(len(names))]
-    values = {"x_m": "1.0", "y_m": "2.0", "yaw_rad": "0.1", "v_mps": "0.1", "w_radps": "0.0"}
-    parts = [DiagnosticsRow(name, level, said[name], values) for name, level in zip(names, levels, strict=True)]
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(_screen(load_config(None), Status("carrier", 0, "idle", parts)))
-    lines = console.export_text().splitlines()
-    assert max(map(len, lines)) <= 80
-    words = " ".join(lines).split()
-    for number, name in enumerate(names):
-        assert words.count(f"word{number}") == 30, name
-    assert words.count("[dds]") == len(names)
-    assert [words.count(level) for level in LEVELS[1:]] == [levels.count(level) for level in LEVELS[1:]]
-
-
 def test_the_screen_says_what_clears_each_reason() -> None:
     parts = [
         DiagnosticsRow(

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onboard.commands.scan import read_depth_image, read_depth_png, scan_as_json, scan_command
-from onboard.commands.scan_plot import draw_scan
+from onboard.commands.scan import read_depth_image, read_depth_png, scan_command
 from onboard.config.config import DEFAULT_ROBOT
-from onboard.values.errors import InputError, OnboardError
-from onboard.values.messages import BINS, DepthFrame, Scan
+from onboard.values.errors import InputError
+from onboard.values.messages import BINS, DepthFrame
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 REAL = Path(__file__).parents[2] / "data" / "realsense-office" / "depth_40.png"
@@ -90,14 +89,6 @@ def test_without_json_a_table_shows_the_nearest_of_each_sector(
         assert range_text == expected
 
 
-def test_standard_output_holds_only_the_json(mounts: Path, depth_png: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scan = scan_command(mounts, [f"front={depth_png}"], json_path="-")
-    written = capsys.readouterr()
-    assert json.loads(written.out) == scan_as_json(scan)
-    assert written.out.count("\n") == 1
-    assert written.err == ""
-
-
 def test_a_plot_alone_writes_nothing_else(
     mounts: Path, depth_png: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,18 +155,6 @@ def header(width: int, height: int, bits: int = 16, color: int = 0) -> bytes:
     return PNG_SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
 
 
-@pytest.mark.parametrize(
-    ("mode", "words"),
-    [("L", "mode L"), ("RGB", "mode RGB"), ("1", "mode 1"), ("P", "mode P"), ("RGBA", "mode RGBA")],
-)
-def test_other_png_kinds_are_refused(tmp_path: Path, mode: str, words: str) -> None:
-    file = png(tmp_path, mode)
-    with pytest.raises(InputError, match="must be 16-bit greyscale") as caught:
-        read_depth_png(Path(file))
-    assert words in str(caught.value)
-    assert file in str(caught.value)
-
-
 END = chunk(b"IEND", b"")
 BAD_BYTES = [
     ("empty", b"", "cannot be decoded"),
@@ -217,38 +196,6 @@ def test_a_pgm_is_read_with_the_values_that_are_in_it(tmp_path: Path, head: str)
     assert np.array_equal(read_depth_image(save(tmp_path / "depth.png", DEPTH)), DEPTH)
 
 
-BAD_PGM = [
-    (b"P5\n4 3\n255\n" + bytes(12), "PGM has values up to 255, a depth image must be 16-bit greyscale"),
-    (b"P5\n4 3\n65535\n" + BIG_ENDIAN[:-1], "PGM has 23 bytes for 4x3 pixels of 2"),
-    (b"P5\n4 3\n65535\n" + BIG_ENDIAN + b"\0", "PGM has 25 bytes"),
-    (b"P5\n5000 3\n65535\n", "PGM is 5000x3, limit 4096x4096"),
-    (b"P5\n0 3\n65535\n", "PGM is 0x3, limit"),
-    (b"P5\nno size", "PGM has values up to 0, a depth image must be"),
-    (b"P2\n1 1\n65535\n7\n", "PNG image cannot be decoded: it is of another format, or empty"),
-    (b"ranges_m", "PNG image cannot be decoded: it is of another format, or empty"),
-]
-
-
-@pytest.mark.parametrize(("data", "words"), BAD_PGM)
-def test_a_damaged_pgm_and_other_formats_are_refused_by_the_name_of_the_file(
-    tmp_path: Path, data: bytes, words: str
-) -> None:
-    path = tmp_path / "depth.pgm"
-    path.write_bytes(data)
-    with pytest.raises(InputError) as caught:
-        read_depth_image(path)
-    assert str(caught.value).startswith(f"{path}: {words}")
-    assert "object at" not in str(caught.value)
-
-
-def test_a_png_is_read_as_it_was_written(tmp_path: Path) -> None:
-    depth = np.random.default_rng(0).integers(0, 65_535, (6, 8), dtype=np.uint16)
-    depth[0, :2] = [0, 65_534]
-    read = read_depth_png(save(tmp_path / "depth.png", depth))
-    assert read.dtype == np.uint16
-    assert np.array_equal(read, depth)
-
-
 BAD_ARGUMENTS = [
     # cameras, frame, words
     ([], 0, ["--camera", "at least one"]),
@@ -277,35 +224,4 @@ def test_a_wrong_argument_is_named_in_one_line(
         assert word in line
 
 
-def test_files_that_cannot_be_written_are_named(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
-    for name, options in [
-        ("none/scan.json", {"json_path": str(tmp_path / "none" / "scan.json")}),
-        ("none/scan.png", {"plot_path": tmp_path / "none" / "scan.png"}),
-        ("scan.unknown", {"plot_path": tmp_path / "scan.unknown"}),
-    ]:
-        with pytest.raises(OnboardError, match="cannot be written") as caught:
-            scan_command(mounts, [f"front={depth_png}"], **options)
-        assert name in str(caught.value)
-
-
 # ---- The picture of a scan
-
-
-def test_the_picture_tells_blind_empty_free_and_obstacle_apart() -> None:
-    ranges_m, seen = np.full(BINS, np.inf, np.float32), np.ones(BINS, np.bool_)
-    ranges_m[90:130] = 1.0  # 0 to 80 deg, on the left
-    ranges_m[170] = 2.0
-    seen[20:60] = False  # -140 to -60 deg, on the right
-    (axes,) = draw_scan(Scan(0, ranges_m, seen), 10.0).axes
-    bars = {one.get_label(): one.patches for one in axes.containers}
-    assert list(bars) == ["free up to an obstacle (41 bins)", "nothing seen (99)", "blind (40)", "obstacle"]
-    free, _, blind, obstacle = bars.values()
-    assert np.degrees([blind[0].get_x(), blind[-1].get_x() + blind[-1].get_width()]) == pytest.approx([-140.0, -60.0])
-    assert (obstacle[0].get_y(), obstacle[0].get_x(), free[0].get_height()) == (1.0, 0.0, 1.0)
-    assert axes.get_title() == "Fused scan: nearest 1.00 m at +1°"
-
-
-@pytest.mark.parametrize("range_m", [0.0, 0.01, 3.0, 65.0, math.inf])
-def test_any_scan_can_be_drawn(range_m: float, tmp_path: Path) -> None:
-    scan = Scan(0, np.full(BINS, range_m, np.float32), np.zeros(BINS, np.bool_))
-    draw_scan(scan, 10.0).savefig(tmp_path / "scan.png")

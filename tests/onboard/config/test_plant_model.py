@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import Axis, MotionState, Plant, load_plant, step, step_axis
 from onboard.values.errors import ConfigError
-from onboard.values.messages import STOP, Pose, Twist
+from onboard.values.messages import Pose, Twist
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 DT_S = 1.0 / 30.0
@@ -61,16 +61,6 @@ def test_one_step_by_hand(name, axis, command, speed, rate, dt, speed_after, rat
     assert step_axis(command, speed, rate, axis.as_array(), dt) == pytest.approx((speed_after, rate_after), abs=1e-12)
 
 
-def test_pose_moves_along_the_new_heading():
-    state = step(MotionState(Pose(1.0, 2.0, 0.3), Twist(0.5, 1.0)), Twist(0.5, 1.0), PLANT, DT_S)
-    assert state.twist == Twist(0.5, 1.0)
-    yaw = 0.3 + DT_S
-    expected = Pose(1.0 + DT_S * 0.5 * math.cos(yaw), 2.0 + DT_S * 0.5 * math.sin(yaw), yaw)
-    assert (state.pose.x_m, state.pose.y_m, state.pose.yaw_rad) == pytest.approx(
-        (expected.x_m, expected.y_m, expected.yaw_rad), abs=1e-12
-    )
-
-
 def settle(state: MotionState, command: Twist, seconds: float) -> MotionState:
     for _ in range(round(seconds / DT_S)):
         state = step(state, command, PLANT, DT_S)
@@ -85,12 +75,6 @@ states = st.builds(
     st.floats(-2.5, 2.5),
     st.floats(-12.0, 12.0),
 )
-
-
-@given(commands)
-def test_a_command_that_is_met_is_a_fixed_point(command):
-    after = step(MotionState(Pose(0.0, 0.0, 0.0), command), command, PLANT, DT_S)
-    assert (after.twist, after.dv_mps2, after.dw_radps2) == (command, 0.0, 0.0)
 
 
 @given(states, commands)
@@ -134,10 +118,6 @@ def test_slowing_down_is_quicker_than_speeding_up():
         return ticks
 
     assert seconds_to_half_way(0.5, 0.45) < seconds_to_half_way(0.45, 0.5)
-
-
-def test_rest_stays_at_rest():
-    assert settle(MotionState(Pose(1.0, 2.0, 3.0)), STOP, 1.0) == MotionState(Pose(1.0, 2.0, 3.0))
 
 
 # name, text in the file, its replacement, words in the message

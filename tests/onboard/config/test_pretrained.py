@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
@@ -21,12 +19,8 @@ from onboard.config import pretrained as shipping
 from onboard.config.config import Config, load_config
 from onboard.config.plant_model import load_plant
 from onboard.config.pretrained import is_name, model_path, pretrained, pretrained_names
-from onboard.drivers.engines.onnx_engine import OnnxEngine
-from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import delay_complaint, load_manifest
-from onboard.policy.network_policy import load_policy
 from onboard.values.errors import InputError
-from onboard.values.messages import BINS, ColorFrame, Scan
 from tests.rigs.devices.small_model import small_policy_files
 
 ROOT = Path(__file__).parents[3]
@@ -127,18 +121,6 @@ def test_it_fits_the_default_robots_rates(name):
     rates = load_config(None).rates
     manifest = load_manifest(pretrained(name))
     assert delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision) is None
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_it_decides_alike_twice_and_by_what_it_sees(name):
-    policy = load_policy(pretrained(name), lambda path, _: OnnxEngine(path, threads=1))
-    image = np.random.default_rng(0).integers(0, 256, (144, 256, 3), np.uint8)
-    free = replace(blank_observation(), color=ColorFrame(1, 0, image))
-    wall = replace(free, scan=Scan(0, np.full(BINS, 0.4, np.float32), np.ones(BINS, np.bool_)))
-    logits = [policy.decide(seen, policy.initial_memory())[0].logits for seen in (free, free, wall)]
-    np.testing.assert_array_equal(logits[0], logits[1])
-    assert np.abs(logits[0] - logits[2]).max() > 0.1
-    policy.close()
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -17,7 +17,7 @@ from onboard.navigation.kalman import CREEP_VARIANCE, SCALE_VARIANCE
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import between, compose
-from onboard.values.messages import STOP, Fix, Pose, Twist
+from onboard.values.messages import STOP, Fix, OdometryMessage, Pose, Twist
 from tests.onboard.navigation.filtered_drive import filtered_drive
 from tests.onboard.navigation.fixes import (
     MAP_FROM_ODOM,
@@ -346,3 +346,21 @@ def test_the_map_frame_is_arbitrary(yaw_rad: float, x_m: float, y_m: float) -> N
     assert here.map_from_base is not None
     assert there.map_from_base is not None
     assert near(between(moved, there.map_from_base), here.map_from_base, 1e-6)
+
+
+def test_odometry_that_states_a_large_variance_leaves_more_to_the_next_fix() -> None:
+    def moved_aside(speed_variance: float | None) -> float:
+        wheels = wheels_after(50)
+        state, ahead = after(wheels, fix_at(wheels, 0)), wheels
+        for _ in range(30):
+            now_ns = (ahead.stamp_ns or 0) + PERIOD_NS, (ahead.arrival_ns or 0) + PERIOD_NS
+            message = OdometryMessage(*now_ns, None, Twist(0.5, 0.0), speed_variance=speed_variance)
+            ahead = odometry.advance(ahead, message, SECTION)
+        state = ekf.predict(state, ahead)
+        fixed = after(ahead, fix_at(ahead, 0, compose(MAP_FROM_ODOM, Pose(0.06, 0.0, 0.0))), state=state)
+        assert state.map_from_base is not None
+        assert fixed.map_from_base is not None
+        return abs(between(state.map_from_base, fixed.map_from_base).x_m)
+
+    assert moved_aside(1e-6) == moved_aside(None), "below the paper's noise"
+    assert moved_aside(0.09) > 1.1 * moved_aside(None)

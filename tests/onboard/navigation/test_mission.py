@@ -190,6 +190,26 @@ def test_progress(
     assert got == (m.Progress(best_m, round(since_s * NS_PER_S)), reason)
 
 
+#   what                 path left, one decision after the other [m]         time of the last progress [decisions]
+PATHS = [
+    ("without a map", [math.inf] * 9, 0),
+    ("a detour", [30.0, 29.7, 29.4, 29.1, 28.8], 4),
+    ("too little", [30.0, 29.9, 29.8, 29.7, 29.6], 0),
+    ("a longer path", [30.0, 29.4, 36.0, 35.8, 35.6], 1),
+    ("along a longer path", [30.0, 29.4, 36.0, 35.7, 35.4], 4),
+    ("two plans in turn", [30.0, 66.0] * 9, 0),
+    ("lost in between", [30.0, math.inf, math.inf, 29.7, 29.4], 4),
+]
+
+
+@pytest.mark.parametrize(("what", "left_m", "since"), PATHS, ids=[row[0] for row in PATHS])
+def test_the_path_left_is_progress_too(what: str, left_m: list[float], since: int) -> None:
+    progress = START
+    for decision, one in enumerate(left_m):
+        progress = m.track_path(progress, one, decision)
+    assert (progress.best_m, progress.since_ns) == (START.best_m, since)
+
+
 # ---- A goal that the scan shows to be occupied
 
 RADIUS_M = 0.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import cos, inf, nan, pi, sin
 
 import numpy as np
@@ -108,14 +109,14 @@ AHEAD = Twist(1.0, 0.0)
 ODD = [
     ("regular", [message(20 * MS, AHEAD)], 0.02, {}),
     ("repeat", [message(20 * MS, AHEAD), message(20 * MS, AHEAD)], 0.02, {"repeats": 1}),
-    ("backward", [message(20 * MS, AHEAD), message(10 * MS, AHEAD)], 0.02, {"backward": 1}),
+    ("backward", [message(20 * MS, AHEAD), message(10 * MS, AHEAD)], 0.02, {"clock_sets": 1}),
     ("longest interval", [message(500 * MS, AHEAD)], 0.5, {"gaps": 0}),
     ("gap", [message(501 * MS, AHEAD)], 0.5, {"gaps": 1}),
     ("long gap", [message(4000 * MS, AHEAD)], 0.5, {"gaps": 1}),
-    ("clock forward an hour", [message(3_600_000 * MS, AHEAD, arrival_ns=25 * MS)], 0.02, {"gaps": 1}),
-    ("clock back an hour", [message(-3_600_000 * MS, AHEAD)], 0.0, {"backward": 1}),
-    ("third backward", [message(-k * MS, AHEAD) for k in (1, 2, 3)], 0.0, {"backward": 3}),
-    ("backward, then on", [message(-1, AHEAD), message(20 * MS, AHEAD)], 0.02, {"backward": 1}),
+    ("clock forward an hour", [message(3_600_000 * MS, AHEAD, arrival_ns=25 * MS)], 0.02, {"gaps": 1, "clock_sets": 1}),
+    ("clock back an hour", [message(-3_600_000 * MS, AHEAD)], 0.0, {"clock_sets": 1}),
+    ("third backward", [message(-k * MS, AHEAD) for k in (1, 2, 3)], 0.0, {"clock_sets": 3}),
+    ("backward, then on", [message(-1, AHEAD), message(20 * MS, AHEAD)], 0.02, {"clock_sets": 1}),
 ]
 
 
@@ -123,7 +124,7 @@ ODD = [
 def test_odd_stamps(what: str, messages: list[OdometryMessage], x_m: float, counters: dict[str, int]) -> None:
     state = fed(message(0), *messages)
     assert near(state.pose, Pose(x_m, 0.0, 0.0))
-    expected = {"gaps": 0, "repeats": 0, "backward": 0, "refused": 0} | counters
+    expected = {"gaps": 0, "repeats": 0, "clock_sets": 0, "refused": 0} | counters
     assert {name: getattr(state, name) for name in expected} == expected
 
 
@@ -149,7 +150,7 @@ def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
     [
         (Twist(nan, 0.0), IDENTITY, "odometry refused: v is nan"),
         (Twist(0.0, -inf), IDENTITY, "odometry refused: w is -inf"),
-        (Twist(3.5, 0.0), IDENTITY, "odometry refused: v is 3.5 m/s, limit 3 (odometry.max_speed_mps)"),
+        (Twist(3.5, 0.0), IDENTITY, "odometry refused: v is 3.5 m/s, limit 3 (of every base)"),
         (Twist(0.0, -11.0), IDENTITY, "odometry refused: w is -11 rad/s, limit 10 (of every base)"),
         (STOP, Pose(nan, 0.0, 0.0), "odometry refused: x is nan"),
         (STOP, Pose(0.0, 0.0, inf), "odometry refused: yaw is inf"),
@@ -300,7 +301,7 @@ def test_a_clock_that_runs_backward_refreshes_nothing() -> None:
     state = advance(OdometryState(), message(1000 * MS, AHEAD, arrival_ns=1000 * MS), SECTION)
     for number in range(1, 13):
         state = advance(state, message((1000 - 33 * number) * MS, AHEAD, arrival_ns=(1000 + 33 * number) * MS), SECTION)
-    assert (state.backward, state.fresh_ns) == (12, 1000 * MS)
+    assert (state.clock_sets, state.fresh_ns) == (12, 1000 * MS)
     assert near(state.pose, Pose(12 * 0.033, 0.0, 0.0)), "the wheels moved all the time"
 
 
@@ -447,5 +448,43 @@ def test_two_senders_are_no_clock_that_is_set_again_and_again() -> None:
     for k in range(600):
         state = advance(state, message(k * 33 * MS, AHEAD), SECTION)
         state = advance(state, message((k * 33 - 150) * MS, AHEAD, arrival_ns=k * 33 * MS + LAG_NS), SECTION)
-    assert state.backward == 600
+    assert state.clock_sets == 600
     assert state.pose.x_m == pytest.approx(600 * 0.033, abs=0.25), "it moves by the time that passed"
+
+
+def stating(speed: float | None, yaw: float | None, section: OdometrySection = SECTION) -> OdometryState:
+    """30 periods to the left of ahead, by messages that state these variances."""
+    messages = (
+        replace(
+            message(k * PERIOD_NS, Twist(0.5, 0.2), Pose(0.01 * k, 0.0, 0.0)),
+            speed_variance=speed,
+            yaw_variance=yaw,
+        )
+        for k in range(31)
+    )
+    return fed(*messages, section=section)
+
+
+def test_a_larger_variance_that_odometry_states_takes_the_place_of_the_papers_noise() -> None:
+    plain = stating(None, None)
+    assert stating(1e-6, 1e-6).covariance == pytest.approx(plain.covariance, abs=0.0)
+    wide = stating(0.04, 0.36)
+    period_s = PERIOD_NS / NS_PER_S
+    took_s = 30 * period_s
+    assert wide.stated == pytest.approx(((0.04 * period_s - 3e-4) * took_s, (0.36 * period_s - 3e-3) * took_s))
+    assert wide.covariance[2, 2] == pytest.approx(0.36 * period_s * took_s)
+    assert wide.covariance[0, 0] > 2.0 * plain.covariance[0, 0]
+    assert np.linalg.eigvalsh(wide.covariance).min() > 0.0
+    assert stating(0.04, 0.36, BY_POSE).stated == (0.0, 0.0), "the twist is not what moves it"
+
+
+@pytest.mark.parametrize("by_s", [5.0, -5.0, -0.2])
+def test_a_step_of_the_senders_clock_is_said_with_its_size(by_s: float) -> None:
+    steady = [message(k * PERIOD_NS, AHEAD) for k in range(30)]
+    jumped = [
+        message(k * PERIOD_NS + round(by_s * NS_PER_S), AHEAD, arrival_ns=k * PERIOD_NS + LAG_NS) for k in range(30, 60)
+    ]
+    state = fed(*steady, *jumped)
+    assert state.clock_sets == 1
+    assert f"{by_s:+.2f} s" in state.clock_set
+    assert fed(*steady, *(message((k + 150) * PERIOD_NS, AHEAD) for k in range(30))).clock_sets == 0, "a silent driver"

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.inference import InferenceResult, InferenceThread, InlineInference
-from onboard.policy.network_policy import load_policy
 from onboard.values.errors import EngineError
 from onboard.values.messages import Decision, Memory, Observation
-from tests.rigs.devices.small_model import observation, small_policy_files
+from tests.rigs.devices.small_model import observation
 
 WAIT_S = 10.0
 """How long a test waits for an event that comes at once unless something is wrong."""
@@ -190,10 +188,6 @@ def test_a_policy_that_is_not_ready_in_time_fails_at_start():
     release.set()
 
 
-def test_closing_before_the_start_is_safe():
-    InferenceThread(GatedPolicy).close()
-
-
 def test_inline_computes_at_submit_by_the_clock_given():
     policy = GatedPolicy()
     policy.gate.release(2)
@@ -210,27 +204,6 @@ def test_inline_computes_at_submit_by_the_clock_given():
     assert failed.error == "first line"
     inline.close()
     assert policy.closed_in == threading.get_ident()
-
-
-def test_thread_and_inline_decide_alike_with_a_real_engine(tmp_path):
-    model = small_policy_files(tmp_path)
-
-    def make():
-        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads=1))
-
-    thread, inline = InferenceThread(make), InlineInference(make())
-    policy = thread.start(WAIT_S)
-    memory = policy.initial_memory()
-    thread.submit(1, observation(), memory)
-    inline.submit(1, observation(), memory)
-    theirs, ours = await_result(thread), inline.poll()
-    assert theirs.decision is not None
-    assert ours is not None
-    assert ours.decision is not None
-    np.testing.assert_array_equal(theirs.decision.logits, ours.decision.logits)
-    np.testing.assert_array_equal(theirs.memory, ours.memory)
-    thread.close()
-    inline.close()
 
 
 def test_a_policy_that_fails_to_close_is_logged(made):

@@ -284,11 +284,6 @@ def test_outputs_that_are_not_as_the_manifest_says_are_named(outputs, lines):
     assert all(line in one for line, one in zip(lines, found, strict=True))
 
 
-def test_all_tensors_that_do_not_fit_are_named_at_once():
-    found = list(misfits(manifest(SCAN), {"scan": TensorType((1, 4), "float32"), "more": FLOATS}, {}))
-    assert [line.split(":")[0] for line in found] == ["input scan", "output action", "input more"]
-
-
 def test_only_its_own_manifest_resets_an_own_memory():
     assert manifest(SCAN).reset_s is None
     assert manifest(SCAN, memory_reset_s=4.0).reset_s == 4.0

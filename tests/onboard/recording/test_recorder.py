@@ -272,22 +272,6 @@ def test_what_belongs_together_stands_in_one_file_and_under_one_number(tmp_path:
         assert [message.sequence for _, _, message in make_reader(file).iter_messages()] == [4] * 4
 
 
-def test_every_session_has_a_name_that_all_its_files_say(tmp_path: Path) -> None:
-    names = []
-    for folder, wall_ns in (("a", WALL_NS + 7), ("a", WALL_NS + 8), ("b", WALL_NS + 8)):
-        session = recorder(tmp_path / folder, wall_ns=wall_ns, max_file_mb=1)
-        record_images(session, 6)
-        session.close()
-        newest = [path for path in recordings(tmp_path / folder) if path.name[:-8] == session.stats().file.name[:-8]]
-        names.append({session_record(path)["session"] for path in newest})
-        assert len(newest) > 1
-    assert names == [
-        {"robot_20260921-141320_000000007"},
-        {"robot_20260921-141321_000000008"},
-        {"robot_20260921-141320_000000008"},
-    ]
-
-
 def test_only_files_of_this_robot_go(tmp_path: Path) -> None:
     others = [tmp_path / "notes.txt", tmp_path / "robot_20200101-000000_000.mcap.bak", tmp_path / "other_0.mcap"]
     for path in others:
@@ -326,12 +310,6 @@ def test_a_file_that_another_session_is_writing_is_left_alone(tmp_path: Path) ->
     running.close()
     assert second.stats().repaired == ()
     assert [message.data for _, _, message in read(running.stats().file)] == ["still here"]
-
-
-def test_two_sessions_of_one_second_have_names_of_their_own(tmp_path: Path) -> None:
-    for _ in range(2):
-        recorder(tmp_path).close()
-    assert len(recordings(tmp_path)) == 2
 
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:

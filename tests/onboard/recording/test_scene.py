@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onboard.config.config import Config, MapSection, RobotSection
+from onboard.config.config import Config, MapSection
 from onboard.config.footprint import Footprint, polygon
 from onboard.config.places import add_place
 from onboard.drivers.dds.ros_types import MarkerArray, PolygonStamped, from_cdr, ros_name, to_cdr
 from onboard.drivers.dds.ros_types import Path as RosPath
 from onboard.recording import scene as scene_rules
-from onboard.recording.scene import CLEARS, MOST_POSES, WHY, Scene, arc, drive_row, outline, why
+from onboard.recording.scene import MOST_POSES, Scene, arc, outline, why
 from onboard.recording.tick_writer import SCENE, TickRecorder
 from onboard.state import TickRecord
 from onboard.values.messages import Pose, Twist
@@ -65,13 +65,6 @@ def test_a_drive_has_path_arc_footprint_and_markers_that_ros_can_read() -> None:
     for message in (path, arcs, footprint, markers):
         assert from_cdr(type(message), to_cdr(message)) == from_cdr(type(message), to_cdr(message))
         assert ros_name(type(message)).count("/") == 2
-
-
-def test_without_a_drive_there_is_no_goal() -> None:
-    bench = Bench()
-    markers = messages(Scene(bench.config), bench.tick(5))["markers"]
-    assert isinstance(markers, MarkerArray)
-    assert "goal" not in {marker.ns for marker in markers.markers}
 
 
 def test_the_names_of_places_are_shown_as_their_file_is_now(tmp_path: Path) -> None:
@@ -142,19 +135,6 @@ def test_the_typed_state_has_each_reason_once(state: str, reason: str, codes: li
     assert [row.code for row in why(state, reason)] == codes
 
 
-def test_the_row_of_a_drive_says_why_it_stands_and_what_clears_it() -> None:
-    bench = Bench()
-    bench.ticks(5)
-    bench.ask()
-    bench.ticks(5)
-    bench.e_stop = True
-    record = bench.tick(3)
-    assert record.after is not None
-    values = drive_row(record, record.after.mission, 0)[3]
-    assert values[WHY] == "e_stop"
-    assert str(values[CLEARS])
-
-
 def test_the_recording_has_them_once_a_second_and_replays_without_them(tmp_path: Path) -> None:
     tape = tape_in(tmp_path)
     config = Bench().config
@@ -169,12 +149,3 @@ def test_the_recording_has_them_once_a_second_and_replays_without_them(tmp_path:
     assert all(counts[topic] == 5 for topic in SCENE), counts
     assert 5 <= counts["drive"] <= 7, counts
     assert found["/onboard/markers"][-1][1].markers[-1].text == "navigating"
-
-
-def test_a_config_with_a_polygon_is_drawn_by_its_corners() -> None:
-    corners = ((0.3, 0.2), (-0.3, 0.2), (-0.3, -0.2), (0.3, -0.2))
-    config = Config(robot=RobotSection(footprint_m=corners))
-    bench = Bench()
-    footprint = messages(Scene(config), bench.tick(2))["footprint"]
-    assert isinstance(footprint, PolygonStamped)
-    assert len(footprint.polygon.points) == 4

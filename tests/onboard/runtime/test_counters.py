@@ -9,13 +9,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from onboard.config.config import RatesSection
 from onboard.counters import BUDGET_MS, LOG_EVERY, STAGES, Counters, Journal
 from onboard.system.log import with_code
-from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
+from onboard.values.clock import SimulatedClock
 from tests.rigs.runtime_bench import LEFT, Bench, Puppet
-
-RATES = RatesSection()
 
 
 def test_a_run_is_counted_whole() -> None:
@@ -47,16 +44,6 @@ def test_a_decision_over_its_budget_is_counted(took_ms: int, over: int) -> None:
     assert bench.runtime.counters.over_budget == over
 
 
-def test_the_delay_error_counts_either_way() -> None:
-    bench = Bench(Puppet(LEFT))
-    bench.ask()
-    bench.ticks(3)
-    bench.clock.advance(40_000_000)  # the acting tick comes 6.7 ms late
-    bench.tick()
-    assert bench.runtime.counters.delay_error.summary_ms()["max"] == pytest.approx(6.67, abs=0.3)
-    assert bench.runtime.counters.lateness.summary_ms()["max"] == pytest.approx(6.67, abs=0.3)
-
-
 def test_the_summary_is_plain_numbers() -> None:
     bench = Bench(Puppet(LEFT)).driving()
     summary = bench.runtime.counters.summary()
@@ -81,31 +68,6 @@ def test_a_tick_has_the_time_of_each_stage_and_how_long_the_tick_before_was_told
 
 
 # ---- the journal
-
-SLOT = Slot(3, 0, 5, 2)
-
-
-def test_stages_are_timed_in_their_order_and_anew_each_tick() -> None:
-    clock, counters = SimulatedClock(), Counters()
-    journal = Journal(clock, counters)
-    for number in (1, 2):
-        journal.open(SLOT)
-        for stage in ("inbox", "scan"):
-            with journal.timed(stage):
-                clock.advance(number * 1_000)
-        assert journal.stage_ns == {"inbox": number * 1_000, "scan": number * 1_000}
-    assert (counters.ticks, counters.missed_slots, counters.lateness.max_ns) == (2, 4, 5)
-    assert counters.stages["inbox"].max_ns == 2_000
-
-
-def test_events_are_those_of_the_tick() -> None:
-    journal = Journal(SimulatedClock(), Counters())
-    journal.open(SLOT)
-    journal.note("goal_refused", reason="too far", x_m=3.0)
-    journal.fault("engine_failed", "gone")
-    assert journal.events == ["goal_refused reason=too far x_m=3.0", "engine_failed: gone"]
-    journal.open(SLOT)
-    assert journal.events == []
 
 
 def test_a_fault_that_comes_again_is_always_counted_and_seldom_logged() -> None:
@@ -140,9 +102,3 @@ def test_the_log_has_the_code_of_a_reason_and_the_recording_does_not(happens, ev
         ticks = bench.ticks(2)
     assert [with_code(None, "", entry).get("code") for entry in entries if entry["event"] == event][-1] == code
     assert not [note for tick in ticks for note in tick.events if "code=" in note]
-
-
-def test_a_stage_that_fails_fails() -> None:
-    journal = Journal(SimulatedClock(NS_PER_S), Counters())
-    with pytest.raises(ZeroDivisionError), journal.timed("inbox"):
-        1 / 0  # noqa: B018

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,15 +19,13 @@ from onboard.navigation.scan_odometry import ScanOdometry
 from onboard.navigation.wheel_motion import is_moving
 from onboard.policy.contract import ACTIONS
 from onboard.recording.recorder import RecorderStats
-from onboard.recording.scene import WHY
-from onboard.service import publisher
+from onboard.recording.scene import WHY, is_e_stopped
 from onboard.service.publisher import (
     ERROR,
     OK,
     STANDS_S,
     WARNING,
     Publisher,
-    StatusLine,
     faulty_rows,
     rows,
     status_line,
@@ -134,6 +130,11 @@ def test_the_drive_is_reported_at_once_by_the_stamp_of_its_goal() -> None:
     values = listener.outputs.drives[-1][3]
     assert (values["goal"], values["refused"]) == (stamp, refused)
     assert str(values["refusal"]).startswith("unknown frame 'mars'")
+    bench.alter = lambda inputs: replace(inputs, cancel=True)
+    for pressed in (None, True, False):
+        bench.tick()
+        assert is_e_stopped(listener.outputs.drives[-1][3]) is (pressed is not None)
+        bench.e_stop, bench.alter = not pressed, lambda inputs: inputs
 
 
 def test_both_scans_go_out_where_they_differ() -> None:
@@ -400,17 +401,6 @@ def test_a_reason_is_published_with_its_code_and_what_clears_it(row: Diagnostic,
     assert ("clears" in values) == bool(clears)
 
 
-def test_the_diagnostics_have_the_codes() -> None:
-    listener = PublisherBench()
-    bench = Bench(listeners=[listener])
-    bench.alter = lambda inputs: replace(inputs, e_stop=True)
-    bench.seconds(2.0)
-    assert {name: values["code"] for name, _, _, values in listener.outputs.newest if "code" in values} == {
-        "runtime": "idle",
-        "command": "e_stop",
-    }
-
-
 def test_the_values_are_those_of_the_tick() -> None:
     _, _, command = row("command")
     assert (command["v_mps"], command["w_radps"], command["wanted_w_radps"]) == (0.0, 1.0, 1.0)
@@ -426,13 +416,6 @@ def test_the_values_are_those_of_the_tick() -> None:
     assert row("recorder", stats=recorder())[2]["file"] == "a.mcap"
 
 
-def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
-    bench = Bench()
-    found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
-    assert list(found) == ["runtime", "policy", "command", "inputs", "odometry", "pose"]
-    assert "goal_distance_m" not in found["pose"]
-
-
 # ---- The live status line of a terminal
 
 
@@ -443,31 +426,3 @@ def test_the_line_says_state_goal_command_reason_and_punctuality() -> None:
     line = status_line(bench.tick(), bench.runtime.counters)
     for part in ("navigating", "goal  4.", "v +0.60 m/s w +0.00 rad/s (none)", "missed 2 slots, 0 decisions", "blind"):
         assert part in line
-
-
-def test_without_a_goal_there_is_no_distance() -> None:
-    bench = Bench()
-    assert "goal" not in status_line(bench.tick(), Counters())
-
-
-def test_it_shows_the_newest_tick_until_cancelled_and_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "REFRESH_S", 0.0)
-    monkeypatch.setenv("COLUMNS", "60")
-    bench, line, terminal = Bench(), StatusLine(), io.StringIO()
-
-    async def watched() -> None:
-        task = asyncio.create_task(line.show(terminal))
-        await asyncio.sleep(0)
-        assert terminal.getvalue() == "", "nothing before the first tick"
-        line.tick(bench.tick(), bench.runtime.counters)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(watched())
-    shown = terminal.getvalue()
-    assert shown.startswith(f"{publisher.CLEAR_LINE}idle")
-    assert shown.endswith("\n")
-    assert max(len(part) for part in shown.rstrip("\n").split(publisher.CLEAR_LINE)) == 59

@@ -43,25 +43,6 @@ def test_failing_helper_cancels_the_main_coroutine_and_is_raised() -> None:
     assert probe.ended == ["main"]
 
 
-def test_failing_main_is_raised_after_helpers_ended() -> None:
-    probe = Probe()
-    with pytest.raises(ValueError, match="broke"):
-        asyncio.run(run_beside(probe.fail(), probe.forever("helper")))
-    assert probe.ended == ["helper"]
-
-
-def test_helper_may_end_early() -> None:
-    probe = Probe()
-
-    async def main() -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
-        probe.ended.append("main")
-
-    asyncio.run(run_beside(main(), probe.brief()))
-    assert probe.ended == ["brief", "main"]
-
-
 def test_cancelling_the_run_ends_all() -> None:
     probe = Probe()
 

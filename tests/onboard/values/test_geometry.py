@@ -126,18 +126,6 @@ def test_rotation_is_a_rotation(quaternion: tuple[float, float, float, float]) -
     assert rotation @ np.array([x, y, z]) == pytest.approx(np.array([x, y, z]))
 
 
-@pytest.mark.parametrize(
-    ("axis", "quaternion", "source", "target"),
-    [
-        ("x", (math.sqrt(0.5), 0, 0, math.sqrt(0.5)), (0, 1, 0), (0, 0, 1)),
-        ("y", (0, math.sqrt(0.5), 0, math.sqrt(0.5)), (0, 0, 1), (1, 0, 0)),
-        ("z", (0, 0, math.sqrt(0.5), math.sqrt(0.5)), (1, 0, 0), (0, 1, 0)),
-    ],
-)
-def test_quarter_turn(axis: str, quaternion, source, target) -> None:
-    assert rotation_from_quaternion(quaternion) @ np.array(source) == pytest.approx(np.array(target, dtype=float))
-
-
 S, C = math.sin(0.6), math.cos(0.6)
 #   what                                          x, y, z, w                          heading [rad], or None: refused
 QUATERNIONS = [

@@ -74,34 +74,12 @@ def test_the_largest_image_is_summed_exactly() -> None:
     assert (policy_image(np.full((4095, 4096, 3), 255, np.uint8)) == 255).all()
 
 
-@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 2**32 - 1))
-def test_any_size_equals_the_definition(height: int, width: int, seed: int) -> None:
-    image = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    assert np.array_equal(policy_image(image), plain_policy_image(image))
-
-
 def test_every_sum_of_a_camera_block_is_rounded_exactly() -> None:
     sums = np.arange(25 * 255 + 1)
     blocks = np.repeat((sums // 25)[:, None], 25, axis=1) + (np.arange(25) < (sums % 25)[:, None])
     strip = blocks.reshape(-1, 5, 5).transpose(1, 0, 2).reshape(5, -1).astype(np.uint8)
     averaged = area_average(np.repeat(strip[:, :, None], 3, axis=2), 1, len(sums))
     assert np.array_equal(averaged[0, :, 1], (2 * sums + 25) // 50)
-
-
-@pytest.mark.parametrize("value", [0, 1, 127, 254, 255])
-def test_a_flat_camera_image_keeps_its_value(value: int) -> None:
-    image = policy_image(np.full((720, 1280, 3), value, dtype=np.uint8))
-    assert image.shape == (POLICY_HEIGHT, POLICY_WIDTH, 3)
-    assert image.dtype == np.uint8
-    assert np.all(image == value)
-
-
-def test_channels_and_places_do_not_mix() -> None:
-    image = np.zeros((720, 1280, 3), dtype=np.uint8)
-    image[5:10, 10:15] = (10, 20, 30)
-    small = policy_image(image)
-    assert small[1, 2].tolist() == [10, 20, 30]
-    assert np.count_nonzero(small) == 3
 
 
 def test_an_image_of_the_policys_size_is_copied_not_shared() -> None:

@@ -79,15 +79,6 @@ def test_a_code_has_one_row() -> None:
         Row("idle", reasons.END, "nothing to do", "")
 
 
-def test_a_row_shows_the_names_of_its_details() -> None:
-    assert reasons.NO_PROGRESS.general == "no progress towards the goal for [seconds] s"
-
-
-def test_a_missing_detail_is_an_error() -> None:
-    with pytest.raises(KeyError, match="seconds"):
-        reasons.NO_PROGRESS.say()
-
-
 def test_each_limit_has_a_row_and_each_row_a_limit() -> None:
     rows = {row.code for row in TABLE.values() if row.kind == reasons.LIMIT}
     assert rows == {reason.value for reason in limits.Reason}
@@ -195,8 +186,3 @@ def test_the_details_of_an_earlier_sentence_stay() -> None:
     assert today(late).endswith(
         "frame=odom reason=the goal is 6.0 s late (limit 5 s), or its sender's clock was set back"
     )
-
-
-@pytest.mark.parametrize("text", ["navigating", "stopped: e_stop", "stopped: odometry refused: x is nan", ""])
-def test_other_texts_of_recordings_stay(text: str) -> None:
-    assert today(text) == text

@@ -136,7 +136,7 @@ class Server:
         self.robot = Robot(config, self.feed, self.stop, Orders(config, wire, self.feed, self.stop), recordings, token)
         self._socket = _listening("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
-        self._server = HttpServer(self.robot, "127.0.0.1")
+        self._server = HttpServer(self.robot, ["127.0.0.1"])
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
         until(lambda: self._server.started)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import socket
 import sys
@@ -34,6 +35,10 @@ def dashboard(
     allow_control: Annotated[
         bool, typer.Option("--allow-control", help="Take goals, pause, resume and cancel, with a token.")
     ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Answer to this name of the machine too: robot.lan, say."),
+    ] = None,
     webhook: Annotated[
         str | None, typer.Option("--webhook", metavar="URL", help="Post each change of state to this address.")
     ] = None,
@@ -42,6 +47,10 @@ def dashboard(
     loaded = load_config(config)
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise MissingExtraError("starlette and uvicorn", "dashboard")
+    hosts = [host, *(allow_host or [])]
+    for name in hosts[1:]:
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise InputError(f"--allow-host: {name[:80]!r} is not the name of a machine, such as robot.lan")
     token = _token() if allow_control else None
     with contextlib.closing(_listening(host, port)) as listening:
         bound = listening.getsockname()[1]
@@ -52,10 +61,10 @@ def dashboard(
                 f"warning: everybody who reaches {host} sees the robot and its recordings, without encryption\n"
             )
         sys.stderr.write(f"dashboard of {loaded.robot.name}: {address}\n")
-        _serve(loaded, listening, host, token, webhook)
+        _serve(loaded, listening, hosts, token, webhook)
 
 
-def _serve(config: Config, listening: socket.socket, host: str, token: str | None, webhook: str | None) -> None:
+def _serve(config: Config, listening: socket.socket, hosts: list[str], token: str | None, webhook: str | None) -> None:
     from onboard.commands.operator.dashboard.feed import NO_RUNTIME, START, Feed
     from onboard.commands.operator.dashboard.metrics import Webhook
     from onboard.commands.operator.dashboard.orders import Orders
@@ -74,7 +83,7 @@ def _serve(config: Config, listening: socket.socket, host: str, token: str | Non
         robot = Robot(config, feed, stop, Orders(config, wire, feed, stop), recordings, token)
         if not feed.heard(FIRST_S):
             sys.stderr.write(f"{NO_RUNTIME} yet on domain {wire.domain}, interface {config.dds.interface}. {START}\n")
-        server = Server(robot, host)
+        server = Server(robot, hosts)
         signals.stop_with(server.stop)
         server.run([listening])
 

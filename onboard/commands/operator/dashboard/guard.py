@@ -94,10 +94,11 @@ class Guard:
     `TrustedHostMiddleware` knows names alone; a robot is mostly reached by an address.
     """
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
-        """host: of the option `--host`"""
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        """hosts: of the options `--host` and `--allow-host`"""
         name = socket.gethostname().lower()
-        self._app, self._names = app, {"localhost", name, f"{name}.local", host.lower()}
+        self._app = app
+        self._names = {"localhost", name, f"{name}.local", *(host.lower().rstrip(".") for host in hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:
@@ -107,7 +108,7 @@ class Guard:
             await send(message)
 
         if scope["type"] == "http" and not self._is_ours(host := Request(scope).headers.get("host", "")):
-            line = f"{host[:80]!r} is not this dashboard: use the address that it printed, or start it with --host"
+            line = f"{host[:80]!r} is no name of this dashboard: use the address that it printed, or --allow-host NAME"
             await JSONResponse({"error": line}, 421)(scope, receive, sent)
         else:
             await self._app(scope, receive, sent)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from onboard.assembly.places_in_map import name_place
 from onboard.commands.operator.dashboard.feed import NO_RUNTIME, Feed
 from onboard.commands.operator.dashboard.stop import Stop
 from onboard.config.config import Config
-from onboard.config.places import TOLD_SD, add_place, place_name, place_of, places_file
+from onboard.config.places import TOLD_SD, place_name, place_of, places_file
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_goals
 from onboard.drivers.dds.ros_types import Bool, Empty
@@ -37,10 +38,11 @@ NEAR_M, SURE = 2.0, 0.5
 """The runtime has taken a stated pose when its own is off (a radian counts as a metre) by less than NEAR_M, and by less
 than SURE or half as much as before: its tracker corrects the stated one."""
 NOBODY = {
-    "initialpose": "nothing takes a pose: there is no localisation, and no tracker (map.file with map.tracker = true)"
+    "initialpose": "nothing takes a pose: no localisation reads /initialpose, and there is no tracker (map.tracker)"
 }
 """Why nothing reads a topic while the runtime lives."""
 STOPPED_AFTER = "the stop was pressed after this order"
+CANCELLED_AFTER = "it was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class Orders:
         self._config, self._feed, self._stop = config, feed, stop
         self._writers = {name: wire.writer(name) for name in WRITTEN}
         self._lock = threading.Lock()
+        self._cancels = 0
         self.newest = ""
 
     def note(self, what: str, operator: Operator) -> None:
@@ -75,11 +78,14 @@ class Orders:
         self.newest = f"{time.strftime('%H:%M:%S')} {what} from {operator.address}"
 
     def give(self, order: str, operator: Operator) -> str:
-        """Give one of ORDERS; return what was done. Raises OnboardError without a runtime."""
+        """Give one of ORDERS, without waiting for a goal that is being sent; return what was done.
+
+        Raises OnboardError without a runtime.
+        """
         topic, sample = ORDERS[order]
-        with self._lock:
-            self._send(topic, sample)
-            self.note(order, operator)
+        self._cancels += order == "cancel"
+        self._send(topic, sample)
+        self.note(order, operator)
         return f"{order}: sent"
 
     def goal(self, table: Any, operator: Operator, accepted: Callable[[], None]) -> str:
@@ -102,9 +108,11 @@ class Orders:
         Raises InputError for a refused goal, OnboardError without a runtime, and after a stop that the operator did
         not know.
         """
+        cancels = self._cancels
         with self._lock:
             self._check(operator)
-            stamp_ns = self._released(where, operator) if self._stop.pressed else self._asked(where, operator)
+            asked = self._released if self._stop.pressed else self._asked
+            stamp_ns = asked(where, operator, cancels)
             accepted()
             return stamp_ns
 
@@ -113,13 +121,14 @@ class Orders:
 
         ended: of the route; set, nothing is sent
         """
+        cancels = self._cancels
         with self._lock:
             if ended.is_set():
                 raise OnboardError("it was ended")
             self._check(operator)
             if self._stop.pressed:
                 raise OnboardError("the stop is pressed")
-            return self._asked(where, operator)
+            return self._asked(where, operator, cancels)
 
     def _check(self, operator: Operator) -> None:
         if not self._feed.live:
@@ -127,7 +136,8 @@ class Orders:
         if self._stop.presses != operator.presses:
             raise OnboardError(STOPPED_AFTER)
 
-    def _released(self, where: Destination, operator: Operator) -> int:
+    def _released(self, where: Destination, operator: Operator, cancels: int) -> int:
+        self.note(f"{where.words} (the stop is being released)", operator)
         by, until_s = self._stop.by, time.monotonic() + self._stop.lingers_s
         try:
             while True:
@@ -135,7 +145,7 @@ class Orders:
                     raise OnboardError(STOPPED_AFTER)
                 time.sleep(SEEN_S)
                 try:
-                    return self._asked(where, operator)
+                    return self._asked(where, operator, cancels)
                 except InputError as error:
                     if row_of(str(error)) not in AT_STOP or time.monotonic() > until_s:
                         raise
@@ -169,16 +179,20 @@ class Orders:
         now = self.believed()
         return math.inf if now is None else distance(now, pose) + abs(wrap(now.yaw_rad - pose.yaw_rad))
 
+    def takes_no_pose(self) -> str:
+        """Return why a stated pose is taken by nothing, "" where something takes it."""
+        return "" if not self._feed.live or self._writers["initialpose"].readers() else NOBODY["initialpose"]
+
     def add_place(self, table: Any, operator: Operator) -> str:
         """Give the place where the robot stands a name. Raises InputError, ConfigError, OnboardError."""
         if not isinstance(table, dict) or not isinstance(table.get("name"), str):
             raise InputError('a place is {"name": "kitchen"}')
-        name, file = place_name(table["name"]), places_file(self._config)
+        name, _ = place_name(table["name"]), places_file(self._config)
         with self._lock:
             here = self.believed()
             if here is None:
                 raise OnboardError("the robot is not localised, so its place has no name")
-            add_place(file, name, here)
+            name_place(self._config, name, here)
             self.note(f"place {name}", operator)
         return f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m"
 
@@ -189,16 +203,20 @@ class Orders:
             return None
         return Pose(float(row["x_m"]), float(row["y_m"]), float(row["yaw_rad"]))
 
-    def _asked(self, where: Destination, operator: Operator) -> int:
+    def _asked(self, where: Destination, operator: Operator, cancels: int) -> int:
         stamp_ns = wall_ns()
         asked = ros_goal(stamp_ns, where.frame, where.pose)
         if not where.heading:
             asked.pose.orientation.w = 0.0
         if self._stop.presses != operator.presses:
             raise OnboardError(STOPPED_AFTER)
-        self._send(*(("goals", ros_goals(stamp_ns, [asked])) if where.heading else ("goal_pose", asked)))
-        self.note(where.words, operator)
-        self._answer(stamp_ns)
+        if self._cancels == cancels:
+            self._send(*(("goals", ros_goals(stamp_ns, [asked])) if where.heading else ("goal_pose", asked)))
+            self.note(where.words, operator)
+            self._answer(stamp_ns)
+        if self._cancels != cancels:
+            self._send(*ORDERS["cancel"])  # the first may have overtaken the goal
+            raise OnboardError(CANCELLED_AFTER)
         return stamp_ns
 
     def _send(self, topic: str, sample: Any) -> None:

@@ -9,8 +9,9 @@ from onboard.commands.operator.dashboard.feed import NO_RUNTIME, Feed
 from onboard.commands.operator.dashboard.orders import Destination, Operator, Orders
 from onboard.config.places import DWELL_S
 from onboard.navigation.mission import State, drives, state_word
+from onboard.recording.scene import is_e_stopped
 from onboard.values.errors import InputError, OnboardError
-from onboard.values.reasons import STOPPED_BY_OPERATOR, row_of
+from onboard.values.reasons import E_STOP, STOPPED_BY_OPERATOR, row_of
 
 POLL_S = 0.1
 MOST_PLACES = 50
@@ -88,7 +89,9 @@ class Route:
                         return self.end(end if reached else f"no place was reached, {end}")
                     self.at, self.lap, reached = 0, self.lap + 1, 0
                 self._ended.wait(DWELL_S)
-                if self._feed.drive().get("goal") != goal:
+                if is_e_stopped(row := self._feed.drive()):
+                    return self.end(f"{State.STOPPED.value}: {E_STOP.named}")
+                if row.get("goal") != goal:
                     raise OnboardError(REPLACED)
                 try:
                     stamp_ns = self._orders.drive_on(stops[self.at], operator, self._ended)

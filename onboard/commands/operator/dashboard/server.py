@@ -19,10 +19,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import html
 import json
+import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,7 +37,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
 from onboard.commands.operator.dashboard.feed import Feed, layer
@@ -67,6 +69,13 @@ MOST_BYTES, MOST_STROKE_BYTES = 4096, 200_000
 """Of the body of an order, and of strokes of the brush."""
 STOPS = "x-stops"
 """Header of an order: the presses of the stop that its page has shown."""
+REFRESH = '<meta http-equiv="refresh" content="1">'
+WAITING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>report</title>{head}
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/page.css"></head>
+<body><main><section><p>{line}</p></section></main></body></html>
+"""
+"""The page in place of a report that is being made, or that there is not."""
 READ_ONLY = "this page only reads: start it with --allow-control"
 FORGED = "the token is missing or wrong: open the address that `onboard dashboard` printed"
 
@@ -119,6 +128,7 @@ class Robot:
             "presses": self.stop.presses,
             "order": self.orders.newest,
             "control": self.token is not None,
+            "takes_no_pose": self.orders.takes_no_pose(),
         }
         return {**self.feed.snapshot(), **own, "route": self.route.state()}
 
@@ -154,8 +164,8 @@ class Robot:
         return text
 
 
-def app(robot: Robot, host: str) -> Starlette:
-    """Return the application. host: of the option `--host`"""
+def app(robot: Robot, hosts: Sequence[str]) -> Starlette:
+    """Return the application. hosts: names that it answers to, besides its own"""
     routes = [
         *(HttpRoute(path, _page) for path in FILES),
         HttpRoute("/api/robot", _snapshot),
@@ -175,7 +185,7 @@ def app(robot: Robot, host: str) -> Starlette:
         HTTPException: _unknown,
         InputError: _refused(400), OnboardError: _refused(503), OSError: _refused(503), ClientDisconnect: _refused(400),
     }  # fmt: skip
-    made = Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(Guard, host=host)])
+    made = Starlette(routes=routes, exception_handlers=refused, middleware=[Middleware(Guard, hosts=hosts)])
     made.state.robot = robot
     return made
 
@@ -183,11 +193,11 @@ def app(robot: Robot, host: str) -> Starlette:
 class Server(uvicorn.Server):
     """Serves a robot's page on a socket until `should_exit` is set."""
 
-    def __init__(self, robot: Robot, host: str) -> None:
-        """host: of the option `--host`"""
+    def __init__(self, robot: Robot, hosts: Sequence[str]) -> None:
+        """hosts: of the options `--host` and `--allow-host`"""
         super().__init__(
             uvicorn.Config(
-                app(robot, host), http=Connection, ws="none", backlog=BACKLOG, proxy_headers=False, log_level="error",
+                app(robot, hosts), http=Connection, ws="none", backlog=BACKLOG, proxy_headers=False, log_level="error",
                 timeout_graceful_shutdown=GRACE_S,
             )
         )  # fmt: skip
@@ -261,7 +271,15 @@ async def _download(request: Request) -> Response:
 
 
 async def _report(request: Request) -> Response:
-    page = await run_in_threadpool(_robot(request).recordings.report, request.path_params["name"])
+    try:
+        page = await run_in_threadpool(_robot(request).recordings.report, request.path_params["name"])
+    except OnboardError as error:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        status = 400 if isinstance(error, InputError) else 503
+        return HTMLResponse(WAITING.format(head="", line=html.escape(str(error))), status)
+    if isinstance(page, str):
+        return HTMLResponse(WAITING.format(head=REFRESH, line=html.escape(page)), 202)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
     return FileResponse(page, media_type="text/html", headers={"Content-Security-Policy": policy})
 
@@ -327,7 +345,7 @@ GIVEN: dict[str, Callable[[Robot, Any, Operator], str]] = {
 
 async def _order(request: Request, give: Callable[[Any, Operator], str], most_bytes: int = MOST_BYTES) -> Response:
     """Check token, origin and body of an order, then give it. A stop while the body arrives is newer than the order."""
-    robot, operator = _robot(request), _operator(request)
+    robot = _robot(request)
     if robot.token is None:
         return _error(403, READ_ONLY)
     kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -335,7 +353,7 @@ async def _order(request: Request, give: Callable[[Any, Operator], str], most_by
         return _error(401, FORGED)
     if (wrong := _foreign(request)) is not None:
         return wrong
-    body = b""
+    operator, body = _operator(request), b""
     async for part in request.stream():
         body += part
         if len(body) > most_bytes:
@@ -349,10 +367,14 @@ async def _order(request: Request, give: Callable[[Any, Operator], str], most_by
 
 
 def _operator(request: Request) -> Operator:
-    """Return who sends an order, with the presses of the stop that his page has shown, else those until now."""
-    said = request.headers.get(STOPS, "")
-    known = int(said) if said.isdecimal() and len(said) < 10 else _robot(request).stop.presses
-    return Operator(_address(request), known)
+    """Return who sends an order, with the presses of the stop that his page has shown, else those until now.
+
+    Raises InputError for what is no count.
+    """
+    said = request.headers.get(STOPS)
+    if said is not None and not re.fullmatch("[0-9]{1,9}", said):
+        raise InputError(f"X-Stops: {said[:20]!r} is no count of stops")
+    return Operator(_address(request), _robot(request).stop.presses if said is None else int(said))
 
 
 def _foreign(request: Request) -> Response | None:

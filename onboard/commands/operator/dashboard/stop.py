@@ -6,21 +6,27 @@ import contextlib
 import logging
 import secrets
 import threading
+import time
 from pathlib import Path
 
 from onboard.config.config import Config
-from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_types import Bool, String
 from onboard.values.errors import DriverError
 
 log = logging.getLogger("onboard.dashboard")
 
-REPEAT_S, REPORT_EVERY = 0.1, 10
-"""Between two messages of the e-stop while it is pressed; every tenth also goes to the other dashboards."""
+REPEAT_S, REPORT_EVERY = 0.1, 5
+"""Between two messages of the e-stop while it is pressed; every fifth also goes to the other dashboards."""
 ACK_S = 1.0
+GONE_S = 1.7
+"""A dashboard without a report for this time was killed, and the runtime has noticed (0.5 s, and `topics.E_STOP`)."""
 KILLED_S, RELEASED_S = 12.0, 2.0
-"""How long a released stop may be heard: of a dashboard that was killed until DDS's lease (10 s) ends; of others."""
-PRESSED, RELEASED = "pressed", "released"
+"""How long a released stop may be heard: of a killed dashboard, if only DDS's lease (10 s) ends it; of others."""
+ANSWER_S = 1.5
+"""Longest wait at the start for another dashboard that knows of a release."""
+PRESSED, RELEASE, RELEASED = "pressed", "release", "released"
+"""What dashboards say to each other: a stop is pressed, somebody asks for its release, it is over."""
 MOST_OTHERS, MOST_TEXT = 32, 240
 
 
@@ -30,6 +36,7 @@ class Stop:
     The runtime keeps its own latch besides: it drives only after a release *and* an accepted goal (R2 of `limits.py`).
     A sender that dies pressed stays pressed there. So that the next dashboard can release it, a file marks the stop.
     Dashboards report their presses to each other (`page_stop`), and each releases its own when another one asks for it.
+    Each remembers what it has released: so a dashboard that starts learns that the stop of its mark is over.
     Between stops this sender says nothing: it must not stand in for a robot's own e-stop (`dds.e_stop_required`).
 
     presses: how often any dashboard was pressed, as far as this one knows
@@ -45,6 +52,8 @@ class Stop:
         self._heard, self._reports = wire.reader("page_stop"), wire.writer("page_stop")
         self._others: dict[str, tuple[int, str]] = {}
         self._known: dict[str, int] = {}
+        self._heard_s: dict[str, float] = {}
+        self._over: dict[str, int] = {}
         self.presses = self._number = 0
         self._pressed = self._speaks = False
         self._by = ""
@@ -53,8 +62,7 @@ class Stop:
         self._thread.start()
         with contextlib.suppress(OSError):
             if mark.exists():
-                self._hear(mark.read_text(encoding="utf-8", errors="replace"))
-                self.press(self.by)
+                self._take_over(mark.read_text(encoding="utf-8", errors="replace"))
 
     @property
     def pressed(self) -> bool:
@@ -93,8 +101,11 @@ class Stop:
             others, self._others = self._others, {}
             number = self._number
         for name, (pressed, _) in others.items():
-            self._reports.write(String(f"{RELEASED} {name} {pressed}"))
-        self._release_own(number)
+            self._over[name] = pressed
+            self._reports.write(String(f"{RELEASE} {name} {pressed}"))
+        wait_until(lambda: not any(self._answers(name) for name in others), GONE_S)
+        for _ in range(2 if others else 1):  # the press of a killed one ends with a sender that appeared later
+            self._release_own(number)
         return True
 
     def close(self) -> None:
@@ -102,6 +113,22 @@ class Stop:
         self._ended.set()
         self._thread.join()
         self._wire.close()
+
+    def _answers(self, name: str) -> bool:
+        """Return whether another dashboard, which was asked for a release, lives and has not answered yet."""
+        return time.monotonic() - self._heard_s.get(name, 0.0) < GONE_S
+
+    def _take_over(self, report: str) -> None:
+        """Press the stop that a mark reports, unless another dashboard answers that it was released meanwhile."""
+        self._hear(report)
+        deadline_s = time.monotonic() + ANSWER_S
+        while self.pressed and time.monotonic() < deadline_s:
+            self._reports.write(String(report))
+            time.sleep(REPEAT_S)
+        if self.pressed:
+            self.press(self.by)
+        else:
+            self._mark.unlink()
 
     def _release_own(self, number: int) -> None:
         """Say "released", unless there was a press after that number; then make a new sender for the next stop.
@@ -164,21 +191,26 @@ class Stop:
     def _hear(self, text: str) -> None:
         """Take the report of a dashboard; leave out what is none."""
         word, name, digits, *rest = [*text[:MOST_TEXT].split(" ", 3), "", ""]
-        if word not in (PRESSED, RELEASED) or not (digits.isascii() and digits.isdigit()):
+        if word not in (PRESSED, RELEASE, RELEASED) or not (digits.isascii() and digits.isdigit()):
             return
         number = int(digits)
         with self._lock:
-            if word == RELEASED:
+            if word != PRESSED:
                 mine = name == self._name and self._pressed and number >= self._number
                 if number >= self._others.get(name, (0, ""))[0]:
                     self._others.pop(name, None)
+                    if word == RELEASED:
+                        self._heard_s.pop(name, None)
             elif name == self._name:
+                return
+            elif number <= self._over.get(name, 0):  # its dashboard had ended, or has not heard it yet
+                self._reports.write(String(f"{RELEASED} {name} {number}"))
                 return
             else:
                 mine, self._others[name] = False, (number, rest[0])
                 self.presses += self._known.get(name) != number
-                self._known[name] = number
-                for heard in (self._others, self._known):
+                self._known[name], self._heard_s[name] = number, time.monotonic()
+                for heard in (self._others, self._known, self._heard_s, self._over):
                     if len(heard) > MOST_OTHERS:
                         heard.pop(next(iter(heard)))
         if mine:

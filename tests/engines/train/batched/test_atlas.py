@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -88,12 +86,3 @@ def test_workers_build_the_same_floors_and_one_that_dies_is_named(rules, generat
             workers.goals(at_least=1000)
     with pytest.raises(OnboardError, match="the generation of goals is closed"):
         workers.goals()
-
-
-def test_what_a_worker_cannot_do_is_told_in_one_line(rules):
-    far = replace(rules, places=rules.places.model_copy(update={"least_m": 90.0, "most_m": 95.0}))
-    with (
-        Generation(far, plan_floors(("depot",), 1, 0), 0, 1, 4) as workers,
-        pytest.raises(OnboardError, match=r"^goal worker 0 failed: map depot: no goal .* 90 to 95 m"),
-    ):
-        workers.goals(at_least=1)

@@ -205,16 +205,6 @@ def test_a_gpu_that_fails_names_the_checkpoint_that_the_cpu_goes_on_from(out, mo
         assert "\n" not in str(reported.value)
 
 
-def test_a_gpu_that_fails_before_the_first_checkpoint_says_so(tmp_path, monkeypatch):
-    def fails(*_):
-        raise RuntimeError("CUDA error: no kernel image is available")
-
-    monkeypatch.setattr(training._Run, "run", fails)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    with pytest.raises(DriverError, match=r"; there is no checkpoint yet$"):
-        training.train(task(), tmp_path, CUDA, lambda *_: None)
-
-
 def test_the_room_for_fields_follows_from_the_first_goals(monkeypatch):
     class Goal:
         def __init__(self, size):

@@ -174,25 +174,6 @@ def test_the_teacher_says_what_an_action_loses():
     assert float(teacher_loss(even, taught)) == pytest.approx(divergence, rel=1e-5)
 
 
-def test_the_teacher_falls_silent():
-    settings = replace(SETTINGS, teacher=0.8, taught=0.5)
-    assert [settings.teacher_at(progress) for progress in (0.0, 0.25, 0.5, 1.0)] == [0.8, 0.4, 0.0, 0.0]
-
-
-#   progress   rate     bonus
-SCHEDULE = [
-    (0.0,      3e-3,    0.003),
-    (0.5,      1.65e-3, 0.00165),
-    (1.0,      3e-4,    0.0003),
-    (2.0,      3e-4,    0.0003),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("progress", "rate", "entropy"), SCHEDULE)
-def test_rate_and_bonus_fall_to_a_tenth(progress, rate, entropy):
-    assert SETTINGS.at(progress) == pytest.approx((rate, entropy))
-
-
 def test_products_are_exact_again_after_an_iteration():
     """A model that learned in bfloat16 was compared in bfloat16 with ONNX Runtime, and not written."""
     product = torch.randn(64, 64), torch.randn(64, 64)
@@ -259,11 +240,6 @@ def test_numbers_that_are_not_finite_end_it():
         learner.policy.critic_out.bias.fill_(torch.inf)
     with pytest.raises(OnboardError, match=r"^iteration 0: .*value_loss.* not finite; resume from a checkpoint$"):
         learner.iterate(0.0)
-
-
-def test_more_minibatches_than_lanes_are_refused():
-    with pytest.raises(InputError, match=r"^minibatches 3: must be 1 to the number of lanes, 2$"):
-        Learner(Recall(2), SmallPolicy(), SETTINGS, CPU)
 
 
 def test_actions_are_drawn_by_their_probability():

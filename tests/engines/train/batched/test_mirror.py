@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engines.train.batched.training import OTHER_SIDE, Mirrored, check_mirror
+from engines.train.batched.training import Mirrored, check_mirror
 from engines.train.config import rules_of
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
@@ -38,10 +38,6 @@ def test_a_turn_to_the_left_is_seen_as_one():
     seen = mirrored.observe().state[:, W]
     assert bool((seen > 0.0).all()), "the limits may slow a lane next to a wall, and no lane turns the other way"
     assert float(seen.median()) > 0.5
-
-
-def test_the_mirror_image_of_a_mirror_image_is_the_action():
-    assert [OTHER_SIDE[other] for other in OTHER_SIDE] == list(range(len(ACTIONS)))
 
 
 def test_cameras_that_look_to_one_side_are_refused():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import onnx
 import pytest
 import torch
@@ -90,15 +88,6 @@ def test_the_papers_network_gives_its_weights_back_also_in_half_precision(tmp_pa
     save_manifest(tmp_path / MODEL, manifest.model_copy(update={"sha256": sha256_of(tmp_path / MODEL)}))
     halved = small.policy_of(tmp_path / MODEL).state_dict()
     assert all(torch.allclose(values, halved[name], atol=1e-3) for name, values in own.items())
-
-
-def test_sharpening_scales_the_logits_alone(policy):
-    sharp, memory = copy.deepcopy(policy), torch.zeros(1, 1, small.MEMORY)
-    sharp.sharpen(2.5)
-    features = policy.encode(torch.rand(1, 180), torch.rand(1, 13))
-    (before, kept), (after, also) = policy.step(features, memory), sharp.step(features, memory)
-    assert torch.allclose(after, 2.5 * before, atol=1e-6)
-    assert torch.equal(kept, also)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from engines.train.drives import goals
 from engines.train.drives.goals import any_goal, drawn_goal
 from hil.maps.world_grid import world_of_walls
 from hil.physics.collision_world import Body
@@ -44,18 +42,3 @@ def test_what_is_hardly_ever_drawn_is_found_all_the_same():
     same = any_goal(space, (1.0, 6.0), np.random.default_rng(4))
     assert same is not None
     assert same.goal.xy_m == again.goal.xy_m != found.goal.xy_m
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_there_is_none_only_where_no_cell_is_one(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    space, fields = space_of(rng.random((40, 40)) < 0.03), []
-    real = goals._goal_at
-    monkeypatch.setattr(goals, "_goal_at", lambda *asked: fields.append(1) or real(*asked))
-    cells = [(int(row), int(column)) for row, column in np.argwhere(space.standing)]
-    for least_m in (1.0, 2.0, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0):
-        there_is = any(real(space, (least_m, 12.0), cell).near.any() for cell in cells)
-        fields.clear()
-        assert (any_goal(space, (least_m, 12.0), rng) is not None) is there_is
-        assert len(fields) <= len(cells)
-    assert len(fields) < len(cells) / 10  # most are left out without a look at them

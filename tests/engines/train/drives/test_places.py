@@ -7,12 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from engines.train.drives.places import DETOUR, PlacesSection, draw_drives, make_building
+from engines.train.drives.places import DETOUR, PlacesSection, draw_drives
 from engines.train.stages import check
-from hil.maps.world_grid import world_of_walls
 from hil.physics.free_space import shortest_path
-from onboard.values.errors import ConfigError, InputError
-from onboard.values.geometry import IDENTITY
+from onboard.values.errors import ConfigError
 from tests.rigs.train_rig import batched, depot
 
 
@@ -55,11 +53,6 @@ def test_the_field_is_the_length_of_the_way():
         assert episode.geodesic_m == pytest.approx(length, rel=0.05, abs=0.1)
 
 
-def test_the_same_seed_draws_the_same_drives():
-    one, other = (drawn(PlacesSection(maps=("depot",)), 2)[1] for _ in range(2))
-    assert [episode for episode, _ in one] == [episode for episode, _ in other]
-
-
 def test_drives_to_which_the_robot_takes_no_goal_are_refused(tmp_path):
     robot = tmp_path / "near.toml"
     robot.write_text("[goal]\nmax_distance_m = 8.0\n")
@@ -70,18 +63,3 @@ def test_drives_to_which_the_robot_takes_no_goal_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=line):
         check(batched(**changes, places__most_m=7.8))
     check(batched(**changes, places__most_m=7.7))
-
-
-def test_a_map_without_free_space_is_refused(monkeypatch):
-    rules, _ = depot()
-    full = world_of_walls("full", 0.05, IDENTITY, np.ones((20, 20), np.bool_))
-    monkeypatch.setattr("engines.train.drives.places.load_map", lambda place: full)
-    with pytest.raises(InputError, match=r"map full: no free space for a body of radius 0\.25 m"):
-        make_building(PlacesSection(furniture=0.0), "full", 0, rules.robot)
-
-
-def test_a_map_too_small_for_a_drive_is_refused():
-    _, building = depot()
-    line = r"^map depot: no goal indoors has a start with a path of 90 to 95 m \(places\.least_m, places\.most_m\)$"
-    with pytest.raises(InputError, match=line):
-        draw_drives(PlacesSection(least_m=90.0, most_m=95.0), building, np.random.default_rng(0))

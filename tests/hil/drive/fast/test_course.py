@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from hil.drive.fast.course import course_of, make_course
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting, goal_tick
-from hil.physics.collision_world import Body, blocked_cells
+from hil.physics.collision_world import Body
 from hil.physics.simulated_base import STEP_NS
 from onboard.config.config import Config
 from onboard.values.errors import InputError
@@ -36,14 +35,6 @@ def test_a_course_is_kept_while_only_senses_crowd_and_look_differ():
         assert course_of(other) is not course
         assert course_of(SETTING) is not course
         course = course_of(SETTING)
-
-
-def test_what_it_holds():
-    course = make_course(SETTING)
-    np.testing.assert_array_equal(course.blocked, blocked_cells(SETTING.world, SETTING.body))
-    assert course.limits_scan is course.scan
-    assert not course.ramped
-    assert make_course(replace(SETTING, limits=False)).limits is None
 
 
 def test_the_limits_may_look_elsewhere():

@@ -22,7 +22,7 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.dwa.cost_to_go import sample
 from onboard.policy.fallback import WithFallback
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Pose
 from tests.rigs.devices.small_model import observation, small_policy_files
@@ -78,11 +78,6 @@ def test_an_unknown_name_is_one_line_that_lists_the_known_ones():
         match=r"^policy rective: must be one of planner, mapped, reactive, forgetful, blind, .*or the path of",
     ):
         make_policy("rective", EMPTY, ACROSS)
-
-
-def test_a_model_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match=r"nowhere"):
-        make_policy("nowhere.onnx", EMPTY, ACROSS)
 
 
 def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):

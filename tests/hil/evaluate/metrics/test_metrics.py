@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hil.evaluate.metrics import (
-    action_counts,
     bootstrap,
     paired_rates,
     summarise,
@@ -20,7 +19,6 @@ from hil.evaluate.metrics import (
     wilson,
     wilson_of_shares,
 )
-from onboard.policy.contract import ACTIONS
 from tests.rigs.evaluate_rows import row
 
 ROWS = [
@@ -80,39 +78,11 @@ def test_of_no_episode_nothing_is_claimed() -> None:
     json.dumps(summary.as_json(), allow_nan=False)
 
 
-def test_without_hard_episodes_their_rate_is_not_claimed() -> None:
-    summary = summarise(ROWS[:1])
-    assert (summary.hard_share, summary.hard_success_rate) == (0.0, None)
-    assert "hard_success_rate" not in summary.ci95
-
-
-def test_no_way_at_all_has_no_contacts_per_metre() -> None:
-    summary = summarise([row(path_m=0.0, contacts=1)])
-    assert summary.contacts_per_m is None
-    assert "contacts_per_m" not in summary.ci95
-
-
 def test_no_contact_is_not_taken_for_never() -> None:
     rows = [row(index, path_m=10.0) for index in range(20)]
     most = stats.chi2.ppf(0.975, 2) / 2.0  # the exact bound of a Poisson count of nothing
     assert summarise(rows).ci95["contacts_per_episode"] == pytest.approx((0.0, most / 20.0))
     assert summarise(rows).ci95["contacts_per_m"] == pytest.approx((0.0, most / 200.0))
-
-
-def test_no_success_is_not_taken_for_never() -> None:
-    found = summarise([row(index, success=False, ended="time") for index in range(10)]).ci95
-    theirs = stats.binomtest(0, 10).proportion_ci(confidence_level=0.95, method="wilson")
-    assert found["spl"] == found["sct"] == found["success_rate"] == pytest.approx((0.0, theirs.high))
-
-
-def test_one_success_is_enough_for_a_bootstrap() -> None:
-    found = summarise([row(index, success=index == 0) for index in range(10)]).ci95
-    assert 0.0 == found["sct"][0] < found["sct"][1] < found["spl"][1] <= 0.5
-
-
-def test_actions_are_added_up() -> None:
-    one, two = tuple(range(len(ACTIONS))), tuple([1] * len(ACTIONS))
-    assert action_counts([row(actions=one), row(actions=two)]) == tuple(count + 1 for count in one)
 
 
 @given(n=st.integers(1, 3000), part=st.floats(0.0, 1.0))
@@ -129,10 +99,6 @@ def test_wilson_at_the_ends_is_exact(successes: int, low: float | None, high: fl
     assert low in (None, found[0])
     assert high in (None, found[1])
     assert 0.0 <= found[0] < found[1] <= 1.0
-
-
-def test_wilson_of_nothing() -> None:
-    assert wilson(0, 0) is None
 
 
 def mean(samples):
@@ -165,37 +131,7 @@ def test_bootstrap_of_a_ratio_is_scipys() -> None:
     assert summarise(rows).ci95["contacts_per_m"] == pytest.approx((theirs.low, theirs.high), rel=0.05)
 
 
-@given(values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30), seed=st.integers(0, 9))
-def test_bootstrap_is_repeatable_and_around_the_mean(values: list[float], seed: int) -> None:
-    sample = np.array(values)
-    low, high = bootstrap(mean, (sample,), seed, resamples=200)
-    assert (low, high) == bootstrap(mean, (sample,), seed, resamples=200)
-    assert sample.min() - 1e-9 <= low <= high <= sample.max() + 1e-9
-
-
-def test_order_does_not_matter_to_the_figures() -> None:
-    ahead, back = summarise(ROWS), summarise(ROWS[::-1])
-    assert (ahead.success_rate, ahead.spl, ahead.contacts_per_m) == (back.success_rate, back.spl, back.contacts_per_m)
-
-
 # ---- Intervals of shares over episodes with several draws, and of differences of rates on the same episodes
-
-#    shares of each episode                draws of all   as many trials
-WORTH = [
-    ([1.0] * 50, 200, 50),  # nothing varies: the episodes
-    ([0.0] * 50, 200, 50),
-    ([0.5] * 50, 200, 50),
-    ([0.25, 0.75] * 50, 400, 396),  # as little as draws that know nothing of each other do
-    ([0.25, 0.25, 0.25, 0.25, 0.5] * 10, 200, 200),  # still less: never more than the draws
-    ([0.0, 1.0] * 50, 400, 100),  # the draws of an episode are all alike: nothing is learnt from a second one
-    ([1.0], 4, 1),
-]
-
-
-@pytest.mark.parametrize(("shares", "draws", "trials"), WORTH)
-def test_draws_of_one_episode_count_as_far_as_they_differ(shares, draws, trials):
-    found = wilson_of_shares(np.array(shares), draws)
-    assert found == pytest.approx(wilson(np.mean(shares) * trials, trials))
 
 
 def test_of_nothing_there_is_no_interval():
@@ -223,11 +159,6 @@ RATES = [
     (0, 10, 20, (-0.6809, -0.2282)),
     (0, 50, 50, (-1.0, -0.8971)),
 ]
-
-
-@pytest.mark.parametrize(("better", "worse", "n", "interval"), RATES)
-def test_the_difference_of_rates_has_a_width_also_where_all_agree(better, worse, n, interval):
-    assert paired_rates(better, worse, n) == pytest.approx(interval, abs=1e-4)
 
 
 def test_the_interval_of_a_difference_holds_the_truth_as_often_as_it_says():

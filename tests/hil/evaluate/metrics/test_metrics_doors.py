@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import numpy as np
 import pytest
@@ -79,11 +78,6 @@ def test_figures_are_of_the_episodes_that_have_a_door():
     assert (str(doors), doors.summary.success_rate) == ("2 of 4 behind doors, 1 shut", 0.5)
     assert doors.summary == summarise([ROWS[0], ROWS[2]], 1)
     assert behind_doors([row()], 1) is behind_doors([], 1) is None
-
-
-@pytest.mark.parametrize("door", ROWS)
-def test_a_row_with_a_door_survives_json(door):
-    assert row_of_json(json.loads(json.dumps(door.as_json()))) == door
 
 
 def test_a_door_of_another_kind_is_refused():

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hil.live.target.figures import PAPER, figures, table
 from hil.live.target.round_trips import Trip
@@ -15,10 +13,6 @@ from hil.live.target.round_trips import Trip
 
 def trips(*totals_ms: float) -> list[Trip]:
     return [Trip(total, total / 4) for total in totals_ms]
-
-
-def test_nothing_is_nothing() -> None:
-    assert figures([]) is None
 
 
 def test_of_a_thousand_and_one() -> None:
@@ -46,17 +40,6 @@ def test_what_never_came_counts_in_the_shares() -> None:
     assert found["fixed_share_of_mean"] == round(100 / 60, 3)
 
 
-@given(st.lists(st.floats(0.0, 1e4), min_size=1, max_size=50))
-def test_figures_are_in_order(totals_ms: list[float]) -> None:
-    found = figures(trips(*totals_ms))
-    assert found is not None
-    for part in (found, found["wire"]):
-        values = [part[f"{name}_ms"] for name in ("min", "p50", "p99", "p99_9", "max")]
-        assert values == sorted(values)
-        assert part["min_ms"] - 1e-3 <= part["mean_ms"] <= part["max_ms"] + 1e-3
-    assert 0.0 <= found["share_below_100_ms"] <= 1.0
-
-
 def result(**changes: Any) -> dict[str, Any]:
     whole = {
         "ended": "complete",
@@ -79,10 +62,3 @@ def test_the_table_is_whole_and_leaves_out_what_was_not_measured() -> None:
     assert "colour -> decision  " not in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 120
-
-
-def test_what_was_not_to_be_stands_out() -> None:
-    base = {**result()["base"], "at_rest": False}
-    text = table(result(ended="interrupted", base=base, depth_to_command=None, depth_to_decision=None))
-    assert "NOT COMPLETE: interrupted" in text
-    assert "NOT AT REST" in text

@@ -71,22 +71,6 @@ def test_a_set_is_known_when_every_camera_has_it_or_something_newer(
     assert (len(matcher.trips.command), matcher.trips.superseded) == (trips, superseded)
 
 
-def test_color_is_awaited_as_a_sensor_but_not_by_the_command() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100, (*BOTH, "color")))
-    settled(matcher, 0, {"front": 7, "rear": 7}, 130)
-    assert (len(matcher.trips.command), len(matcher.trips.sensors)) == (1, 0)
-    settled(matcher, 1, {"front": 7, "rear": 7, "color": 7}, 160)
-    assert (len(matcher.trips.command), len(matcher.trips.sensors)) == (1, 1)
-
-
-def test_a_set_of_colour_alone_answers_no_command() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100, ("color",)))
-    settled(matcher, 0, {"front": 9, "rear": 9, "color": 9}, 130)
-    assert (matcher.trips.command, len(matcher.trips.sensors)) == ([], 1)
-
-
 def test_a_decision_goes_from_what_it_began_with_to_its_first_command() -> None:
     matcher = Matcher(BOTH)
     matcher.send(sent(7, 100, (*BOTH, "color")))
@@ -107,31 +91,6 @@ BLIND = [
 ]
 
 
-@pytest.mark.parametrize(("name", "began", "expected"), BLIND)
-def test_what_a_decision_did_not_have_is_no_trip(name: str, began: dict[str, int], expected: tuple[int, int]) -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100, (*BOTH, "color")))
-    settled(matcher, 0, began, 130, sensed=5)
-    settled(matcher, 3, began, 230, acted=5, acting_ns=100 * MS)
-    assert (len(matcher.trips.decision), len(matcher.trips.color)) == expected
-
-
-def test_a_decision_whose_beginning_was_not_told_is_no_trip() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100))
-    settled(matcher, 3, {"front": 7, "rear": 7}, 230, acted=5, acting_ns=100 * MS)
-    assert (matcher.trips.decision, len(matcher.trips.command)) == ([], 1)
-
-
-def test_a_lost_command_leaves_the_set_to_the_next_one() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100))
-    matcher.hear(used(0, {"front": 7, "rear": 7}), 131 * MS)
-    assert matcher.trips.lost_commands == 0  # it may come yet
-    settled(matcher, 1, {"front": 7, "rear": 7}, 163)
-    assert (matcher.trips.lost_commands, matcher.trips.command) == (1, [Trip(63.0, 4.0)])
-
-
 def test_a_command_that_never_comes_is_lost_once_patience_has_ended() -> None:
     matcher = Matcher(BOTH)
     matcher.hear(used(0, {}), 0)
@@ -139,23 +98,6 @@ def test_a_command_that_never_comes_is_lost_once_patience_has_ended() -> None:
     assert matcher.trips.lost_commands == 0
     matcher.hear(used(2, {}), PATIENCE_NS)
     assert matcher.trips.lost_commands == 1
-
-
-def test_a_command_of_a_tick_that_was_not_told_of_is_nobodys() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100))
-    matcher.receive(command(0, 130))
-    settled(matcher, 1, {"front": 7, "rear": 7}, 163)
-    assert (matcher.trips.command, matcher.trips.lost_commands) == ([Trip(63.0, 4.0)], 0)
-
-
-def test_the_word_may_come_before_the_command() -> None:
-    matcher = Matcher(BOTH)
-    matcher.send(sent(7, 100))
-    matcher.hear(used(0, {"front": 7, "rear": 7}), 129 * MS)
-    assert matcher.trips.command == []
-    matcher.receive(command(0, 130))
-    assert matcher.trips.command == [Trip(30.0, 4.0)]
 
 
 def test_ending_counts_what_no_command_ever_knew_and_begins_anew() -> None:

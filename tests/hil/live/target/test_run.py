@@ -12,13 +12,13 @@ import pytest
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.live.target import phases, run
 from hil.live.target.goals import Place
-from hil.live.target.phases import COMPLETE, INTERRUPTED, SILENT, Stage
+from hil.live.target.phases import COMPLETE, INTERRUPTED, Stage
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
 from onboard.config.config import RatesSection
 from onboard.drivers.dds.participant import Wire
 from onboard.runtime import Runtime
-from onboard.values.errors import DriverError, OnboardError
+from onboard.values.errors import DriverError
 from onboard.values.messages import Pose
 from tests.hil.live.target.target_rig import target
 from tests.rigs.network.loopback import SECTION, free_domain
@@ -87,15 +87,6 @@ def test_interrupted_while_it_drives_it_is_stopped_first() -> None:
     assert (result["ended"], result["base"]["at_rest"]) == (INTERRUPTED, True)
 
 
-def test_a_target_that_has_left_is_not_waited_for() -> None:
-    def happens(desktop: run.Desktop, runtime: Runtime, stage: Stage, done: int) -> None:
-        if stage is Stage.MEASURING:
-            runtime.stop()
-
-    result, _ = measured(happens, count=10_000)
-    assert (result["ended"], result["base"]["at_rest"]) == (SILENT, True)
-
-
 def arguments(wire: Wire) -> tuple[Any, ...]:
     world = room(6.0, 6.0)
     robot = SimulatedRobot(world, PLANT, Body(), MOUNTS, START)
@@ -108,13 +99,3 @@ def test_a_second_base_is_refused() -> None:
         theirs.writer("odom")
         with pytest.raises(DriverError, match="another base is on domain"):
             run.run_target(*arguments(ours))
-
-
-def test_a_target_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "START_S", 0.3)
-    section = SECTION.model_copy(update={"domain": free_domain()})
-    with (
-        contextlib.closing(Wire(section)) as wire,
-        pytest.raises(OnboardError, match="no message from the target within"),
-    ):
-        run.run_target(*arguments(wire))

@@ -10,9 +10,7 @@ import pytest
 
 from hil.live.target.target_config import (
     Network,
-    address_towards,
     desktop_section,
-    run_line,
     target_config,
     write_target,
 )
@@ -24,32 +22,10 @@ from tests.rigs.devices.small_model import small_policy_files
 DEFAULT = load_config(None)
 WIRED = DdsSection(interface="eth0", peers=["10.0.0.9"], domain=4)
 
-#   configuration       options                                             interface, peers, resend
-ENDS: list[tuple[DdsSection, Network, tuple[str, list[str], bool]]] = [
-    (DdsSection(domain=4), Network(), ("lo", ["127.0.0.1"], False)),
-    (WIRED, Network(), ("eth0", ["10.0.0.9"], True)),
-    (WIRED, Network("10.0.0.7"), ("eth0", ["10.0.0.7"], True)),
-    (WIRED, Network("10.0.0.7", "wlan0"), ("wlan0", ["10.0.0.7"], True)),
-    (WIRED, Network(interface="lo"), ("lo", ["127.0.0.1"], False)),
-    (DdsSection(domain=4), Network("10.0.0.7", "eth1"), ("eth1", ["10.0.0.7"], True)),
-]
-
-
-@pytest.mark.parametrize(("dds", "network", "expected"), ENDS)
-def test_this_end(dds: DdsSection, network: Network, expected: tuple[str, list[str], bool]) -> None:
-    section = desktop_section(dds, network)
-    assert (section.interface, section.peers, section.resend) == expected
-    assert section.domain == 4
-
 
 def test_a_target_elsewhere_needs_an_interface() -> None:
     with pytest.raises(InputError, match=r"--target: over which interface\? Set --interface"):
         desktop_section(DdsSection(), Network("10.0.0.7"))
-
-
-def test_the_domain_of_the_environment_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROS_DOMAIN_ID", "33")
-    assert target_config(DEFAULT, None, Network()).dds.domain == 33
 
 
 def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
@@ -59,11 +35,6 @@ def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
     assert (theirs.dds.domain, theirs.dds.resend) == (4, True)
     assert (theirs.cameras.source, theirs.cameras.color, theirs.odometry.input) == ("dds", "dds", "dds")
     assert theirs.rates == given.rates, "the runtime is alone on its machine"
-
-
-def test_where_there_is_no_way() -> None:
-    with pytest.raises(InputError, match=r"--target no\.such\.host\.invalid: cannot be reached"):
-        address_towards("no.such.host.invalid")
 
 
 def written(folder: Path, config: Config) -> tuple[str, Config]:
@@ -95,19 +66,7 @@ def test_files_of_ones_own_are_copied_beside_it_and_found_from_there(tmp_path: P
     assert Path(read.policy.model) == tmp_path / "new" / model.name
 
 
-def test_it_may_be_written_where_the_files_are_already(tmp_path: Path) -> None:
-    for name in ("mounts.toml", "plant.toml"):
-        shutil.copy(DEFAULT_ROBOT / name, tmp_path / f"my_{name}")
-    robot = {"mounts": tmp_path / "my_mounts.toml", "plant": tmp_path / "my_plant.toml"}
-    given = DEFAULT.model_copy(update={"robot": DEFAULT.robot.model_copy(update=robot)})
-    check_files(load_config(write_target(target_config(given, None, Network()), tmp_path / "target.toml")))
-
-
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OnboardError, match=r"file.*: cannot be written: "):
         write_target(target_config(DEFAULT, None, Network()), tmp_path / "file" / "target.toml")
-
-
-def test_the_line_to_type() -> None:
-    assert run_line(Path("out/a b/target.toml")) == "onboard run --config 'out/a b/target.toml'"

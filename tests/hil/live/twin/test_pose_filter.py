@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.live.twin.pose_filter import GOOD, SILENT_NS, Verdict, judge, silence
-from onboard.config.config import OdometrySection
 from onboard.navigation.odometry import integrate
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 
-SECTION = OdometrySection()
 HERE = Pose(1.0, 2.0, 0.5)
 
 
@@ -50,7 +48,7 @@ MESSAGES = [
 def test_what_is_wrong_is_told_in_a_line(
     what: str, odometry: OdometryMessage, before: Pose | None, elapsed_s: float, fault: str, is_pose: bool
 ) -> None:
-    verdict = judge(odometry, before, elapsed_s, SECTION)
+    verdict = judge(odometry, before, elapsed_s)
     assert verdict.is_pose == is_pose
     assert verdict == GOOD if fault == "" else verdict.fault.startswith(fault)
     assert "\n" not in verdict.fault
@@ -59,7 +57,7 @@ def test_what_is_wrong_is_told_in_a_line(
 @given(st.floats(-2.9, 2.9), st.floats(-9.9, 9.9), st.floats(0.0, 5.0))
 def test_nothing_that_a_robot_can_do_is_a_jump(v_mps: float, w_radps: float, elapsed_s: float) -> None:
     after = integrate(HERE, Twist(v_mps, w_radps), elapsed_s)
-    assert judge(message(after, Twist(v_mps, w_radps)), HERE, elapsed_s, SECTION) == Verdict("", True)
+    assert judge(message(after, Twist(v_mps, w_radps)), HERE, elapsed_s) == Verdict("", True)
 
 
 #   what                             moved [m]   by the stamps [s]   between the arrivals [s]   is a jump
@@ -75,7 +73,7 @@ CLOCKS = [
 def test_the_robots_clock_explains_no_more_than_ours(
     what: str, moved_m: float, elapsed_s: float, gap_s: float, jump: bool
 ) -> None:
-    verdict = judge(message(Pose(1.0 + moved_m, 2.0, 0.5)), HERE, elapsed_s, SECTION, gap_s)
+    verdict = judge(message(Pose(1.0 + moved_m, 2.0, 0.5)), HERE, elapsed_s, gap_s)
     assert verdict.fault.startswith("odometry: jumped") == jump
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from hil.live.twin.scene import SPAWN_RADIUS_M, Site, SiteOptions
-from hil.live.twin.stand_in_robot import ROOM, ROOM_START
 from hil.maps.load import load_map
-from hil.physics.collision_world import Body, Simulation
+from hil.physics.collision_world import Body
 from hil.scene.walkers import CrowdOptions
 from onboard.config.config import Config
 from onboard.config.plant_model import load_plant
@@ -69,16 +68,3 @@ def test_areas_and_a_committed_episode_exclude_each_other(tmp_path: Path) -> Non
     file.write_text('[[area]]\nname = "here"\nrectangle_m = [0, 0, 1, 1]\ncount = 3\n')
     with pytest.raises(InputError, match="--episode has furniture of its own"):
         site(areas=file, episode=1)
-
-
-def test_a_map_that_is_none_is_one_line() -> None:
-    with pytest.raises(InputError, match="nowhere"):
-        site(map_name="nowhere")
-
-
-def test_the_robots_room_is_empty_and_five_by_three() -> None:
-    world = load_map(str(ROOM))
-    simulation = Simulation(world, PLANT, BODY)
-    assert not simulation.overlaps(ROOM_START)
-    for x, y, free in [(0.35, 0.35, True), (4.65, 2.65, True), (0.2, 1.5, False), (2.5, 2.85, False)]:
-        assert simulation.overlaps(type(ROOM_START)(x, y, 0.0)) != free

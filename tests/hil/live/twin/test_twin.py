@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from hil.live.twin.scene import person_in_view, touches
 from hil.live.twin.twin import ASKED, WAITING, Twin, hear, pause, reset, resume, stick, watch
 from hil.scene.walkers import KINDS, crowd_of
-from onboard.config.config import OdometrySection
 from onboard.navigation.odometry import integrate
 from onboard.values.errors import InputError
 from onboard.values.geometry import between, distance
 from onboard.values.messages import STOP, Pose, Twist
 from tests.hil.live.twin.twin_places import START, TICK_NS, boxed, life, said, standing
 
-SECTION = OdometrySection()
 LIFE = life()
 ROBOT = Pose(-3.0, 7.0, 1.0)
 AHEAD = Twist(0.6, 0.0)
@@ -27,14 +25,14 @@ AHEAD = Twist(0.6, 0.0)
 
 def begun(place=LIFE, robot: Pose = ROBOT) -> Twin:
     """Return a twin that has heard the robot once and was put at its start."""
-    return reset(hear(Twin(), said(0, robot), place, SECTION), place)
+    return reset(hear(Twin(), said(0, robot), place), place)
 
 
 def driven(twin: Twin, robot: Pose, twist: Twist, ticks: int, first: int = 1, place=LIFE) -> tuple[Twin, Pose]:
     """Return the twin, and the robot, after so many ticks of a velocity."""
     for tick in range(first, first + ticks):
         robot = integrate(robot, twist, TICK_NS / 1e9)
-        twin = hear(twin, said(tick, robot, twist), place, SECTION)
+        twin = hear(twin, said(tick, robot, twist), place)
     return twin, robot
 
 
@@ -156,17 +154,6 @@ def test_a_person_is_in_view_by_the_truth_of_the_world(
     assert person_in_view(LIFE, pose, standing(person)) == seen
 
 
-def test_farther_than_the_view_nobody_is_seen() -> None:
-    assert not person_in_view(LIFE, Pose(-2.0, 3.2, 0.0), standing((9.0, 3.2)))
-    assert not person_in_view(LIFE, START, None)
-
-
-def test_a_robot_in_view_is_nobody() -> None:
-    way = standing((4.0, 2.0))
-    low = crowd_of([KINDS["robot"]], [0.3], [way.corners_m])
-    assert not person_in_view(LIFE, START, low)
-
-
 def test_people_walk_while_it_follows_and_stand_while_it_is_paused() -> None:
     walker = crowd_of([KINDS["pedestrian"]], [1.0], [standing((2.0, 3.0)).corners_m * 1.0 + [[0, 0], [5.0, 0]]])
     place = life(crowd=walker)
@@ -193,7 +180,7 @@ BAD = [
 def test_a_bad_message_freezes_it_until_it_is_resumed_on_a_good_one(what: str, bad, reason: str, good_at: int) -> None:
     twin, robot = driven(begun(), ROBOT, AHEAD, 30)
     before = twin.pose
-    twin = hear(twin, bad, LIFE, SECTION)
+    twin = hear(twin, bad, LIFE)
     assert (twin.pose, twin.twist) == (before, STOP)
     assert twin.why.startswith(reason)
     with pytest.raises(InputError, match="resume: odometry"):
@@ -201,24 +188,11 @@ def test_a_bad_message_freezes_it_until_it_is_resumed_on_a_good_one(what: str, b
     with pytest.raises(InputError, match="reset: odometry"):
         reset(twin, LIFE)
     after = bad.pose if what == "jump" else robot
-    twin = hear(twin, said(good_at, after), LIFE, SECTION)
+    twin = hear(twin, said(good_at, after), LIFE)
     assert twin.why.startswith(reason), "it does not go on by itself"
     twin = resume(twin, good_at * TICK_NS)
     twin, _ = driven(twin, after, AHEAD, 30, good_at + 1)
     assert near(between(before, twin.pose), Pose(0.6, 0.0, 0.0))
-
-
-def test_after_a_fault_a_reset_goes_on_as_well() -> None:
-    twin = hear(begun(), said(1, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
-    twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
-    assert reset(twin, LIFE).why == ""
-
-
-def test_a_clock_that_runs_ahead_does_not_explain_a_jump() -> None:
-    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
-    far = Pose(robot.x_m + 5.0, robot.y_m, robot.yaw_rad)
-    twin = hear(twin, replace(said(31 + 30 * 3600, far), arrival_ns=31 * TICK_NS), LIFE, SECTION)
-    assert twin.why.startswith("odometry: jumped by 5 m in 0.433 s")
 
 
 def test_silence_freezes_it_and_resume_waits_for_the_robot() -> None:
@@ -229,15 +203,15 @@ def test_silence_freezes_it_and_resume_waits_for_the_robot() -> None:
     assert frozen.why == "odometry: none for more than 0.5 s"
     with pytest.raises(InputError, match="resume: odometry: none"):
         resume(frozen, late_ns)
-    resumed = hear(frozen, replace(said(62, robot), arrival_ns=late_ns), LIFE, SECTION)
+    resumed = hear(frozen, replace(said(62, robot), arrival_ns=late_ns), LIFE)
     assert resume(resumed, late_ns).why == ""
 
 
 def test_a_fault_while_it_is_paused_keeps_the_pause_and_is_none_of_its_business_later() -> None:
     twin = pause(begun())
-    twin = hear(twin, said(1, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    twin = hear(twin, said(1, Pose(40.0, 7.0, 1.0)), LIFE)
     assert twin.why == ASKED
-    twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE)
     assert near(resume(twin, 2 * TICK_NS).pose, START)
 
 

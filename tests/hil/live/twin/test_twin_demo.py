@@ -8,47 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from hil.__main__ import app
 from hil.live.twin.latency import figures, summary
-from hil.live.twin.plot import TwinDrawing, save_twin_picture
-from hil.live.twin.scene import Site, SiteOptions
-from hil.physics.collision_world import Body
-from onboard.config.config import Config
-from onboard.config.plant_model import load_plant
 from onboard.values.errors import OnboardError
 from tests.rigs.machine.processes import done
 from tests.rigs.network.loopback import free_domain
-
-BEGAN_NS = 1_700_000_000 * 10**9
-
-
-def drawing() -> TwinDrawing:
-    """Return a drive of two legs of a metre: in the room on the same line to and fro, for the twin straight on."""
-    site = Site(SiteOptions("apartment", 3), Body(), load_plant(Config().robot.plant))
-    start = site.episode.start
-    ticks = np.arange(30)
-    follows = (ticks < 10) | (ticks >= 20)
-    twin_x = start.x_m + np.cumsum(np.where(follows & (ticks > 0), 0.1, 0.0))
-    robot_x = 1.5 + 0.1 * np.where(ticks < 10, ticks, np.where(ticks < 20, 9, 28 - ticks))
-    zero = np.zeros(30)
-    stamps = BEGAN_NS + ticks * 10**8
-    twin = np.stack([zero, stamps, twin_x, zero + start.y_m, zero, follows, zero, zero, zero], axis=1)
-    robot = np.stack([ticks * 0.1, robot_x, zero + 1.5, zero, zero, zero], axis=1)
-    return TwinDrawing(site, twin, robot, BEGAN_NS)
-
-
-def test_the_picture_shows_both_paths_in_the_colours_of_their_legs(tmp_path: Path) -> None:
-    both = drawing()
-    assert both.legs == 2
-    assert both.twin_path_m == pytest.approx(1.9, abs=0.11)
-    save_twin_picture(both, tmp_path / "both.png")
-    with Image.open(tmp_path / "both.png") as image:
-        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
-    colours, counts = np.unique(pixels, axis=0, return_counts=True)
-    vivid = (colours.max(axis=1).astype(int) - colours.min(axis=1) > 100) & (counts > 30)
-    assert vivid.sum() >= 4, "two legs, start and goal"
 
 
 def test_figures_of_round_trips() -> None:
@@ -62,11 +27,6 @@ def test_figures_of_round_trips() -> None:
     text = summary(found | more)
     assert "100 round trips, 1 lost" in text
     assert "median 10.00 ms, of these 7.00 ms in the simulator" in text
-
-
-def test_no_round_trip_at_all_is_an_error_of_one_line() -> None:
-    with pytest.raises(OnboardError, match="no message of any round trip"):
-        figures(np.array([inf, inf]))
 
 
 #   command                                   what its line names

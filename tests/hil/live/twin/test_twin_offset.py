@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from math import pi
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.live.twin.offset import Coupling, follow, moved, offset_of, pause, reset, resume
-from onboard.values.geometry import between, compose, distance, inverse, wrap
+from hil.live.twin.offset import Coupling, follow, offset_of, pause, reset, resume
+from onboard.values.geometry import between, distance, wrap
 from onboard.values.messages import Pose
-
-HALF = sqrt(0.5)
-
-#   what                     robot at 0           twin at 0             robot now              twin now, by hand
-BY_HAND = [
-    ("nothing moved", Pose(1, 2, 0.3), Pose(10, 20, 0.7), Pose(1, 2, 0.3), Pose(10, 20, 0.7)),
-    ("same headings", Pose(0, 0, 0), Pose(10, 20, 0), Pose(1, 2, 0.5), Pose(11, 22, 0.5)),
-    ("a metre ahead", Pose(5, 5, 0), Pose(0, 0, pi / 2), Pose(6, 5, 0), Pose(0, 1, pi / 2)),
-    ("a metre to the left", Pose(5, 5, 0), Pose(0, 0, pi / 2), Pose(5, 6, 0), Pose(-1, 0, pi / 2)),
-    ("turned on the spot", Pose(5, 5, 0), Pose(1, 1, pi / 2), Pose(5, 5, 1), Pose(1, 1, pi / 2 + 1)),
-    ("back to back", Pose(2, 0, pi / 2), Pose(3, 0, -pi / 2), Pose(2, 1, pi / 2), Pose(3, -1, -pi / 2)),
-    ("half a right angle", Pose(0, 0, pi / 4), Pose(0, 0, pi / 2), Pose(1, 0, pi / 4), Pose(HALF, HALF, pi / 2)),
-    ("heading wraps", Pose(0, 0, 3), Pose(0, 0, 3), Pose(0, 0, -3), Pose(0, 0, -3)),
-]
-
-
-@pytest.mark.parametrize(("what", "robot", "twin", "now", "expected"), BY_HAND, ids=[row[0] for row in BY_HAND])
-def test_the_equation_by_hand(what: str, robot: Pose, twin: Pose, now: Pose, expected: Pose) -> None:
-    assert same(moved(offset_of(robot, twin), now), expected)
 
 
 def test_a_pause_in_a_corner_by_hand() -> None:
@@ -63,28 +43,6 @@ def test_law_paused_and_moved_anyhow_and_resumed_the_twin_is_where_it_was(
 @given(couplings, poses, poses)
 def test_law_every_motion_of_the_robot_is_the_same_motion_of_the_twin(coupling: Coupling, a: Pose, b: Pose) -> None:
     assert same(between(follow(coupling, a), follow(coupling, b)), between(a, b))
-
-
-@given(couplings, poses, poses, poses)
-def test_law_motions_on_both_sides_of_a_pause_add_up(coupling: Coupling, a: Pose, step: Pose, b: Pose) -> None:
-    resumed = resume(pause(coupling, a), b)
-    assert same(follow(resumed, compose(b, step)), compose(follow(coupling, a), step))
-
-
-@given(couplings, poses, poses)
-def test_law_the_equation_is_a_change_of_frame(coupling: Coupling, robot: Pose, other: Pose) -> None:
-    map_from_room = compose(follow(coupling, robot), inverse(robot))
-    assert same(follow(coupling, other), compose(map_from_room, other))
-
-
-@given(couplings, poses, poses, poses)
-def test_pausing_twice_is_pausing_once_and_what_was_not_paused_is_not_touched(
-    coupling: Coupling, a: Pose, b: Pose, c: Pose
-) -> None:
-    once = pause(coupling, a)
-    assert pause(once, b) == once
-    assert resume(resume(once, b), c) == resume(once, b)
-    assert resume(coupling, a) is coupling
 
 
 @given(couplings, poses, poses, poses)

@@ -25,7 +25,6 @@ from hil.live.twin.topics import (
     robot_section,
     twin_section,
 )
-from hil.live.twin.twin import ASKED
 from hil.scene.walkers import Crowd
 from onboard.config.config import Config, DdsSection
 from onboard.config.mounts import load_mounts
@@ -209,17 +208,6 @@ def test_a_contact_is_told_and_begins_another_life(stack: contextlib.ExitStack) 
     json.dumps(result)
 
 
-@pytest.mark.parametrize("word", [PAUSE, RESET], ids=["pause", "reset"])
-def test_a_contact_is_told_whatever_is_asked_at_the_same_time(stack: contextlib.ExitStack, word) -> None:
-    bench = Bench(stack, Place(Pose(4.71, 1.0, 0.0)))
-    bench.say(bench.robot)
-    bench.ask(word, Twist(2.0, 0.0))
-    bench.settle()
-    assert [message.data for message in bench.heard[COLLISION.name]] == [False, True]
-    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 2)
-    assert bench.process.twin.why == (ASKED if word is PAUSE else "")
-
-
 def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack, Place(crowd=standing((2.6, 3.4))))
     bench.say(bench.robot)
@@ -230,13 +218,3 @@ def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack)
     limits_mps = [message.speed_limit for message in bench.heard["speed_limit"]]
     assert limits_mps.count(0.0) == 1, "said again it would end the limit of somebody else"
     assert limits_mps[-1] == 0.0
-
-
-def test_without_people_the_speed_limit_is_somebody_elses(stack: contextlib.ExitStack) -> None:
-    bench = Bench(stack, Place())
-    bench.say(bench.robot)
-    bench.say(twist=AHEAD, ticks=40)
-    bench.process.stop()
-    bench.process.run(None)
-    bench.settle()
-    assert bench.heard["speed_limit"] == []

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.physics.state_kernels.generate import chance, generate
-from hil.physics.state_kernels.kernel_set import KernelSet, effect, first_active, load_kernels, no_kernels, save_kernels
+from hil.physics.state_kernels.kernel_set import KernelSet, effect, first_active, load_kernels, save_kernels
 from hil.physics.state_kernels.state_table import StateTable
-from hil.physics.state_kernels.transitions import Log, distances, joined, merge, state_distance
+from hil.physics.state_kernels.transitions import Log, distances, merge, state_distance
 from onboard.values.errors import InputError
 
 TABLE = StateTable.model_validate(
@@ -129,10 +129,6 @@ def test_the_same_seed_gives_the_same_kernels_through_a_file(tmp_path: Path) -> 
         np.testing.assert_array_equal(getattr(one.arrays, name), getattr(read.arrays, name))
 
 
-def test_no_kernel_leaves_every_state_alone() -> None:
-    assert effect(np.zeros(3), 0, no_kernels(TABLE), 0.0, np.empty(3)) == -1
-
-
 floats = st.floats(-20.0, 20.0)
 
 
@@ -156,11 +152,6 @@ def test_probabilities_count_transitions_and_merged_states_are_apart() -> None:
     for number, state in enumerate(merged.states):
         others = np.delete(merged.states, number, axis=0)
         assert distances(state, others, TABLE).min() > TABLE.eps_c
-
-
-def test_joined_logs_keep_their_runs_apart() -> None:
-    both = joined([walk(1, False, runs=3), walk(2, True, runs=2)])
-    assert len(np.unique(both.runs)) == 5
 
 
 def damaged(log: Log, what: str) -> Log:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from hil.__main__ import app
 from hil.reliability.faults.fault import Fault, Need
-from hil.reliability.faults.report import fault_table
 from hil.reliability.faults.table import FAULTS
-from onboard.config.config import Config
 from onboard.policy import decision
 from onboard.safety import limits
 from onboard.values.messages import Twist
@@ -37,15 +33,6 @@ def test_the_list_names_every_fault_what_must_come_of_it_and_where_it_can_run() 
     assert "process" in done.stdout
     rows = [line for line in done.stdout.splitlines() if line.strip().startswith(tuple(BY_NAME))]
     assert len(rows) == len(BY_NAME), "in a pipe each fault has one line"
-
-
-def test_on_a_terminal_the_list_has_three_columns_of_whole_words() -> None:
-    console = Console(width=80, file=io.StringIO())
-    console.print(fault_table(FAULTS, Config(), short=True))
-    lines = console.file.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    done = " ".join(fault.what for fault in FAULTS).split()
-    assert {*BY_NAME, *done} <= set(" ".join(lines).split())
 
 
 def test_a_simulated_drive_is_judged_and_told_as_json() -> None:

@@ -330,12 +330,6 @@ def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stoppe
     assert reported(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
 
 
-def test_a_fault_too_short_to_show_anything_is_said() -> None:
-    short = run(16, 41)
-    short = replace(short, end_ns=short.ticks[ONSET + 5].slot.start_ns)
-    assert reported(STANDS, short, Config()) == ["only 5 ticks of the fault were run, it may take 8"]
-
-
 GONE = Fault("gone", "nothing comes", STANDS, "R5")
 #   what                              with the fault  without it  status            told
 SHOWN = [
@@ -398,8 +392,3 @@ def test_a_place_that_leaps_is_told() -> None:
 
     assert place_stays(leaping(0.5), Config()) == ""
     assert place_stays(leaping(1.0), Config()) == "its pose estimate jumps by 1.00 m in slot 41"
-
-
-def test_decisions_that_may_be_due_are_ticks_too() -> None:
-    assert Expectation(Reaction.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
-    assert Expectation(Reaction.STANDS, decisions=2).within_ticks(Config()) == 20 + 3 + GRACE_TICKS

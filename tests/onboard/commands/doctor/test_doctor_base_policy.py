@@ -15,7 +15,7 @@ import pytest
 
 from onboard.commands.doctor import cameras, engine, mobile_base
 from onboard.commands.doctor.finding import Level
-from onboard.config.config import Config, DdsSection, PolicySection
+from onboard.config.config import Config, PolicySection
 from onboard.config.pretrained import model_path
 from onboard.drivers.dds.ros_convert import ros_rays
 from onboard.drivers.dds.ros_types import LaserScan
@@ -46,14 +46,6 @@ def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None
     found = mobile_base.over_dds(Config(), rate, who)
     assert found.level is level
     assert words in found.found
-
-
-def test_a_base_that_nobody_hears_is_told_with_the_usual_reasons_and_the_gateway() -> None:
-    config = Config(dds=DdsSection(namespace="r1", interface="eth0"))
-    remedy = mobile_base.over_dds(config, 0.0, []).remedy
-    for words in ("/r1/odom", "interface eth0", "namespace", "docs/ros2-loopback.xml", "Discovery Server", "rmw_zenoh"):
-        assert words in remedy
-    assert "`onboard gateway` (docs/gateway.md)" in remedy
 
 
 def laser_scan(frame: str, rays: int = 360, step_rad: float = math.tau / 360) -> LaserScan:

@@ -89,9 +89,7 @@ def test_a_recording_in_the_place_of_a_device_is_measured(tmp_path: Path) -> Non
     """The real librealsense in a process of its own, playing for ever; another focal length in the mounts shows."""
     pytest.importorskip("pyrealsense2", exc_type=ImportError)
     file = make_recording(tmp_path / "walk.db3", Scene(count=20, period_ms=50.0))
-    section = CamerasSection(
-        source="realsense", recordings={"front": file}, loop_recordings=True, stale_ms=20_000, color="none"
-    )
+    section = CamerasSection(source="realsense", recordings={"front": file}, stale_ms=20_000, color="none")
     config = Config(cameras=section, dds=SECTION)
     (one,) = camera_probe.measure_by_opening(config, mounts_of("front", focal=33.0), 1.5)
     assert one.device is not None

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from onboard.assembly.policies import engine_cache
 from onboard.commands.doctor import doctor as examining
 from onboard.commands.doctor import service
 from onboard.commands.doctor.doctor import NOT_OPENED, examine
@@ -91,12 +90,6 @@ def test_the_domain_of_the_service_is_not_that_of_who_asks(
     assert service.as_served(config, {"Environment": shown}).dds.domain == domain
     with pytest.raises(ConfigError, match="ROS_DOMAIN_ID"):
         service.as_served(Config(), {"Environment": "ROS_DOMAIN_ID=none"})
-
-
-def test_the_engines_of_the_service_are_in_its_own_home() -> None:
-    home = service.home({"Environment": "HOME=/var/lib/onboard"})
-    assert engine_cache(home) == Path("/var/lib/onboard/.cache/onboard/engines")
-    assert engine_cache(service.home({})) == Path.home() / ".cache/onboard/engines"
 
 
 #   state of the unit                                           has devices
@@ -212,9 +205,3 @@ def test_a_policy_is_tried_unless_the_service_is_ready(unit: Unit, tmp_path: Pat
     tables = {**QUIET, "policy": {"model": "onboard-v1"}}
     found = rows(toml(tmp_path / "other.toml", cameras=NO_CAMERAS, dds=NO_WIRE, **tables))
     assert ("decision_ms" in found["policy"].values, "in use" in found["policy"].found) == (tried, not tried)
-
-
-def test_what_is_no_device_is_looked_at_beside_the_service(unit: Unit, tmp_path: Path) -> None:
-    unit(ActiveState="active")
-    found = rows(toml(tmp_path / "other.toml", cameras=NO_CAMERAS, dds=NO_WIRE, **QUIET))
-    assert found["cameras"].found == "the configuration has none"

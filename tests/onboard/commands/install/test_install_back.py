@@ -166,15 +166,6 @@ def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(
         assert reported.asked == BACK
 
 
-def test_what_an_old_one_that_was_not_ready_would_have_seen_is_not_known(reported: FakeSystemd) -> None:
-    reported.seen = [
-        Status("activating", "success", "waiting", "1", True),
-        Status("active", "success", "idle, without rear", "2", True),
-    ]
-    upgrade(reported)
-    assert reported.asked == IN_FORCE
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_while_the_new_one_is_tried_ends_with_the_old_one(
     number: signal.Signals, reported: FakeSystemd

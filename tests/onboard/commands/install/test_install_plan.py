@@ -147,10 +147,6 @@ def test_an_older_one_that_was_not_asked_for_is_refused() -> None:
         plan(WANT_OLD, there(NEW, current=NEW))
 
 
-def test_another_build_of_the_same_release_is_no_downgrade() -> None:
-    assert TRY in plan(InstallRequest("0.2.0", "0.2.0-other"), there(NEW, current=NEW))
-
-
 FOUND = st.builds(
     lambda names, current, previous, running, flags: InstalledState(
         {name: VERSIONS[name] for name in names},

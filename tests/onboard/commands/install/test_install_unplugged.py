@@ -75,13 +75,6 @@ def test_an_upgrade_is_refused_at_once_and_nothing_is_changed(reported: FakeSyst
     assert (reported.asked, pointed_at(reported.layout.current)) == ([], OLD)
 
 
-def test_what_was_stopped_is_not_started_either(reported: FakeSystemd) -> None:
-    stopped = replace(there(reported), runs=False, running=None)
-    with pytest.raises(InputError, match="--no-start"):
-        done(reported, InstallRequest("0.1.0", OLD, compiles=False), stopped)
-    assert reported.asked == []
-
-
 def test_without_a_start_it_is_said_and_the_version_is_in_force(reported: FakeSystemd) -> None:
     shown = done(reported, replace(WANT_NEW, start=False), there(reported))
     assert [line for line in shown if line.startswith("warning: odometry.serial_port: ")]
@@ -103,10 +96,3 @@ def test_the_first_is_started_since_its_own_device_rules_may_name_the_port(repor
     assert [line for line in shown if line.startswith("warning: ")]
     assert pointed_at(reported.layout.current) == NEW
     assert [one for one in reported.asked if one.startswith("start")]
-
-
-def test_with_the_base_plugged_in_nothing_is_said(reported: FakeSystemd) -> None:
-    (reported.layout.root / PORT).touch()
-    shown = done(reported, WANT_NEW, there(reported))
-    assert not [line for line in shown if "warning" in line]
-    assert pointed_at(reported.layout.current) == NEW

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from onboard.commands.install import venv as building
 from onboard.commands.install.layout import Layout
@@ -57,14 +55,6 @@ def test_what_is_no_wheel_of_ours_is_refused_in_one_line(
     assert complaint in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@given(st.binary(max_size=400))
-def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.mktemp("bytes") / "x.whl"
-    path.write_bytes(data)
-    with pytest.raises(InputError, match=r"x\.whl"):
-        read_wheel(path, CHOICE)
 
 
 def test_the_same_wheel_and_choice_name_the_same_version_and_others_another(tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,15 +20,24 @@ from PIL import Image
 from onboard.assembly.assembly import check_files
 from onboard.assembly.places_in_map import places_out_of_reach
 from onboard.commands.operator import places, route_progress
-from onboard.commands.operator.robot import DiagnosticsRow, Status
+from onboard.commands.operator.robot import DiagnosticsRow, RunningRobot, Status
 from onboard.commands.run import check_config
-from onboard.config.config import load_config
+from onboard.config.config import Config, load_config
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.perception.building import map_fit
 from onboard.perception.building.map_image import OCCUPIED
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.building.reach import Reach, reach_in
+from onboard.policy.contract import STOP_ACTION
+from onboard.recording.scene import drive_row
 from onboard.values.errors import ConfigError, InputError, OnboardError
-from onboard.values.messages import BIN_RAD, BINS, Pose, Scan
+from onboard.values.messages import BIN_RAD, BINS, GoalRequest, Pose, Scan
+from onboard.values.reasons import in_words
+from tests.rigs.machine.waiting import until
+from tests.rigs.network.dashboard_rig import LiveRobot
+from tests.rigs.network.loopback import free_domain
+from tests.rigs.runtime_bench import Bench, Puppet
 
 REFUSED = DiagnosticsRow("pose", "warning", "localisation refused: there is no odometry yet", {})
 FINE = DiagnosticsRow("odometry", "ok", "in time", {})
@@ -152,7 +165,7 @@ def test_a_place_out_of_reach_is_named_with_the_nearest_one(config, monkeypatch,
 def test_a_route_goes_on_after_a_failure_but_not_after_a_cancel_or_e_stop(config, monkeypatch, states, driven):
     (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
     left = list(states)
-    monkeypatch.setattr(places, "_driven", lambda _config, _place: left.pop(0))
+    monkeypatch.setattr(places, "_driven", lambda *_: left.pop(0))
     ended = pytest.raises(typer.Exit) if states != ["reached", "reached"] else nullcontext()
     with ended:
         places.route(["a", "b"], config=config)
@@ -164,14 +177,14 @@ def test_status_shows_how_far_the_route_is_and_a_second_one_is_refused(config, m
     (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
     loaded, seen, ends = load_config(config), [], ["stopped: gave up", "reached"]
 
-    def driven(_config, _place):
+    def driven(*_):
         seen.append(route_progress.current(loaded))
         with pytest.raises(InputError, match=r"another onboard route drives .*: place \d of 2 .*; end it"):
             places.route(["a"], config=config)
         return ends.pop(0)
 
     monkeypatch.setattr(places, "_driven", driven)
-    monkeypatch.setattr(places.time, "sleep", lambda _s: seen.append(route_progress.current(loaded)))
+    monkeypatch.setattr(places, "_ended_in", lambda *_: seen.append(route_progress.current(loaded)))
     assert route_progress.current(loaded) is None
     with pytest.raises(typer.Exit):
         places.route(["a", "b"], wait=12.0, config=config)
@@ -182,6 +195,112 @@ def test_status_shows_how_far_the_route_is_and_a_second_one_is_refused(config, m
         "place 2 of 2 (b), waiting 12 s, skipped: a",
     ]
     assert route_progress.current(loaded) is None
+
+
+class Driven(RunningRobot):
+    """A runtime in process that reaches each place at once. after: what happens after a goal, and before a look."""
+
+    def __init__(self, after: Callable[[Driven], None]) -> None:
+        self.bench, self.after, self.goals = Bench(Puppet(STOP_ACTION)), after, 0
+        self.tick()
+
+    @contextmanager
+    def open(self, _config: Config) -> Iterator[Driven]:
+        yield self
+
+    def tick(self, **inputs: Any) -> str:
+        """Live a tick with these inputs; return the state."""
+        self.bench.alter = lambda given: replace(given, **inputs)
+        self.record = self.bench.tick()
+        return self.record.state
+
+    def press(self) -> None:
+        """Press and release the e-stop."""
+        self.tick(e_stop=True)
+        self.tick(e_stop=False)
+
+    def send(self, topic: str, sample: Any) -> None:
+        stamp_ns, self.goals = self.bench.clock.now_ns(), self.goals + 1
+        self.tick(goals=(GoalRequest(stamp_ns, stamp_ns, "odom", Pose(0.1, 0.0, 0.0)),))
+        self.after(self)
+
+    def answer(self, expected: Callable[[str], bool]) -> str:
+        return self.record.state
+
+    def next_state(self) -> str:
+        return self.tick()
+
+    def _reader(self, topic: str) -> Any:
+        return SimpleNamespace(take=list)
+
+    def drive(self) -> dict[str, str]:
+        self.after(self)
+        self.tick()
+        after = self.record.after
+        return {} if after is None else {k: str(v) for k, v in drive_row(self.record, after.mission, 0)[3].items()}
+
+
+#   when the e-stop is pressed and released: before each look at the robot and after each goal; the route's wait [s]
+STOPS: dict[str, tuple[Callable[[Driven], bool], float]] = {
+    "on the way": (lambda robot: robot.record.state == "navigating", 0.0),
+    "waiting": (lambda robot: robot.record.state.startswith("reached"), 60.0),
+    "between goals": (lambda robot: robot.record.state.startswith("reached"), 0.0),
+}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("phase", STOPS)
+def test_a_stop_in_any_phase_ends_the_route_though_it_is_released(config, monkeypatch, capsys, phase, paused):
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+
+    happens, wait_s = STOPS[phase]
+
+    def after(robot: Driven) -> None:
+        if robot.goals == 1 and happens(robot):
+            robot.tick(pause=paused)
+            robot.press()
+
+    robot = Driven(after)
+    monkeypatch.setattr(places, "running_robot", robot.open)
+    with pytest.raises(typer.Exit) as ended:
+        places.route(["a", "b"], wait=wait_s, config=config)
+    assert (ended.value.exit_code, robot.goals) == (1, 1)
+    assert in_words("stopped: e_stop") in capsys.readouterr().out
+
+
+def test_a_route_releases_the_stop_before_it_and_waits_without_one(config, monkeypatch):
+    (config.parent / "places.toml").write_text("[a]\nx_m = 1.0\ny_m = 1.0\n[b]\nx_m = 2.0\ny_m = 1.0\n")
+    robot = Driven(lambda robot: None)
+    robot.press()
+    robot.tick()
+    monkeypatch.setattr(places, "running_robot", robot.open)
+    places.route(["a", "b"], wait=0.05, config=config)
+    assert robot.goals == 2
+
+
+@pytest.mark.parametrize(("topic", "words"), [("e_stop", (True, False)), ("cancel", (None,))])
+def test_a_stop_or_cancel_of_another_ends_a_waiting_route_on_the_wire(config, monkeypatch, capsys, topic, words):
+    (config.parent / "places.toml").write_text("[a]\nx_m = 0.1\ny_m = 0.0\n")
+    robot = LiveRobot(free_domain(), policy=Puppet(STOP_ACTION))
+    loaded = load_config(config)
+    loaded = loaded.model_copy(update={"dds": robot.config.dds})
+    monkeypatch.setattr(places, "load_config", lambda _file: loaded)
+    with closing(robot), closing(Wire(loaded.dds)) as other, ThreadPoolExecutor() as pool:
+        robot.localise(Pose(0.0, 0.0, 0.0))
+        writer = other.writer(topic)
+        route = pool.submit(places.route, ["a"], wait=60.0, config=config)
+        until(lambda: "reached" in capsys.readouterr().out)
+        until(lambda: writer.readers() > 0)
+
+        def ended() -> bool:
+            for word in words:
+                writer.write(Empty() if word is None else Bool(word))
+            return route.done()
+
+        until(ended)
+        with pytest.raises(typer.Exit):
+            route.result(60.0)
+        assert in_words("stopped: e_stop" if topic == "e_stop" else "idle: cancelled") in capsys.readouterr().out
 
 
 def rooms(*posts: tuple[float, float]) -> Reach:
@@ -225,12 +344,12 @@ def test_a_looping_route_waits_at_its_place(config, monkeypatch):
     monkeypatch.setattr(places, "_driven", lambda *_: "reached")
     waited: list[float] = []
 
-    def sleep(time_s: float) -> None:
+    def wait(_config: Config, time_s: float) -> None:
         waited.append(time_s)
         if len(waited) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(places.time, "sleep", sleep)
+    monkeypatch.setattr(places, "_ended_in", wait)
     with pytest.raises(KeyboardInterrupt):
         places.route(["dock"], loop=True, wait=0.0, on_failure=places.OnFailure.SKIP, config=config)
     assert min(waited) >= 1.0

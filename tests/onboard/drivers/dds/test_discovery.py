@@ -43,15 +43,6 @@ def seen(peers, count):
     return peers.poll()
 
 
-def test_alone_there_is_nobody_else(wires):
-    wires[0].writer("cmd_vel")
-    wires[0].writer("state")
-    wires[1].writer("odom")
-    peers = Peers(wires[0])
-    wires[1].reader("odom")
-    assert not wait_until(lambda: bool(peers.poll()), 0.5)
-
-
 @pytest.mark.parametrize(("name", "topic"), [("cmd_vel", "/cmd_vel"), ("state", "/onboard/state")])
 def test_another_writer_is_seen_with_its_name_and_seen_to_go(wires, name, topic):
     peers, other = Peers(wires[0]), Wire(SECTION)
@@ -107,12 +98,6 @@ def test_a_rival_is_told_and_refused_if_so_configured(wires, refuse, e_stop):
     assert [entry["event"] for entry in logs] == ["other_driver", "other_driver", "other_driver_gone"]
     assert logs[0]["log_level"] == "error"
     assert logs[0]["topic"] == "/cmd_vel"
-
-
-def test_closing_closes_what_is_within(wires):
-    inner = Nothing()
-    GuardedInbox(inner, Peers(wires[0]), refuse=True).close()
-    assert inner.closed == 1
 
 
 #   our type          listeners' types                      faults, and whether the robot cannot drive for them

@@ -139,7 +139,7 @@ def speed(command: dict[str, Any]) -> tuple[float, float]:
 
 
 @needs_ros
-def test_a_ros_node_sends_the_robot_cancels_and_hears_it_arrive(hall: Place, node: Peer) -> None:
+def test_a_ros_node_sends_the_robot_and_cancels(hall: Place, node: Peer) -> None:
     for topic, kind, qos in [
         ("/cmd_vel", TWIST, "default"),
         ("/scan", SCAN, "sensor"),
@@ -163,10 +163,6 @@ def test_a_ros_node_sends_the_robot_cancels_and_hears_it_arrive(hall: Place, nod
 
         hear_until(node, "/onboard/state", lambda state: state["data"] == "idle: cancelled", "latched", cancel)
         hear_until(node, "/cmd_vel", lambda command: speed(command) == (0.0, 0.0))
-
-        hear_until(node, "/onboard/state", lambda state: state["data"] == "navigating", "latched", send)
-        states = hear_until(node, "/onboard/state", lambda state: state["data"] != "navigating", "latched")
-        assert states[-1]["data"] == "reached"
         rows = {row["name"]: row for row in hear_until(node, "/diagnostics", localised)[-1]["status"]}
         assert {"runtime", "policy", "command", "pose", "recorder", "camera front"} <= set(rows)
         assert runtime.end() == 0
@@ -211,7 +207,7 @@ class Drive:
 ENDS = [
     ("SIGTERM", lambda runtime: runtime.interrupt(signal.SIGTERM), 0),
     pytest.param("SIGINT", lambda runtime: runtime.interrupt(signal.SIGINT), 0, marks=pytest.mark.long),
-    ("exception", lambda runtime: (runtime.folder / "break").touch(), 1),
+    pytest.param("exception", lambda runtime: (runtime.folder / "break").touch(), 1, marks=pytest.mark.long),
 ]
 BREAKABLE = """
 from pathlib import Path
@@ -303,10 +299,10 @@ def looking_down(pitch_rad: float) -> list[float]:
     return [c * x + s * z, c * y + s * w, c * z - s * x, c * w - s * y]
 
 
-def office(here: Place, *, loop: bool) -> Path:
+def office(here: Place) -> Path:
     """Write the configuration of a robot whose only camera plays the recording."""
     toml(here.folder / "mounts.toml", **{"cameras.front": OFFICE_MOUNT | {"rotation_xyzw": looking_down(PITCH_RAD)}})
-    cameras = {"source": "realsense", "recordings": {"front": OFFICE}, "loop_recordings": loop, "color": "none"}
+    cameras = {"source": "realsense", "recordings": {"front": OFFICE}, "color": "none"}
     return here.config(robot={"mounts": "mounts.toml"}, cameras=cameras)
 
 
@@ -325,7 +321,7 @@ def test_a_real_recording_drives_and_a_ros_node_hears_it(here: Place) -> None:
     node = Peer(here.domain)
     node.subscribe("/cmd_vel", TWIST)
     node.subscribe("/scan", SCAN, "sensor")
-    with here.run(config=office(here, loop=True)) as runtime:
+    with here.run(config=office(here)) as runtime:
         runtime.wait_for("ready")
         node.publish("/goal_pose", POSE, ahead(3.0))
         scans, commands = [], []

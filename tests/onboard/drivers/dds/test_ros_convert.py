@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.config.config import DEFAULT_ROBOT
@@ -15,20 +14,13 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_convert import (
     fix_from_ros,
     goal_from_ros,
-    ns_from_time,
     odometry_from_ros,
-    pose_from_ros,
     ros_camera_info,
-    ros_diagnostics,
     ros_fix,
     ros_goal,
-    ros_image,
     ros_mount_transform,
     ros_odometry,
-    ros_pose,
     ros_scan,
-    ros_transform,
-    time_from_ns,
 )
 from onboard.values.geometry import rotation_from_quaternion
 from onboard.values.messages import BINS, Pose, Scan, Twist
@@ -40,18 +32,6 @@ MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 
 finite = st.floats(-1e6, 1e6)
 poses = st.builds(Pose, finite, finite, st.floats(-3.14, 3.14))
-
-
-@given(st.integers(0, 2**31 * 10**9 - 1))
-def test_stamps_come_back(stamp_ns):
-    assert ns_from_time(time_from_ns(stamp_ns)) == stamp_ns
-
-
-@given(poses)
-def test_poses_come_back(pose):
-    back = pose_from_ros(ros_pose(pose))
-    assert (back.x_m, back.y_m) == (pose.x_m, pose.y_m)
-    assert back.yaw_rad == pytest.approx(pose.yaw_rad, abs=1e-9)
 
 
 def test_odometry_comes_back():
@@ -87,19 +67,16 @@ def test_covariance_of_zeros_is_not_stated():
 
 
 @pytest.mark.parametrize(
-    ("stated", "taken"), [(4e-4, 4e-4), (0.0, None), (-1.0, None), (1e6, None), (math.nan, None), (math.inf, None)]
+    ("stated", "taken"), [(4e-4, 4e-4), (0.0, None), (-1.0, None), (1e3, None), (math.nan, None), (math.inf, None)]
 )
-def test_the_variance_of_the_wheels_yaw_rate_is_taken_unless_it_is_a_filler(stated, taken):
+def test_the_variances_of_the_wheels_twist_are_taken_unless_they_are_fillers(stated, taken):
     sample = ros_odometry(WALL_NS, "odom", "base_link", POSE, Twist(0.2, 0.1))
     sample.twist.covariance = [0.0] * 35 + [stated]
-    assert odometry_from_ros(sample, ARRIVAL_NS, with_variance=True).yaw_variance == taken
-    assert odometry_from_ros(sample, ARRIVAL_NS).yaw_variance is None
-
-
-def test_goal_comes_back():
-    goal = goal_from_ros(ros_goal(WALL_NS, "odom", POSE), ARRIVAL_NS)
-    assert (goal.stamp_ns, goal.arrival_ns, goal.frame_id) == (WALL_NS, ARRIVAL_NS, "odom")
-    assert (goal.pose.x_m, goal.pose.y_m) == (1.0, -2.0)
+    message = odometry_from_ros(sample, ARRIVAL_NS)
+    assert (message.speed_variance, message.yaw_variance) == (None, taken)
+    sample.twist.covariance = [stated] + [0.0] * 35
+    message = odometry_from_ros(sample, ARRIVAL_NS)
+    assert (message.speed_variance, message.yaw_variance) == (taken, None)
 
 
 NO_QUATERNIONS = [(0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.5, 0.0), (0.0, 0.0, 0.0, 1.3), (math.nan,) * 4]
@@ -142,11 +119,6 @@ def test_scan_angles_are_the_centres_of_the_bins():
     assert math.degrees(sample.angle_max) == pytest.approx(179.0)
 
 
-def test_image_states_its_rows():
-    sample = ros_image(WALL_NS, "c", "16UC1", np.arange(6, dtype=np.uint16).reshape(2, 3))
-    assert (sample.height, sample.width, sample.step, len(sample.data)) == (2, 3, 6, 12)
-
-
 def test_camera_info_is_the_mounts():
     mount = MOUNTS.depth["front"]
     sample = ros_camera_info(WALL_NS, mount)
@@ -163,16 +135,3 @@ def test_mount_transform_is_base_from_camera(mount):
     np.testing.assert_allclose(
         (sample.translation.x, sample.translation.y, sample.translation.z), mount.base_from_camera[:3, 3]
     )
-
-
-def test_transform_names_parent_and_child():
-    sample = ros_transform(WALL_NS, "odom", "base_link", POSE)
-    assert (sample.header.frame_id, sample.child_frame_id) == ("odom", "base_link")
-    assert (sample.transform.translation.x, sample.transform.translation.y) == (1.0, -2.0)
-
-
-def test_diagnostics_keep_names_levels_and_values():
-    sample = ros_diagnostics(WALL_NS, "robot", [("scan", 1, "late", {"age_ms": 120.5, "bins": 180})])
-    status = sample.status[0]
-    assert (status.name, status.level, status.message, status.hardware_id) == ("scan", 1, "late", "robot")
-    assert [(pair.key, pair.value) for pair in status.values] == [("age_ms", "120.5"), ("bins", "180")]

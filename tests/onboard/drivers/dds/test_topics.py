@@ -103,14 +103,6 @@ def test_every_topic_has_a_type():
     assert {row.stamped_kind for row in TOPICS if row.stamped_kind} <= BY_ROS_NAME.keys()
 
 
-def test_every_topic_can_be_read():
-    assert all(row.quality.read_reliable or row.quality.read_best_effort for row in TOPICS)
-
-
-def test_no_two_topics_share_a_name():
-    assert len({row.wire for row in TOPICS}) == len(TOPICS)
-
-
 @pytest.mark.parametrize(("stamped", "kind"), [(False, "Twist"), (True, "TwistStamped")])
 def test_command_type_follows_the_configuration(stamped, kind):
     section = DdsSection(stamped_cmd_vel=stamped)

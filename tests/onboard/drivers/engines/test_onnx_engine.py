@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from onboard.drivers.engines import onnx_engine
 from onboard.drivers.engines.onnx_engine import OnnxEngine
-from onboard.policy.contract import BINS, TensorType
+from onboard.policy.contract import BINS
 from onboard.values.errors import EngineError, MissingExtraError
 from tests.rigs.devices.small_model import LAYERS, WIDTH, write_model
 
@@ -32,12 +32,6 @@ def inputs(**changes):
         "memory_in": np.full((LAYERS, 1, WIDTH), 2.0, np.float32),
     }
     return given | changes
-
-
-def test_it_says_what_the_model_has(engine):
-    memory = TensorType((LAYERS, 1, WIDTH), "float32")
-    assert engine.inputs == {"scan": TensorType((1, 1, BINS), "float32"), "memory_in": memory}
-    assert engine.outputs == {"logits": TensorType((1, 28), "float32"), "memory_out": memory}
 
 
 def test_it_computes_the_model(engine):
@@ -63,13 +57,6 @@ WRONG = [
 def test_wrong_tensors_are_refused_by_name(engine, change, complaint):
     with pytest.raises(EngineError, match=complaint):
         engine.run({name: tensor for name, tensor in inputs(**change).items() if tensor is not None})
-
-
-def test_closed_twice_it_refuses_to_run(engine):
-    engine.close()
-    engine.close()
-    with pytest.raises(EngineError, match="closed"):
-        engine.run(inputs())
 
 
 def truncated(content: bytes) -> bytes:

@@ -103,7 +103,6 @@ def test_the_real_recording_comes_back_after_a_kill(opened: list, monkeypatch: p
         source="realsense",
         color="none",
         recordings={"front": OFFICE},
-        loop_recordings=True,
     )
     monkeypatch.setattr(cameras, "RESTART_BACKOFF_S", (0.05, 0.1))
     monkeypatch.setattr(cameras, "STALL_RESTART_S", 20.0)
@@ -233,7 +232,6 @@ def test_a_configuration_becomes_sources() -> None:
         color_serial="9",
         fps=15,
         recordings={"rear": OFFICE},
-        loop_recordings=True,
     )
     found = camera_sources(mounts(mount("front", serial="7"), mount("rear")), section)
     assert found == [

@@ -50,12 +50,6 @@ def test_a_live_device_gives_every_frame_bit_for_bit() -> None:
     assert ended is False
 
 
-def test_a_live_colour_device_gives_every_frame_bit_for_bit() -> None:
-    scene = Scene(stream="color", width=1280, height=720, count=2)
-    _, *frames, _ = map(json.loads, run("live", scene))
-    assert [crc for _, crc, _ in frames] == [zlib.crc32(scene.image(index).tobytes()) for index in range(scene.count)]
-
-
 def test_the_lens_is_read_from_the_recording(recording: Path) -> None:
     info = read_intrinsics(Source("front", recording=str(recording)))
     assert (info.width, info.height, info.fps) == (SCENE.width, SCENE.height, 30)
@@ -147,13 +141,6 @@ def test_a_damaged_recording_is_refused_in_one_line(damage: object, message: str
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_frames_before_the_damage_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "damaged.db3"
-    path.write_bytes(OFFICE.read_bytes())
-    with_a_cut_image(path)
-    assert np.array_equal(read_depth_frame(path, 4).depth, read_depth_frame(OFFICE, 4).depth)
 
 
 def test_a_device_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -35,11 +35,6 @@ def image(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**16, SHAPE, dtype=np.uint16)
 
 
-def test_there_is_nothing_before_the_first_frame(slots: FrameSlots) -> None:
-    assert slots.newest_number() == 0
-    assert slots.read() is None
-
-
 def test_the_newest_frame_comes_back_bit_for_bit(slots: FrameSlots) -> None:
     for number in range(1, 3 * SLOTS):
         slots.write(number, 2**40 + number, number + 7, image(number))
@@ -104,20 +99,6 @@ def test_a_slot_overwritten_during_the_copy_is_not_returned(slots: FrameSlots) -
     slots.write(1, 5, 6, image(1))
     assert slots.read() is None
     assert overtaken.copies == READ_TRIES
-
-
-def test_another_mapping_of_the_descriptor_sees_the_frames(slots: FrameSlots) -> None:
-    other = FrameSlots(os.dup(slots.fd), SHAPE, np.uint16)
-    other.write(4, 1, 2, image(4))
-    frame = slots.read()
-    other.close()
-    assert frame is not None
-    assert np.array_equal(frame.image, image(4))
-
-
-def test_memory_of_another_size_is_refused(slots: FrameSlots) -> None:
-    with pytest.raises(ValueError, match="needs"):
-        FrameSlots(slots.fd, (480, 640), np.uint16)
 
 
 def test_closes_twice_and_leaves_no_descriptor() -> None:

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from hil.drive.fast.drive import drive_fast
+from hil.drive.full_runtime import drive_runtime
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting
 from hil.evaluate.baselines.registry import grid_seen, make_policy
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
-from onboard.config.config import DEFAULT_ROBOT, Config
+from onboard.config.config import DEFAULT_ROBOT, Config, GoalSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.perception.building.map_image import FREE
@@ -61,6 +62,21 @@ HIGH_DOOR = drawn(
     0.5,
 )
 NO_WALL = drawn("\n".join(["#" * 18, *["#" + 16 * "." + "#"] * 6, "#" * 18]), 0.5)
+LONG_WALL = drawn(
+    """
+    ##########################
+    #........................#
+    #........................#
+    #........................#
+    ######################...#
+    #........................#
+    #........................#
+    #........................#
+    ##########################
+    """,
+    0.5,
+)
+ROUND_IT = Episode(Pose(1.5, 1.25, 0.0), (1.5, 3.25), 21.0)
 NEXT_DOOR = Episode(Pose(2.5, 2.0, 0.0), (6.5, 2.0), 4.8)
 TABLE = with_box(room(8.0, 6.0), (3.0, 5.0), (1.5, 3.5), (0.70, 0.75))
 PAST_TABLE = Episode(Pose(1.5, 2.5, 0.0), (6.5, 2.5), 5.3)
@@ -119,6 +135,15 @@ def test_it_arrives_without_contact_though_the_map_be_wrong(name, known, world, 
     outcome = drive_fast(setting, NEXT_DOOR, policy, seed=2)
     assert (outcome.reached, outcome.contacts) == (True, 0)
     assert outcome.path_m < way_m
+
+
+@pytest.mark.parametrize("drive", [drive_fast, drive_runtime])
+@pytest.mark.parametrize(("policy", "reached"), [("mapped", True), ("reactive", False)])
+def test_a_long_detour_is_progress_by_the_map_alone(drive, policy, reached):
+    setting = replace(setting_of(LONG_WALL), config=Config(goal=GoalSection(progress_timeout_s=10.0)), limits=True)
+    outcome = drive(setting, ROUND_IT, make_policy(policy, setting, ROUND_IT), seed=2)
+    assert outcome.reached is reached
+    assert (outcome.time_s > 20.0) is reached
 
 
 @pytest.mark.parametrize(("scan", "touches"), [("fused", False), ("lidar", True)])

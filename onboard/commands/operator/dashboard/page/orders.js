@@ -180,6 +180,7 @@ function stopRow() {
 }
 $("start").addEventListener("click", () => ask("route", [...stops]));
 $("clear").addEventListener("click", () => { stops = []; stopRow(); });
+$("placename").addEventListener("keydown", (event) => { if (event.key === "Enter") $("name").click(); });
 $("name").addEventListener("click", async () => {
   const name = $("placename").value.trim();
   if (!name) return say("Type a name first.", true);

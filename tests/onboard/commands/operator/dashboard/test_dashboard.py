@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from onboard.commands.operator.dashboard import recordings as recordings_module
 from onboard.commands.operator.dashboard import server as server_module
 from onboard.commands.operator.dashboard.command import _listening, _token
 from onboard.commands.operator.dashboard.metrics import Webhook
@@ -249,14 +250,14 @@ def test_a_bad_goal_does_not_release_the_stop(server: Server, robot: LiveRobot, 
     drive(server, robot)
 
 
-class StoppedMeanwhile:
-    """A lock of the orders, during the wait for which somebody presses the stop."""
+class Meanwhile:
+    """A lock of the orders, during the wait for which somebody does something."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
 
     def __enter__(self) -> None:
-        self._server.stop.press()
+        self._act()
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -266,11 +267,23 @@ def test_a_stop_is_not_undone_by_an_older_order(
     server: Server, robot: LiveRobot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(server.robot.orders, "_lock", StoppedMeanwhile(server))
+        patch.setattr(server.robot.orders, "_lock", Meanwhile(server.stop.press))
         status, reply = server.order("goal", {"x": 3.0, "y": 0.0})
     assert "pressed after this order" in reply["error"]
     assert status != 200
     assert server.stop.pressed
+    drive(server, robot)
+
+
+def test_a_cancel_does_not_wait_for_an_older_order_and_ends_it(
+    server: Server, robot: LiveRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+    with monkeypatch.context() as patch:
+        patch.setattr(server.robot.orders, "_lock", Meanwhile(lambda: said.append(server.order("cancel"))))
+        assert server.order("goal", {"x": 3.0, "y": 0.0}) == (503, {"error": "it was cancelled"})
+    assert said == [(200, {"said": "cancel: sent"})]
+    until(lambda: robot.command == STOP)
     drive(server, robot)
 
 
@@ -309,6 +322,13 @@ def test_a_stop_wins_over_the_order_of_a_page_that_had_not_seen_it(server: Serve
     assert server.stop.pressed
     assert server.ask("POST", "/api/goal", {"x": 3.0, "y": 0.0}, **headers, X_Stops=str(known + 1))[0] == 200
     assert not server.stop.pressed
+
+
+@pytest.mark.parametrize("said", ["", "abc", "-1", "1.0", "1" * 10, "²"])
+def test_a_count_of_stops_that_is_none_is_refused(server: Server, said: str) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    status, reply = server.ask("POST", "/api/resume", {}, **headers, X_Stops=said)
+    assert (status, reply["error"].startswith("X-Stops: ")) == (400, True)
 
 
 def test_the_map_is_a_picture_of_its_obstacles(server: Server) -> None:
@@ -375,7 +395,7 @@ def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
 def test_a_pose_that_nothing_takes_gets_the_reason(lonely: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lonely.feed, "_heard_s", math.inf)
     reply = lonely.order("pose", {"x": 1.0, "y": 0.0, "frame": "map", "yaw_deg": 0.0})[1]
-    assert reply["error"].startswith("nothing takes a pose: there is no localisation, and no tracker")
+    assert reply["error"].startswith("nothing takes a pose: no localisation reads /initialpose")
     assert lonely.order("place", {"name": "desk"})[1]["error"].startswith("map.file: places need the map")
 
 
@@ -405,6 +425,8 @@ def test_places_routes_and_the_pose_of_a_building(robot: LiveRobot, tmp_path: Pa
         assert server.order("place", {"name": "here"})[0] == 200
         assert server.order("place", {"name": "here"})[1]["error"].endswith("choose another name")
         assert server.order("place", {"name": "../x"})[0] == 400
+        assert server.order("pose", {"x": -9.9, "y": 1.0, "frame": "map", "yaw_deg": 0.0})[0] == 200
+        assert "wall: the map shows an obstacle at (-9." in server.order("place", {"name": "wall"})[1]["error"]
         x, y, yaw = server.ask("GET", "/api/robot")[1]["places"]["here"]
         assert (x, y, yaw) == (
             pytest.approx(1.0, abs=0.1),
@@ -514,6 +536,43 @@ def test_a_report_of_a_running_recording_is_refused_at_once(lonely: Server, monk
     (lonely.robot.recordings._folder / "runs_1.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(1000))
     status, reply = lonely.ask("GET", "/api/recordings/runs_1.mcap/report")
     assert (status, "is being written" in reply["error"]) == (400, True)
+
+
+def test_a_report_is_waited_for_made_once_and_kept(lonely: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings, made, go_on = lonely.robot.recordings, [], threading.Event()
+
+    def run(command: list[str], name: str) -> None:
+        made.append(name)
+        assert go_on.wait(20.0)
+        if name == "bad.mcap":
+            raise InputError("bad.mcap: no ticks")
+        Path(command[-1]).write_text("<p>the report")
+
+    def ask(name: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", lonely.port, timeout=20.0)
+        connection.request("GET", f"/api/recordings/{name}/report", headers={"Accept": "text/html"})
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
+
+    monkeypatch.setattr(recordings, "_run", run)
+    monkeypatch.setattr(recordings_module, "REPORTER", Path(sys.executable).name)
+    monkeypatch.setattr(recordings_module, "is_finished", lambda file: True)
+    for name in ("good.mcap", "bad.mcap"):
+        (recordings._folder / name).touch()
+    for _ in range(2):
+        status, page = ask("good.mcap")
+        assert (status, "is being made: 0 s so far" in page, 'http-equiv="refresh"' in page) == (202, True, True), page
+    assert "after that of good.mcap" in ask("bad.mcap")[1]
+    go_on.set()
+    until(lambda: ask("good.mcap") == (200, "<p>the report"))
+    until(lambda: ask("bad.mcap")[0] == 400)
+    status, page = ask("bad.mcap")
+    assert ("bad.mcap: no ticks" in page, "refresh" in page) == (True, False)
+    assert lonely.ask("GET", "/api/recordings/bad.mcap/report") == (400, {"error": "bad.mcap: no ticks"})
+    assert made == ["good.mcap", "bad.mcap"]
+    monkeypatch.setattr(recordings_module, "AGAIN_S", 0.0)
+    ask("bad.mcap")
+    until(lambda: made == ["good.mcap", "bad.mcap", "bad.mcap"])
 
 
 def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:

@@ -106,7 +106,7 @@ def test_only_its_own_names_are_served(server: Server, host: str) -> None:
     status, reply = server.ask("GET", "/api/robot", Host=host)
     assert (status == 200) == (host in OWN), reply
     if host not in OWN:
-        assert "is not this dashboard" in reply["error"]
+        assert "is no name of this dashboard" in reply["error"]
         presses = server.stop.presses
         assert server.ask("POST", "/api/stop", Host=host, Origin=f"http://{host}")[0] == 421
         assert server.stop.presses == presses
@@ -118,4 +118,6 @@ def test_a_forwarded_address_is_not_believed(server: Server) -> None:
 
 
 def test_what_host_names_is_served() -> None:
-    assert guard.Guard(lambda *_: None, "robot.example")._is_ours("robot.example:8080")  # type: ignore[arg-type, return-value]
+    guarded = guard.Guard(lambda *_: None, ["127.0.0.1", "Robot.Lan."])  # type: ignore[arg-type, return-value]
+    assert guarded._is_ours("robot.lan:8080")
+    assert not guarded._is_ours("lan")

@@ -153,6 +153,17 @@ def test_a_goal_of_a_person_while_it_dwells_ends_it(monkeypatch: pytest.MonkeyPa
     assert (robot.sent, begun.said) == (["a"], f"route ended: {route_module.REPLACED}")
 
 
+def test_an_e_stop_while_it_dwells_ends_it_though_it_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_module, "DWELL_S", 0.1)
+    robot = Robot({"a": "reached", "b": "reached"})
+    begun = route(robot)
+    begun.start({"places": ["a", "b"]}, ME)
+    until(lambda: begun.at == 1)
+    robot.row["why"] = "e_stop, idle"  # until the next goal
+    until(lambda: not begun.runs)
+    assert (robot.sent, begun.said) == (["a"], "route ended: stopped: e_stop")
+
+
 def test_a_second_route_takes_the_place_of_the_first() -> None:
     robot = Robot({"a": "", "b": "reached"})
     begun = route(robot)

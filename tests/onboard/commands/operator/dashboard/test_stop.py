@@ -161,6 +161,23 @@ def test_an_older_request_does_not_release_a_newer_press(tmp_path: Path) -> None
         until(lambda: robot.heard is False)
 
 
+def test_a_dashboard_that_starts_learns_that_its_stop_was_released_meanwhile(tmp_path: Path) -> None:
+    with robot_and_stop(tmp_path) as (robot, other), contextlib.closing(Wire(robot.config.dds)) as wire:
+        (tmp_path / "own").mkdir()
+        mark = tmp_path / "own" / ".stop"
+        ended = Stop(robot.config, wire, mark)
+        ended.press("10:22:31 from 10.0.0.7")
+        until(lambda: other.by == "10:22:31 from 10.0.0.7")
+        ended.close()
+        assert other.release(other.presses)
+        until(lambda: robot.heard is False)
+        assert mark.exists()
+        before = len(robot.history)
+        with contextlib.closing(Stop(robot.config, wire, mark)) as again:
+            assert (again.pressed, mark.exists()) == (False, False)
+        assert set(robot.history[before:]) == {False}
+
+
 JUNK = [
     "",
     "pressed",

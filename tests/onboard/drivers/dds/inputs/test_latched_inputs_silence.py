@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from structlog.testing import capture_logs
 
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.participant import Wire, matched, wait_until
 from onboard.drivers.dds.robot_link import DdsInputs
 from onboard.drivers.dds.ros_types import Bool
 from onboard.values.clock import NS_PER_S
@@ -31,7 +31,7 @@ from onboard.drivers.dds.participant import Wire
 wire = Wire(DdsSection(domain=int(sys.argv[1])))
 out = wire.writer("e_stop")
 while True:
-    out.write(Bool(False))
+    out.write(Bool(sys.argv[2] == "pressed"))
     time.sleep(0.05)
 """
 
@@ -53,15 +53,46 @@ def test_a_sender_that_is_killed_or_hangs_counts_as_a_press_before_dds_misses_it
     def pressed() -> bool | None:
         return inputs.take(time.monotonic_ns()).e_stop
 
-    with subprocess.Popen([sys.executable, "-c", BEATING, str(domain)]) as sender:
+    with subprocess.Popen([sys.executable, "-c", BEATING, str(domain), "released"]) as sender:
         try:
             assert wait_until(lambda: pressed() is False, 4 * PATIENCE_S)
             sender.send_signal(how)
             assert wait_until(lambda: pressed() is True, PATIENCE_S)
-            assert witness.writers(), "DDS still takes it for alive"
+            assert matched(witness._entities[-1]), "DDS still takes it for alive"
         finally:
             sender.kill()
             wire.close()
+
+
+def test_the_press_of_a_killed_sender_ends_with_a_later_one_before_dds_misses_it():
+    section = SECTION.model_copy(update={"domain": free_domain()})
+    ours, early, late = Wire(section), Wire(section), Wire(section)
+    inputs, witness, steady = DdsInputs(ours), ours.reader("e_stop"), early.writer("e_stop")
+
+    def pressed() -> bool | None:
+        steady.write(Bool(False))
+        return inputs.take(time.monotonic_ns()).e_stop
+
+    with subprocess.Popen([sys.executable, "-c", BEATING, str(section.domain), "pressed"]) as sender:
+        try:
+            assert wait_until(lambda: pressed() is True, 4 * PATIENCE_S)
+            assert wait_until(lambda: len(witness.writers()) == 2, PATIENCE_S)
+            sender.kill()
+            assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+            assert len(matched(witness._entities[-1])) == 2, "DDS still takes it for alive"
+            assert pressed() is True
+            assert pressed() is True, "not by one that was there all the time"
+            later = late.writer("e_stop")
+
+            def released() -> bool:
+                later.write(Bool(False))
+                return pressed() is False
+
+            assert wait_until(released, PATIENCE_S)
+        finally:
+            sender.kill()
+            for wire in (ours, early, late):
+                wire.close()
 
 
 def test_a_sender_that_falls_silent_counts_as_a_press_until_it_speaks_again(ours, wires):
