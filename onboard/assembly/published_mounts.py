@@ -200,8 +200,9 @@ def pose_of(config: Config, frame: str, heard: Heard) -> tuple[Transform | None,
             )
         found = _matrix(urdf.pose(base, frame)) if urdf is not None else None
     if found is None:
-        known = ", ".join(static.names()[:10]) or "no frame"
-        return None, [f"/tf_static connects no {base} with {frame!r}, it has {known}: write translation_m and look_deg"]
+        known = ", ".join(static.names()[:10]) or "none (is robot_state_publisher running?)"
+        found_none = f"/tf_static connects no {base} with {frame!r}; its frames: {known}"
+        return None, [f"{found_none}: write translation_m and look_deg"]
     floor, raised = static.between(base, FOOTPRINT), found.copy()
     height_m = None if floor is None else -float(floor[2, 3])
     if height_m is None and urdf is not None and base in urdf.frames():

@@ -84,6 +84,8 @@ def judge(sample: Any) -> None:
             convert.fix_from_ros(sample, 1)
         case ros.PoseStamped():
             convert.goal_from_ros(sample, 1)
+        case ros.Path():
+            convert.goals_from_ros(sample, 1)
         case ros.LaserScan():
             scan_of_rays(convert.rays_from_ros(sample), 1)
         case ros.PointCloud2():
@@ -97,6 +99,8 @@ def judge(sample: Any) -> None:
             lens_of(sample, "/camera/camera_info")
         case ros.Twist():
             convert.twist_from_ros(sample)
+        case ros.TwistStamped():
+            convert.twist_from_ros(sample.twist)
         case ros.SpeedLimit():
             convert.speed_limit_from_ros(sample, 1.0)
         case ros.TFMessage():

@@ -74,7 +74,7 @@ def test_the_tutorial_leads_to_a_patrol_that_the_page_stops(tmp_path: Path, monk
     with started(tmp_path) as (address, dashboard, runtime), chromium() as browser:
         opened = Opened(browser, address, viewport=PHONE, has_touch=True, is_mobile=True)
         page = opened.page
-        opened.shows("sentence", "there is no goal, so the robot stands")
+        opened.shows("sentence", "There is no goal, so the robot stands")
         opened.shows("scale", "map frame")
         page.tap("#places summary")
         page.fill("#placename", "dock")
@@ -101,13 +101,13 @@ def test_the_tutorial_leads_to_a_patrol_that_the_page_stops(tmp_path: Path, monk
         page.tap("#yes")
         until(lambda: "lap 2" in opened.text("route"), 180.0)
         page.tap("#pause")
-        opened.shows("sentence", "paused")
+        opened.shows("sentence", "Paused")
         page.tap("#resume")
         until(lambda: "paused" not in opened.text("sentence"))
         page.tap("#stop")
         opened.shows("stop", "STOPPED")
         opened.shows("route", "route ended: stop")
-        opened.shows("sentence", "the e-stop is pressed")
+        opened.shows("sentence", "The e-stop is pressed")
         opened.shows("clears", "A goal with the token releases it")
         assert opened.problems == []
         assert dashboard.end() == 0

@@ -32,7 +32,7 @@ from onboard.perception.point_cloud import points_at_last, scan_of_points
 from onboard.values import reasons
 from onboard.values.errors import InputError
 from onboard.values.interfaces import InputFault
-from onboard.values.messages import STOP, Scan, Twist
+from onboard.values.messages import BINS, STOP, Scan, Twist
 from onboard.values.reasons import Said, of_topic
 from onboard.values.reasons import joined as joined_reasons
 
@@ -128,6 +128,9 @@ class DdsScans:
                 continue
             if reason := blind_reason(turn.scan, turn.rays, self._no_return.get(name, ())):
                 found[name] = of_topic(self._names[name], reason, ":")
+        for name, scan in self._parts.items():
+            if not (whole or name in self._turns or scan.seen.all()):
+                found[name] = of_topic(self._names[name], _pointless(scan), ":")
         return found
 
     @property
@@ -159,6 +162,10 @@ class DdsScans:
                 self._turns[name] = joined(self._turns.get(name), rays, scan, base_from_laser)
                 scan = self._turns[name].scan
                 self._note_blind(name)
+            elif scan.seen.any():
+                self._mostly_blind.pop(name, None)
+            else:
+                self._mostly_blind.setdefault(name, _pointless(scan))
             (self._parts if name in self._fused_of else self._newest)[name] = scan
             self._unusable.pop(name, None)
         except InputError as error:
@@ -192,3 +199,8 @@ class DdsScans:
             self._mostly_blind.pop(name, None)
         elif name not in self._mostly_blind:
             self._mostly_blind[name] = blind_reason(turn.scan, turn.rays, no_return)
+
+
+def _pointless(scan: Scan) -> Said:
+    """Return how many bins of a cloud are blind."""
+    return reasons.BINS_BLIND.say(blind=int((~scan.seen).sum()), bins=BINS, why="no point of the cloud is in them")

@@ -175,7 +175,7 @@ DOUBTS = [
     (
         info(header=header(1, "elsewhere")),
         TREE,
-        "/tf_static connects no base_link with 'elsewhere', it has base_footprint",
+        "/tf_static connects no base_link with 'elsewhere'; its frames: base_footprint",
     ),
 ]
 

@@ -151,10 +151,6 @@ def test_the_state_stands_every_ten_seconds_and_after_a_reset_with_no_decision_u
         assert ticks[number].after.pilot.pending is None
 
 
-OTHERWISE = {"inputs", "scan", "limits_scan", "moved_scan", "sensed", "acted", "after", "keyframe"}
-"""Fields of a tick that its message does not hold as they are; other tests compare them."""
-
-
 #   field                 value               words in the message
 BROKEN = [
     ("action",            28,                 "action 28, must be -1 to 27"),

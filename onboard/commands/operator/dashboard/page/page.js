@@ -10,6 +10,7 @@ const history = { "decision p99 [ms]": [], "lateness max [ms]": [], "oldest inpu
 
 const WORDS = { navigating: "go", recovering: "warn", reached: "go", idle: "", stopped: "bad", silent: "bad" };
 const plainly = (text) => text.replaceAll("`", ""); // names of keys and commands are marked so
+const begun = (text) => plainly(text.replace(/^[a-z]/, (letter) => letter.toUpperCase())); // a topic or key stays as it is
 function texts() {
   const late = performance.now() - heardAt > STALE_MS;
   const live = robot.live && !late;
@@ -21,9 +22,9 @@ function texts() {
   const [text, tone] = late ? ["No connection", "bad"] : headline();
   $("headline").textContent = text;
   $("headline").className = tone;
-  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : plainly(first ? first.sentence : robot.sentence === robot.word ? "" : robot.sentence);
+  $("sentence").textContent = late ? "This page has lost the dashboard. What it shows is old." : begun(first ? first.sentence : robot.sentence === robot.word ? "" : robot.sentence);
   $("clears").textContent = late ? "Check the network. The page reconnects by itself. Until then its stop may not reach the robot." : `${robot.stopped && live ? "" : plainly(first ? first.clears : robot.clears)} ${robot.stopped ? `STOP was pressed${robot.stopped_by && ` at ${robot.stopped_by}`}. A goal with the token releases it.` : ""}`.trim();
-  fill($("more"), others, (row) => [el("li", plainly(`${row.sentence}. ${row.clears === (first && first.clears) ? "" : row.clears}`))]);
+  fill($("more"), others, (row) => [el("li", begun(`${row.sentence}. ${row.clears === (first && first.clears) ? "" : row.clears}`))]);
   $("codes").textContent = late ? "" : robot.why.map((row) => row.code).join(", ");
   const battery = Number(robot.figures.battery);
   $("battery").textContent = Number.isFinite(battery) ? `battery ${Math.round(100 * battery)} %` : "";

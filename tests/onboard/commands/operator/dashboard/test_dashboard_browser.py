@@ -16,6 +16,7 @@ from tests.rigs.network.dashboard_rig import TOKEN, LiveRobot, Server, in_buildi
 
 PATIENCE_MS = 60_000
 PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+SMALL, ON_ITS_SIDE = {"width": 320, "height": 568}, {"width": 844, "height": 390}
 PICTURES = os.environ.get("PICTURES")
 """A folder to keep the screenshots in."""
 LEAST_CONTRAST = 4.5
@@ -112,7 +113,7 @@ def test_a_tap_and_a_confirmation_move_the_robot_and_stop_stops_it(
     opened.shows("headline", "Stopped")
     opened.shows("stop", "STOPPED")
     until(lambda: robot.command == STOP)
-    opened.shows("sentence", "the e-stop is pressed")
+    opened.shows("sentence", "The e-stop is pressed")
     assert opened.text("codes") == "e_stop"
     assert "A goal with the token releases it" in opened.text("clears")
     opened.page.tap("#resume")
@@ -254,6 +255,9 @@ def test_pose_place_route_and_brush_of_a_building(browser: Any, robot: LiveRobot
         until(lambda: any("keep_out.png" in url for url in opened.asked))
         opened.page.click("#forbid")
         opened.page.click("#places summary")
+        opened.page.fill("#placename", "two words")
+        opened.page.keyboard.press("Enter")
+        opened.shows("said", "'two words' is no name of a place")
         opened.page.fill("#placename", "desk")
         opened.page.click("#name")
         opened.page.wait_for_selector("text=desk")
@@ -296,7 +300,7 @@ def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "robot_1.mcap").touch()
     with serving(lonely_config(), tmp_path) as server:
         opened = Opened(browser, with_token(server))
-        opened.shows("sentence", "no runtime is heard")
+        opened.shows("sentence", "No runtime is heard")
         opened.page.click("#files summary")
         opened.shows("counted", "1 recording")
         opened.page.click("#list button")
@@ -305,10 +309,23 @@ def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
         opened.page.close()
 
 
+@pytest.mark.parametrize("size", [SMALL, ON_ITS_SIDE], ids=["small", "on its side"])
+def test_plane_stop_and_question_fit_a_phone(browser: Any, server: Server, size: dict[str, int]) -> None:
+    opened = Opened(browser, with_token(server), viewport=size, has_touch=True, is_mobile=True)
+    opened.shows("robot", server.robot.config.robot.name)
+    opened.page.evaluate("ask('goal', [1, 2, null])")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    plane, ask, stop, yes = (opened.page.locator(name).bounding_box() for name in ("#plane", "#ask", "#stop", "#yes"))
+    assert plane["y"] + 120 <= stop["y"], "some of the plane is seen above the stop"
+    assert 0 <= ask["y"] <= yes["y"] <= yes["y"] + yes["height"] <= stop["y"]
+    assert stop["y"] + stop["height"] <= size["height"]
+    opened.page.close()
+
+
 def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:
     with serving(lonely_config(), tmp_path, token=None) as server:
         opened = Opened(browser, server.address, viewport=PHONE)
-        opened.shows("sentence", "no runtime is heard")
+        opened.shows("sentence", "No runtime is heard")
         assert opened.page.is_hidden("#control")
         assert opened.page.is_visible("#readonly")
         opened.page.click("#stop")

@@ -156,6 +156,19 @@ def test_a_cloud_and_a_laser_are_one_scan(wires):
     assert scan.ranges_m[[BINS - 1, BINS // 2]] == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
+def test_a_cloud_says_how_many_bins_it_leaves_blind(wires):
+    """A point of all zeros, as organised clouds have it, is no return."""
+    inputs, sender = inputs_of(wires, config(clouds=[CLOUD])), Sender(*wires)
+    for number, points in enumerate(([[0.0, 0.0, 0.0]], [[1.0, 0.01, 0.5], [0.0, 0.0, 0.0]])):
+        cloud = ros_cloud(STAMP_NS + number * 100 * MS, "base_link", np.array(points, np.float32))
+        sender.send(scan_source(CLOUD, cloud=True), cloud)
+        seen = inputs.take(1 + number * 100 * MS).scans[LIDARS].seen
+        assert seen.sum() == number
+        _, said = inputs.blind()
+        assert f"{BINS - number} of {BINS} bins are blind: no point of the cloud is in them" in said
+        assert len(inputs.faults()) == 1 - number, "only where it sees nothing at all"
+
+
 def of_fields(*fields: PointField, width: int = 1, data: bytes = bytes(12)) -> PointCloud2:
     return PointCloud2(header(STAMP_NS, "base_link"), 1, width, list(fields), False, 12, 12 * width, data, True)
 
