@@ -204,6 +204,7 @@ def test_when_a_half_of_the_gateway_ends_the_robot_stops_and_drives_again_later(
     before = rig.runtime.err.count("idle: cancelled")
     rig.node.process.send_signal(signal.SIGTERM)
     assert rig.robot.answer("service", "to_rest")["field"] == "stop"
+    assert rig.node.process.wait(LIMIT_S) == 0, "a thread that still spins aborts it"
     until(lambda: rig.runtime.err.count("idle: cancelled") > before, LIMIT_S)
     rig.wait_until_it_stands()
 

@@ -361,6 +361,7 @@ def main():
     ended.wait()
     node.close()
     executor.shutdown(1.0)
+    spinning.join(1.0)  # a thread that still spins at the end aborts the process
     node.destroy_node()
     rclpy.try_shutdown()
 
