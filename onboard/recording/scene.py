@@ -269,6 +269,11 @@ def is_e_stopped(row: Mapping[str, str]) -> bool:
     return reasons.E_STOP.code in row.get(WHY, "").split(", ")
 
 
+def is_lost(row: Mapping[str, str]) -> bool:
+    """Return whether the tracker is lost, so that the pose of this row of `/onboard/drive` counts for nothing."""
+    return reasons.LOST_STANDS.code in row.get(WHY, "").split(", ")
+
+
 def drive_row(record: TickRecord, mission: Mission, recoveries: int | str, state: str = "") -> Diagnostic:
     """Return the row of `/onboard/drive`. A sender finds its goal by the stamp of its message.
 

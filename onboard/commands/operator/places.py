@@ -24,6 +24,7 @@ from onboard.perception.building import map_fit
 from onboard.perception.building.map_fit import Agreement
 from onboard.perception.building.reach import Reach, reach_in
 from onboard.perception.laser_scan import scan_of_rays
+from onboard.recording.scene import is_lost
 from onboard.service import last_pose
 from onboard.values import reasons
 from onboard.values.clock import wall_ns
@@ -159,10 +160,12 @@ def locate(
                 about["its believed place"] = now
             found, pose, agreed = _searched(robot, reach, about)
             if not _believable(agreed):
+                there = f"({pose.x_m:.2f}, {pose.y_m:.2f}) with yaw {math.degrees(pose.yaw_rad):.0f} deg, near {found},"
                 raise OnboardError(
-                    f"no place explains the scan: {found} explains {agreed.explained:.0%} of its points (at least "
+                    f"no place explains the scan: {there} explains {agreed.explained:.0%} of its points (at least "
                     f"{LEAST_EXPLAINED:.0%}), and {agreed.through:.0%} of its rays go through obstacles of the map (at "
-                    f"most {MOST_THROUGH:.0%}); drive the robot to a known place, then onboard locate PLACE"
+                    f"most {MOST_THROUGH:.0%}); if it stands there, onboard locate X Y --yaw DEG; else drive the robot "
+                    "to a known place, then onboard locate PLACE"
                 )
             said, sd = (
                 f"near {found}; {agreed.explained:.0%} of the scan's points lie on obstacles of the map",
@@ -237,6 +240,8 @@ def _await_taken(robot: RunningRobot, pose: Pose) -> None:
 
 def _place_of(robot: RunningRobot) -> Pose:
     pose = _believed(robot)
+    if is_lost(robot.drive()):
+        raise OnboardError(f"the place has no name: {reasons.LOST_STANDS.general}")
     if pose is None:
         raise OnboardError("the robot is not localised: onboard locate, or start its localisation")
     return pose

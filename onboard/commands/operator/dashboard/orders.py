@@ -19,6 +19,7 @@ from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_goals
 from onboard.drivers.dds.ros_types import Bool, Empty
 from onboard.navigation.mission import drives
+from onboard.recording.scene import is_lost
 from onboard.values import reasons
 from onboard.values.clock import wall_ns
 from onboard.values.errors import InputError, OnboardError
@@ -190,7 +191,7 @@ class Orders:
         name, _ = place_name(table["name"]), places_file(self._config)
         with self._lock:
             here = self.believed()
-            if here is None:
+            if here is None or is_lost(self._feed.drive()):
                 raise OnboardError("the robot is not localised, so its place has no name")
             name_place(self._config, name, here)
             self.note(f"place {name}", operator)

@@ -101,6 +101,16 @@ def test_a_pose_that_the_runtime_does_not_take_is_no_success(config, monkeypatch
     assert capsys.readouterr().out == ""
 
 
+def test_a_lost_robot_gives_no_place_its_name(config, monkeypatch):
+    robot = running(monkeypatch, takes=True)
+    robot.sent = ("initialpose", 3.0, 4.0)
+    at = robot.drive()
+    monkeypatch.setattr(robot, "drive", lambda: at | {"why": "lost_stands, idle"})
+    with pytest.raises(OnboardError, match="the place has no name: lost in the map, so the robot stands"):
+        places.place(places.PlaceAction.ADD, "here", config=config)
+    assert not (config.parent / "places.toml").exists()
+
+
 def test_a_pose_off_the_map_is_not_sent(config, monkeypatch):
     robot = running(monkeypatch, takes=True)
     with pytest.raises(InputError, match=r"\(300.00, 4.00\) is no ground to drive on"):
