@@ -59,7 +59,7 @@ class NetworkSection(Section):
 class BatchedSection(Section):
     """Recurrent PPO in the batched world.
 
-    The limits always have the last word. There are no people, late fixes or
+    The limits have the last word, unless the key `limits` says otherwise. There are no people, late fixes or
     missing cameras, and the pose is as without `odometry.scan_matching`.
 
     lanes:       drives side by side
@@ -83,6 +83,7 @@ class BatchedSection(Section):
     goal:        "robot": the goal is turned into the robot's frame; "start": it is static, as in paper 1, and the
                  policy turns it by the pose that it is given
     graded:      share of drives whose slow zone has `world.GRADED_STEPS` steps
+    limits:      whether the limits judge the commands; without them a contact still ends the drive
     network:     sizes of paper 1's network; without the table: the small policy
     """
 
@@ -105,6 +106,7 @@ class BatchedSection(Section):
     mirrored: bool = False
     goal: Literal["robot", "start"] = "robot"
     graded: Fraction = 0.3
+    limits: bool = True
     reward: BatchedRewardSection = BatchedRewardSection()
     teacher: TeacherSection = TeacherSection()
     network: NetworkSection | None = None

@@ -186,7 +186,7 @@ class BatchedWorld:
         self._looks = looks_of(rules)
         self._backend: Any = _Gpu(device) if device.type == "cuda" else _Cores()
         self._count, self._filled, self._priced = 0, 0, 0
-        self._site = self._made_site(rules, atlas, goals, room)
+        self._site = self._made_site(rules, section, atlas, goals, room)
         self.add_goals(goals)
         self._lanes = Lanes(*(self._backend.put(lane_array) for lane_array in self._lane_arrays(rules, atlas, seed)))
         self._tensors = {name: torch.zeros(lanes, device=device) for name in Views._fields}
@@ -201,7 +201,9 @@ class BatchedWorld:
         self._backend.start(lanes, self._count, self._lanes, self._rules, self._site, self._views)
         self._cast_scans()
 
-    def _made_site(self, rules: TrainRules, atlas: Atlas, goals: Sequence[GoalChunk], room: Room) -> Site:
+    def _made_site(
+        self, rules: TrainRules, section: BatchedSection, atlas: Atlas, goals: Sequence[GoalChunk], room: Room
+    ) -> Site:
         setting, put, empty = rules.robot, self._backend.put, self._backend.empty
         twists = [*ACTIONS, Twist(-setting.config.recovery.backward_mps, 0.0)]
         most = len(goals) + room.goals
@@ -211,6 +213,8 @@ class BatchedWorld:
             sum(goal.priced.size for goal in goals) + room.costs,
         )
         ways, ring_m, ring_mps = _ways_of(rules, twists)
+        if not section.limits:
+            ways = np.zeros_like(ways)
         return Site(
             gap=put(atlas.gap),
             by_column=put(atlas.by_column),
