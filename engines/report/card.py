@@ -24,7 +24,16 @@ from onboard.commands.cli import markdown_table
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
-from onboard.policy.encode import ActionFeed, DeviationFeed, GoalFeed, MotionFeed, OneFeed, PartsFeed, parts_of
+from onboard.policy.encode import (
+    ActionFeed,
+    ColorFeed,
+    DeviationFeed,
+    GoalFeed,
+    MotionFeed,
+    OneFeed,
+    PartsFeed,
+    parts_of,
+)
 from onboard.policy.manifest import Manifest, ModelManifest, load_manifest, manifest_path
 from onboard.values.errors import InputError
 
@@ -95,6 +104,8 @@ def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables:
         fallback=_with_fallback(found),
         weak=weak_conditions(found),
         steps=[(Path(str(step.get("init") or "")).name, step) for step in steps],
+        color=manifest.extra.get("color"),
+        teacher=configs[-1].get("batched", {}).get("teacher", {}).get("policy") if configs else None,
         taught=any(config.get("batched", {}).get("teacher", {}).get("weight", 0.0) for config in configs),
         lost=any(config.get("domain", {}).get("no_localization", 0.0) for config in configs),
         trained=trained,
@@ -144,6 +155,8 @@ def _feed_text(feed: OneFeed) -> str:
     """Return what a feed gives, by the words of docs/policies.md."""
     if isinstance(feed, GoalFeed | MotionFeed | DeviationFeed | ActionFeed):
         return f"{feed.feed.replace('_', ' ')}: {', '.join(feed.fields)}"
+    if isinstance(feed, ColorFeed):
+        return "forward colour image; zeros without one"
     return feed.feed if isinstance(feed, PartsFeed) else f"{feed.feed}, {feed.width} values"
 
 

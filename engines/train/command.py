@@ -46,7 +46,7 @@ def train(
 ) -> None:
     """Train a policy of scan and state, resumable; the result is OUT/policy.onnx.
 
-    Policies that see images, such as onboard-v1, are not trained by this version: docs/evaluation.md names the commit.
+    Colour joins in a last stage, which is a script: docs/evaluation.md tells how.
     """
     with in_one_line(out, LOWER):
         require_range("--threads", threads, 1)

@@ -28,6 +28,7 @@ from engines.train.batched.config import NetworkSection
 from engines.train.batched.packed_gru import packed_gru
 from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS, CONTRACT_VERSION
+from onboard.policy.encode import ColorFeed
 from onboard.policy.manifest import OwnManifest, check_engine, load_manifest, save_manifest, sha256_of
 from onboard.policy.parity import Parity, compare
 from onboard.values.errors import DisagreementError, InputError
@@ -247,9 +248,14 @@ def policy_of(model: Path) -> SmallPolicy:
     from engines.export.fp16 import HALF_SUFFIX
 
     manifest = load_manifest(model)
+    if isinstance(manifest, OwnManifest) and any(isinstance(feed, ColorFeed) for feed in manifest.feeds):
+        raise InputError(
+            f"{model}: sees images, which the batched world lacks: train the policy without colour, for onboard-v2 "
+            "docs/results/onboard-v2/policy.onnx, then join colour (engines/train/color.py)"
+        )
     if manifest.contract_version == CONTRACT_VERSION:
         raise InputError(
-            f"{model}: not a model of the small policy: this version trains no policy that sees images; "
+            f"{model}: not a model of the small policy: this version trains no policy of contract version 1; "
             "docs/evaluation.md names the commit that does"
         )
     try:
