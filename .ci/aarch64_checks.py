@@ -4,7 +4,7 @@ aarch64_checks.py kernels             print digests of what kernels make of a fi
 aarch64_checks.py equal FILE FILE     digests are the same to the last bit; lengths of drives of `onboard-hil evaluate
                                       --json` within 1e-9 m, all else of them to the last bit
 aarch64_checks.py arrived FILE FILE   the drives of both arrived
-aarch64_checks.py record FILE         record ten seconds of a drive with `onboard-v1`
+aarch64_checks.py record FILE         record ten seconds of a drive with `onboard-v2`
 aarch64_checks.py base DOMAIN         be the base of a runtime on loopback, and drive it 1 m ahead
 """
 
@@ -112,7 +112,7 @@ def record(file: str) -> int:
     from tests.rigs.recordings.replay_rig import simulated_drive
 
     with tempfile.TemporaryDirectory() as folder:
-        shutil.move(simulated_drive(Path(folder), Path("onboard-v1"), 10.0), file)
+        shutil.move(simulated_drive(Path(folder), Path("onboard-v2"), 10.0), file)
     return 0
 
 

@@ -40,7 +40,7 @@ COMMANDS = (
      "--plot scan.png", 0, "plots"),
     ("docs/evaluation.md", "onboard-hil evaluate --policy reactive --jobs 2 --json result.json",
      "--map home --episodes 2", 0, ""),
-    ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v1 --set unseen --condition paper --jobs 2",
+    ("docs/evaluation.md", "onboard-hil evaluate --policy onboard-v2 --set unseen --condition paper --jobs 2",
      "--episodes 1", 0, ""),
     ("docs/evaluation.md", "onboard-hil baselines --jobs 2 --markdown", "--map home --episodes 1", 0, ""),
     ("docs/calibration.md", "onboard-calib drive-pattern --ahead 3 --behind 2 --left 2 --right 2 --dry-run", "", 0, ""),

@@ -18,7 +18,7 @@ COMMANDS = {
         "engines.report.command:report",
         "Print the tables in Markdown, then the tables whose result files are missing.",
         JUDGE,
-        "report docs/results/onboard-v1 --json figures.json",
+        "report docs/results/onboard-v2 --json figures.json",
     ),
     "export": Command(
         "engines.export.command:export",
@@ -42,13 +42,13 @@ COMMANDS = {
         "engines.export.command:build",
         "On the robot: build the TensorRT engine; install it if its decisions match ONNX Runtime. Exit 1: they do not.",
         DRIVE,
-        "build onboard-v1",
+        "build onboard-v2",
     ),
     "check": Command(
         "engines.export.command:check",
         "On the robot: compare the installed TensorRT engine with ONNX Runtime on recordings. Exit 1: it is removed.",
         DRIVE,
-        "check onboard-v1 recordings/robot_1.mcap",
+        "check onboard-v2 recordings/robot_1.mcap",
     ),
     "completion": Command(
         "onboard.commands.completion:completion",

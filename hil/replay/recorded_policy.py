@@ -124,10 +124,10 @@ def _model_here(source: str, session: Session, place: Path | None, force: bool) 
     if place is not None and place.is_dir():
         return _found_in(source, session, place)
     recorded = _recorded_sha256(session)
-    model = model_path(session.config.policy.model) if place is None else place.absolute()
     try:
+        model = model_path(session.config.policy.model) if place is None else place.absolute()
         here = load_manifest(model).sha256
-    except ConfigError as error:
+    except (ConfigError, InputError) as error:
         hint = "; name its place with --model" if place is None else ""
         raise InputError(f"{source}: the recorded model is missing: {error}{hint}") from error
     if here != recorded and not force:

@@ -1,4 +1,4 @@
-"""The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`."""
+"""The policies that ship with `onboard`, by name: `onboard-v2` is `engines/pretrained/onboard-v2.onnx`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from onboard.values.errors import InputError
 
 MODEL_SUFFIX = ".onnx"
 PRETRAINED = Path(__file__).resolve().parents[2] / "engines" / "pretrained"
+FORMER = {"onboard-v1": "use onboard-v2; commit ca0c521b has engines/pretrained/onboard-v1.onnx and its manifest"}
+"""Policies that shipped once."""
 
 
 def pretrained_names() -> list[str]:
@@ -17,6 +19,8 @@ def pretrained_names() -> list[str]:
 
 def pretrained(name: str) -> Path:
     """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
+    if name in FORMER and name not in pretrained_names():
+        raise InputError(f"policy {name}: no longer ships: {FORMER[name]}")
     if name not in pretrained_names():
         listed = ", ".join(pretrained_names()) or "none in this release"
         raise InputError(f"policy {name}: no shipped policy has this name; there are: {listed}")

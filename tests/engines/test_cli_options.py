@@ -17,7 +17,7 @@ NUMBERS = [
     (MODEL, "--seed", "-1", "at least 0"),
     (MODEL, "--seed", HUGE, f"at most {MOST_SEED}"),
     (MODEL, "--drives", "-1", "at least 0"),
-    (["build", "onboard-v1"], "--sequences", "0", "at least 1"),
+    (["build", "onboard-v2"], "--sequences", "0", "at least 1"),
 ]
 
 

@@ -52,7 +52,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert "input target: goal" in output
     weights = corridor.train(generations=1, candidates=4, drives=1, seed=0, maps=("gdc1",), drive_s=3.0)
     return {
-        "shipped": pretrained("onboard-v1"),
+        "shipped": pretrained("onboard-v2"),
         "corridor": corridor.write(weights, folder),
         "stranger": folder / "wrapped" / "stranger.onnx",
     }

@@ -15,7 +15,7 @@ from onboard.assembly.policies import MAPPED, beside_fallback, check_fallback, c
 from onboard.assembly.robot import build_rigs
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
-from onboard.config.pretrained import MODEL_SUFFIX, model_and_fallback, pretrained, pretrained_names
+from onboard.config.pretrained import FORMER, MODEL_SUFFIX, model_and_fallback, pretrained, pretrained_names
 from onboard.perception.building.map_image import FREE, OCCUPIED
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.contract import OWN_VERSION
@@ -87,7 +87,7 @@ def model_of(name: str) -> Path:
     Raises InputError for other names, with a line that lists all names.
     """
     model, _ = model_and_fallback(name)
-    if model in pretrained_names():
+    if model in pretrained_names() or model in FORMER:
         return pretrained(model)
     if Path(model).suffix == MODEL_SUFFIX:
         return Path(model)

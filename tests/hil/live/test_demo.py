@@ -163,7 +163,7 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert whole.rates == config.rates
     assert demo_config(config, None, depth_noise=False).cameras.unchanged_m == 0.0
     assert demo_config(config, None).policy.model == "reactive"
-    assert demo_config(config, "onboard-v1").policy.model == "onboard-v1"
+    assert demo_config(config, "onboard-v2").policy.model == "onboard-v2"
     beside = demo_config(config, "some.onnx+reactive").policy
     assert (beside.model, beside.fallback) == (str(tmp_path / "some.onnx"), "reactive")
     assert demo_config(config.model_copy(update={"policy": beside}), None).policy == beside

@@ -150,9 +150,9 @@ def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
 #    as stated         in effect, where the file is in FOLDER
 MODELS = [
     ("reactive", "reactive"),
-    ("onboard-v1", "onboard-v1"),
+    ("onboard-v2", "onboard-v2"),
     ("models/a.onnx", "FOLDER/models/a.onnx"),
-    ("./onboard-v1", "FOLDER/onboard-v1"),
+    ("./onboard-v2", "FOLDER/onboard-v2"),
 ]
 
 

@@ -24,8 +24,8 @@ from onboard.values.errors import InputError
 from tests.rigs.devices.small_model import small_policy_files
 
 ROOT = Path(__file__).parents[3]
-FIRST = "onboard-v1"
-MOST_BYTES = 60e6
+FIRST = "onboard-v2"
+MOST_BYTES = 30e6
 SHIPPED = [FIRST, *(name for name in pretrained_names() if name != FIRST)]
 
 
@@ -39,12 +39,12 @@ def small(tmp_path, monkeypatch):
 
 #    text                    a name?
 TEXTS = [
-    ("onboard-v1", True),
+    ("onboard-v2", True),
     ("reactive", True),
     ("a.onnx", False),
-    ("./onboard-v1", False),
-    ("models/onboard-v1", False),
-    ("/models/onboard-v1", False),
+    ("./onboard-v2", False),
+    ("models/onboard-v2", False),
+    ("/models/onboard-v2", False),
 ]
 
 
@@ -62,6 +62,11 @@ def test_a_name_is_its_file_and_a_path_is_itself(small):
 def test_another_name_is_one_line_that_lists_what_ships(small):
     with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; there are: small$"):
         model_path("onboard-v9")
+
+
+def test_a_policy_that_left_names_its_successor_and_where_it_still_is(small):
+    with pytest.raises(InputError, match=r"^policy onboard-v1: no longer ships: use onboard-v2; commit \w+ has"):
+        model_path("onboard-v1")
 
 
 def test_an_installation_without_policies_says_so(tmp_path, monkeypatch):
@@ -109,7 +114,7 @@ def test_its_card_names_the_same_file(name):
 
 
 def test_its_card_is_printed_from_the_results_beside_it():
-    """The results of `onboard-v1` are of trainers that have gone; its card stays as it was printed."""
+    """The results of `onboard-v2` are of trainers that have gone; its card stays as it was printed."""
     name = "onboard-s"
     card = pretrained(name).with_suffix(".md")
     printed = make_card(gather(ROOT / "docs/results" / name), pretrained(name), tables_file(card).name)

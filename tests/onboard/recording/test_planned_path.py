@@ -76,7 +76,7 @@ def test_mapped_plans_round_the_wall_of_its_map(in_hall: TickRecord) -> None:
     crossing = places[(places[:, 0] > 5.0) & (places[:, 0] < 5.3)]
     assert len(crossing) > 0
     assert (crossing[:, 1] > 2.0).all(), "through the gap"
-    with_subgoals = np.array(planned("onboard-v1", BUILDING, subgoals=True).places(in_hall))
+    with_subgoals = np.array(planned("onboard-v2", BUILDING, subgoals=True).places(in_hall))
     assert with_subgoals[-1] == pytest.approx([9.0, 0.0], abs=0.05)
 
 
@@ -97,8 +97,8 @@ def test_a_goal_outside_the_window_is_reached_by_a_straight_line() -> None:
 
 
 def test_a_network_without_a_map_and_a_robot_without_a_goal_have_none(in_hall: TickRecord) -> None:
-    assert planned("onboard-v1").places(in_hall) == []
-    assert planned("onboard-v1", BUILDING).places(in_hall) == []
+    assert planned("onboard-v2").places(in_hall) == []
+    assert planned("onboard-v2", BUILDING).places(in_hall) == []
     idle = Bench(Puppet()).tick(3)
     assert planned("reactive").places(idle) == []
     empty = dict(Scene(plain_config(), planned=planned("reactive")).messages(idle, 1, {"plan"}))["plan"]()

@@ -71,7 +71,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
         robot={"name": "served"},
         cameras={"source": "none", "color": "none"},
         scan={"topic": SCAN_TOPIC},
-        policy={"model": "onboard-v1"},
+        policy={"model": "onboard-v2"},
         dds={"domain": domain},
     ).read_text()
     files = {CONFIG.lstrip("/"): config}

@@ -60,7 +60,7 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         folder / "onboard.toml",
         cameras={"source": "none", "color": "none"},
         scan={"topic": "base_scan"},
-        policy={"model": "onboard-v1"},
+        policy={"model": "onboard-v2"},
         odometry={"input": "serial", "serial_port": PORT},
         dds={"domain": 0, "interface": "eth1", "peers": [HOST]},
     ).read_text()

@@ -1,6 +1,6 @@
 """The runtime's loop on real time, in a process of its own: `python loaded_loop.py runtime|asyncio SECONDS FOLDER`.
 
-`runtime`: the assembly's parts without a wire: four cameras of 848x480 and colour, `onboard-v1` in its thread,
+`runtime`: the assembly's parts without a wire: four cameras of 848x480 and colour, `onboard-v2` in its thread,
 the recorder. The goal is far away, and comes again when a drive ends. `asyncio`: a loop of asyncio.sleep at the same
 rate, which does nothing. Prints "ready" if it is the runtime, then JSON: the counters' summary, or the lateness [ms].
 """
@@ -103,7 +103,7 @@ def large(mounts: Mounts) -> Mounts:
 
 
 def runtime(seconds: float, folder: Path) -> dict[str, object]:
-    config = Config(record=RecordSection(directory=folder), policy=PolicySection(model="onboard-v1"))
+    config = Config(record=RecordSection(directory=folder), policy=PolicySection(model="onboard-v2"))
     mounts, plant = large(load_mounts(config.robot.mounts)), load_plant(config.robot.plant)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(40))  # as the unit

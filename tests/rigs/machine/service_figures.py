@@ -92,7 +92,7 @@ def main() -> None:
         domain = free_domain()
         sections = {
             "robot": {"name": "served"}, "cameras": {"source": "none", "color": "none"},
-            "scan": {"topic": SCAN_TOPIC}, "policy": {"model": "onboard-v1"}, "dds": {"domain": domain},
+            "scan": {"topic": SCAN_TOPIC}, "policy": {"model": "onboard-v2"}, "dds": {"domain": domain},
         }  # fmt: skip
         config = toml(Path(folder) / "onboard.toml", **sections).read_text()
         files = {CONFIG: config}

@@ -123,7 +123,7 @@ def test_two_iterations_follow_each_other_and_their_rate_falls(tmp_path, monkeyp
 WRONG = [
     (["--set", "batched.lanes=0"],          "--set batched.lanes: Input should be greater than or equal to 1 (is 0)"),
     (["--set", "network.size=tiny"],        "--set network.size: unknown key network"),
-    (["--init", "onboard-v1"],              "this version trains no policy that sees images; docs/evaluation.md names"),
+    (["--init", "onboard-v2"],              "sees images, which the batched world lacks: train"),
     (["--init", "none.onnx"],               "none.onnx"),
     (["--set", "batched.teacher.policy=none.onnx"], "none.onnx"),
     (["--map", "apartment"],                     "places.maps: apartment belongs to the test split"),

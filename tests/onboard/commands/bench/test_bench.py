@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_used_is_told_before_anything_is_measured(
     assert "record.directory /proc/nothing: cannot be used" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("model", [pytest.param("reactive", marks=pytest.mark.long), "onboard-v1"])
+@pytest.mark.parametrize("model", [pytest.param("reactive", marks=pytest.mark.long), "onboard-v2"])
 def test_a_whole_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str], model: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_whole_run(
         main()
     result = json.loads(capfd.readouterr().out)
     by_name = {one["name"]: one for one in result["rows"]}
-    absent = {"tick lateness p99.9"} | (set() if model == "onboard-v1" else {"engine p50", "engine p99"})
+    absent = {"tick lateness p99.9"} | (set() if model == "onboard-v2" else {"engine p50", "engine p99"})
     if shutil.which(lateness.CYCLICTEST) is None:
         absent |= {name for name in rows.BUDGETS if name.endswith(lateness.KERNEL)}
     assert by_name.keys() == rows.BUDGETS.keys() - absent

@@ -114,18 +114,18 @@ def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> 
 
 
 def test_the_policy_that_ships_is_run() -> None:
-    found = engine.policy(Config(policy=PolicySection(model="onboard-v1")), Path(), driving=False)
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v2")), Path(), driving=False)
     assert found.level in (GREEN, AMBER), found.found
     assert len(found.values["decision_ms"]) == engine.RUNS  # type: ignore[arg-type]
-    assert found.values["sha256"] == load_manifest(model_path("onboard-v1")).sha256
-    beside = engine.policy(Config(policy=PolicySection(model="onboard-v1")), Path(), driving=True)
+    assert found.values["sha256"] == load_manifest(model_path("onboard-v2")).sha256
+    beside = engine.policy(Config(policy=PolicySection(model="onboard-v2")), Path(), driving=True)
     assert "in use by the runtime" in beside.found
 
 
 def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
     model = tmp_path / "mine.onnx"
-    model.write_bytes(model_path("onboard-v1").read_bytes()[:-1])
-    manifest = model_path("onboard-v1").with_name("onboard-v1.onnx.manifest.json")
+    model.write_bytes(model_path("onboard-v2").read_bytes()[:-1])
+    manifest = model_path("onboard-v2").with_name("onboard-v2.onnx.manifest.json")
     (tmp_path / "mine.onnx.manifest.json").write_bytes(manifest.read_bytes())
     found = engine.policy(Config(policy=PolicySection(model=str(model))), Path(), driving=False)
     assert found.level is RED
@@ -139,11 +139,11 @@ def test_a_policy_without_a_model_needs_no_engine() -> None:
 
 def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
-    config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt"))
+    config = Config(policy=PolicySection(model="onboard-v2", engine="tensorrt"))
     missing = engine.policy(config, tmp_path, driving=False)
     assert missing.level is AMBER
-    assert "onboard-engines build onboard-v1" in missing.remedy
-    name, file = cached_engine(load_manifest(model_path("onboard-v1")), tmp_path)
+    assert "onboard-engines build onboard-v2" in missing.remedy
+    name, file = cached_engine(load_manifest(model_path("onboard-v2")), tmp_path)
     file.touch()
     assert engine.policy(config, tmp_path, driving=True).found.endswith(name)
     assert engine.policy(config, tmp_path, driving=True).level is GREEN
@@ -154,6 +154,6 @@ def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatc
 
 
 def test_tensorrt_on_a_machine_without_it_is_red() -> None:
-    found = engine.policy(Config(policy=PolicySection(model="onboard-v1", engine="tensorrt")), Path(), driving=False)
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v2", engine="tensorrt")), Path(), driving=False)
     assert found.level is RED
     assert EngineError.__name__ not in found.found

@@ -182,7 +182,7 @@ def test_a_service_that_waits_for_its_base_is_told_and_nothing_is_opened(
 STATES = [
     ({"ActiveState": "activating", "StatusText": "waiting: x is not there"}, AMBER, "waiting: x is not there"),
     ({"ActiveState": "activating", "StatusText": "waiting: x", "NRestarts": "2"}, AMBER, "2 restarts, waiting: x"),
-    ({"ActiveState": "activating", "StatusText": "preparing onboard-v1"}, GREEN, "0 restarts"),
+    ({"ActiveState": "activating", "StatusText": "preparing onboard-v2"}, GREEN, "0 restarts"),
     ({"ActiveState": "activating", "SubState": "auto-restart", "StatusText": "stopped: x"}, AMBER, "0 restarts"),
     ({"ActiveState": "active", "StatusText": "waiting: a goal"}, GREEN, "0 restarts"),
 ]
@@ -202,6 +202,6 @@ TRIED = [("activating", True), ("deactivating", True), ("failed", True), ("activ
 def test_a_policy_is_tried_unless_the_service_is_ready(unit: Unit, tmp_path: Path, active: str, tried: bool) -> None:
     """What it is that ends every start may be the policy itself."""
     unit(ActiveState=active)
-    tables = {**QUIET, "policy": {"model": "onboard-v1"}}
+    tables = {**QUIET, "policy": {"model": "onboard-v2"}}
     found = rows(toml(tmp_path / "other.toml", cameras=NO_CAMERAS, dds=NO_WIRE, **tables))
     assert ("decision_ms" in found["policy"].values, "in use" in found["policy"].found) == (tried, not tried)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[4]
 BUILD = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
 FIRST = "0.1.0"
 SERVICE = "onboard/service/systemd.py"
-MODEL = "engines/pretrained/onboard-v1.onnx"
+MODEL = "engines/pretrained/onboard-v2.onnx"
 HANGS = b"\n\nimport threading\n\nService.__init__ = lambda *_: threading.Event().wait()\n"
 """Appended to `SERVICE`: the configuration is checked, but no run comes to READY, or to an end."""
 

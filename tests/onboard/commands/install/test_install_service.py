@@ -87,7 +87,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
         robot={"name": "installed"},
         cameras={"source": "none", "color": "none"},
         scan={"topic": SCAN_TOPIC},
-        policy={"model": "onboard-v1"},
+        policy={"model": "onboard-v2"},
         dds={"domain": domain},
     ).read_text()
     files = {CONFIG: config, "etc/systemd/system/onboard.service.d/test.conf": DROP_IN}
@@ -115,7 +115,7 @@ def test_a_release_whose_model_is_not_its_manifests_is_refused_while_the_old_one
     assert robot.machine.main_pid() == pid
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
-    assert "onboard-v1" in done.stderr
+    assert "onboard-v2" in done.stderr
     assert (robot.in_force, robot.running, robot.left_on_trial()) == (FIRST, FIRST, [])
     drives(robot)
 
