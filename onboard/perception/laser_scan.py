@@ -26,6 +26,8 @@ SLACK_RAYS = 3.5
 """Drivers repeat rays of a full turn, and round the number of rays: `angle_max` may be a few rays off the last one."""
 WIDEST_RAD = math.radians(6.0)
 """Rays are at most this far apart where the bins between them take up their ranges."""
+POST_M = 0.2
+"""What is nearer to a laser than this, and below its range_min, and within `WIDEST_RAD`, is a post of the robot."""
 SHADOW_RAD = math.radians(90.0)
 """A shadow is at most this wide, seen from the base."""
 NEAR_M = np.arange(0.3, 2.05, 0.1)
@@ -67,7 +69,8 @@ def scan_of_rays(
 
     Rays through the bins' centres, as in our own scans, map one to one. By REP 117 a range outside range_min..range_max
     is invalid. So is 0, which many lasers send for no return. A bin between two valid rays that are farther apart than
-    a bin takes up the smaller range of both. Raises InputError that names the invalid field.
+    a bin takes up the smaller range of both. So does a ray that ends at a post of the robot: a range below range_min
+    and `POST_M`, with a valid ray within `WIDEST_RAD` on both sides. Raises InputError that names the invalid field.
 
     no_return: values that mean no return, and free space, as `scan.no_return` of the configuration
 
@@ -84,6 +87,7 @@ def scan_of_rays(
     ranges = rays.ranges_m
     azimuth: npt.NDArray[np.floating] = rays.angle_min_rad + np.arange(len(ranges)) * rays.increment_rad
     ranges = np.where(np.isneginf(ranges), np.float32(max(rays.range_min_m, TOO_CLOSE_M)), ranges)
+    ranges = _behind_posts(rays, ranges)
     with np.errstate(invalid="ignore"):
         measured = (ranges > 0.0) & (ranges >= rays.range_min_m) & (ranges <= rays.range_max_m)
     free = np.isposinf(ranges) | _free(rays, no_return)
@@ -111,6 +115,29 @@ def scan_of_rays(
             _fill_shadows(nearest, seen, beside, azimuth, bins, ends_m, valid, closed=_is_turn(rays))
         seen &= ~beside | np.isfinite(nearest)
     return Scan(stamp_ns, nearest, seen)
+
+
+def _behind_posts(rays: Rays, ranges: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return ranges with those of rays that end at a post replaced by the smaller range of the rays beside it.
+
+    What a post hides is at most 2 cm wide at `POST_M`, as wide as what a laser with rays `WIDEST_RAD` apart misses.
+    """
+    if rays.range_min_m > POST_M:
+        return ranges
+    with np.errstate(invalid="ignore"):
+        post = (ranges > 0.0) & (ranges < rays.range_min_m)
+        measured = np.isposinf(ranges) | ((ranges >= rays.range_min_m) & (ranges <= rays.range_max_m))
+    count, most = len(ranges), math.floor(WIDEST_RAD / abs(rays.increment_rad) + 1e-6)
+    starts = np.flatnonzero(post & ~np.roll(post, 1))
+    filled = ranges.copy()
+    for start in starts:
+        wide = next((n for n in range(1, min(most, count)) if not post[(start + n) % count]), 0)
+        before, after = start - 1, start + wide
+        if wide and (_is_turn(rays) or (before >= 0 and after < count)):
+            before, after = before % count, after % count
+            if measured[before] and measured[after]:
+                filled[np.arange(start, start + wide) % count] = min(ranges[before], ranges[after])
+    return filled
 
 
 def _ages_s(rays: Rays) -> npt.NDArray[np.float64] | None:
