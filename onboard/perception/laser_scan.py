@@ -129,7 +129,7 @@ def _behind_posts(rays: Rays, ranges: npt.NDArray[np.float32]) -> npt.NDArray[np
         measured = np.isposinf(ranges) | ((ranges >= rays.range_min_m) & (ranges <= rays.range_max_m))
     count, most = len(ranges), math.floor(WIDEST_RAD / abs(rays.increment_rad) + 1e-6)
     starts = np.flatnonzero(post & ~np.roll(post, 1))
-    filled = ranges.copy()
+    filled: npt.NDArray[np.float32] = ranges.copy()
     for start in starts:
         wide = next((n for n in range(1, min(most, count)) if not post[(start + n) % count]), 0)
         before, after = start - 1, start + wide
