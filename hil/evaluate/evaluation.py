@@ -224,12 +224,13 @@ def _drive_all(
     """Drive the remaining jobs. Return 0, or the exit code for the signal that ended the command."""
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     try:
-        with Signals():
+        with Signals() as signals:
             if hangup_ignored:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, the campaign continues without its terminal
             progress.resume([one.row for one in before])
             with contextlib.closing(executor(plan.jobs, plan.ray)(drive, left)) as coming:
                 for one in coming:
+                    signals.check()  # a kernel drops the exception of a signal, and its drive then counts as failed
                     keep(one)
                     progress.add(one.row)
     except KeyboardInterrupt:

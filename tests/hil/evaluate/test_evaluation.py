@@ -91,6 +91,21 @@ def test_a_signal_leaves_a_valid_part_that_goes_on(tmp_path: Path, number: signa
     assert reported(rest) == reported(evaluate(PLAN, tmp_path / "other.jsonl", drive=made_up))
 
 
+@pytest.mark.usefixtures("heard")
+def test_a_drive_that_a_signal_spoiled_is_not_kept(tmp_path: Path) -> None:
+    """A compiled kernel turns the signal's exception into another one, and the policy counts as failed."""
+    signalled = Signalled(signal.SIGTERM, job_of(4))
+
+    def drops(job: Job) -> DriveResult:
+        try:
+            return signalled(job)
+        except SystemExit:
+            return made_up(job)
+
+    part = evaluate(PLAN, tmp_path / "run.jsonl", drive=drops)
+    assert (part.exit_code, len(part.rows)) == (128 + signal.SIGTERM, 4)
+
+
 def test_under_nohup_a_hang_up_is_not_heard(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
