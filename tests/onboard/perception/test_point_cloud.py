@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.config.config import ScanSection
+from onboard.config.config import DEFAULT_ROBOT, ScanSection
+from onboard.config.mounts import Mounts, load_mounts
 from onboard.drivers.dds.ros_convert import ages_from_ros, ros_cloud
 from onboard.drivers.dds.ros_types import PointField
 from onboard.perception.cliff import REACH_M, RING_M, RING_SIDE_DEG, SLOPE, TOUCHING_M
 from onboard.perception.kernels import EDGE_M, NEAR_M, bins_of
 from onboard.perception.point_cloud import STEP_TAN, SUPPORT, points_at_last, scan_of_points
-from onboard.values.geometry import quaternion_from_rpy, rotation_from_quaternion
-from onboard.values.messages import BINS, Twist, bins_within
+from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse
+from onboard.values.geometry import IDENTITY, quaternion_from_rpy, rotation_from_quaternion
+from onboard.values.messages import BINS, DepthFrame, Twist, bins_within
 
 SECTION_OF = ScanSection(body_boxes_m=[(-0.3, -0.2, 0.0, 0.3, 0.2, 0.6)])
 
@@ -116,6 +120,35 @@ def test_a_drop_ahead_is_an_obstacle_where_the_floor_was_last_seen() -> None:
 def test_a_drop_within_the_nearest_ring_of_floor_touches() -> None:
     scan = scan_of_points(lidar(0.2), 0, posed(0.0, 0.0, 0.5, 0.0, 0.0, 0.0), ScanSection())
     assert scan.ranges_m[BINS // 2] == np.float32(TOUCHING_M)
+
+
+def test_thirty_thousand_points_cost_at_most_four_images() -> None:
+    front = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
+    views = {f"{n}": replaced(front, f"{n}", 90.0 * n) for n in range(4)}
+    rig = build_rig(Mounts(DEFAULT_ROBOT, views, {}), ScanSection())
+    random = np.random.default_rng(0)
+    depth = {name: (1000 + random.integers(0, 3000, (480, 848))).astype(np.uint16) for name in views}
+    points, pose = random.normal(0.0, 3.0, (30_000, 3)), posed(0.0, 0.0, 0.5, 0.0, 0.0, 0.0)
+    cloud_s, images_s = [], []
+    for number in range(12):
+        frames = {name: DepthFrame(name, number, number + 1, image) for name, image in depth.items()}
+        began = time.perf_counter()
+        fuse(frames, number + 1, IDENTITY, ScanMemory(), rig)
+        images_s.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        scan_of_points(points, 0, pose, ScanSection())
+        cloud_s.append(time.perf_counter() - began)
+    assert min(cloud_s) <= min(images_s)
+
+
+def replaced(mount, name: str, yaw_deg: float):
+    """Return a D435 at 848x480 that looks in a direction."""
+
+    turned = mount.base_from_camera.copy()
+    turned[:3, :3] = posed(0, 0, 0, 0, 0, yaw_deg)[:3, :3] @ np.array([[0, 0, 1], [-1, 0, 0], [0, -1, 0.0]])
+    return replace(
+        mount, name=name, width=848, height=480, fx=421.0, fy=421.0, cx=423.5, cy=239.5, base_from_camera=turned
+    )
 
 
 def test_points_of_a_sweep_are_moved_to_its_last_point():
