@@ -82,7 +82,11 @@ def with_fewer_bins_than_it_says(path: Path) -> None:
 CONFIGURATIONS = [
     ("missing file", lambda f: f / "none.toml", ["none.toml", "No such file"]),
     ("unknown key", lambda f: file(f, "[limits]\nv_max = 1.0\n"), ["some.toml", "unknown key limits.v_max"]),
-    ("too fast to stop", lambda f: config(f, limits={"v_max_mps": 2.5}), ["limits.v_max_mps 2.5", "1.93 m", "2.10 m/s"]),
+    (
+        "too fast to stop",
+        lambda f: config(f, limits={"v_max_mps": 2.5}),
+        ["limits.v_max_mps 2.5", "1.93 m", "2.10 m/s"],
+    ),
     ("no mounts", lambda f: config(f, robot={"mounts": "no.toml"}), ["no.toml", "No such file"]),
     ("no plant", lambda f: config(f, robot={"plant": "no.toml"}), ["no.toml", "No such file"]),
     ("unknown camera", lambda f: config(f, scan={"cameras": ["top"]}), ["scan.cameras", "top", "front_left"]),
