@@ -46,7 +46,7 @@ def train(
 ) -> None:
     """Train a policy of scan and state, resumable; the result is OUT/policy.onnx.
 
-    Colour joins in a last stage, which is a script: docs/evaluation.md tells how.
+    Colour joins in a last stage, which is a script: see docs/evaluation.md.
     """
     with in_one_line(out, LOWER):
         require_range("--threads", threads, 1)

@@ -38,7 +38,7 @@ from onboard.assembly.robot import (
     zones_of,
 )
 from onboard.assembly.taken_map import take_map
-from onboard.assembly.taken_mounts import await_mounts, take_mounts
+from onboard.assembly.taken_mounts import await_published, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts, note_taken
 from onboard.config.plant_model import load_plant
@@ -214,7 +214,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
-        await_mounts(config, notifier)
+        await_published(config, notifier)
         plant, building = load_plant(config.robot.plant), building_of(config)
         mounts = load_mounts(config.robot.mounts)
         check_cameras(mounts, config.cameras)

@@ -50,7 +50,7 @@ MOVED_M, TURNED, TURNED_DEG = 1e-3, 1e-6, 0.1
 DIGITS = 4
 
 
-def await_mounts(config: Config, notifier: Notifier, pause: Callable[[float], object] = time.sleep) -> None:
+def await_published(config: Config, notifier: Notifier, pause: Callable[[float], object] = time.sleep) -> None:
     """Take the mounts' numbers and the map; a service waits for a camera or a map that is silent.
 
     Raises like `take_mounts` and `take_map`.
