@@ -155,6 +155,11 @@ class DynamicWindow:
         """Return the range in which obstacles matter [m]: no sequel reaches farther ones."""
         return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
 
+    @property
+    def clear_m(self) -> float:
+        """Return the distance from the robot's centre at which predicted paths of moving things end [m]."""
+        return self.reach_m + 2.0 * KEEP_M
+
     def allowed(self, scan: Scan) -> Flags:
         """Return (28,) bool, the actions that the limits let through.
 

@@ -9,8 +9,8 @@ A polygon chooses only actions that lead where a camera looks, as the limits lea
 corners of a polygon need room to turn. Where it can only stand, it asks for the turn to its path.
 
 Limits: the policy has no map, does not explore, sees no colour and does not learn. It may wander if the path leads away
-from the goal for long, or if a dead end is larger than the window. It treats moving obstacles as static. It takes the
-scan as current: the clearances cover 70 ms of age.
+from the goal for long, or if a dead end is larger than the window. It waits for people who cross its path, and
+plans no path around them. It takes the scan as current: the clearances cover 70 ms of age.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from onboard.config.plant_model import Plant
 from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, blind_ahead, observed, obstacle_points
 from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWindow, course_of
 from onboard.policy.dwa.failed_gaps import NUMBERS, failures_of
+from onboard.policy.dwa.people import ahead, own_bins
 from onboard.values.messages import Decision, Memory, Observation
 
 # ---- The policy's memory, packed into the array that the runtime keeps
@@ -78,8 +79,9 @@ class ReactivePolicy:
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
-        known = observed(past, pose, scan, window.inner_m)
+        known = observed(past, pose, scan, window.inner_m, own_bins(scan, observation.moving))
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
+        unseen = np.concatenate([unseen, ahead(observation.moving, pose, window.clear_m)])
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(
