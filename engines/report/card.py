@@ -14,7 +14,7 @@ import jinja2
 from engines.report.differences import differences_table, main_differences
 from engines.report.files import shaped
 from engines.report.results import ResultFolder
-from engines.report.tables import EVALUATIONS, main_rows, tables_text, weak_conditions
+from engines.report.tables import EVALUATIONS, has_main_rows, main_rows, tables_text, weak_conditions
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
 from hil.evaluate.tables import number
@@ -99,7 +99,7 @@ def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables:
         manifest=manifest,
         agreement=_agreement(manifest),
         inputs=markdown_table(("input", "shape", "meaning"), _inputs(manifest), words=3),
-        results=markdown_table(EVALUATIONS, main_rows(found), words=2) if found.headline else "",
+        results=markdown_table(EVALUATIONS, main_rows(found), words=2) if has_main_rows(found) else "",
         differences=differences_table(differences) if (differences := main_differences(found)) else "",
         fallback=_with_fallback(found),
         weak=weak_conditions(found),

@@ -103,14 +103,14 @@ def is_there(file: Path) -> bool:
 
 
 def pack(folder: Path) -> None:
-    """Pack all results in a folder and its subfolders, in place. Raises InputError."""
+    """Pack all results in a folder and its subfolders, in place; manifests stay. Raises InputError."""
     for below in sorted(path for path in folder.iterdir() if path.is_dir()):
         results = results_in(below)
         if results:
             _pack(below, {name: table for _, name, table in results})
             for file, _, _ in results:
                 file.unlink(missing_ok=True)
-    for file in sorted([*folder.glob("*.json"), *folder.rglob("*.jsonl")]):
+    for file in sorted({*folder.glob("*.json"), *folder.rglob("*.jsonl")} - {*folder.glob(MANIFESTS)}):
         _write(_compressed(file), file.read_bytes())
         file.unlink()
 

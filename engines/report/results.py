@@ -31,7 +31,7 @@ TRAINING, HARDWARE = "training", "hardware.txt"
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of the headline."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
-"""Usual options of an evaluation; tables name other values."""
+"""Usual options of an evaluation; tables name other values. Empty is usual: a policy without a map knows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> EvaluationRes
             raise InputError(f"{file}: {name}: the evaluation was interrupted; run the same command again to finish it")
         stated = {**table["configuration"]}
         driver = Path(str(stated.get("policy", name))).name
-        options = {option: stated.get(option, usual) for option, usual in ORDINARY_RUN.items()}
+        options = {option: stated.get(option) or usual for option, usual in ORDINARY_RUN.items()}
         return EvaluationResult(
             name, file, stated, summary_of_json(table), tuple(row_of_json(row) for row in table["per_episode"]),
             {place: summary_of_json(one) for place, one in table["per_map"].items()},

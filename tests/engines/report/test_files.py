@@ -36,14 +36,15 @@ def tables(folder: Path) -> str:
     return json.dumps([[(name, table) for _, name, table in results_in(folder / kind)] for kind in kinds])
 
 
-def test_packing_changes_no_value_and_no_table(folder):
+def test_packing_changes_no_value_no_table_and_no_manifest(folder):
+    manifest = put(folder / "policy.onnx.manifest.json", {})
     before, printed = tables(folder), report(folder).stdout
     done = report(folder, "--pack")
     assert (done.exit_code, done.stdout) == (0, printed)
     assert tables(folder) == before
     left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     packed = [f"{kind}/{name}" for kind in ("evaluate", "others", "seeds") for name in (EPISODES + GZ, RESULTS)]
-    assert left == [*packed, "training/journal.jsonl.gz"]
+    assert left == [*packed[:4], manifest.name, *packed[4:], "training/journal.jsonl.gz"]
     assert report(folder, "--pack").stdout == printed
 
 
