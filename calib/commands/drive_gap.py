@@ -96,7 +96,7 @@ def drive_gap(
     text = gap_table(gaps)
     if report is not None:
         command = f"onboard-calib drive-gap --map {map_name} --episodes {episodes} --seeds {seeds}"
-        head = f"`{command}`: {episodes * seeds} drives in each world; in brackets stand 95 % intervals."
+        head = f"`{command}`: {episodes * seeds} drives in each world; brackets hold 95 % intervals."
         put_section(report, NAME, f"{head}\n\n{text}", {})
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(f"{text}\n")
 

@@ -45,7 +45,7 @@ def extrinsics(
     guess: Annotated[Path, typer.Option(help="mounts.toml with the initial guess of the camera poses.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
-        float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
+        float, typer.Option(min=0.0, help="Largest distance of a result from the guess, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     live: Annotated[

@@ -64,7 +64,10 @@ def mounts_command(
     joint: JointOption = None,
     floor_m: FloorOption = None,
     optical: Annotated[
-        bool, typer.Option("--optical", help="Each frame looks along its z axis, whatever is upright or its name.")
+        bool,
+        typer.Option(
+            "--optical", help="Each frame looks along its z axis, whichever axis points up and whatever its name."
+        ),
     ] = False,
 ) -> None:
     """Print the camera poses of a URDF as tables for `mounts.toml`, or plot what the configured cameras see.

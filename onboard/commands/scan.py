@@ -147,7 +147,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
 def image_fault(error: Exception) -> str:
     """Return an error of Pillow in one line; its own line for an unknown format names an object of Python."""
     unknown = isinstance(error, UnidentifiedImageError)
-    return "it is of another format, or empty" if unknown else " ".join(str(error).split())
+    return "its format is unknown, or it is empty" if unknown else " ".join(str(error).split())
 
 
 PGM_HEAD = re.compile(rb"P5(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})\s")

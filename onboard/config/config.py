@@ -77,7 +77,7 @@ class RobotSection(Section):
     def _one_footprint(self) -> RobotSection:
         if (self.footprint_radius_m is None) == (self.footprint_m is None):
             found = "none" if self.footprint_m is None else "both"
-            raise ValueError(f"state one of footprint_radius_m and footprint_m, not {found}")
+            raise ValueError(f"set one of footprint_radius_m and footprint_m, not {found}")
         return self
 
     @model_serializer(mode="wrap")

@@ -83,7 +83,11 @@ def _mistake(section: str, found: dict[str, Any]) -> str:
     where = ".".join(parts) or "file"
     if found["type"] == "extra_forbidden":
         near = nearest_key(_section(section), parts)
-        hint = f"did you mean {near}?" if near else f"onboard {__version__} has none: was the file written for another?"
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else f"onboard {__version__} has no such key: was the file written for another version?"
+        )
         return f"unknown key {where}; {hint}"
     value = "" if found["type"] in ("missing", "value_error") else f" (is {found['input']!r})"
     return f"{where}: {found['msg'].removeprefix('Value error, ')}{value}"

@@ -277,9 +277,9 @@ def _doubt(where: str, kind: str, xyz_m: Vector, origin: Mapping[str, str]) -> s
     if other := sorted(set(origin) - ORIGIN):
         return f"its origin has {other[0]!r}, a URDF has {', '.join(sorted(ORIGIN))}"
     if (most_rad := max(map(abs, _numbers(where, "rpy", origin.get("rpy", "0 0 0"), 3)))) > MOST_RAD:
-        return f"rpy has {most_rad:g}, more than a whole turn: a URDF has radians, not degrees"
+        return f"rpy has {most_rad:g}, more than a whole turn: a URDF uses radians, not degrees"
     if (away_m := float(np.linalg.norm(xyz_m))) > FARTHEST_M:
-        return f"xyz is {away_m:g} m long, at most {FARTHEST_M:g}: a URDF has metres, not millimetres"
+        return f"xyz is {away_m:g} m long, at most {FARTHEST_M:g}: a URDF uses metres, not millimetres"
     return ""
 
 

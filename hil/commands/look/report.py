@@ -141,7 +141,7 @@ def _pages(out: Path, takes: int) -> Iterator[Pages]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OnboardError(f"{out}: cannot be made: {error.strerror or error}") from error
+        raise OnboardError(f"{out}: cannot be created: {error.strerror or error}") from error
     try:
         yield Pages(out)
     finally:

@@ -172,7 +172,7 @@ def _check(file: Path, found: LearnedModel, model: str | None) -> None:
     if found.transform not in TRANSFORMS:
         raise InputError(f"{file}: transform {found.transform!r}, must be one of {', '.join(TRANSFORMS)}")
     if model is not None and found.model != model:
-        raise InputError(f"{file}: holds a {found.model}, and {model} is asked for")
+        raise InputError(f"{file}: holds a {found.model}, but {model} is expected")
     if not (found.period_s > 0.0 and found.lags >= 0 and found.delay_s >= 0.0):
         raise InputError(f"{file}: period_s, lags and delay_s must not be negative, and period_s not 0")
     sizes = found.sizes

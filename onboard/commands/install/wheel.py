@@ -48,7 +48,7 @@ class Choice:
     def __post_init__(self) -> None:
         """Raise InputError for options that exclude each other, or a missing folder."""
         if self.unlocked and self.lock is not None:
-            raise InputError(f"--lock {self.lock} and --unlocked: only one of them")
+            raise InputError(f"--lock {self.lock} and --unlocked: use only one of them")
         if self.wheels is not None and not self.wheels.is_dir():
             raise InputError(f"--wheels {self.wheels}: there is no such folder")
 

@@ -120,7 +120,7 @@ def make_folder(path: Path, mode: int) -> None:
             path.mkdir(mode=PRIVATE_FOLDER, parents=True)
             path.chmod(mode)
     except OSError as error:
-        raise InputError(f"{path}: cannot be made: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be created: {error.strerror}") from error
 
 
 def write(path: Path, content: bytes, mode: int) -> None:

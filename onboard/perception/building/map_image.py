@@ -199,7 +199,7 @@ class _EachKeyOnce(yaml.SafeLoader):
         keys: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                raise yaml.YAMLError(f"the key {key.value} is there twice, again in line {key.start_mark.line + 1}")
+                raise yaml.YAMLError(f"the key {key.value} appears twice, again in line {key.start_mark.line + 1}")
             keys |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
         return super().construct_mapping(node, deep)
 
@@ -253,9 +253,7 @@ def _read_pixels(path: Path) -> _Pixels:
                 check_size(path, image.height, image.width)
                 return _upright_pixels(path, image)
     except UnidentifiedImageError as error:
-        raise InputError(
-            f"{path}: not an image in a format that is read (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)"
-        ) from error
+        raise InputError(f"{path}: not an image in a supported format (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         size = str(error).split(" exceeds", maxsplit=1)[0]
         raise InputError(f"{path}: {size}, the limit is {MAX_CELLS} cells") from error

@@ -55,7 +55,7 @@ def test_a_name_is_of_the_letters_of_any_language(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=range(len(NO_NAMES)))
 def test_what_is_no_name_is_refused_by_one_rule(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OnboardError, match="is no name of a place: at most 40 letters"):
+    with pytest.raises(OnboardError, match="is not a name for a place: at most 40 letters"):
         add_place(tmp_path / "places.toml", name, Pose(0.0, 0.0, 0.0))
     assert not (tmp_path / "places.toml").exists()
 

@@ -60,7 +60,7 @@ def test_a_name_is_its_file_and_a_path_is_itself(small):
 
 
 def test_another_name_is_one_line_that_lists_what_ships(small):
-    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; there are: small$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; available: small$"):
         model_path("onboard-v9")
 
 

@@ -142,7 +142,7 @@ WRONG = [
     ((11.0, 3.0), "nothing at (11.00, 3.00); the nearest place that can be reached is (4.7"),
     ((2.0, 0.02), "an obstacle at (2.00, 0.02); the nearest place that can be reached is (1.98"),
     ((2.0, 9.0), "unknown ground at (2.00, 9.00); the nearest place that can be reached is (1.98"),
-    ((7.5, 4.0), "no way to it from the other places at (7.50, 4.00); the nearest place that can be reached is (4.7"),
+    ((7.5, 4.0), "no path to it from the other places at (7.50, 4.00); the nearest place that can be reached is (4.7"),
 ]
 
 

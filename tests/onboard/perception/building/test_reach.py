@@ -74,7 +74,7 @@ GOALS = [
     ("in the same room", (0.3, 0.3), ""),
     ("within tolerance", (0.2, 0.3), ""),
     ("in a wall", (0.65, 0.05), "an obstacle"),
-    ("cut off", (1.0, 0.35), "no way to it"),
+    ("cut off", (1.0, 0.35), "no path to it"),
     ("unknown", (1.5, 0.35), "unknown ground"),
     ("outside", (5.0, 0.35), "nothing"),
 ]
