@@ -17,7 +17,7 @@ from calib.dynamics.plausibility import check_units
 from hil.physics.simulated_base import NS, STEP_NS, BaseState, send_command, step_base
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, new_figure, write_json
 from onboard.config.plant_model import MotionState, Plant, load_plant
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.messages import Pose, Twist
 
 
@@ -147,10 +147,8 @@ def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
         axes.plot(gap.t_s, plant, color=PLANT, label="plant; its path is set back each 10 s")
         axes.set(xlabel="time [s]", ylabel=title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    try:
+    with naming(file, "written"):
         figure.savefig(file, format="png")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def _restarted(gap: Gap) -> list[Floats]:

@@ -23,7 +23,7 @@ from onboard.config.urdf_floor import Floor, floor_of
 from onboard.perception.collision import blind_sectors_deg
 from onboard.perception.height_coverage import described
 from onboard.perception.scan_fusion import Rig
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import quaternion_product, rotation_from_quaternion
 
 OPTICAL = "optical"
@@ -97,10 +97,8 @@ def plot_views(config: Path | None, plot: Path) -> None:
     mounts = load_mounts(loaded.robot.mounts)
     rig, lidars = build_rigs(loaded, mounts)[0], lasers_of(loaded)
     image = draw_mounts(used_mounts(loaded, mounts), rig, loaded.robot.footprint, lidars)
-    try:
+    with naming(plot, "written"):
         image.save(plot, "PNG")
-    except OSError as error:
-        raise InputError(f"{plot}: cannot be written: {error.strerror}") from error
 
 
 def _print_tables(

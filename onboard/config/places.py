@@ -13,11 +13,9 @@ import os
 import unicodedata
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from onboard.config.config import Config
-from onboard.config.toml_file import Finite, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
+from onboard.config.toml_file import Finite, Section, checked, read_toml
+from onboard.values.errors import ConfigError, InputError, naming
 from onboard.values.messages import Pose
 
 FILE = "places.toml"
@@ -54,10 +52,8 @@ def load_places(file: Path) -> dict[str, Place]:
         return {}
     places = {}
     for name, table in read_toml(file).items():
-        try:
+        with checked(f"{file}: {name}"):
             places[place_name(name, f"{file}: ")] = Place.model_validate(table)
-        except ValidationError as error:
-            raise ConfigError(validation_lines(f"{file}: {name}", error)) from error
     return places
 
 
@@ -68,13 +64,11 @@ def add_place(file: Path, name: str, pose: Pose) -> None:
         raise InputError(f"{file}: place {name} already exists; remove its table, or choose another name")
     key = name if name.isascii() else f'"{name}"'
     table = f"[{key}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
-    try:
+    with naming(file, "written"):
         text = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
         whole = file.with_name(f".{file.name}.{os.getpid()}")  # a power cut leaves the old file or the new one
         whole.write_text(text + table, encoding="utf-8")
         os.replace(whole, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def place_of(config: Config, name: str) -> Place:

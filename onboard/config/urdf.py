@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.mounts import FARTHEST_M
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 Vector = npt.NDArray[np.float64]
@@ -206,10 +206,8 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
 
 
 def _root(path: Path) -> ElementTree.Element:
-    try:
+    with naming(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_URDF_BYTES:
         raise InputError(f"{path}: has {len(data)} bytes, limit {MAX_URDF_BYTES}")
     data = re.sub(rb"\A(?:\s+|<!--.*?-->|\xef\xbb\xbf)+(?=<\?xml)", b"", data, flags=re.DOTALL)  # as urdfdom reads it

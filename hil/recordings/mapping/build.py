@@ -17,7 +17,7 @@ from hil.recordings.mapping.registration import lines_of, register, turned_by
 from onboard.perception.building import map_fit
 from onboard.perception.building.map_image import MAX_CELLS
 from onboard.perception.building.occupancy_grid import OccupancyGrid, write_grid
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import between, distance
 from onboard.values.kernel import kernel
 from onboard.values.messages import BIN_RAD, BINS, Pose
@@ -152,10 +152,8 @@ def write(made: Made, file: Path) -> list[Path]:
     """Write yaml and pgm as map_server reads them, and a picture with path and closures. Raises InputError."""
     image, picture = file.with_suffix(".pgm"), file.with_suffix(".png")
     write_grid(made.grid, file, image)
-    try:
+    with naming(picture, "written"):
         _picture(made).save(picture)
-    except OSError as error:
-        raise InputError(f"{picture}: cannot be written: {error.strerror or error}") from error
     return [file, image, picture]
 
 

@@ -19,7 +19,7 @@ from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
 from onboard.config.urdf import Urdf
 from onboard.config.urdf_floor import size_of
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError, naming
 from onboard.values.frames import place_of
 from onboard.values.geometry import rotation_from_quaternion
 
@@ -204,15 +204,13 @@ def copy_robot(name: str, folder: Path, replace: bool) -> list[Path]:
     there = [target for target in targets if target.exists()]
     if there and not replace:
         raise InputError(f"{there[0]}: already exists; --force replaces it")
-    try:
+    with naming(folder, "written", OnboardError):
         folder.mkdir(parents=True, exist_ok=True)
         for source, target in zip(sources, targets, strict=True):
             if source.suffix == ".md":
                 target.write_text(_linked(source.read_text(encoding="utf-8")), encoding="utf-8")
             else:
                 shutil.copyfile(source, target)
-    except OSError as error:
-        raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return targets
 
 

@@ -27,7 +27,7 @@ from onboard.commands.init.files import README, SECTIONS, File, trial, write_fil
 from onboard.commands.mounts import FloorOption, JointOption, joint_values
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.pretrained import pretrained_names
-from onboard.config.toml_file import read_toml, toml_or_text, validation_lines
+from onboard.config.toml_file import checked, read_toml, toml_or_text, validation_lines
 from onboard.config.urdf import Urdf, read_urdf
 from onboard.values.errors import InputError
 
@@ -160,10 +160,8 @@ def init(
     notes = [] if urdf is None else state_size_and_lidar(stated, urdf, base_frame, floor_m, laser)
     numbers = dict(pair_of("--serial", one) for one in serial or [])
     _state_colour(stated, numbers.pop(COLOR, None))
-    try:
+    with checked(paths[0], InputError):
         Config.model_validate(stated)
-    except ValidationError as error:
-        raise InputError(validation_lines(paths[0], error)) from error
     mounts, more = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
     sys.stderr.writelines(f"{note}\n" for note in dict.fromkeys((*more, *notes)))
     _write(folder, paths, stated, mounts, json_file)

@@ -17,7 +17,7 @@ from packaging.version import Version as Release
 
 from onboard.commands.install.layout import UNIT
 from onboard.commands.install.run_program import run_tool
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
@@ -91,10 +91,8 @@ def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
         with _archive(wheel.path) as archive:
             found = next((name for name in archive.namelist() if PurePosixPath(name).match(LOCK_IN_WHEEL)), None)
             return None if found is None else archive.read(found)
-    try:
+    with naming(choice.lock):
         return choice.lock.read_bytes()
-    except OSError as error:
-        raise InputError(f"{choice.lock}: cannot be read: {error.strerror}") from error
 
 
 @contextlib.contextmanager

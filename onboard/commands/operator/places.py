@@ -233,7 +233,7 @@ def _await_taken(robot: RunningRobot, pose: Pose) -> None:
         if now is not None and distance(now, pose) < SEARCH_M:
             return
     said = [row.message for row in robot.status().parts if row.name == "pose" and row.level != "ok"]
-    raise OnboardError(f"{JOIN.join(['the runtime has not taken the pose', *said])}: see onboard status")
+    raise OnboardError(f"{JOIN.join(['the runtime did not accept the pose', *said])}: see onboard status")
 
 
 def _place_of(robot: RunningRobot) -> Pose:

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 from PIL import Image, ImageFile, UnidentifiedImageError
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_lines
+from onboard.config.toml_file import Finite, Fraction, Positive, Section, checked
 from onboard.values.errors import InputError
 
 MAX_CELLS = 25_000_000
@@ -213,10 +213,8 @@ def _read_table(path: Path) -> RosMapTable:
         raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(table, dict):
         raise InputError(f"{path}: must be a table with image, resolution and origin")
-    try:
+    with checked(path, InputError):
         return RosMapTable.model_validate(table)
-    except ValidationError as error:
-        raise InputError(validation_lines(path, error)) from error
 
 
 class _Pixels(NamedTuple):

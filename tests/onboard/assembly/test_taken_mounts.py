@@ -65,7 +65,7 @@ def test_a_whole_file_asks_nothing(tmp_path):
     [
         (info(k=[410.0, *LENS[1:]]), TREE, "fx was 421.5, is 410"),
         (info(width=640), TREE, "width was 848, is 640"),
-        (info(), [*TREE[:1], joint("base_link", "oak_link", (0.2, 0.0, 0.5)), TREE[2]], "pose [0.2"),
+        (info(), [*TREE[:1], joint("base_link", "oak_link", (0.2, 0.0, 0.5)), TREE[2]], "pose was [0.2"),
     ],
     ids=["lens", "size", "pose"],
 )

@@ -722,7 +722,7 @@ def test_the_command_serves_and_a_signal_leaves_nothing_behind(tmp_path: Path, n
         assert it.stderr is not None
         first, second = it.stderr.readline(), it.stderr.readline()
         assert "#token=" in first
-        assert second.startswith("no runtime is heard yet on domain")
+        assert second.startswith("no runtime found yet on domain")
         assert list(reports.iterdir())
         it.send_signal(number)
         assert it.wait(30.0) in (0, KILLED_BY + number), "the second while it starts"
