@@ -37,7 +37,7 @@ from onboard.assembly.robot import (
     used_mounts,
     zones_of,
 )
-from onboard.assembly.taken_map import take_map
+from onboard.assembly.taken_map import NewerMap, take_map
 from onboard.assembly.taken_mounts import await_published, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts, note_taken
@@ -253,11 +253,14 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         scene = partial(Scene, config, zones, building, planned)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), scene()) if recorder else None
         viewers = held.enter_context(contextlib.closing(Viewers(wire, scene(), ("map",) if config.map.topic else ())))
+        newer_map = []
+        if config.map.topic and building is not None:
+            newer_map = [held.enter_context(contextlib.closing(NewerMap(wire, building))).faults]
         punctual = realtime.settled(config.rates.core)
         withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
         inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
         paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
-        faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
+        faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults, *newer_map]
         others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
         if isinstance(policy, WithFallback):
             others.append(policy.diagnostic)
