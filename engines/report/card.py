@@ -129,7 +129,9 @@ def _rules(found: ResultFolder) -> list[str]:
 def _inputs(manifest: OwnManifest) -> list[list[str]]:
     """Return name, shape and meaning of each input."""
     rows = [_input(feed.name, feed.shape, "; ".join(map(_feed_text, parts_of(feed)))) for feed in manifest.feeds]
-    return rows + [_input(one.input, one.shape, "recurrent state") for one in manifest.memory]
+    return rows + [
+        _input(one.input, one.shape, "recurrent state as the last decision returned it") for one in manifest.memory
+    ]
 
 
 def _with_fallback(found: ResultFolder) -> str:
