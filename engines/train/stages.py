@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from engines.network import policy_checkpoint
-from engines.runs.locks import alone_in
 from engines.train.batched import policy as batched_policy
 from engines.train.batched import training as batched
 from engines.train.config import TrainConfig, described, rules_of
@@ -74,3 +75,27 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
                 "training with --init may have it (rename the file if it is another building)"
             )
         check_place(config.places, place, robot)
+
+
+LOCK_FILE = "lock"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Lock a folder within the context. The kernel frees the lock when the process ends.
+
+    Raises InputError if another process holds the lock, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK_FILE).open("a", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{folder}: another training is writing it: wait for it, or use another --out") from error
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be locked: {error.strerror}") from error
+        yield

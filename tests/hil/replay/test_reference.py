@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
+from hil.commands.develop.update_reference import ACCEPTED, accept, make_reference
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
-from hil.replay.reference import ACCEPTED, accept, make_reference
 from hil.replay.replay import replay
 from hil.replay.summary import first_line
 from onboard.perception import scan_fusion

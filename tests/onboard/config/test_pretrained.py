@@ -113,9 +113,8 @@ def test_its_card_names_the_same_file(name):
     assert "never driven on a real robot" in card.lower()
 
 
-def test_its_card_is_printed_from_the_results_beside_it():
-    """The results of `onboard-v2` are of trainers that have gone; its card stays as it was printed."""
-    name = "onboard-s"
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_card_is_printed_from_the_results_beside_it(name):
     card = pretrained(name).with_suffix(".md")
     printed = make_card(gather(ROOT / "docs/results" / name), pretrained(name), tables_file(card).name)
     assert tuple(file.read_text(encoding="utf-8") for file in (card, tables_file(card))) == printed

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from onboard.commands.doctor import report
-from onboard.commands.doctor.doctor import examine
+from onboard.commands.doctor.command import examine
 from onboard.commands.doctor.finding import Level, amber, green, red
 from onboard.commands.doctor.network import TopicRow
 from onboard.commands.doctor.report import Report, show
