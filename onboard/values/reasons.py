@@ -328,6 +328,8 @@ PUBLISH = "Start or repair its publisher or device"
 WAITING = Row("waiting", INPUT, "waiting for {missing}", f"{PUBLISH}. `onboard doctor` looks for it.")
 SECOND_PUBLISHER = Row("second_publisher", INPUT, "second publisher on {topics}: {who}",
                        "Stop one of them, or give it another topic; the robot drives on by itself.")
+NEWER_MAP = Row("newer_map", INPUT, "{topic} is another map now than the one taken at the start",
+                "The robot keeps its own. Restart the runtime to take the new one (`map.topic`).")
 OTHER_TYPE = Row("other_type", INPUT, "{end}, ours is {ours}: {remedy}",
                  "Change the type that the other program uses, or remap its topic.")
 OTHER_DRIVER = Row("other_driver", INPUT, "another program commands this robot, so the robot stands{who}",
