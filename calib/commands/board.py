@@ -46,7 +46,7 @@ def board(
     at_sd: Annotated[str, typer.Option(help="Standard deviations of --at (m, deg).")] = "0.005,0.5",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
-        float, typer.Option(min=0.0, help="Largest distance of an answer from the mounts, in m.", callback=finite)
+        float, typer.Option(min=0.0, help="Largest distance of a result from the mounts, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     json_file: JsonOption = None,

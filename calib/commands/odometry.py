@@ -58,7 +58,7 @@ def odometry_command(
     check_json_target(json_file)
     ends = [_three("--end", text) for text in end or ()]
     if ends and len(ends) != len(drives):
-        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives, exactly one for each needed")
+        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives: state one for each drive")
     if ends and reference is not Kind.AUTO:
         raise InputError(f"--reference {reference.value}: --end is the reference already")
     sd = _three("--end-sd", end_sd)

@@ -20,7 +20,7 @@ from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.config.plant_model import Axis, Plant
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import NonNegative, Positive, Section, checked, read_toml
 from onboard.values.errors import ConfigError, InputError
 
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
@@ -247,10 +247,8 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
     table = read_toml(path)
     conditions = {}
     for name in table:
-        try:
+        with checked(f"{path}: {name}"):
             conditions[name] = Condition.model_validate(_with_base(path, table, name, ()))
-        except ValidationError as error:
-            raise ConfigError(validation_lines(f"{path}: {name}", error)) from error
     return conditions
 
 

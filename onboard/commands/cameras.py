@@ -35,7 +35,7 @@ def cameras(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "--write", metavar="FILE", help="Write a mounts file by what topics, tf and devices say."
+            "--out", "--write", metavar="FILE", help="Write a mounts file from what topics, tf and devices report."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,

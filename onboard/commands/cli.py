@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onboard import __version__
-from onboard.values.errors import MissingExtraError, OnboardError
+from onboard.values.errors import MissingExtraError, OnboardError, naming
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -205,10 +205,8 @@ def print_table(table: Any, on_standard_error: bool = False) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Write a file. Raises OnboardError naming it."""
-    try:
+    with naming(file, "written", OnboardError):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

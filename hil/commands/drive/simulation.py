@@ -98,7 +98,7 @@ def sim(
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
     slip: Annotated[
-        float, typer.Option("--slip", help="Share of each turn that the wheels report in addition, as 0.3.")
+        float, typer.Option("--slip", help="Share of each turn that the wheels report in addition, such as 0.3.")
     ] = 0.0,
     kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
@@ -165,7 +165,7 @@ def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, floa
         except ValueError:
             time_s = math.nan
         if not 0.0 <= time_s < math.inf:
-            raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, as front@10")
+            raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, such as front@10")
         if name not in cameras:
             there = (
                 f"the cameras are {', '.join(cameras)}"

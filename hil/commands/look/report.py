@@ -17,7 +17,7 @@ from hil.report.page import write_page
 from hil.report.timeline import Timeline
 from hil.report.turn_backs import turn_backs
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError, naming
 
 PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
@@ -138,10 +138,8 @@ def _pages(out: Path, takes: int) -> Iterator[Pages]:
         yield Pages(out)
         return
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
+    with naming(out, "created", OnboardError):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OnboardError(f"{out}: cannot be made: {error.strerror or error}") from error
     try:
         yield Pages(out)
     finally:

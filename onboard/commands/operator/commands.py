@@ -113,12 +113,12 @@ def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
 
 
 def pause(config: ConfigOption = None, json_file: JsonOption = None) -> None:
-    """Let the running robot stand until `onboard resume`; it keeps its goal. Print the state that it reports."""
+    """Hold the running robot until `onboard resume`; it keeps its goal. Print the state that it reports."""
     _hold(True, config, json_file)
 
 
 def resume(config: ConfigOption = None, json_file: JsonOption = None) -> None:
-    """Let a paused robot drive on to its goal, and print the state that it reports."""
+    """Let a paused robot continue to its goal, and print the state that it reports."""
     _hold(False, config, json_file)
 
 

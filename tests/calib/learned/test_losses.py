@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calib.learned.losses import chamfer, offsets_of
+from calib.learned.training import chamfer, offsets_of
 
 RNG = np.random.default_rng(5)
 P, Q = (torch.from_numpy(RNG.normal(size=(4, 12, 3))) for _ in range(2))

@@ -6,7 +6,7 @@ import pytest
 
 from hil.commands.judge.evaluate import load_robot
 from hil.drive.setting import Setting
-from hil.evaluate.unseen import unseen_contacts
+from hil.evaluate.episode import unseen_contacts
 from hil.sensors.direct_scan import ScanKind
 from tests.rigs.rooms import room, with_box
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.runs.input_files import map_content
+from engines.train.config import map_content
 from hil.evaluate.episode_selection import find_sets, load_set
 from hil.maps.load import files_of
 from hil.physics.collision_world import Body

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hil.replay.other_policy import PolicyComparison
-from hil.report.confusion_matrix import confusion_of
 from hil.report.page import render
+from hil.report.replay_section import confusion_of
 from onboard.policy.contract import ACTIONS
 from tests.hil.report.report_rows import timeline
 

@@ -74,7 +74,7 @@ BAD = [
     (["nothing.mcap", "--out", "x.html"], "nothing.mcap: cannot be read: No such file or directory"),
     (["nothing*.mcap", "--out", "x.html"], "nothing*.mcap: no recording there (*.mcap)"),
     (["DRIVE", "COPY", "--out", "x.html"], "--out x.html: a page covers one session, not 2: name a folder instead"),
-    (["DRIVE", "--out", "DRIVE/pages"], "cannot be made: Not a directory"),
+    (["DRIVE", "--out", "DRIVE/pages"], "cannot be created: Not a directory"),
 ]
 
 

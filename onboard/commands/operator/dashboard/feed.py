@@ -28,7 +28,7 @@ from onboard.values.reasons import TABLE, Row, rows_in, said_in
 PERIOD_S = 0.05
 SILENT_S = 3.0
 """The runtime publishes its state every second; after this time without one it counts as gone."""
-NO_RUNTIME = "no runtime is heard"
+NO_RUNTIME = "no runtime found"
 START = "Start it: `onboard run`, or `systemctl start onboard`. This page then shows it."
 BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
@@ -153,7 +153,7 @@ class Feed:
             try:
                 came = {name: reader.take() for name, reader in self._readers.items()}
             except DriverError as error:
-                sys.stderr.write(f"error: the page shows nothing any more: {error}\n")
+                sys.stderr.write(f"error: the page is no longer updated: {error}\n")
                 return
             self._take(self._map, came.pop("map"))  # a large one takes a second to pack: not while pages wait
             with self._lock:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.live.twin.pose_filter import GOOD, SILENT_NS, Verdict, judge, silence
+from hil.live.twin.twin import GOOD, SILENT_NS, Verdict, judge, silence
 from onboard.navigation.odometry import integrate
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onboard.commands.doctor import camera_probe
-from onboard.commands.doctor import doctor as examining
-from onboard.commands.doctor.doctor import examine
+from onboard.commands.doctor import command as examining
+from onboard.commands.doctor.command import examine
 from onboard.commands.doctor.finding import Finding, Level, findings_of
 from onboard.commands.doctor.storage import Writer, disk, permission_problem, service_writer, this_process
 from onboard.config.config import CamerasSection, Config, DdsSection, RecordSection
