@@ -73,11 +73,9 @@ def board(
     try:
         found = place_cameras(sightings, known, tied, place, (limit_m, limit_deg))
     except InputError as error:
-        if json_file is not None:
-            write_json(json_file, {"cameras": {}, "accepted": False, "reason": str(error)})
+        write_json(json_file, {"cameras": {}, "accepted": False, "reason": str(error)})
         raise InputError(f"refused: {'; '.join([str(error), *unused])}") from error
-    if json_file is not None:
-        write_json(json_file, _as_json(found, known, tied))
+    write_json(json_file, _as_json(found, known, tied))
     kept = None if out is None else replace_file(out, _mounts_file(found, mounts, printed, tied, files))
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_summary(found, known, tied) + "".join(f"not used: {line}\n" for line in unused))

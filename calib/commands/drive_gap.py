@@ -91,8 +91,7 @@ def drive_gap(
                 gaps = one
             else:
                 progress.update(task, advance=1, description=one)
-    if json_file is not None:
-        write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
+    write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
     text = gap_table(gaps)
     if report is not None:
         command = f"onboard-calib drive-gap --map {map_name} --episodes {episodes} --seeds {seeds}"

@@ -75,8 +75,7 @@ def extrinsics(
         _record(recording, config)
     session = read_session(recording, mounts)
     found = calibrate(session.keyframes, mounts, limit_m, limit_deg)
-    if json_file is not None:
-        write_json(json_file, as_json(found))
+    write_json(json_file, as_json(found))
     if report is not None:
         write_report(report, found, mounts, f"Camera calibration of {session.day.isoformat()}: {recording.name}")
     if not found.accepted:

@@ -37,8 +37,7 @@ def gap(
     if picture is not None:
         longest = max(range(len(logs)), key=lambda number: logs[number].seconds)
         save_picture(gaps[longest], logs[longest], picture)
-    if json_file is not None:
-        write_json(json_file, table)
+    write_json(json_file, table)
     if json_file != STANDARD_OUTPUT:
         rows = [[name.replace("_", " "), *map(_shown, row.values())] for name, row in table.items()]
         headings = ["drift after", *(key.replace("_", " ") for key in next(iter(table.values())))]

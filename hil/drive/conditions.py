@@ -60,7 +60,7 @@ class Condition(Section):
     ramp:            a base that ramps v and w with these accelerations before a quick loop, as the robot knows
                      [m/s^2, rad/s^2]
     pallets:         pallets of 14 cm beside the path, where there is room
-    crossing:        people who walk back and forth across the path at 1 m/s and heed nobody, where there is room
+    crossing:        people who walk back and forth across the path at 1 m/s and ignore everybody, where there is room
     blocked_s:       time for which a door on the shortest path stays closed when the robot comes [s]; 0 for no door;
                      some paths have no place for a door, see hil/scene/doors.py
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)

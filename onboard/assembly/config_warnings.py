@@ -19,7 +19,7 @@ from onboard.values.errors import ConfigError
 LONGEST_TIMEOUT_S = 0.5
 """Of a base without commands (docs/base.md)."""
 LEAST_DETOUR_M, DETOUR_M = 30.0, 120.0
-"""A robot that may drive less than the first without getting nearer is warned of, and told the time for the second."""
+"""A robot that may drive less than the first without getting nearer is warned of, with the time for the second."""
 SPEED_SLACK = 0.05
 """An identified top speed this much below the limit is noise of the identification [m/s, rad/s]."""
 

@@ -71,8 +71,7 @@ def cameras(
         ],
         "missing": sorted(set(expected) - {device.serial for device in found}),
     }
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
     if json_file == STANDARD_OUTPUT:
         return
     if found or expected:

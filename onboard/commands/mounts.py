@@ -127,8 +127,7 @@ def _print_tables(
         lines += [f"[cameras.{name}]", *(f"{key} = {value}" for key, value in table.items()), ""]
     if out is not None or json_file == STANDARD_OUTPUT:
         sys.stderr.writelines(f"{note}\n" for note in notes)
-    if json_file is not None:
-        write_json(json_file, placed)
+    write_json(json_file, placed)
     if out is None and json_file != STANDARD_OUTPUT:
         sys.stdout.write("\n".join(lines))
     elif out is not None:

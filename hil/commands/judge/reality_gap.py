@@ -66,8 +66,7 @@ def reality_gap(
     table = load_state_table(every[0].kernels_file)
     progress = track(every, f"{experiment}, {seeds} seeds", console=Console(stderr=True), transient=True)
     result = GapResult(experiment, [five_runs(one, table, seed + place) for place, one in enumerate(progress)])
-    if json_file is not None:
-        write_json(json_file, result.as_json())
+    write_json(json_file, result.as_json())
     if report is not None:
         write_page(result, report, f"onboard-hil reality-gap {experiment} --seeds {seeds} --seed {seed}")
     _show(result, Console(stderr=json_file == STANDARD_OUTPUT, highlight=False))

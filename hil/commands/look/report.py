@@ -63,8 +63,7 @@ def report_command(
                     console.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:
                 failed.append(error)
-    if json_file is not None:
-        write_json(json_file, {"pages": written, "failed": [str(one) for one in failed]})
+    write_json(json_file, {"pages": written, "failed": [str(one) for one in failed]})
     for one in failed[:-1]:
         wrong.print(f"error: {one}", markup=False)
     if failed:

@@ -200,8 +200,7 @@ def _write(
         stated.setdefault("goal", {}).setdefault("progress_timeout_s", patience_s)
     name = stated["robot"].get("name", "robot")
     config = write_files(folder, values, README.format(name=name, folder=folder, limit_s=round(slower * DRIVE_S)))
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
+    write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
         sys.stdout.writelines(f"assumed  {line}\n" for line in _assumed(stated, mounts))
@@ -252,8 +251,7 @@ def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_fil
     if others:
         raise InputError(f"--robot {robot} copies files as they are: leave out --{others[0]}, and edit onboard.toml")
     written = copy_robot(robot, folder, force)
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
+    write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(load_config(folder / "onboard.toml")))
         sys.stdout.write(f"written: {', '.join(path.name for path in written)} in {folder}; read README.md first\n")

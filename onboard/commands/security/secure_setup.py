@@ -233,7 +233,6 @@ def secure_setup(
     """Create keys, certificates and permissions for DDS Security, one folder per role. Existing files are kept."""
     check_json_target(json_file)
     lines = secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml")
-    if json_file is not None:
-        write_json(json_file, {"roles": {name: str(folder / ENCLAVES / name) for name in ROLES}, "told": lines})
+    write_json(json_file, {"roles": {name: str(folder / ENCLAVES / name) for name in ROLES}, "told": lines})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.writelines(f"{line}\n" for line in lines)

@@ -69,7 +69,7 @@ class Feed:
         self._building: dict[str, Any] | None = None
         self._picture = b""
         self._poses: dict[str, Pose] = {}
-        self._told: tuple[object, ...] = ()
+        self._sent: tuple[object, ...] = ()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._thread.start()
@@ -159,16 +159,16 @@ class Feed:
             with self._lock:
                 for name, messages in came.items():
                     self._take(self._on[name], messages)
-            told = self._told_now()
-            if told != self._told:
-                self._told = told
+            latest = self._latest()
+            if latest != self._sent:
+                self._sent = latest
                 self._notify(self.status())
 
     def _take(self, handle: Callable[[Any], None], messages: Sequence[ReceivedMessage]) -> None:
         for message in messages:
             handle(message.sample)
 
-    def _told_now(self) -> tuple[object, ...]:
+    def _latest(self) -> tuple[object, ...]:
         return (self.live, state_word(self._text), *rows_in(self._text)) if self.live else (False,)
 
     def _why(self, text: str, row: dict[str, str]) -> tuple[Row, ...]:

@@ -300,7 +300,7 @@ def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "robot_1.mcap").touch()
     with serving(lonely_config(), tmp_path) as server:
         opened = Opened(browser, with_token(server))
-        opened.shows("sentence", "No runtime is heard")
+        opened.shows("sentence", "No runtime found")
         opened.page.click("#files summary")
         opened.shows("counted", "1 recording")
         opened.page.click("#list button")
@@ -325,7 +325,7 @@ def test_plane_stop_and_question_fit_a_phone(browser: Any, server: Server, size:
 def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:
     with serving(lonely_config(), tmp_path, token=None) as server:
         opened = Opened(browser, server.address, viewport=PHONE)
-        opened.shows("sentence", "No runtime is heard")
+        opened.shows("sentence", "No runtime found")
         assert opened.page.is_hidden("#control")
         assert opened.page.is_visible("#readonly")
         opened.page.click("#stop")
