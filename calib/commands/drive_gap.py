@@ -91,12 +91,11 @@ def drive_gap(
                 gaps = one
             else:
                 progress.update(task, advance=1, description=one)
-    if json_file is not None:
-        write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
+    write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
     text = gap_table(gaps)
     if report is not None:
         command = f"onboard-calib drive-gap --map {map_name} --episodes {episodes} --seeds {seeds}"
-        head = f"`{command}`: {episodes * seeds} drives in each world; in brackets stand 95 % intervals."
+        head = f"`{command}`: {episodes * seeds} drives in each world; brackets hold 95 % intervals."
         put_section(report, NAME, f"{head}\n\n{text}", {})
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(f"{text}\n")
 

@@ -44,8 +44,8 @@ def drive_pattern(
     behind: Annotated[float, typer.Option(min=0.0, help="Behind it, in m.", callback=finite)],
     left: Annotated[float, typer.Option(min=0.0, help="To its left, in m.", callback=finite)],
     right: Annotated[float, typer.Option(min=0.0, help="To its right, in m.", callback=finite)],
-    speed: Annotated[float, typer.Option(min=0.05, help="Greatest speed, in m/s.", callback=finite)] = 0.5,
-    turn: Annotated[float, typer.Option(min=0.1, help="Greatest turn rate, in rad/s.", callback=finite)] = 1.0,
+    speed: Annotated[float, typer.Option(min=0.05, help="Highest speed, in m/s.", callback=finite)] = 0.5,
+    turn: Annotated[float, typer.Option(min=0.1, help="Highest turn rate, in rad/s.", callback=finite)] = 1.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the path of a simulated base; nothing moves.")
     ] = False,

@@ -37,7 +37,7 @@ from onboard.assembly.robot import (
     used_mounts,
     zones_of,
 )
-from onboard.assembly.taken_map import take_map
+from onboard.assembly.taken_map import NewerMap, take_map
 from onboard.assembly.taken_mounts import await_published, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts, note_taken
@@ -268,6 +268,8 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         viewers = held.closing(Viewers(wire, scene(), ("map",) if config.map.topic else ()))
         others = [monitor.diagnostic, realtime.settled(config.rates.core).diagnostic, *_chosen_rows(robot, policy)]
         watches, rows, faults = _watches(config, inputs)
+        if config.map.topic and building is not None:
+            faults = [*faults, held.closing(NewerMap(wire, building)).faults]
         publisher = TickPublisher(Publisher(outputs), inputs.inbox, [*rows, *others], recorder, ticks, faults)
         line = StatusLine()
         used = _used_images(config, wire, clock, inputs.cameras)

@@ -48,8 +48,7 @@ def update_reference(
         found = accept(file, reason)
         moved[str(file)] = not found.identical
         stream.write("\n".join(_lines(file, found)) + "\n")
-    if json_file is not None:
-        write_json(json_file, {"moved": moved, "reason": reason})
+    write_json(json_file, {"moved": moved, "reason": reason})
     if any(moved.values()):
         stream.write(f"Commit it with the change that caused it, and with this line in CHANGELOG.md:\n- {reason}\n")
 

@@ -46,8 +46,7 @@ def doctor(
     configure()
     check_json_target(json_file)
     report = examine(config, seconds)
-    if json_file is not None:
-        write_json(json_file, report.as_json())
+    write_json(json_file, report.as_json())
     if json_file != STANDARD_OUTPUT:
         show(report, console_for(sys.stdout))
     raise typer.Exit(report.exit_code)

@@ -119,7 +119,7 @@ def thermal(root: Path = ROOT) -> Finding:
 def _heat(zone: Zone) -> list[Problem]:
     ends = HOT_RED_C if zone.ends_c is None else zone.ends_c - NEAR_CRITICAL_C
     slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
-    text = f"{zone.name} has {zone.at_c:.0f} degC"
+    text = f"{zone.name} is at {zone.at_c:.0f} degC"
     if zone.at_c >= ends:
         return [
             Problem(
