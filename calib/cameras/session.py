@@ -1,4 +1,8 @@
-"""Records a calibration session: ordinary ticks of the recorder, with depth images where the base stands."""
+"""Records a calibration session: ordinary ticks of the recorder, with depth images where the base stands.
+
+On the robot it shows the operator what to do next, and sends no command. The operator drives with the robot's own
+remote control, or turns and pushes it by hand.
+"""
 
 from __future__ import annotations
 

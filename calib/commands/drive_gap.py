@@ -1,4 +1,8 @@
-"""The command `onboard-calib drive-gap`."""
+"""The command `onboard-calib drive-gap`.
+
+It shows which of the simulators says what happens. "Real" is the base with hidden effects. The policy assumes the
+identified plant in every world.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The command `onboard-calib drive-pattern`."""
+"""The command `onboard-calib drive-pattern`.
+
+Command steps excite a base on a free rectangle: eight patterns, as in paper 1, Appendix A. The paper does not list its
+patterns. These hold steps of several sizes forward, backward and in turns, with stops between. A step that would leave
+the rectangle is mirrored, or left out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `onboard-calib extrinsics`: poses of all depth cameras from a recording."""
+"""The command `onboard-calib extrinsics`: poses of all depth cameras from a recording, and a page of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command `onboard-calib gap`."""
+"""The command `onboard-calib gap`.
+
+The recorded commands drive the plant, and its path is compared with the real one (paper 1, Fig. 7).
+"""
 
 from __future__ import annotations
 

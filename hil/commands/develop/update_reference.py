@@ -1,4 +1,9 @@
-"""The command `onboard-hil update-reference`."""
+"""The command `onboard-hil update-reference`.
+
+A reference is a recording with an accepted outcome. It holds only the messages that a replay needs, and its name in the
+session's record. An update rewrites what the runtime produced. Inputs, images, times, and the scans between decisions
+stay byte for byte.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `onboard-hil faults`."""
+"""The command `onboard-hil faults`, and its reports: tables on the console, Markdown and JSON."""
 
 from __future__ import annotations
 

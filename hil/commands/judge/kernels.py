@@ -1,4 +1,7 @@
-"""The command `onboard-hil kernels`."""
+"""The command `onboard-hil kernels`.
+
+Recordings and tables of a simulator or a robot become transitions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `onboard-hil target`."""
+"""The command `onboard-hil target`, and the two configurations of a measurement: this machine's and the target's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The command `onboard doctor`."""
+"""The command `onboard doctor`.
+
+It moves nothing, and opens no device of a running runtime. It sends only the stop that opening a serial base sends, and
+DDS discovery.
+"""
 
 from __future__ import annotations
 

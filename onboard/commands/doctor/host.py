@@ -2,6 +2,9 @@
 
 Temperature and power come from kernel files below `root`, since psutil reads no thermal zone of a Jetson that has other
 sensors too, and may take a mouse's battery for the robot's. A missing sensor or file is no fault.
+
+The control path uses the monotonic clock. Names of recordings, stamps of published messages, and the comparison of
+odometry with a localisation from another machine need the wall clock.
 """
 
 from __future__ import annotations

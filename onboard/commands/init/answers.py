@@ -1,4 +1,7 @@
-"""What the options of `onboard init` state, as the plain tables of the three files."""
+"""What the options of `onboard init` state, as the plain tables of the three files.
+
+The robots that ship are folders of `examples/robots`; in a wheel, of `share/onboard/robots`.
+"""
 
 from __future__ import annotations
 
