@@ -108,7 +108,7 @@ def build(
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: build the TensorRT engine; install it if its decisions match ONNX Runtime. Exit 1: they do not."""
-    from engines.export.tensorrt import build_and_check
+    from engines.export.engine_check import build_and_check
 
     _judge(build_and_check, model, cache, fp16, recording or [], sequences, json_target)
 
@@ -124,7 +124,7 @@ def check(
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: compare the installed TensorRT engine with ONNX Runtime on recordings. Exit 1: it is removed."""
-    from engines.export.tensorrt import check_installed
+    from engines.export.engine_check import check_installed
 
     _judge(check_installed, model, cache, fp16, recordings or [], sequences, json_target)
 
@@ -223,8 +223,7 @@ def validate(
         checked = own_model.validate(model_path(model), load_config(config))
     except OnboardError as error:
         raise _refused(error) from error
-    if json_target is not None:
-        write_json(json_target, {"model": model, **asdict(checked)})
+    write_json(json_target, {"model": model, **asdict(checked)})
     for line in () if json_target == STANDARD_OUTPUT else (*checked.fed, *checked.notes):
         typer.echo(line)
     for line in checked.wrong:

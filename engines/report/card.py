@@ -1,7 +1,4 @@
-"""The model card, filled from a model's manifest and its results.
-
-`card.md.j2` is for the paper's network, `own_card.md.j2` for a model with a manifest of version 2.
-"""
+"""The card of a model that `onboard-engines train` made, filled from its manifest and its results."""
 
 from __future__ import annotations
 
@@ -14,16 +11,14 @@ import jinja2
 from engines.report.differences import differences_table, main_differences
 from engines.report.files import shaped
 from engines.report.results import ResultFolder
-from engines.report.tables import EVALUATIONS, main_rows, tables_text, weak_conditions
+from engines.report.tables import EVALUATIONS, has_main_rows, main_rows, tables_text, weak_conditions
 from hil.drive.episode_sets import building_of
 from hil.evaluate.evaluation import STATED
-from hil.evaluate.tables import number
 from hil.jobs.code_digest import file_digest
 from hil.maps.made_floor import is_made
 from onboard.commands.cli import markdown_table
 from onboard.config.config import Config
 from onboard.config.pretrained import model_path, pretrained_names
-from onboard.policy.contract import INPUTS
 from onboard.policy.encode import (
     ActionFeed,
     ColorFeed,
@@ -34,10 +29,10 @@ from onboard.policy.encode import (
     PartsFeed,
     parts_of,
 )
-from onboard.policy.manifest import Manifest, ModelManifest, load_manifest, manifest_path
+from onboard.policy.manifest import ModelManifest, OwnManifest, load_manifest, manifest_path
 from onboard.values.errors import InputError
 
-PAPER_TEMPLATE, OWN_TEMPLATE = "card.md.j2", "own_card.md.j2"
+TEMPLATE = "card.md.j2"
 MEGA = 1e6
 NOT_STATED = "not stated"
 MADE_FLOORS = "floors drawn by a seed"
@@ -58,9 +53,13 @@ def tables_file(card: Path) -> Path:
 def make_card(found: ResultFolder, model: Path, tables: str) -> CardTexts:
     """Return the card. tables: name of the file next to it.
 
-    Raises ConfigError for a model without its manifest, InputError for results of another model.
+    Raises ConfigError for a model without its manifest, InputError for results of another model or one of version 1.
     """
     manifest = manifest_for(found, model)
+    if not isinstance(manifest, OwnManifest):
+        raise InputError(
+            f"{model}: a card is of a policy that `onboard-engines train` made: its manifest has version 2"
+        )
     with shaped(manifest_path(model), "extra.training: not what an export states"):
         card = _rendered(found, model, manifest, tables)
     head = f"# Tables of {manifest.policy}\n\n`onboard-engines report` printed these tables from result files.\n\n"
@@ -79,7 +78,7 @@ def manifest_for(found: ResultFolder, model: Path) -> ModelManifest:
     return manifest
 
 
-def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables: str) -> str:
+def _rendered(found: ResultFolder, model: Path, manifest: OwnManifest, tables: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -92,14 +91,13 @@ def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables:
     steps = lineage(training) if training else []
     trained = sorted({building for step in steps for building in _trained(step)})
     driven = sorted({_building(row.building) for evaluation in found.evaluations for row in evaluation.rows})
-    configs, paper = [step.get("config", {}) for step in steps], isinstance(manifest, Manifest)
-    return environment.get_template(PAPER_TEMPLATE if paper else OWN_TEMPLATE).render(
+    configs = [step.get("config", {}) for step in steps]
+    return environment.get_template(TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
-        agreement=_agreement(manifest),
         inputs=markdown_table(("input", "shape", "meaning"), _inputs(manifest), words=3),
-        results=markdown_table(EVALUATIONS, main_rows(found), words=2) if found.headline else "",
+        results=markdown_table(EVALUATIONS, main_rows(found), words=2) if has_main_rows(found) else "",
         differences=differences_table(differences) if (differences := main_differences(found)) else "",
         fallback=_with_fallback(found),
         weak=weak_conditions(found),
@@ -111,7 +109,6 @@ def _rendered(found: ResultFolder, model: Path, manifest: ModelManifest, tables:
         trained=trained,
         driven=driven,
         both=[one for one in driven if one in trained],
-        journals=_journals(found),
         hardware=found.hardware,
         tables=tables,
         rules=_rules(found),
@@ -129,12 +126,12 @@ def _rules(found: ResultFolder) -> list[str]:
     return [f"[{table}] {key} = {str(value).lower()}" for table, key, value in others]
 
 
-def _inputs(manifest: ModelManifest) -> list[list[str]]:
+def _inputs(manifest: OwnManifest) -> list[list[str]]:
     """Return name, shape and meaning of each input."""
-    if isinstance(manifest, Manifest):
-        return [_input(input_.name, input_.shape, _meaning(input_.name)) for input_ in manifest.inputs]
     rows = [_input(feed.name, feed.shape, "; ".join(map(_feed_text, parts_of(feed)))) for feed in manifest.feeds]
-    return rows + [_input(one.input, one.shape, _meaning(one.input)) for one in manifest.memory]
+    return rows + [
+        _input(one.input, one.shape, "recurrent state as the last decision returned it") for one in manifest.memory
+    ]
 
 
 def _with_fallback(found: ResultFolder) -> str:
@@ -147,10 +144,6 @@ def _input(name: str, shape: Iterable[int], meaning: str) -> list[str]:
     return [f"`{name}`", " x ".join(map(str, shape)), meaning]
 
 
-def _meaning(name: str) -> str:
-    return INPUTS[name].meaning if name in INPUTS else "recurrent state"
-
-
 def _feed_text(feed: OneFeed) -> str:
     """Return what a feed gives, by the words of docs/policies.md."""
     if isinstance(feed, GoalFeed | MotionFeed | DeviationFeed | ActionFeed):
@@ -158,14 +151,6 @@ def _feed_text(feed: OneFeed) -> str:
     if isinstance(feed, ColorFeed):
         return "forward colour image; zeros without one"
     return feed.feed if isinstance(feed, PartsFeed) else f"{feed.feed}, {feed.width} values"
-
-
-def _agreement(manifest: ModelManifest) -> str:
-    """Return the agreement of half weights with float32 at the export; "" for float32 weights."""
-    if manifest.weights == "float32":
-        return ""
-    found = manifest.extra.get("agreement")
-    return NOT_STATED if found is None else f"{found['same_action']} of {found['decisions']}"
 
 
 def lineage(training: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -201,11 +186,3 @@ def _trained(training: Mapping[str, Any]) -> list[str]:
 
 def _building(name: str) -> str:
     return MADE_FLOORS if is_made(name) else name
-
-
-def _journals(found: ResultFolder) -> list[list[str]]:
-    return [
-        [Path(place).name, stage, f"{one['decisions']:,}", f"{one['drives']:,}", number(one["hours"], 1)]
-        for place, stages in found.trainings.items()
-        for stage, one in stages.items()
-    ]

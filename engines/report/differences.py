@@ -16,6 +16,7 @@ from hil.evaluate.result import Row
 from onboard.commands.cli import markdown_table
 
 OURS = "this policy"
+BLIND = f"{OURS} without colour images"
 FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
 """Field of an episode, and name of its mean."""
 HEADINGS = ("", "episodes", *FIGURE_NAMES.values())
@@ -49,9 +50,7 @@ class Difference:
 def main_differences(found: ResultFolder) -> list[list[str]]:
     """Return the model card's rows: the policy minus baselines on each set, with its fallback, and without colour."""
     baselines = [one for one in found.others if one.condition == REFERENCE and one.is_plain]
-    ours = [evaluation for evaluation in found.evaluations if evaluation.condition == REFERENCE and evaluation.is_plain]
-    ours.sort(key=lambda one: one is not found.headline)
-    pairs = [(_on_set(OURS, one, found), one, other) for one, other in itertools.product(ours, baselines)]
+    pairs = [(name, one, other) for (name, one), other in itertools.product(_ours(found), baselines)]
     pairs += [
         (_on_set(one.driver, one, found), one, other)
         for one, other in itertools.permutations(baselines, 2)
@@ -59,6 +58,14 @@ def main_differences(found: ResultFolder) -> list[list[str]]:
     ]
     rows = [_row((name, one), (other.driver, other)) for name, one, other in pairs if one.is_driven_as(other)]
     return rows + [_row(one, other) for one, other in _without_colour(found) if one[1].is_driven_as(other[1])]
+
+
+def _ours(found: ResultFolder) -> list[Named]:
+    """Return the evaluations that are compared with baselines: those with colour images, if there are any."""
+    ours = [one for one in found.evaluations if one.condition == REFERENCE and replace(one, color=True).is_plain]
+    plain = sorted((one for one in ours if one.color), key=lambda one: one is not found.headline)
+    blind = [(_on_set(BLIND, one, found), replace(one, color=True)) for one in ours]
+    return [(_on_set(OURS, one, found), one) for one in plain] or blind
 
 
 def other_differences(found: ResultFolder) -> list[list[str]]:
@@ -123,7 +130,7 @@ def _is_rival(name: str, after: str) -> bool:
 
 def _without_colour(found: ResultFolder) -> list[tuple[Named, Named]]:
     """Return drives without colour images and the headline, marked as without them."""
-    blind = [(f"{OURS} without colour images", evaluation) for evaluation in found.evaluations if not evaluation.color]
+    blind = [(BLIND, evaluation) for evaluation in found.evaluations if not evaluation.color]
     return [(one, ("with them", replace(found.headline, color=False))) for one in blind if found.headline is not None]
 
 

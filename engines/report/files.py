@@ -9,10 +9,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import itertools
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -25,15 +24,12 @@ from onboard.values.errors import InputError
 
 RESULTS, EPISODES, RESULT = "results.json", "episodes.csv", "result"
 """Files of a packed folder, and the column with the result's name."""
-JOURNAL = "journal.jsonl"
-"""The journal of `engines.train.training_log`."""
 PER_EPISODE, SEVERAL = "per_episode", ("conditions", "baselines")
 """Keys in files of `onboard-hil evaluate --json`: the episodes, and several evaluations in a file."""
 GZ = ".gz"
 MANIFESTS = f"*{MODEL_SUFFIX}{MANIFEST_SUFFIX}"
 """Manifests of policies, which may be next to results."""
 NO_RESULT = "not the result of onboard-hil evaluate"
-S_PER_H = 3600.0
 WRONG_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError)
 """Errors of reading a malformed table."""
 TYPES = {field.name: str(field.type) for field in fields(Row)}
@@ -103,54 +99,16 @@ def is_there(file: Path) -> bool:
 
 
 def pack(folder: Path) -> None:
-    """Pack all results in a folder and its subfolders, in place. Raises InputError."""
+    """Pack all results in a folder and its subfolders, in place; manifests stay. Raises InputError."""
     for below in sorted(path for path in folder.iterdir() if path.is_dir()):
         results = results_in(below)
         if results:
             _pack(below, {name: table for _, name, table in results})
             for file, _, _ in results:
                 file.unlink(missing_ok=True)
-    for file in sorted([*folder.glob("*.json"), *folder.rglob("*.jsonl")]):
+    for file in sorted({*folder.glob("*.json"), *folder.rglob("*.jsonl")} - {*folder.glob(MANIFESTS)}):
         _write(_compressed(file), file.read_bytes())
         file.unlink()
-
-
-def training_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return rounds, decisions, drives and hours of each stage in a training's folder; empty without a journal.
-
-    Rounds repeated after a stop count once; hours are the wall time of all calls. A torn last line is ignored.
-    Raises InputError for a file that is no journal.
-    """
-    file = folder / JOURNAL
-    if not is_there(file):
-        return {}
-    rows, lines = [], read_bytes(file).splitlines(keepends=True)
-    with shaped(file, "not a training's journal"):
-        for line in lines:
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                if line is not lines[-1] or line.endswith(b"\n"):
-                    raise
-        stages = dict.fromkeys(str(row["stage"]) for row in rows)
-        return {stage: _stage([row for row in rows if row["stage"] == stage]) for stage in stages}
-
-
-def _stage(rows: Sequence[Table]) -> Table:
-    rounds = {row["step"]: row for row in rows if "decisions" in row}
-    timed = [row for row in rows if "at_s" in row]
-    ends = [before["at_s"] for before, after in itertools.pairwise(timed) if not _is_one_call(before, after)]
-    return {
-        "rounds": len(rounds),
-        "decisions": int(sum(row["decisions"] for row in rounds.values())),
-        "drives": int(sum(row.get("drives", 0.0) for row in rounds.values())),
-        "hours": (sum(ends) + timed[-1]["at_s"]) / S_PER_H if timed else None,
-    }
-
-
-def _is_one_call(before: Table, after: Table) -> bool:
-    """Return whether two consecutive rows are of one call. Older journals have no numbers: there the time falls."""
-    return bool(before.get("call") == after.get("call") and before["at_s"] <= after["at_s"])
 
 
 def _tables(file: Path, table: Table) -> dict[str, Table]:

@@ -5,7 +5,6 @@
     finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json with
                           the same rest of the name are a pair; reactive-home.json is compared with after-home.json
     others/NAME.json      the same of baselines
-    training/             the folder of the training: journal.jsonl, of this or of folders in it
     hardware.txt          what the training ran on
 
 `engines/report/files.py` reads them.
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.report.files import JOURNAL, NO_RESULT, results_in, shaped, training_of
+from engines.report.files import NO_RESULT, results_in, shaped
 from hil.evaluate.evaluation import STATED
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
@@ -27,11 +26,11 @@ from onboard.values.errors import InputError
 
 KINDS = {"evaluations": "evaluate", "seeds": "seeds", "fine": "finetune", "others": "others"}
 """Field of `Gathered` -> its folder."""
-TRAINING, HARDWARE = "training", "hardware.txt"
+HARDWARE = "hardware.txt"
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of the headline."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
-"""Usual options of an evaluation; tables name other values."""
+"""Usual options of an evaluation; tables name other values. Empty is usual: a policy without a map knows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,6 @@ class ResultFolder:
     seeds: tuple[EvaluationResult, ...]
     fine: tuple[EvaluationResult, ...]
     others: tuple[EvaluationResult, ...]
-    trainings: Mapping[str, Mapping[str, Any]]
     hardware: str
 
     @property
@@ -121,11 +119,9 @@ def gather(folder: Path) -> ResultFolder:
     kinds = {kind: tuple(_evaluated(*result) for result in results_in(folder / name)) for kind, name in KINDS.items()}
     _require_one_policy(kinds["evaluations"])
     _require_same_rules([evaluation for evaluations in kinds.values() for evaluation in evaluations])
-    journals = sorted((folder / TRAINING).rglob(f"{JOURNAL}*"))
-    trainings = {str(file.parent.relative_to(folder)): training_of(file.parent) for file in journals}
     text = (folder / HARDWARE).read_text(encoding="utf-8") if (folder / HARDWARE).is_file() else ""
     hardware = " ".join(text.split())
-    return ResultFolder(folder, **kinds, trainings=trainings, hardware=hardware)
+    return ResultFolder(folder, **kinds, hardware=hardware)
 
 
 def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:
@@ -152,7 +148,7 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> EvaluationRes
             raise InputError(f"{file}: {name}: the evaluation was interrupted; run the same command again to finish it")
         stated = {**table["configuration"]}
         driver = Path(str(stated.get("policy", name))).name
-        options = {option: stated.get(option, usual) for option, usual in ORDINARY_RUN.items()}
+        options = {option: stated.get(option) or usual for option, usual in ORDINARY_RUN.items()}
         return EvaluationResult(
             name, file, stated, summary_of_json(table), tuple(row_of_json(row) for row in table["per_episode"]),
             {place: summary_of_json(one) for place, one in table["per_map"].items()},

@@ -57,7 +57,7 @@ NOTES = {
     "with the median distance to the goal.",
 }
 PLACES = {
-    "Evaluations": f"{KINDS['evaluations']}/*.json of condition {REFERENCE} on the set {REFERENCE_SET}",
+    "Evaluations": f"{KINDS['evaluations']}/*.json of condition {REFERENCE}",
     "Paired differences": f"{KINDS['seeds']}/*.json",
     "Robustness": f"{KINDS['evaluations']}/*.json",
 }
@@ -68,7 +68,7 @@ def all_tables(found: ResultFolder) -> dict[str, str]:
     """Return each table in Markdown by its title, without its note; "" without its files. Raises InputError."""
     differences = [*main_differences(found), *other_differences(found)]
     return {
-        "Evaluations": evaluations_table(found) if found.headline else "",
+        "Evaluations": evaluations_table(found) if has_main_rows(found) else "",
         "Paired differences": differences_table(differences) if differences else "",
         "Robustness": _robustness(found),
     }
@@ -101,6 +101,11 @@ def _figures_of(one: EvaluationResult) -> dict[str, Any]:
 # ---- Evaluations
 
 
+def has_main_rows(found: ResultFolder) -> bool:
+    """Return whether the policy was driven in the paper's condition."""
+    return any(evaluation.condition == REFERENCE for evaluation in found.evaluations)
+
+
 def main_rows(found: ResultFolder) -> list[list[str]]:
     """Return the model card's rows: the policy, baselines and the paper."""
     own = [evaluation for evaluation in found.evaluations if evaluation.condition == REFERENCE]
@@ -114,8 +119,9 @@ def evaluations_table(found: ResultFolder) -> str:
     """Return a row for each evaluation in the paper's condition, and rows for maps and detours of the headline."""
     rows, headline = main_rows(found), found.headline
     parts = {f"map {name}": summary for name, summary in headline.per_map.items()} if headline else {}
-    for low, high in itertools.pairwise([*DETOURS, float("inf")]):
-        part = [row for row in (headline.rows if headline else ()) if low < max(row.detour, ABOVE_NONE) <= high]
+    every = headline.rows if headline else ()
+    for low, high in itertools.pairwise([*DETOURS, float("inf")] if every else []):
+        part = [row for row in every if low < max(row.detour, ABOVE_NONE) <= high]
         label = f"{low:g} to {high:g}" if high < float("inf") else f"over {low:g}"
         parts[f"shortest way / straight line {label}"] = summarise(part)
     rows += [[OURS, name, str(summary.episodes), *figures(summary)] for name, summary in parts.items()]

@@ -1,4 +1,7 @@
-"""Configuration of a training (`engines/train/*.toml`), checked at load; unknown keys are refused."""
+"""Configuration of a training (`engines/train/*.toml`), checked at load; unknown keys are refused.
+
+The content of its files identifies a training. Files that ship with the package count by name.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,18 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.cli_options import MOST_SEED
-from engines.runs.input_files import file_content, from_folder, map_content, robot_content
 from engines.train.batched.config import UNTOLD, BatchedSection
 from engines.train.drives.domain import DomainSection, DrivingSection, Rules
 from engines.train.drives.places import PlacesSection
 from hil.drive.setting import Setting
 from hil.evaluate.episode import robot_files
+from hil.maps.load import files_of
+from hil.maps.made_floor import GENERATOR, is_made
 from hil.maps.world_grid import world_of_walls
 from onboard import __version__
-from onboard.config.config import Config, RatesSection, load_config
+from onboard.config.config import DEFAULT_ROBOT, Config, RatesSection, load_config
 from onboard.config.toml_file import Section, read_toml, validation_lines
+from onboard.policy.manifest import sha256_of
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.geometry import IDENTITY
 
@@ -161,3 +166,39 @@ def _delay_ticks(domain: DomainSection, rates: RatesSection) -> int:
 
 _NOWHERE = world_of_walls("nowhere", 1.0, IDENTITY, np.ones((1, 1), np.bool_))
 """Placeholder until a building is furnished."""
+
+
+def from_folder(place: object, folder: Path) -> object:
+    """Return a path resolved from a folder; other values, such as a shipped map's name, as they are."""
+    return str(folder / place) if isinstance(place, str) and Path(place).suffix else place
+
+
+def map_content(place: str) -> str:
+    """Return a shipped map's name, a made floor's with its generator, or a digest of a map's file and what it names.
+
+    Raises ConfigError for a file that cannot be read.
+    """
+    file = Path(place)
+    if is_made(place):
+        return f"{place}, generator {GENERATOR}"
+    return _digest(*files_of(file)) if file.suffix else place
+
+
+def robot_content(file: Path | None) -> str | None:
+    """Return a digest of an onboard.toml with its mounts and plant; None for None.
+
+    Raises ConfigError for a file that cannot be read or is not valid.
+    """
+    if file is None:
+        return None
+    robot = load_config(file).robot
+    return _digest(file, *(one for one in (robot.mounts, robot.plant) if one.parent != DEFAULT_ROBOT))
+
+
+def file_content(file: Path | None) -> str | None:
+    """Return a digest of a file; None for None. Raises ConfigError if it cannot be read."""
+    return None if file is None else sha256_of(file)
+
+
+def _digest(*files: Path) -> str:
+    return "-".join(sha256_of(file) for file in files)

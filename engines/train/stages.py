@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from engines.network import policy_checkpoint
-from engines.runs.locks import alone_in
 from engines.train.batched import policy as batched_policy
 from engines.train.batched import training as batched
 from engines.train.config import TrainConfig, described, rules_of
@@ -17,7 +18,7 @@ from engines.train.training_log import Journal
 from hil.drive.episode_sets import building_of, split_of
 from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import load_manifest
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError, InputError, naming
 
 MODEL = f"policy{MODEL_SUFFIX}"
 SHOWN = ("floors", "goals", "decisions_s", "reward", "reached", "contact", "spl")
@@ -74,3 +75,25 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
                 "training with --init may have it (rename the file if it is another building)"
             )
         check_place(config.places, place, robot)
+
+
+LOCK_FILE = "lock"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Lock a folder within the context. The kernel frees the lock when the process ends.
+
+    Raises InputError if another process holds the lock, or the folder cannot be written.
+    """
+    with naming(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK_FILE).open("a", encoding="utf-8")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{folder}: another training is writing it: wait for it, or use another --out") from error
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be locked: {error.strerror}") from error
+        yield

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -29,7 +30,6 @@ from hil.evaluate.episode_selection import OWN_SPLIT, Source, load_set
 from hil.evaluate.known_map import KnownMap, known_grid
 from hil.evaluate.metrics import door_of
 from hil.evaluate.result import Row, fastest_time_s
-from hil.evaluate.unseen import unseen_contacts
 from hil.maps.materials import draw_appearance
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells, body_of
@@ -38,7 +38,7 @@ from hil.physics.state_kernels.kernel_set import KernelSet
 from hil.scene.doors import door_on
 from hil.scene.on_the_way import crossing_people, pallets_beside
 from hil.scene.walkers import MOST_CHARACTERS, Crowd, crowd_near, crowd_of, walking_space
-from hil.sensors.direct_scan import ScanKind
+from hil.sensors.direct_scan import ScanKind, direct_scan
 from onboard.assembly.policies import MAPPED
 from onboard.assembly.robot import used_mounts
 from onboard.config.config import Config
@@ -60,7 +60,7 @@ from onboard.values.messages import Pose
 class Others:
     """Data for drawing the pedestrians, the door and what is on the path of an episode.
 
-    pedestrians:  number of pedestrians; crossing: of people who cross the path and heed nobody; pallets: beside it
+    pedestrians:  number of pedestrians; crossing: of people who cross the path and ignore everybody; pallets: beside it
     blocked_s:    duration of the door's closure, 0 without a door [s]
     walkable:     space where pedestrians can walk, None without pedestrians
     space, solid: free space and blocked cells of the robot's body, None without a door
@@ -324,3 +324,29 @@ def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:
     """Return every tenth tick of the driven path, and its last tick."""
     kept = [*outcome.trace[:-1:PATH_EVERY], outcome.trace[-1]]
     return tuple(tuple(round(float(value), PATH_DIGITS) for value in row[1:4]) for row in kept)  # type: ignore[misc]
+
+
+NEAR_M = 0.1
+"""Two cells of a usual map: what is no farther from the footprint was touched."""
+
+
+def unseen_contacts(setting: Setting, places_m: Sequence[tuple[float, float]]) -> int:
+    """Return how many contacts were with cells that are solid for the body, and outside of the scan's heights.
+
+    places_m: the base at each contact, in the map frame. A contact with something of both kinds near by is not counted
+    """
+    world, config = setting.world, setting.config
+    scan = direct_scan(world, setting.mounts, config.own_scan or config.scan, setting.scan)
+    seen = np.logical_or.reduce([world.overlapping(one.z_min_m, one.z_max_m) for one in (scan, scan.also or scan)])
+    hidden = blocked_cells(world, setting.body) & ~seen
+    reach = math.ceil((setting.body.radius_m + NEAR_M) / world.cell_m)
+    away = np.hypot(*np.mgrid[-reach : reach + 1, -reach : reach + 1]) * world.cell_m <= setting.body.radius_m + NEAR_M
+    count = 0
+    for place_m in places_m:
+        row, column = world.cell_of(place_m)
+        near = [
+            np.pad(cells, reach)[row : row + 2 * reach + 1, column : column + 2 * reach + 1] & away
+            for cells in (seen, hidden)
+        ]
+        count += bool(near[1].any() and not near[0].any())
+    return count

@@ -21,7 +21,7 @@ from onboard.values.errors import InputError
 
 PREFIX = "made-"
 GENERATOR = 3
-"""Raised with every change of the floors: a training states it (`engines/runs/input_files.py`)."""
+"""Raised with every change of the floors: a training states it (`engines/train/config.py`)."""
 MOST_SEED, MOST_AT_ONCE = 10**9, 1000
 STEP_M = 0.25
 """Walls lie on a grid of this width."""

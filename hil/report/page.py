@@ -15,12 +15,11 @@ from hil.recordings.recording import session_name
 from hil.replay.compare import Comparison
 from hil.replay.other_policy import PolicyComparison
 from hil.report.charts import histogram
-from hil.report.event_list import happened
 from hil.report.events import lanes_of, moments_of
 from hil.report.load import read_timeline, read_timelines
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
-from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
+from hil.report.tables import began, changes_of, happened, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
 from hil.report.timeline import Timeline
 from hil.report.trajectory import path_of, trajectory_of

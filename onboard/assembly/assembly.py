@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -37,7 +37,7 @@ from onboard.assembly.robot import (
     used_mounts,
     zones_of,
 )
-from onboard.assembly.taken_map import take_map
+from onboard.assembly.taken_map import NewerMap, take_map
 from onboard.assembly.taken_mounts import await_published, take_mounts
 from onboard.config.config import CamerasSection, Config, RatesSection
 from onboard.config.mounts import Mounts, load_mounts, note_taken
@@ -78,7 +78,7 @@ from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, note_driven
 from onboard.service.viewers import Viewers
-from onboard.state import TickRecord
+from onboard.state import Robot, TickRecord
 from onboard.system import realtime
 from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
@@ -88,6 +88,8 @@ from onboard.values.errors import ConfigError, DriverError, MissingExtraError, O
 from onboard.values.interfaces import ColorCamera, DepthCamera, Diagnostic, Drive, Inbox, InputFault, Policy
 
 log = structlog.get_logger()
+
+Closable = TypeVar("Closable", bound="_Closes")
 
 LEAD_MS = 8.0
 """A tick in which a decision acts begins this early and sends on time: more than its work, at most half a tick."""
@@ -198,6 +200,30 @@ def _check_equipment(config: Config) -> None:
         check_usable(config.record.directory)
 
 
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+class Held(contextlib.ExitStack):
+    """All that a run has opened. It is closed in reverse order."""
+
+    def closing(self, opened: Closable) -> Closable:
+        """Close a thing when the run ends; return it."""
+        return self.enter_context(contextlib.closing(opened))
+
+
+class RobotInputs(NamedTuple):
+    """The inputs of a run, and what watches their publishers. base: a serial base, None over DDS."""
+
+    dds: DdsInputs
+    cameras: Sequence[DepthCamera | ColorCamera | None]
+    base: KobukiBase | None
+    peers: Peers
+    watch: PublisherWatch
+    guard: GuardedInbox
+    inbox: DeviceInbox
+
+
 def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | None) -> dict[str, Any]:
     """Drive until a signal or for `seconds`; return the counts of the run. Raises OnboardError if it cannot start.
 
@@ -206,24 +232,18 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
     note_taken(config.robot.mounts)
     check_files(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with contextlib.ExitStack() as held:
-        signals = held.enter_context(Signals())
-        notifier = held.enter_context(Notifier())
-        _check_equipment(config)
-        realtime.leave_core(config.rates.core)
-        if notifier.managed:
-            await_machine(config, notifier)
-        hold_domain(domain_id(config.dds), config.dds)
-        await_published(config, notifier)
+    with Held() as held:
+        signals, notifier = held.enter_context(Signals()), held.enter_context(Notifier())
+        _await_equipment(config, notifier)
         plant, building = load_plant(config.robot.plant), building_of(config)
         mounts = load_mounts(config.robot.mounts)
         check_cameras(mounts, config.cameras)
         notifier.send(f"STATUS=preparing {config.policy.name}")
         note_driven(config)
-        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
-        claim = held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        wire = held.closing(Wire(config.dds))
+        claim = held.closing(Claim(wire, _robot_name(config)))
         _log_configuration(config)
-        inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant, building))))
+        inference = held.closing(InferenceThread(policy_maker(config, plant, building)))
         log.info("preparing", policy=config.policy.name)
         inference.begin()
         rigs = build_rigs(config, mounts)
@@ -232,50 +252,36 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         dds_inputs = dds_inputs_of(config, wire)
         dds_inputs.refuse_second_localisation(HEARD_S)
         claim.confirm()  # after the preparation, which takes part of the time that other hosts have to answer
-        clock = held.enter_context(contextlib.closing(MonotonicClock()))
+        clock = held.closing(MonotonicClock())
         # Before the base, so that the last comparison waits until the base has its last command.
-        monitor = held.enter_context(contextlib.closing(Monitor(config, mounts, plant)))
+        monitor = held.closing(Monitor(config, mounts, plant))
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
-        depth, color = open_cameras(config, mounts, lambda: wire)
-        peers = Peers(wire, () if base is None else ("odom",))
-        watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base, peers.faults)
-        commands = ros_topic(config.dds, "cmd_vel") if base is None else ""
-        guard = GuardedInbox(dds_inputs, peers, refuse=config.dds.other_drivers == "refuse", commands=commands)
-        inbox = held.enter_context(
-            contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
-        )
+        inputs = _open_inputs(config, mounts, wire, dds_inputs, base, held)
+        robot = robot_of(config, rigs, plant, policy, zones_of(config), building)
+        scene = partial(Scene, config, robot.zones, building, PlannedPath(config, building))
         # Last, so that repeated failed starts create no files, which would delete older recordings.
         recorder = _open_recorder(config, building, clock.now_ns(), held)
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), scene()) if recorder else None
         outputs = DdsOutputs(wire, used_mounts(config, mounts), config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        zones, planned = zones_of(config), PlannedPath(config, building)
-        scene = partial(Scene, config, zones, building, planned)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]), scene()) if recorder else None
-        viewers = held.enter_context(contextlib.closing(Viewers(wire, scene(), ("map",) if config.map.topic else ())))
-        punctual = realtime.settled(config.rates.core)
-        withheld = lambda: (*watch.faults(), *dds_inputs.faults())  # noqa: E731
-        inputs = InputWatch(config, inbox.cameras, peers.publishes, dds_inputs.dropped, dds_inputs.blind, withheld)
-        paces = InputPaces(watched(config, _sole_readers(dds_inputs, (*depth, color), base)))
-        faults = [watch.faults, dds_inputs.faults, paces.faults, guard.faults, inputs.faults]
-        others = [*inputs.rows(), guard.diagnostic, monitor.diagnostic, punctual.diagnostic]
-        if isinstance(policy, WithFallback):
-            others.append(policy.diagnostic)
-        if zones is not None:
-            masks = keepout_zones.diagnostic(zones)
-            others.append(lambda: masks)
-        publisher = TickPublisher(Publisher(outputs), inbox, others, recorder, ticks, faults)
+        viewers = held.closing(Viewers(wire, scene(), ("map",) if config.map.topic else ()))
+        others = [monitor.diagnostic, realtime.settled(config.rates.core).diagnostic, *_chosen_rows(robot, policy)]
+        watches, rows, faults = _watches(config, inputs)
+        if config.map.topic and building is not None:
+            faults = [*faults, held.closing(NewerMap(wire, building)).faults]
+        publisher = TickPublisher(Publisher(outputs), inputs.inbox, [*rows, *others], recorder, ticks, faults)
         line = StatusLine()
-        robot = robot_of(config, rigs, plant, policy, zones, building)
-        used = _used_images(config, wire, clock, (*depth, color))
-        service = held.enter_context(Service(notifier, inbox.cameras))
-        resumed: Inbox = StandingInbox(inbox, service)
-        if building is not None and config.map.tracker:
-            resumed = last_pose.Resumed(resumed, last_pose.load(config, building))
-        listeners = (*used, paces, inputs, publisher, viewers, line, monitor, service)
-        runtime = Runtime(robot, clock, resumed, inference, drive, listeners)
-        if building is not None and config.map.tracker:
-            held.callback(lambda: last_pose.save(config, building, runtime.state, plant))
+        used = _used_images(config, wire, clock, inputs.cameras)
+        service = held.enter_context(Service(notifier, inputs.inbox.cameras))
+        inbox: Inbox = StandingInbox(inputs.inbox, service)
+        tracked = building if config.map.tracker else None
+        if tracked is not None:
+            inbox = last_pose.Resumed(inbox, last_pose.load(config, tracked))
+        listeners = (*used, *watches, publisher, viewers, line, monitor, service)
+        runtime = Runtime(robot, clock, inbox, inference, drive, listeners)
+        if tracked is not None:
+            held.callback(lambda: last_pose.save(config, tracked, runtime.state, plant))
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
@@ -283,6 +289,49 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
         signals.stop_with(runtime.stop)
         asyncio.run(_until_stopped(runtime, lead_ns(config.rates), seconds, line, terminal))
     return _result(config, policy, runtime, monitor, recorder)
+
+
+def _await_equipment(config: Config, notifier: Notifier) -> None:
+    """Check this machine; wait for what a service waits for, and for mounts and map that are published."""
+    _check_equipment(config)
+    realtime.leave_core(config.rates.core)
+    if notifier.managed:
+        await_machine(config, notifier)
+    hold_domain(domain_id(config.dds), config.dds)
+    await_published(config, notifier)
+
+
+def _open_inputs(
+    config: Config, mounts: Mounts, wire: Wire, dds_inputs: DdsInputs, base: KobukiBase | None, held: Held
+) -> RobotInputs:
+    depth, color = open_cameras(config, mounts, lambda: wire)
+    peers = Peers(wire, () if base is None else ("odom",))
+    watch = _publisher_watch(wire, peers, dds_inputs, (*depth, color), base, peers.faults)
+    commands = ros_topic(config.dds, "cmd_vel") if base is None else ""
+    guard = GuardedInbox(dds_inputs, peers, refuse=config.dds.other_drivers == "refuse", commands=commands)
+    inbox = held.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m, watch))
+    return RobotInputs(dds_inputs, (*depth, color), base, peers, watch, guard, inbox)
+
+
+def _watches(
+    config: Config, inputs: RobotInputs
+) -> tuple[Sequence[Listener], Sequence[Callable[[], Diagnostic]], Sequence[Callable[[], Sequence[InputFault]]]]:
+    """Return the listeners that watch the inputs, and what returns their rows of `/diagnostics` and their faults."""
+    withheld = lambda: (*inputs.watch.faults(), *inputs.dds.faults())  # noqa: E731
+    dropped, blind = inputs.dds.dropped, inputs.dds.blind
+    arrivals = InputWatch(config, inputs.inbox.cameras, inputs.peers.publishes, dropped, blind, withheld)
+    paces = InputPaces(watched(config, _sole_readers(inputs.dds, inputs.cameras, inputs.base)))
+    faults = [inputs.watch.faults, inputs.dds.faults, paces.faults, inputs.guard.faults, arrivals.faults]
+    return (paces, arrivals), [*arrivals.rows(), inputs.guard.diagnostic], faults
+
+
+def _chosen_rows(robot: Robot, policy: Policy) -> Iterator[Callable[[], Diagnostic]]:
+    """Yield the rows of `/diagnostics` of what only some robots have: a policy with a fallback, zones of a map."""
+    if isinstance(policy, WithFallback):
+        yield policy.diagnostic
+    if robot.zones is not None:
+        masks = keepout_zones.diagnostic(robot.zones)
+        yield lambda: masks
 
 
 def _log_configuration(config: Config) -> None:
@@ -333,17 +382,15 @@ def listening(config: Config) -> Iterator[DeviceInbox]:
     hold_domain(domain_id(config.dds), config.dds)
     take_mounts(config)
     mounts = load_mounts(config.robot.mounts)
-    with contextlib.ExitStack() as held:
-        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+    with Held() as held:
+        wire = held.closing(Wire(config.dds))
         base = KobukiBase(config.odometry.serial_port) if config.odometry.input == "serial" else None
         if base is not None:
             held.callback(base.close)
         depth, color = open_cameras(config, mounts, lambda: wire)
         dds_inputs = dds_inputs_of(config, wire)
         watch = _publisher_watch(wire, Peers(wire), dds_inputs, (*depth, color), base)
-        yield held.enter_context(
-            contextlib.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
-        )
+        yield held.closing(DeviceInbox(dds_inputs, depth, color, base, config.cameras.unchanged_m, watch))
 
 
 def _publish_end(outputs: DdsOutputs) -> None:
@@ -449,9 +496,7 @@ def _used_images(
     return (UsedImages(wire, config.robot.name, clock, sent),) if sent else ()
 
 
-def _open_recorder(
-    config: Config, building: OccupancyGrid | None, now_ns: int, held: contextlib.ExitStack
-) -> Recorder | None:
+def _open_recorder(config: Config, building: OccupancyGrid | None, now_ns: int, held: Held) -> Recorder | None:
     if not config.record.enabled:
         return None
     recorder = Recorder(
@@ -459,7 +504,7 @@ def _open_recorder(
     )
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
-    return held.enter_context(contextlib.closing(recorder))
+    return held.closing(recorder)
 
 
 def _robot_name(config: Config) -> str:

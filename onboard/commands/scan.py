@@ -10,23 +10,25 @@ import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import typer
 from PIL import Image, UnidentifiedImageError
 
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
-from onboard.commands.scan_plot import draw_scan
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, new_figure, write_text
 from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.images.raw import MAX_SIDE_PX
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import IDENTITY
 from onboard.values.images import covered, without_false_depth
-from onboard.values.messages import BINS, DepthFrame, Scan
+from onboard.values.messages import BIN_DEG, BINS, DepthFrame, Scan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RECORDINGS = (".db3", ".bag")
 DEPTH_MODE = "I;16"
@@ -125,10 +127,8 @@ def scan_as_json(scan: Scan) -> dict[str, Any]:
 
 def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
     """Return the (height, width) image of a 16-bit greyscale PNG. Raises InputError naming the file and the fault."""
-    try:
+    with naming(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             image.verify()  # every checksum
@@ -145,7 +145,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
 def image_fault(error: Exception) -> str:
     """Return an error of Pillow in one line; its own line for an unknown format names an object of Python."""
     unknown = isinstance(error, UnidentifiedImageError)
-    return "it is of another format, or empty" if unknown else " ".join(str(error).split())
+    return "its format is unknown, or it is empty" if unknown else " ".join(str(error).split())
 
 
 PGM_HEAD = re.compile(rb"P5(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})\s")
@@ -156,12 +156,10 @@ def read_depth_image(path: Path) -> npt.NDArray[np.uint16]:
 
     Raises InputError naming the file and the fault.
     """
-    try:
+    with naming(path):
         with path.open("rb") as file:
             is_pgm = file.read(2) == b"P5"
         data = path.read_bytes() if is_pgm else b""
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if not is_pgm:
         return read_depth_png(path)
     head = PGM_HEAD.match(data)
@@ -226,3 +224,44 @@ def scan_images(
     """Fuse depth images on disk into the 180-bin scan."""
     loaded = load_config(config) if config else Config()
     scan_command(mounts, camera, frame, loaded.scan, json_file, plot)
+
+
+WIDTH_PX, HEIGHT_PX = 900.0, 960.0
+LEAST_EXTENT_M = 1.0
+OBSTACLE = 0.02
+"""Thickness of an obstacle's mark, as a share of the radius."""
+#  what a bin holds   colour, hatching
+BLIND = ("#aab4bf", "////")
+FREE, EMPTY, MARK, ROBOT = ("#d8ecdf", ""), ("#dfecf8", ""), ("#c8321f", ""), "#1f4e79"
+
+
+def draw_scan(scan: Scan, far_m: float) -> Figure:
+    """Return the picture. Its edge is at the farthest range, or at `far_m` when nothing was seen.
+
+    Raises MissingExtraError without matplotlib.
+    """
+    ranges_m = scan.ranges_m.astype(float)
+    hit, blind = np.isfinite(ranges_m), ~scan.seen
+    extent_m = max(ranges_m[hit].max(initial=0.0), LEAST_EXTENT_M) if hit.any() else far_m
+    figure = new_figure(WIDTH_PX, HEIGHT_PX)
+    axes = figure.add_subplot(projection="polar", theta_offset=np.pi / 2, ylim=(0.0, (1.0 + OBSTACLE) * extent_m))
+    left = np.radians(np.arange(BINS) * BIN_DEG - 180.0)
+    for name, bins, from_m, to_m, (color, hatch) in (
+        (f"free up to an obstacle ({np.count_nonzero(hit & ~blind)} bins)", hit & ~blind, 0.0, ranges_m, FREE),
+        (f"nothing seen ({np.count_nonzero(~hit & ~blind)})", ~hit & ~blind, 0.0, extent_m, EMPTY),
+        (f"blind ({np.count_nonzero(blind)})", blind, 0.0, extent_m, BLIND),
+        ("obstacle", hit, ranges_m, OBSTACLE * extent_m, MARK),
+    ):
+        lengths_m, bottoms_m = (np.broadcast_to(one, BINS)[bins] for one in (to_m, from_m))
+        axes.bar(left[bins], lengths_m, np.radians(BIN_DEG), bottoms_m, align="edge",
+                 color=color, hatch=hatch, label=name)  # fmt: skip
+    axes.plot(0.0, 0.0, "^", color=ROBOT, markersize=14)  # it points ahead; a sign, not to scale
+    axes.set_xticks(np.radians(range(0, 360, 30)), [f"{(deg + 179) % 360 - 179:+d}°" for deg in range(0, 360, 30)])
+    axes.yaxis.set_major_formatter("{x:g} m")
+    words = "no obstacle"
+    if hit.any():
+        nearest = int(ranges_m.argmin())
+        words = f"nearest {ranges_m[nearest]:.2f} m at {(nearest + 0.5) * BIN_DEG - 180.0:+.0f}°"
+    axes.set_title(f"Fused scan: {words}")
+    figure.legend(loc="outside lower center", ncols=4)
+    return figure

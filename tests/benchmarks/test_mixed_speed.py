@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.recordings.bags.wire import BagWire
+from hil.recordings.bags.drive import BagWire
 from hil.recordings.recording import TopicMessage
 from onboard.assembly.inbox import dds_inputs_of
 from onboard.config.config import DEFAULT_ROBOT, LIDARS, Config, ScanSection

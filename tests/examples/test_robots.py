@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from hil.drive.episodes import load_episodes
 from onboard.__main__ import app
-from onboard.config import shipped_robots as robots_module
+from onboard.commands.init import answers as robots_module
+from onboard.commands.init.answers import shipped_robots
 from onboard.config.config import Config, load_config
 from onboard.config.plant_model import load_plant
-from onboard.config.shipped_robots import shipped_robots
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.values.geometry import composed
 from tests.rigs.machine.processes import ROOT, done, running
@@ -81,7 +81,7 @@ def test_a_page_without_the_documents_names_them(monkeypatch: pytest.MonkeyPatch
 
 #   further arguments                                     what is said
 REFUSED = [
-    (["--robot", "nao"], "--robot nao: no robot that ships has this name; there are: husky, jackal, kobuki"),
+    (["--robot", "nao"], "--robot nao: no shipped robot has this name; available: husky, jackal, kobuki"),
     (["--robot", "husky", "--speed", "1"], "--robot husky copies files as they are: leave out --speed"),
     (["--robot", "husky", "--camera", "a=0,0,1,0,0,0"], "leave out --camera"),
 ]

@@ -6,6 +6,7 @@ Several drives share a goal and its distance field. The reward reads the geodesi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -14,20 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
-from engines.train.drives.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.drive.fast.course import Course, make_course, varied
 from hil.drive.setting import Setting
 from hil.maps.load import load_map
 from hil.maps.made_floor import made_range
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
-from hil.physics.free_space import Episode, FreeSpace, free_space
+from hil.physics.free_space import Episode, FreeSpace, distance_field, free_space, indoor_cells, is_indoors
 from hil.physics.odometry_noise import FIX_SD
 from hil.scene.furniture import DENSEST, furnish
 from onboard.config.config import GoalSection
 from onboard.config.toml_file import Fraction, Positive, Section
 from onboard.values.errors import ConfigError, InputError
-from onboard.values.geometry import wrap
+from onboard.values.geometry import compose, wrap
 from onboard.values.messages import Pose
 
 LONGEST_M, MOST_SHARING = 10_000.0, 10_000
@@ -165,3 +165,89 @@ def _starts_of(building: Building, found: Reachable, rng: np.random.Generator) -
     xy = in_grid @ np.array([[cos, sin], [-sin, cos]]) + np.array([frame.x_m, frame.y_m])
     straight = np.hypot(xy[:, 0] - goal.xy_m[0], xy[:, 1] - goal.xy_m[1])
     return Starts(xy, goal.field_m[cells[:, 0], cells[:, 1]], straight)
+
+
+Lengths = tuple[float, float]
+"""Least and most geodesic length of a drive [m]."""
+TOO_LONG = 1.05
+"""Upper bound of a distance field's overestimate, as a factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal with its distance field [m], float32, whose first cell is `corner` (row, column); inf without a path."""
+
+    xy_m: tuple[float, float]
+    field_m: npt.NDArray[np.float32]
+    corner: tuple[int, int]
+
+
+class Reachable(NamedTuple):
+    """A goal, and a mask (rows, columns) of its field: starts of drives of the wanted length."""
+
+    goal: Goal
+    near: npt.NDArray[np.bool_]
+
+
+def drawn_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator, tries: int) -> Reachable | None:
+    """Return a goal indoors that has starts, drawn at most `tries` times; None if no drawn goal has any."""
+    candidates = np.argwhere(space.standing)
+    for _ in range(tries):
+        row, column = (int(index) for index in candidates[rng.integers(len(candidates))])
+        if not is_indoors(space.world, (row, column)):
+            continue
+        found = _goal_at(space, lengths, (row, column))
+        if found.near.any():
+            return found
+    return None
+
+
+def any_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator) -> Reachable | None:
+    """Return a goal indoors that has starts, after a search of all cells in random order; None if there is none."""
+    left = space.standing & indoor_cells(space.world)
+    for row, column in rng.permutation(np.argwhere(left)):
+        if not left[row, column]:
+            continue
+        found = _goal_at(space, lengths, (int(row), int(column)))
+        if found.near.any():
+            return found
+        _leave_out(left, found.goal, lengths[0], space.world.cell_m)
+    return None
+
+
+def _leave_out(left: npt.NDArray[np.bool_], goal: Goal, least_m: float, cell_m: float) -> None:
+    """Remove from `left`, in place, cells that cannot have a start because `goal` has none.
+
+    By the triangle inequality, no path from such a cell exceeds its path over the goal. A field that was cut off
+    reaches within two cells of its limit, and removes no cell.
+    """
+    reached, (row, column), (rows, columns) = np.isfinite(goal.field_m), goal.corner, goal.field_m.shape
+    furthest_m = float(goal.field_m[reached].max()) + 2.0 * cell_m
+    near = reached & (TOO_LONG * (goal.field_m + furthest_m) < least_m)
+    left[row : row + rows, column : column + columns][near] = False
+
+
+def _goal_at(space: FreeSpace, lengths: Lengths, cell: tuple[int, int]) -> Reachable:
+    (least_m, most_m), xy_m = lengths, space.world.centre_of(cell)
+    reach = math.ceil(most_m / space.world.cell_m)
+    low = [max(0, index - reach) for index in cell]
+    part = np.s_[low[0] : cell[0] + reach + 1, low[1] : cell[1] + reach + 1]
+    window = _window(space, part, low)
+    field = distance_field(window, xy_m, most_m).astype(np.float32)
+    near = window.standing & (field >= least_m) & (field <= most_m)
+    return Reachable(Goal(xy_m, field, (low[0], low[1])), near)
+
+
+def _window(space: FreeSpace, part: tuple[slice, slice], low: Sequence[int]) -> FreeSpace:
+    """Return a part of the free space as a free space in the same map frame."""
+    world = space.world
+    corner = Pose(low[1] * world.cell_m, low[0] * world.cell_m, 0.0)
+    small = replace(
+        world,
+        low_m=world.low_m[part],
+        high_m=world.high_m[part],
+        gap=world.gap[part],
+        material=world.material[part],
+        map_from_grid=compose(world.map_from_grid, corner),
+    )
+    return FreeSpace(small, space.passable[part], space.standing[part])

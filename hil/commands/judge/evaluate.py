@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
@@ -108,15 +108,57 @@ RayOption = Annotated[
 ]
 
 
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        help="mapped, planner, reactive, forgetful, blind, or a model; append +reactive for a fallback; else as "
+        "configured.",
+    ),
+]
+ReleaseOption = Annotated[
+    bool, typer.Option("--release", help="Drive a sealed set: once, for a release; see docs/evaluation.md.")
+]
+RuntimeOption = Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")]
+RenderedOption = Annotated[bool, typer.Option("--rendered", help="With --runtime: render the camera images.")]
+ScanOption = Annotated[
+    str | None,
+    typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane. Without it: as configured."),
+]
+KnownMapOption = Annotated[
+    str | None, typer.Option("--known-map", help=f"The map of mapped and planner: {', '.join(KNOWN_MAPS[1:])}.")
+]
+PedestriansOption = Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")]
+ColorOption = Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")]
+FurnitureOption = Annotated[
+    float | None,
+    typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
+]
+LimitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--limit", min=1.0, max=3600.0, callback=finite, help="In maps without episodes: time limit of a drive, in s."
+    ),
+]
+PlantOption = Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")]
+KernelsOption = Annotated[
+    Path | None,
+    typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
+]
+PartialOption = Annotated[
+    Path | None, typer.Option("--partial", help="File for unfinished results. Without it: next to --json FILE.")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart next to the file.")
+]
+PicturesOption = Annotated[
+    Path | None,
+    typer.Option("--pictures", metavar="DIR", help="Draw the first 20 drives of each map into this folder."),
+]
+
+
 def evaluate_command(
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            help="mapped, planner, reactive, forgetful, blind, or a model; append +reactive for a fallback; else as "
-            "configured.",
-        ),
-    ] = None,
+    policy: PolicyOption = None,
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,
@@ -124,57 +166,25 @@ def evaluate_command(
     episodes: EpisodesOption = None,
     seed: SeedOption = 1,
     noise_seeds: NoiseSeedsOption = None,
-    release: Annotated[
-        bool, typer.Option("--release", help="Drive a sealed set: once, for a release; see docs/evaluation.md.")
-    ] = False,
+    release: ReleaseOption = False,
     jobs: JobsOption = 1,
     ray: RayOption = None,
-    runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
-    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render the camera images.")] = False,
-    scan: Annotated[
-        str | None,
-        typer.Option("--scan", help="fused: from the depth cameras; lidar: one plane. Without it: as configured."),
-    ] = None,
-    known_map: Annotated[
-        str | None,
-        typer.Option("--known-map", help=f"The map of mapped and planner: {', '.join(KNOWN_MAPS[1:])}."),
-    ] = None,
-    pedestrians: Annotated[int, typer.Option("--pedestrians", help="Number of walking people in each episode.")] = 0,
-    color: Annotated[bool, typer.Option("--color/--no-color", help="Whether the robot has a colour camera.")] = True,
+    runtime: RuntimeOption = False,
+    rendered: RenderedOption = False,
+    scan: ScanOption = None,
+    known_map: KnownMapOption = None,
+    pedestrians: PedestriansOption = 0,
+    color: ColorOption = True,
     condition: ConditionOption = None,
-    furniture: Annotated[
-        float | None,
-        typer.Option("--furniture", metavar="DENSITY", help="In maps without episodes: 0 for none, 1 as in an office."),
-    ] = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            "--limit",
-            min=1.0,
-            max=3600.0,
-            callback=finite,
-            help="In maps without episodes: time limit of a drive, in s.",
-        ),
-    ] = None,
-    plant: Annotated[Path | None, typer.Option("--plant", help="plant.toml that replaces the robot's.")] = None,
-    kernels: Annotated[
-        Path | None,
-        typer.Option("--kernels", metavar="FILE.npz", help="Kernels that set the base's pose (onboard-hil kernels)."),
-    ] = None,
+    furniture: FurnitureOption = None,
+    limit: LimitOption = None,
+    plant: PlantOption = None,
+    kernels: KernelsOption = None,
     config: ConfigOption = None,
-    partial: Annotated[
-        Path | None,
-        typer.Option("--partial", help="File for unfinished results. Without it: next to --json FILE."),
-    ] = None,
+    partial: PartialOption = None,
     json_file: JsonOption = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="FILE.md", help="Write tables, and a chart next to the file."),
-    ] = None,
-    pictures: Annotated[
-        Path | None,
-        typer.Option("--pictures", metavar="DIR", help="Draw the first 20 drives of each map into this folder."),
-    ] = None,
+    report: ReportOption = None,
+    pictures: PicturesOption = None,
 ) -> None:
     """Evaluate a policy on sets of episodes: success rate, path length and contacts.
 
@@ -188,14 +198,7 @@ def evaluate_command(
     given = loaded.policy.name if policy is None else policy
     run = Run(given, _loop(runtime, rendered), _scan(scan, loaded), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
-    if report is not None:
-        check_report(report)
-        if len(conditions) > 1:
-            raise InputError(f"--report {report}: covers one condition, not {len(conditions)}")
-    if pictures is not None:
-        check_pictures(pictures)
-        if len(conditions) > 1:
-            raise InputError(f"--pictures {pictures}: cover one condition, not {len(conditions)}")
+    _check_outputs(report, pictures, len(conditions))
     check_run(run)
     robot = replace(load_robot(config, plant), kernels=load_robot_kernels(kernels))
     runs = {name: replace(run, condition=name) for name in conditions}
@@ -207,20 +210,33 @@ def evaluate_command(
     plan = Plan(run, robot, sources, seed, jobs, ray)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
-    if json_file is not None:
-        write_json(json_file, as_json(done))
-    if report is not None:
-        with preparing(f"the report {report}"):
-            write_report(done[conditions[0]], report)
-    if pictures is not None:
-        with preparing(f"the pictures in {pictures}"):
-            save_pictures(done[conditions[0]], pictures)
-    show(done, json_file == STANDARD_OUTPUT)
+    _write(done, json_file, report, pictures)
     exit_code = max(one.exit_code for one in done.values())
     if exit_code:
         raise typer.Exit(exit_code)
     for evaluation in done.values():
         evaluation.forget()
+
+
+def _check_outputs(report: Path | None, pictures: Path | None, conditions: int) -> None:
+    """Raise OnboardError for a report or pictures that cannot be made, before the drives begin."""
+    for option, target, check in (("--report", report, check_report), ("--pictures", pictures, check_pictures)):
+        if target is not None:
+            check(target)
+            if conditions > 1:
+                raise InputError(f"{option} {target}: covers one condition, not {conditions}")
+
+
+def _write(done: Mapping[str, Evaluation], json_file: str | None, report: Path | None, pictures: Path | None) -> None:
+    first = next(iter(done.values()))
+    write_json(json_file, as_json(done))
+    if report is not None:
+        with preparing(f"the report {report}"):
+            write_report(first, report)
+    if pictures is not None:
+        with preparing(f"the pictures in {pictures}"):
+            save_pictures(first, pictures)
+    show(done, json_file == STANDARD_OUTPUT)
 
 
 def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
@@ -267,11 +283,9 @@ def _scan(text: str | None, config: Config) -> ScanKind:
         return "lidar" if topic else "fused"
     if text == "fused" and topic:
         raise InputError(f"--scan fused: the policy's scan is the lidar's on {topic} (scan.topic): omit --scan")
-    if text == "fused":
-        return "fused"
-    if text == "lidar":
-        return "lidar"
-    raise InputError(f"--scan {text}: must be fused or lidar")
+    if text not in get_args(ScanKind):
+        raise InputError(f"--scan {text}: must be {' or '.join(get_args(ScanKind))}")
+    return cast(ScanKind, text)
 
 
 def _known_map(text: str | None) -> KnownMap:

@@ -1,31 +1,35 @@
-"""The command `onboard-hil faults`."""
+"""The command `onboard-hil faults`, and its reports: tables on the console, Markdown and JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from hil.commands.judge.replay import ModelOption
 from hil.drive.episodes import choose
 from hil.live.demo import demo_config
 from hil.physics.collision_world import body_of
+from hil.reliability.faults.expectations import Reaction
 from hil.reliability.faults.fault import LASTS_S, Fault
-from hil.reliability.faults.report import as_json, fault_table, markdown, print_verdicts
 from hil.reliability.faults.run.excerpt import choose_excerpt
 from hil.reliability.faults.run.live import in_process
 from hil.reliability.faults.run.processes import Drive
 from hil.reliability.faults.run.recorded import in_recording
 from hil.reliability.faults.run.simulated import EPISODE, MAP, TAIL_S, Site, in_simulation
 from hil.reliability.faults.table import FAULTS
-from hil.reliability.faults.verdict import Status, Verdict
+from hil.reliability.faults.verdict import Mode, Status, Verdict
 from hil.replay.recorded_policy import Policies
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import policy_maker, require_engine
@@ -36,6 +40,7 @@ from onboard.commands.cli import (
     JsonOption,
     check_json_target,
     finite,
+    markdown_table,
     print_table,
     write_json,
     write_text,
@@ -125,8 +130,7 @@ def faults_command(
         place = _Place(map_name, episode, seed)
         judged_by, verdicts = given, _over_simulation(console, faults, given, processes, place)
     print_verdicts(console, verdicts, judged_by)
-    if json_file is not None:
-        write_json(json_file, as_json(source, judged_by, verdicts))
+    write_json(json_file, as_json(source, judged_by, verdicts))
     if markdown_file is not None:
         write_text(markdown_file, markdown(verdicts))
     came = {verdict.status for verdict in verdicts}
@@ -205,3 +209,105 @@ def _shown(console: Console, faults: Sequence[Fault]) -> Iterator[Fault]:
         for number, fault in enumerate(faults, 1):
             status.update(f"{number} of {len(faults)}: {fault.name}")
             yield fault
+
+
+# ---- Markdown table of verdicts for `docs/reliability.md`
+
+HEADINGS = (
+    "fault", "injected fault", "required reaction", "what stopped it", "zero from tick", "at the latest", "from m/s",
+    "stood at tick", "rolled m",
+)  # fmt: skip
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """Return the Markdown table of verdicts. A cell without a value is empty."""
+    return markdown_table(HEADINGS, map(_row, verdicts), words=4) + "\n"
+
+
+def _row(one: Verdict) -> list[str]:
+    must, way = one.fault.must, one.rolled
+    timed = must.during in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS)
+    cells = [f"`{one.fault.name}`", one.fault.what, must.text(), *_stopped(one)]
+    cells.append("" if one.within is None or not timed else f"{one.within}")
+    return cells + (["", "", ""] if way is None else [f"{way.from_mps:.2f}", f"{way.ticks}", f"{way.way_m:.2f}"])
+
+
+def _stopped(one: Verdict) -> list[str]:
+    """Return two cells: the reason of the stop with the timeouts before it, and the first tick of the stop."""
+    if one.status is not Status.PASSED:
+        return [f"**{one.status.value}**: {'; '.join(one.problems) or one.happened}", ""]
+    why = f"`{one.reason}`: {one.fault.why}" if one.reason else one.fault.why
+    waits = [f"`{key}`" for key in one.fault.must.timeouts]
+    return [", ".join([why, *waits]), "" if one.settled is None else f"{one.settled}"]
+
+
+STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "yellow", Status.NOT_RUN: "yellow"}
+
+
+def fault_table(faults: Sequence[Fault], config: Config, short: bool) -> Table:
+    """Return the table of faults. short: without deadlines, reasons and where they run, for a terminal."""
+    headings = ["fault", "injected fault", "required reaction"]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in headings if short else [*headings, "at the latest", "why", "runs in"]:
+        table.add_column(name, no_wrap=name == "fault", overflow="fold")
+    for fault in faults:
+        cells = [fault.name, fault.what, fault.must.text(), _within(fault, config), fault.why, _where(fault)]
+        table.add_row(*map(Text, cells[: len(table.columns)]))
+    return table
+
+
+def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:
+    """Print the verdict on each fault, and the count of each status. A column names the modes if there are several."""
+    modes = {verdict.mode for verdict in verdicts if verdict.status is not Status.NOT_RUN}
+    apart = len(modes) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None if apart else _title(modes), title_justify="left")
+    for name in ("fault", *(["ran on"] if apart else []), "must", "what happened", ""):
+        table.add_column(name, no_wrap=name in ("fault", ""), overflow="fold")
+    for verdict in verdicts:
+        must = Text(verdict.fault.must.text(verdict.within))
+        where = "" if verdict.status is Status.NOT_RUN else verdict.mode.value
+        text = Text("\n".join([verdict.happened, *verdict.problems]))
+        status = Text(verdict.status.value, STYLES[verdict.status])
+        table.add_row(verdict.fault.name, *([where] if apart else []), must, text, status)
+    console.print(table)
+    counts = Counter(verdict.status for verdict in verdicts)
+    console.print(", ".join(f"{counts[status]} {status.value}" for status in Status), markup=False)
+
+
+def _title(modes: Collection[Mode]) -> str | None:
+    return next((f"ran on: {mode.value}" for mode in modes), None)
+
+
+def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the verdicts as plain values, with the timeouts of the configuration [ms]."""
+    counts = Counter(verdict.status for verdict in verdicts)
+    return {
+        "source": source,
+        "control_hz": config.rates.control_hz,
+        "timeouts_ms": {
+            "cameras.stale_ms": config.cameras.stale_ms,
+            "limits.scan_stale_ms": config.limits.scan_stale_ms,
+            "odometry.stale_ms": config.odometry.stale_ms,
+        },
+        "passed": counts[Status.PASSED],
+        "failed": counts[Status.FAILED],
+        "nothing_shown": counts[Status.NOT_SHOWN],
+        "not_run": counts[Status.NOT_RUN],
+        "faults": [verdict.as_json() for verdict in verdicts],
+    }
+
+
+def _within(fault: Fault, config: Config) -> str:
+    """Return the deadline of the reaction as a tick, with the parts of its sum; "" without a deadline."""
+    must = fault.must
+    if must.during not in (Reaction.STANDS, Reaction.NOT_FORWARD, Reaction.SLOWS):
+        return ""
+    waits = [*must.timeouts, *(["decisions"] if must.decisions else [])]
+    why = f": {', '.join(waits)} + {must.ticks} ticks" if waits else ""
+    return f"by tick {must.within_ticks(config)}{why}"
+
+
+def _where(fault: Fault) -> str:
+    """Return the modes in which a fault can run."""
+    where = {"simulation": fault.make is not None, "recording": fault.in_recordings, "process": bool(fault.process)}
+    return ", ".join(name for name, there in where.items() if there)

@@ -1,4 +1,7 @@
-"""Runs the runtime over a bag, open loop, and records its ticks."""
+"""Runs the runtime over a bag, open loop, and records its ticks.
+
+A bag takes the place of the DDS network: the runtime's inputs and cameras read its messages at their time.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,30 @@ import math
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from hil.recordings.bags.bag import Bag, open_bag
 from hil.recordings.bags.plan import ImportOptions, Plan, planned
-from hil.recordings.bags.transforms import seen_from_base
-from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
 from hil.recordings.recording import IMPORTED_COMMANDS, TopicMessage
 from onboard.assembly.inbox import DeviceInbox, dds_inputs_of
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import build_rigs, building_of, robot_of, session_of, zones_of
-from onboard.config.config import RecordSection
+from onboard.config.config import DdsSection, RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds.ros_convert import ros_twist, twist_from_ros
+from onboard.drivers.dds.participant import ReceivedMessage
+from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros, ros_scan, ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Twist as RosTwist
 from onboard.drivers.dds.ros_types import TwistStamped, to_cdr
+from onboard.drivers.dds.topics import Topic, topic
+from onboard.perception.laser_scan import scan_of_rays
 from onboard.perception.scan_fusion import reach_m
 from onboard.policy.contract import nearest_action, twist_of
 from onboard.policy.inference import InlineInference
@@ -38,7 +46,89 @@ from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
-from onboard.values.messages import Decision, Pose, Twist
+from onboard.values.frames import Transform
+from onboard.values.messages import Decision, Inputs, Pose, Twist
+
+WRITER = 1
+"""Identity of the bag's writer, which is always present."""
+
+
+@dataclass(slots=True)
+class BagReader:
+    """Reader of one topic; replaces `participant.Reader`."""
+
+    undecodable: int = 0
+    full: bool = False
+    _waiting: list[ReceivedMessage] = field(default_factory=list)
+
+    def put(self, sample: Any) -> None:
+        """Add a message."""
+        self._waiting.append(ReceivedMessage(sample, WRITER))
+
+    def take(self) -> list[ReceivedMessage]:
+        """Return the messages since the last call, oldest first."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def overflowed(self, _messages: list[ReceivedMessage]) -> frozenset[int]:
+        """Return no writer: the queue is never full."""
+        return frozenset()
+
+    def writers(self) -> frozenset[int]:
+        """Return the identities of the present writers."""
+        return frozenset({WRITER})
+
+
+class BagWire:
+    """Readers over the messages of a bag; replaces `participant.Wire`.
+
+    arrived: messages in order, with the runtime's topic names and clock [ns]
+    """
+
+    def __init__(self, section: DdsSection, arrived: Iterator[TopicMessage]) -> None:
+        self.section = section
+        self._arrived = arrived
+        self._next = next(arrived, None)
+        self._readers: dict[str, list[BagReader]] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether all messages have arrived."""
+        return self._next is None
+
+    def reader(self, name: str | Topic) -> BagReader:
+        """Return a new reader of a topic."""
+        reader = BagReader()
+        self._readers.setdefault(topic(name).name, []).append(reader)
+        return reader
+
+    def advance(self, now_ns: int) -> None:
+        """Deliver the messages up to a time. Raises InputError for an unreadable message."""
+        while self._next is not None and self._next.time_ns <= now_ns:
+            for reader in self._readers.get(self._next.topic, ()):
+                reader.put(self._next.sample)
+            self._next = next(self._arrived, None)
+
+
+class BagInbox:
+    """`interfaces.Inbox` over a bag: the robot's devices, fed by the bag."""
+
+    def __init__(self, wire: BagWire, devices: DeviceInbox) -> None:
+        self._wire, self._devices = wire, devices
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return the inputs since the last call."""
+        self._wire.advance(now_ns)
+        return self._devices.take(now_ns)
+
+    def blind(self) -> Mapping[str, str]:
+        """Return the reason of each camera that does not work now."""
+        return {health.camera: health.reason for health in self._devices.cameras() if not health.working}
+
+    def close(self) -> None:
+        """Close the devices."""
+        self._devices.close()
+
 
 # ---- Agreement of the runtime's decisions with the recorded commands
 
@@ -254,3 +344,16 @@ class _TickListener:
 
 
 TWIST = message_type(RosTwist)
+
+
+def seen_from_base(sample: ros.LaserScan, base_from_laser: Transform, base_frame: str) -> ros.LaserScan:
+    """Return the scan in the base frame: the nearest end of a ray in each bin.
+
+    A ray without a hit marks the bin at the laser's reach as seen. A scan taken at the base is returned unchanged.
+    Raises InputError for a bad scan.
+    """
+    header = ros.Header(sample.header.stamp, base_frame)
+    if np.array_equal(base_from_laser, np.eye(4)):
+        return replace(sample, header=header)
+    rays, stamp_ns = rays_from_ros(sample), ns_from_time(sample.header.stamp)
+    return ros_scan(stamp_ns, base_frame, scan_of_rays(rays, stamp_ns, base_from_laser), rays.range_max_m)

@@ -58,8 +58,10 @@ def build(frames: Sequence[Keyframe]) -> Made:
     chain = [Edge(number, number + 1, frame.motion, frame.information) for number, frame in enumerate(frames[1:])]
     poses = [frame.pose for frame in frames]
     edges: list[Edge] = chain
+    attempts: dict[int, closures.Attempt] = {}
     for _ in range(ROUNDS):
-        found = closures.find(frames, poses)
+        attempts = closures.find(frames, poses, attempts)
+        found = [attempt.edge for attempt in attempts.values() if attempt.edge is not None]
         if not found:
             break
         edges = chain + found

@@ -7,19 +7,23 @@ that local map: most points lie on its obstacles, hardly a ray goes through them
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hil.recordings.mapping.keyframes import Keyframe, local_map, scan_in
 from hil.recordings.mapping.pose_graph import Edge
 from hil.recordings.mapping.registration import lines_of, register, turned_by
 from onboard.perception.building import map_fit
-from onboard.values.geometry import between, distance
+from onboard.values.geometry import between, distance, wrap
 from onboard.values.messages import BINS, Pose
 
-APART, EVERY = 30, 4
-"""Keyframes between both sides of a loop, at least; of every so many keyframes one is searched."""
+Floats = npt.NDArray[np.float64]
+
+APART_M, EVERY_M = 9.0, 1.5
+"""Path between both sides of a loop, at least; one keyframe is searched on every so much path."""
 AROUND = 8
 """Keyframes of the local map, to each side."""
 REACH_M, DRIFT = 2.0, 0.04
@@ -30,24 +34,54 @@ SEARCH_SD = (0.1, 0.1, 0.06)
 LEAST_EXPLAINED, MOST_THROUGH = 0.6, 0.05
 TRUSTED = 0.5
 """Share of the fit's information that counts: the local map has errors of its own."""
+SAME_M, SAME_RAD = 0.3, 0.1
+"""A search is not repeated where both keyframes are still so near to where it found them, or began without success."""
 
 
-def find(frames: Sequence[Keyframe], poses: Sequence[Pose]) -> list[Edge]:
-    """Return the loop closures of keyframes at these poses."""
-    edges = []
+@dataclass(frozen=True)
+class Attempt:
+    """A search for a keyframe near an earlier one. expected: motion between both that it found, or began with
+
+    edge: the closure; None where the scan does not agree
+    """
+
+    first: int
+    expected: Pose
+    edge: Edge | None
+
+
+def find(frames: Sequence[Keyframe], poses: Sequence[Pose], before: Mapping[int, Attempt]) -> dict[int, Attempt]:
+    """Return the searches for keyframes at these poses, by number. before: those at earlier poses, none at first"""
+    attempts = {}
     xy = np.array([[pose.x_m, pose.y_m] for pose in poses])
-    way = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(xy, axis=0).T))])
-    for second in range(APART, len(frames), EVERY):
-        earlier = np.arange(second - APART)
-        away_m = np.hypot(*(xy[earlier] - xy[second]).T)
-        near = away_m < REACH_M + np.minimum(DRIFT * (way[second] - way[earlier]), WINDOW_M)
-        if not near.any():
-            continue
-        first = int(earlier[near][np.argmin(away_m[near])])
-        edge = _closed(frames, poses, first, second)
-        if edge is not None:
-            edges.append(edge)
-    return edges
+    way_m = np.concatenate([[0.0], np.cumsum([distance(Pose(0.0, 0.0, 0.0), frame.motion) for frame in frames[1:]])])
+    for second in np.flatnonzero(np.diff(way_m // EVERY_M)) + 1:
+        attempt = before.get(int(second))
+        if attempt is None or not _holds(attempt, poses, int(second)):
+            attempt = _searched(frames, poses, int(second), xy, way_m)
+        if attempt is not None:
+            attempts[int(second)] = attempt
+    return attempts
+
+
+def _holds(attempt: Attempt, poses: Sequence[Pose], second: int) -> bool:
+    motion = between(poses[attempt.first], poses[second])
+    turned_rad = abs(wrap(motion.yaw_rad - attempt.expected.yaw_rad))
+    return distance(motion, attempt.expected) < SAME_M and turned_rad < SAME_RAD
+
+
+def _searched(
+    frames: Sequence[Keyframe], poses: Sequence[Pose], second: int, xy: Floats, way_m: Floats
+) -> Attempt | None:
+    """Return a search near the nearest earlier keyframe; None where none is near."""
+    earlier = slice(0, int(np.searchsorted(way_m, way_m[second] - APART_M)))
+    away_m = np.hypot(*(xy[earlier] - xy[second]).T)
+    near = away_m < REACH_M + np.minimum(DRIFT * (way_m[second] - way_m[earlier]), WINDOW_M)
+    if not near.any():
+        return None
+    first = int(np.argmin(np.where(near, away_m, np.inf)))
+    edge = _closed(frames, poses, first, second)
+    return Attempt(first, between(poses[first], poses[second]) if edge is None else edge.motion, edge)
 
 
 def _closed(frames: Sequence[Keyframe], poses: Sequence[Pose], first: int, second: int) -> Edge | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from hil.reliability.faults.inject.schedule import COLOR, Injection, Schedule
+from onboard.assembly.inbox import UnchangedScans, UnchangedWatch
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config, DdsSection
 from onboard.config.mounts import Mounts
@@ -16,7 +17,6 @@ from onboard.drivers.dds.ros_convert import optical_frame, ros_image, ros_scan
 from onboard.drivers.dds.ros_types import Image, LaserScan
 from onboard.drivers.dds.scan_input import DdsScans
 from onboard.drivers.dds.topics import Topic, scan_source, topic
-from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.policy.inference import Inference, InferenceResult
 from onboard.values.clock import NS_PER_S, Clock, SimulatedClock
 from onboard.values.interfaces import Drive, Inbox

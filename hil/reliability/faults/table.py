@@ -106,7 +106,7 @@ SENSES: tuple[Fault, ...] = (
             Reaction.NOT_FORWARD, timeouts=(CAMERA, SCAN), reasons=HELD_BACK, checks=(expectations.no_contact,),
             ahead=True
         ),
-        "onboard/perception/frozen_sensor.py: an image that does not change while the robot moves is dropped; then R12",
+        "onboard/assembly/inbox.py: an image that does not change while the robot moves is dropped; then R12",
         lambda scene: sensors.Frozen(_front(scene), stamped=True), (Need.IMAGES, Need.ALL_IMAGES),
     ),
     Fault(
@@ -172,7 +172,7 @@ SENSES: tuple[Fault, ...] = (
     Fault(
         "scan_stuck", "one scan is repeated with new stamps",
         replace(NO_SCAN, timeouts=(SCAN, SCAN)),
-        "onboard/perception/frozen_sensor.py: a scan that does not change while the robot moves is dropped; then R5",
+        "onboard/assembly/inbox.py: a scan that does not change while the robot moves is dropped; then R5",
         lambda scene: sensors.Frozen(_topics(scene), stamped=True), SCANS,
     ),
     Fault(

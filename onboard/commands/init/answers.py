@@ -1,9 +1,15 @@
-"""What the options of `onboard init` state, as the plain tables of the three files."""
+"""What the options of `onboard init` state, as the plain tables of the three files.
+
+The robots that ship are folders of `examples/robots`; in a wheel, of `share/onboard/robots`.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import re
+import shutil
+import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +21,8 @@ from onboard.config.config import DEFAULT_ROBOT, Config
 from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
 from onboard.config.urdf import Urdf
-from onboard.config.urdf_size import size_of
-from onboard.values.errors import InputError
+from onboard.config.urdf_floor import size_of
+from onboard.values.errors import InputError, OnboardError, naming
 from onboard.values.frames import place_of
 from onboard.values.geometry import rotation_from_quaternion
 
@@ -86,7 +92,7 @@ def state_size_and_lidar(
     notes = [floor_note]
     if not {"footprint_radius_m", "footprint_m"} & robot.keys():
         robot |= {key: value for key, value in size.keys.items() if key not in robot}
-        notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height state others")
+        notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height override it")
     if laser is not None:
         translation, rotation = urdf.pose(base, laser)
         base_from_laser = np.eye(4)
@@ -99,7 +105,7 @@ def state_size_and_lidar(
         moving = urdf.moving_between(base, laser)
         notes.append(f"lidar {topic}: {laser} at {pose[:3]} m, roll, pitch, yaw {pose[3:]} deg")
         notes += (
-            [f"lidar {topic}: {laser} moves with {moving}: --joint NAME=VALUE states other positions"] if moving else []
+            [f"lidar {topic}: {laser} moves with {moving}: --joint NAME=VALUE sets another position"] if moving else []
         )
     return notes
 
@@ -120,7 +126,7 @@ def _footprint(text: str) -> dict[str, Any]:
         try:
             x, y = float(length) / 2.0, float(width) / 2.0
         except ValueError:
-            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, as 1.2x0.5") from None
+            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, such as 1.2x0.5") from None
         return {"footprint_m": [[x, y], [-x, y], [-x, -y], [x, -y]]}
     if isinstance(value, list):
         return {"footprint_m": value}
@@ -172,3 +178,47 @@ def _placed(
     if not all(map(math.isfinite, (x, y, z, *look))):
         raise InputError(f"--camera {name}={place}: expected finite numbers")
     return {"translation_m": [x, y, z], "look_deg": [left, down, roll]}, []
+
+
+IN_SOURCE = Path(__file__).resolve().parents[3] / "examples" / "robots"
+DOCUMENTS = Path(__file__).resolve().parents[3] / "docs"
+UP = "../../../"
+LINK = re.compile(r"\[([^\]]+)\]\(\.\./\.\./\.\./[^)]*\)")
+INSTALLED = Path(sysconfig.get_path("data")) / "share" / "onboard" / "robots"
+
+
+def shipped_robots() -> dict[str, Path]:
+    """Return the folder of each robot that ships, by name, sorted."""
+    home = IN_SOURCE if IN_SOURCE.is_dir() else INSTALLED
+    return {path.parent.name: path.parent for path in sorted(home.glob("*/onboard.toml"))}
+
+
+def copy_robot(name: str, folder: Path, replace: bool) -> list[Path]:
+    """Copy the files of a shipped robot into a folder, which is created; return them.
+
+    Raises InputError for an unknown name, and for an existing file without `replace`; OnboardError if the disk refuses.
+    """
+    robots = shipped_robots()
+    if name not in robots:
+        listed = ", ".join(robots) or "none in this release"
+        raise InputError(f"--robot {name}: no shipped robot has this name; available: {listed}")
+    sources = sorted(path for path in robots[name].iterdir() if path.is_file())
+    targets = [folder / source.name for source in sources]
+    there = [target for target in targets if target.exists()]
+    if there and not replace:
+        raise InputError(f"{there[0]}: already exists; --force replaces it")
+    with naming(folder, "written", OnboardError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for source, target in zip(sources, targets, strict=True):
+            if source.suffix == ".md":
+                target.write_text(_linked(source.read_text(encoding="utf-8")), encoding="utf-8")
+            else:
+                shutil.copyfile(source, target)
+    return targets
+
+
+def _linked(page: str) -> str:
+    """Return a page whose links into the documents lead there from any folder; without the documents, only names."""
+    if DOCUMENTS.is_dir():
+        return page.replace(f"]({UP}docs/", f"]({DOCUMENTS.as_uri()}/")
+    return LINK.sub(r"\1 (in the source of `onboard`)", page)

@@ -15,6 +15,7 @@ from onboard.assembly.in_effect import ahead_mps, in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.commands.init.answers import (
     KEYS,
+    copy_robot,
     default_of,
     mounts_tables,
     pair_of,
@@ -26,8 +27,7 @@ from onboard.commands.init.files import README, SECTIONS, File, trial, write_fil
 from onboard.commands.mounts import FloorOption, JointOption, joint_values
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.pretrained import pretrained_names
-from onboard.config.shipped_robots import copy_robot
-from onboard.config.toml_file import read_toml, toml_or_text, validation_lines
+from onboard.config.toml_file import checked, read_toml, toml_or_text, validation_lines
 from onboard.config.urdf import Urdf, read_urdf
 from onboard.values.errors import InputError
 
@@ -66,50 +66,73 @@ COLOR = "color"
 """The colour camera in --serial."""
 
 
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")]
+RobotOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Copy a robot that ships: turtlebot4, jackal, husky, stretch or kobuki."),
+]
+NameOption = Annotated[str | None, typer.Option(help="Name of the robot.")]
+FootprintOption = Annotated[
+    str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
+]
+HeightOption = Annotated[
+    float | None, typer.Option(help="Highest point of the robot above the floor, in m.", callback=finite)
+]
+SpeedOption = Annotated[float | None, typer.Option(help="Highest speed in m/s.")]
+CamerasOption = Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")]
+CameraOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
+        help="A depth camera: its frame in the URDF, or X,Y,Z in m and LEFT,DOWN,ROLL in deg; repeatable.",
+    ),
+]
+UrdfOption = Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")]
+SerialOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable; color=NUMBER for colour."),
+]
+ColorOption = Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")]
+ScanTopicOption = Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")]
+LaserOption = Annotated[
+    str | None, typer.Option(metavar="FRAME", help="Frame in the URDF of the lidar of --scan-topic.")
+]
+BaseOption = Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")]
+PolicyOption = Annotated[str | None, typer.Option(help="reactive, or a model; append +reactive for a fallback.")]
+NamespaceOption = Annotated[str | None, typer.Option(help="Namespace of the topics.")]
+StampedOption = Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")]
+TopicOption = Annotated[
+    list[str] | None, typer.Option(metavar="OURS=WIRE", help="Rename a topic on the wire; repeatable.")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Any other key of onboard.toml.")
+]
+AskOption = Annotated[bool, typer.Option(help="Ask for missing values on a terminal.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files; created if needed.")],
-    robot: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Copy a robot that ships: turtlebot4, jackal, husky, stretch or kobuki."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the robot.")] = None,
-    footprint: Annotated[
-        str | None, typer.Option(metavar="R|LxW|CORNERS", help=r"Radius, length x width, or \[\[x, y], ...], in m.")
-    ] = None,
-    height: Annotated[
-        float | None, typer.Option(help="Highest point of the robot above the floor, in m.", callback=finite)
-    ] = None,
-    speed: Annotated[float | None, typer.Option(help="Highest speed in m/s.")] = None,
-    cameras: Annotated[str | None, typer.Option(help="Source of depth: dds, realsense or none.")] = None,
-    camera: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FRAME|X,Y,Z,LEFT,DOWN,ROLL",
-            help="A depth camera: its frame in the URDF, or X,Y,Z in m and LEFT,DOWN,ROLL in deg; repeatable.",
-        ),
-    ] = None,
-    from_urdf: Annotated[Path | None, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot.")] = None,
-    serial: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Serial number of a RealSense; repeatable; color=NUMBER for colour."),
-    ] = None,
-    color: Annotated[str | None, typer.Option(help="Source of colour: dds, realsense or none.")] = None,
-    scan_topic: Annotated[str | None, typer.Option(help="Topic of a LaserScan that replaces depth cameras.")] = None,
-    laser: Annotated[
-        str | None, typer.Option(metavar="FRAME", help="Frame in the URDF of the lidar of --scan-topic.")
-    ] = None,
-    base: Annotated[str | None, typer.Option(help="dds: ROS topics; serial: a Kobuki.")] = None,
-    policy: Annotated[str | None, typer.Option(help="reactive, or a model; append +reactive for a fallback.")] = None,
-    namespace: Annotated[str | None, typer.Option(help="Namespace of the topics.")] = None,
-    stamped: Annotated[bool | None, typer.Option("--stamped/--no-stamped", help="Send TwistStamped.")] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option(metavar="OURS=WIRE", help="Rename a topic on the wire; repeatable.")
-    ] = None,
-    set_key: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Any other key of onboard.toml.")
-    ] = None,
-    ask: Annotated[bool, typer.Option(help="Ask for missing values on a terminal.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    folder: FolderArgument,
+    robot: RobotOption = None,
+    name: NameOption = None,
+    footprint: FootprintOption = None,
+    height: HeightOption = None,
+    speed: SpeedOption = None,
+    cameras: CamerasOption = None,
+    camera: CameraOption = None,
+    from_urdf: UrdfOption = None,
+    serial: SerialOption = None,
+    color: ColorOption = None,
+    scan_topic: ScanTopicOption = None,
+    laser: LaserOption = None,
+    base: BaseOption = None,
+    policy: PolicyOption = None,
+    namespace: NamespaceOption = None,
+    stamped: StampedOption = None,
+    topic: TopicOption = None,
+    set_key: SetOption = None,
+    ask: AskOption = True,
+    force: ForceOption = False,
     json_file: JsonOption = None,
     joint: JointOption = None,
     floor_m: FloorOption = None,
@@ -121,35 +144,52 @@ def init(
     }  # fmt: skip
     check_json_target(json_file)
     if robot is not None:
-        lists = {"camera": camera, "serial": serial, "topic": topic, "set": set_key, "from-urdf": from_urdf}
+        lists = {"camera": camera, "from_urdf": from_urdf, "serial": serial, "topic": topic, "set": set_key}
         others = [key.replace("_", "-") for key, value in (given | lists).items() if value]
         _copy(robot, folder, force, others, json_file)
         return
     paths = [folder / f"{file.value}.toml" for file in File] + [folder / "README.md"]
-    there = [path for path in paths if path.exists()]
-    if there and not force:
+    if not force and (there := [path for path in paths if path.exists()]):
         raise InputError(f"{there[0]}: already exists; --force replaces it")
     urdf = None if from_urdf is None else read_urdf(from_urdf, joint_values(joint or []))
-    if urdf is not None and not (camera or laser):
-        raise InputError(f"--from-urdf {from_urdf}: {_frames_to_name(urdf)}")
-    if laser is not None and (urdf is None or scan_topic is None):
-        raise InputError(f"--laser {laser}: needs --from-urdf, the file with this frame, and --scan-topic")
+    _check_frames(from_urdf, urdf, camera, laser, scan_topic)
     if ask and sys.stdin.isatty():
-        asked = [key for key in QUESTIONS if given[key] is None and (urdf is None or key != "footprint")]
-        given.update({key: _prompt(key) for key in asked})
-        if given["cameras"] == "realsense" and not serial:
-            serial = _prompt_serials(camera or [])
+        serial = _answered(given, urdf is not None, camera, serial)
     stated = stated_tables(given, topic or [], set_key or [], folder)
     base_frame = stated.get("dds", {}).get("base_frame", "base_link")
     notes = [] if urdf is None else state_size_and_lidar(stated, urdf, base_frame, floor_m, laser)
     numbers = dict(pair_of("--serial", one) for one in serial or [])
     _state_colour(stated, numbers.pop(COLOR, None))
-    try:
+    with checked(paths[0], InputError):
         Config.model_validate(stated)
-    except ValidationError as error:
-        raise InputError(validation_lines(paths[0], error)) from error
     mounts, more = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
     sys.stderr.writelines(f"{note}\n" for note in dict.fromkeys((*more, *notes)))
+    _write(folder, paths, stated, mounts, json_file)
+
+
+def _check_frames(
+    file: Path | None, urdf: Urdf | None, camera: Sequence[str] | None, laser: str | None, scan_topic: str | None
+) -> None:
+    """Raise InputError for a URDF without a frame to take from it, and for a frame without its URDF or topic."""
+    if urdf is not None and not (camera or laser):
+        raise InputError(f"--from-urdf {file}: {_frames_to_name(urdf)}")
+    if laser is not None and (urdf is None or scan_topic is None):
+        raise InputError(f"--laser {laser}: needs --from-urdf, the file with this frame, and --scan-topic")
+
+
+def _answered(
+    given: dict[str, Any], has_urdf: bool, camera: Sequence[str] | None, serial: list[str] | None
+) -> list[str] | None:
+    """Ask for what is missing, and add the answers; return the serial numbers of the cameras."""
+    missing = [key for key in QUESTIONS if given[key] is None and not (has_urdf and key == "footprint")]
+    given.update({key: _prompt(key) for key in missing})
+    return _prompt_serials(camera or []) if given["cameras"] == "realsense" and not serial else serial
+
+
+def _write(
+    folder: Path, paths: Sequence[Path], stated: dict[str, Any], mounts: dict[str, Any], json_file: str | None
+) -> None:
+    """Write the files, and print what they set; a slow robot gets more time to come nearer to its goal."""
     if stated.get("cameras", {}).get("color") == "none":
         del mounts["color_cameras"]
     values = {File.ONBOARD: stated, File.MOUNTS: mounts, File.PLANT: plant_tables(stated)}
@@ -159,10 +199,8 @@ def init(
         patience_s = round(min(slower * default_of("goal.progress_timeout_s"), default_of("goal.timeout_s")))
         stated.setdefault("goal", {}).setdefault("progress_timeout_s", patience_s)
     name = stated["robot"].get("name", "robot")
-    readme = README.format(name=name, folder=folder, limit_s=round(slower * DRIVE_S))
-    config = write_files(folder, values, readme)
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
+    config = write_files(folder, values, README.format(name=name, folder=folder, limit_s=round(slower * DRIVE_S)))
+    write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
         sys.stdout.writelines(f"assumed  {line}\n" for line in _assumed(stated, mounts))
@@ -213,8 +251,7 @@ def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_fil
     if others:
         raise InputError(f"--robot {robot} copies files as they are: leave out --{others[0]}, and edit onboard.toml")
     written = copy_robot(robot, folder, force)
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
+    write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(load_config(folder / "onboard.toml")))
         sys.stdout.write(f"written: {', '.join(path.name for path in written)} in {folder}; read README.md first\n")

@@ -1,22 +1,17 @@
-"""RealSense cameras as the runtime sees them: each is captured in a process of its own (`supervisor.py`)."""
+"""The RealSense cameras of a configuration; each is captured in a process of its own (`supervisor.py`)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
 
 import structlog
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.drivers.realsense.device import Device, Source, list_devices, read_intrinsics, require_library
-from onboard.drivers.realsense.shared_memory import SharedFrame
-from onboard.drivers.realsense.supervisor import CameraProcess, Patience
+from onboard.drivers.realsense.supervisor import CameraProcess, CaptureCamera, CaptureColorCamera, Patience
 from onboard.values.errors import ConfigError, DriverError, InputError
-from onboard.values.images import covered
-from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
-from onboard.values.reasons import NO_REASON
 
 log = structlog.get_logger()
 
@@ -27,75 +22,6 @@ RESTART_BACKOFF_S = 0.5, 10.0
 COLOR_WIDTH = 1280
 COLOR_HEIGHT = 720
 """Asked of a live colour camera; `onboard/values/images.py` makes the policy's size of it."""
-
-
-FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
-
-
-class _Capture(Generic[FrameT]):
-    """A camera whose frames a process of its own captures."""
-
-    def __init__(self, process: CameraProcess) -> None:
-        """Take over `process`, which `close` closes."""
-        self.process = process
-        self._working = False
-        self._newest: FrameT | None = None
-
-    def latest(self, now_ns: int) -> FrameT | None:
-        """Return the newest usable frame, or None while the camera is blind (see `health`). Never waits."""
-        frame = self.process.newest(now_ns)
-        self._working = frame is not None and self._is_usable(frame)
-        if frame is None or not self._working:
-            return None
-        if self._newest is None or self._newest.number != frame.number:
-            self._newest = self._frame(frame)
-        return self._newest
-
-    def health(self) -> CameraHealth:
-        """Return the state at the last `latest`."""
-        return CameraHealth(
-            camera=self.process.source.camera,
-            working=self._working,
-            reason=NO_REASON if self._working else self.process.reason,
-            frames=self.process.frames,
-            restarts=self.process.restarts,
-            detail=self.process.info,
-        )
-
-    def close(self) -> None:
-        """Stop or kill the process. Safe to call twice."""
-        self._working = False
-        self.process.close()
-
-    def _is_usable(self, frame: SharedFrame) -> bool:
-        return True
-
-    def _frame(self, frame: SharedFrame) -> FrameT:
-        raise NotImplementedError
-
-
-class CaptureCamera(_Capture[DepthFrame]):
-    """`interfaces.DepthCamera` over a camera's process. A covered lens, with too few valid pixels, is blind."""
-
-    def __init__(self, process: CameraProcess) -> None:
-        """Take over `process`, which `close` closes."""
-        super().__init__(process)
-        self.name = process.source.camera
-
-    def _is_usable(self, frame: SharedFrame) -> bool:
-        reason = covered(frame.valid_pixels, frame.image.size)
-        self.process.reason = reason or self.process.reason
-        return not reason
-
-    def _frame(self, frame: SharedFrame) -> DepthFrame:
-        return DepthFrame(self.name, frame.number, frame.stamp_ns, frame.image)
-
-
-class CaptureColorCamera(_Capture[ColorFrame]):
-    """`interfaces.ColorCamera` over a camera's process, which scales each image to the policy's size."""
-
-    def _frame(self, frame: SharedFrame) -> ColorFrame:
-        return ColorFrame(frame.number, frame.stamp_ns, frame.image)
 
 
 def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureCamera], CaptureColorCamera | None]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calib.cameras.intrinsics import check_intrinsics
 from calib.cameras.keyframes import KeyFrame
+from calib.commands.intrinsics import check_intrinsics
 from hil.drive.episodes import choose
 from hil.physics.collision_world import Body
 from hil.scene.furniture import furnish

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from calib.cameras.keyframes import read_session
-from calib.cameras.live import STEPS, Progress, guide
-from calib.cameras.session import recorded_session
+from calib.cameras.session import STEPS, Progress, guide, recorded_session
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import STEP_NS, Cameras, SimulatedInbox

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from calib.__main__ import app
-from calib.dynamics.drive_pattern import PATTERNS, PatternDrive, Rectangle, steps
+from calib.commands.drive_pattern import PATTERNS, PatternDrive, Rectangle, steps
 from calib.dynamics.identification import identify
 from calib.dynamics.motion_log import MotionLog
 from hil.physics.simulated_base import NS, STEP_NS, base_at, send_command, step_base

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from calib.__main__ import app
+from calib.commands.gap import gap_of
 from calib.dynamics.drift import path
-from calib.dynamics.gap import gap_of
 from calib.dynamics.motion_log import read_logs
 from calib.dynamics.plausibility import check_units, gaps
 from calib.dynamics.response_model import KEYS

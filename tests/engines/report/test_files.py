@@ -1,4 +1,4 @@
-"""Files of results: packing changes no value, journals of stopped trainings add up, damage is refused."""
+"""Files of results: packing changes no value, damage is refused."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.report.files import EPISODES, GZ, RESULTS, results_in, training_of
-from onboard.values.errors import InputError
+from engines.report.files import EPISODES, GZ, RESULTS, results_in
 from tests.engines.report.result_rig import evaluated, put, report
 from tests.engines.report.result_rig import results_in as some_results
-
-LINE = {"stage": "imitation", "step": 0, "decisions": 8.0, "at_s": 2.0}
 
 
 @pytest.fixture
@@ -26,7 +23,7 @@ def folder(tmp_path) -> Path:
         for row in doors["per_episode"]
     ]
     put(found / "others" / "doors.json", {**doors, "per_episode": rows})
-    put(found / "training" / "journal.jsonl", LINE)
+    put(found / "training" / "journal.jsonl", {})
     return found
 
 
@@ -36,14 +33,15 @@ def tables(folder: Path) -> str:
     return json.dumps([[(name, table) for _, name, table in results_in(folder / kind)] for kind in kinds])
 
 
-def test_packing_changes_no_value_and_no_table(folder):
+def test_packing_changes_no_value_no_table_and_no_manifest(folder):
+    manifest = put(folder / "policy.onnx.manifest.json", {})
     before, printed = tables(folder), report(folder).stdout
     done = report(folder, "--pack")
     assert (done.exit_code, done.stdout) == (0, printed)
     assert tables(folder) == before
     left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     packed = [f"{kind}/{name}" for kind in ("evaluate", "others", "seeds") for name in (EPISODES + GZ, RESULTS)]
-    assert left == [*packed, "training/journal.jsonl.gz"]
+    assert left == [*packed[:4], manifest.name, *packed[4:], "training/journal.jsonl.gz"]
     assert report(folder, "--pack").stdout == printed
 
 
@@ -71,22 +69,3 @@ def test_damaged_columns_are_refused_in_one_line(folder, content, expected):
     done = report(folder)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith(f"error: {folder}/{expected}")
-
-
-def test_repeated_rounds_of_a_journal_count_once_and_all_calls_take_time(tmp_path):
-    step = {"stage": "imitation", "decisions": 100.0, "drives": 2.0}
-    judged = {"stage": "imitation", "step": 1, "at_s": 5.0, "SR": 50.0}
-    rows = [(0, 1.0), (1, 3.0), judged, (2, 1800.0), (1, 2.0), (2, 1802.0)]
-    lines = [json.dumps(row if row is judged else {**step, "step": row[0], "at_s": row[1]}) for row in rows]
-    (tmp_path / "journal.jsonl").write_text("\n".join(lines) + '\n{"stage": "imi')  # the last line is torn
-    figures = training_of(tmp_path)["imitation"]
-    assert (figures["rounds"], figures["decisions"], figures["drives"]) == (3, 300, 6)
-    assert figures["hours"] == pytest.approx((1800.0 + 1802.0) / 3600.0)
-    assert training_of(tmp_path / "none") == {}
-
-
-@pytest.mark.parametrize("content", ["{}\n", "x\n", '{"stage": "a", "step": 1, "decisions": "x"}\n'])
-def test_a_file_that_is_no_journal_is_refused(tmp_path, content):
-    (tmp_path / "journal.jsonl").write_text(content)
-    with pytest.raises(InputError, match=r"journal\.jsonl: not a training's journal: "):
-        training_of(tmp_path)

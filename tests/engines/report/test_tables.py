@@ -93,6 +93,17 @@ def test_policies_are_compared_on_the_same_episodes(folder):
     }
 
 
+def test_a_policy_driven_without_colour_on_other_sets_has_its_figures_and_differences(tmp_path):
+    hard = [[*place[:4], "hard"] for place in SETS]
+    put(tmp_path / "evaluate" / "hard.json", evaluated(3, color=False, sets=hard, known_map=""))
+    put(tmp_path / "others" / "reactive.json", evaluated(4, model=None, policy="reactive", sets=hard))
+    text = run(tmp_path).stdout
+    driven, _, rate, *_ = rows_of(text, "Evaluations")["this policy"]
+    assert (driven, rate[:6]) == ("set `hard`, fast simulation, without colour images", "75.0 (")
+    (name,) = [name for name in rows_of(text, "Paired differences") if "minus" in name]
+    assert name == "this policy without colour images, set `hard`, minus reactive"
+
+
 def test_a_seed_is_compared_with_the_others_on_every_set(folder):
     hard = [[*place[:4], "hard"] for place in SETS]
     put(folder / "others" / "reactive-hard.json", evaluated(4, model=None, policy="reactive", sets=hard))

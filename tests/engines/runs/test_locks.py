@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.runs.locks import alone_in
+from engines.train.stages import alone_in
 from onboard.values.errors import InputError
 
 

@@ -123,7 +123,7 @@ BAD = [
     (
         "pictures of several",
         ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--pictures", "here"],
-        "--pictures here: cover one condition, not 2",
+        "--pictures here: covers one condition, not 2",
     ),
     (
         "a report of several",

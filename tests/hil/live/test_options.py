@@ -35,7 +35,7 @@ OPTIONS: list[tuple[Any, list[str], str, Callable[..., object], object]] = [
     (hil.__main__.app, ["target", "--target", "127.0.0.1", "--interface", "eth0", "--target-interface", "eth7"],
      "hil.commands.judge.target:check_files", lambda config: config.dds.interface, "eth7"),
     (engines_app, ["build", "onboard-v2", "--cache", "engines-here", "--no-fp16"],
-     "engines.export.tensorrt:build_and_check",
+     "engines.export.engine_check:build_and_check",
      lambda model, cache, **others: (cache, others["fp16"]), (Path("engines-here"), False)),
 ]  # fmt: skip
 

@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hil.recordings.bags.bag import IMAGE, BagTopic
-from hil.recordings.bags.drive import Agreement
+from hil.recordings.bags.drive import Agreement, seen_from_base
 from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras
-from hil.recordings.bags.transforms import seen_from_base
 from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.policy.contract import ACTIONS

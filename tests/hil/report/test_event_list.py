@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hil.report.event_list import happened
 from hil.report.events import BAD, MISS, PLAIN, RESET, STATE, STOPPED, TickEvent, moments_of
+from hil.report.tables import happened
 from tests.hil.report.report_rows import timeline
 
 N = 120

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from hil.report.surroundings import CELL_PX, cuts_of, walls_of
+from hil.report.trajectory import CELL_PX, cuts_of, walls_of
 from onboard.values.messages import BINS
 from tests.hil.report.report_rows import spread, timeline
 

@@ -14,7 +14,7 @@ import pytest
 
 from onboard.assembly.assembly import check_files
 from onboard.assembly.robot import building_of
-from onboard.assembly.taken_map import grid_of_ros, take_map
+from onboard.assembly.taken_map import NewerMap, grid_of_ros, take_map
 from onboard.config.config import Config, DdsSection, MapSection
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.participant import Wire
@@ -22,6 +22,7 @@ from onboard.drivers.dds.ros_convert import ros_pose
 from onboard.perception.building.occupancy_grid import load_building
 from onboard.values.errors import ConfigError, DriverError, InputError
 from onboard.values.messages import Pose
+from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
 from tests.rigs.network.ros2_peer import ROS_PYTHON, Peer
 
@@ -63,6 +64,23 @@ def test_the_newest_map_is_kept_and_a_later_start_takes_another(tmp_path: Path) 
         )
 
 
+def test_another_map_during_a_run_is_named_until_the_first_one_is_back(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    with publish(config, message()) as sender:
+        take_map(config)
+        building = building_of(config)
+        assert building is not None
+        with closing(Wire(config.dds)) as wire, closing(NewerMap(wire, building)) as watch:
+            sender.writer("map").write(message(np.ascontiguousarray(CELLS[::-1])))
+            until(lambda: bool(watch.faults()))
+            (fault,) = watch.faults()
+            assert (fault.row, fault.standing) == ("map", False)
+            assert fault.reason == "/map is another map now than the one taken at the start"
+            sender.writer("map").write(message(width=7))  # no map: nothing is known
+            sender.writer("map").write(message())
+            until(lambda: not watch.faults())
+
+
 def test_without_a_publisher_it_says_so_and_a_file_of_another_stays(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     with pytest.raises(
@@ -70,7 +88,7 @@ def test_without_a_publisher_it_says_so_and_a_file_of_another_stays(tmp_path: Pa
     ):
         take_map(config, 0.1)
     (tmp_path / "map.yaml").write_text("image: mine.pgm\n")
-    with pytest.raises(ConfigError, match=r"map.yaml was not kept by a run, .* name another file"):
+    with pytest.raises(ConfigError, match=r"map.yaml was not written by a run, .* name another file"):
         take_map(config, 0.1)
     assert (tmp_path / "map.yaml").read_text() == "image: mine.pgm\n"
 

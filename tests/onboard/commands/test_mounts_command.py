@@ -13,8 +13,7 @@ from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
 from onboard.__main__ import app
-from onboard.commands.mounts import mounts_command, view_notes
-from onboard.commands.mounts_plot import nearest_floor_m
+from onboard.commands.mounts import mounts_command, nearest_floor_m, view_notes
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, load_mounts
 from onboard.config.urdf import read_urdf

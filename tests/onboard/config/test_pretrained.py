@@ -60,7 +60,7 @@ def test_a_name_is_its_file_and_a_path_is_itself(small):
 
 
 def test_another_name_is_one_line_that_lists_what_ships(small):
-    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; there are: small$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; available: small$"):
         model_path("onboard-v9")
 
 
@@ -71,7 +71,7 @@ def test_a_policy_that_left_names_its_successor_and_where_it_still_is(small):
 
 def test_an_installation_without_policies_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "PRETRAINED", tmp_path / "none")
-    with pytest.raises(InputError, match=r"there are: none in this release"):
+    with pytest.raises(InputError, match=r"available: none in this release"):
         pretrained(FIRST)
 
 
@@ -113,9 +113,8 @@ def test_its_card_names_the_same_file(name):
     assert "never driven on a real robot" in card.lower()
 
 
-def test_its_card_is_printed_from_the_results_beside_it():
-    """The results of `onboard-v2` are of trainers that have gone; its card stays as it was printed."""
-    name = "onboard-s"
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_card_is_printed_from_the_results_beside_it(name):
     card = pretrained(name).with_suffix(".md")
     printed = make_card(gather(ROOT / "docs/results" / name), pretrained(name), tables_file(card).name)
     assert tuple(file.read_text(encoding="utf-8") for file in (card, tables_file(card))) == printed

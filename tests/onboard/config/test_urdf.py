@@ -12,8 +12,7 @@ import pytest
 from onboard.commands.mounts import mounts_command, placed_camera
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW
 from onboard.config.urdf import read_urdf
-from onboard.config.urdf_floor import Floor, floor_of
-from onboard.config.urdf_size import size_of
+from onboard.config.urdf_floor import Floor, floor_of, size_of
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 

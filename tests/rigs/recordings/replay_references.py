@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from hil.commands.develop.update_reference import make_reference
 from hil.drive.episodes import choose
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import SimulatedInbox
 from hil.physics.collision_world import body_of
-from hil.replay.reference import make_reference
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import session_of
 from onboard.config.config import Config

@@ -8,7 +8,7 @@ G2   Danger: the free distance along the commanded arc to the nearest real obsta
      `margin_m`. The braking distance is for the higher of commanded and measured speed; paper 4: 1.5 m from 1 m/s
 G3   A real scan that is missing or older than `scan_stale_s` is danger. An arc into a sector that no camera sees is
      danger too (onboard.perception.collision). The guard rejects a scan in a frame other than the base's frame, and a
-     scan whose stamp does not increase (`link.py`). A second publisher of the scan or of the odometry is danger
+     scan whose stamp does not increase (`process.py`). A second publisher of the scan or of the odometry is danger
 G4   A virtual frame is late if its arrival is more than `deadline_s` ago. It is also late if the odometry that caused
      it differs by more than `deadline_s` from the newest odometry, by the robot's stamps. A late frame causes a safety
      stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engines.train.drives.goals import any_goal, drawn_goal
+from engines.train.drives.places import any_goal, drawn_goal
 from hil.maps.world_grid import world_of_walls
 from hil.physics.collision_world import Body
 from hil.physics.free_space import free_space, indoor_cells, is_indoors

@@ -18,7 +18,7 @@ from hil.scene.walkers import KINDS, crowd_of
 from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config
 from onboard.policy.contract import ACTIONS
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.safety import moving
 from onboard.values.messages import Pose, Twist
 from tests.rigs.rooms import room, with_box

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hil.live.target.target_config import (
+from hil.commands.judge.target import (
     Network,
     desktop_section,
     target_config,

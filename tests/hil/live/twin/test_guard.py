@@ -11,8 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hil.live.twin.guard.danger import Cause, GuardInputs
-from hil.live.twin.guard.link import TWIN_SILENT_NS, GuardLink
-from hil.live.twin.guard.process import GuardProcess, rules_of
+from hil.live.twin.guard.process import TWIN_SILENT_NS, GuardLink, GuardProcess, rules_of
 from hil.live.twin.guard.rules import Phase
 from hil.live.twin.topics import COLLISION, PAUSE, PAUSED, RESET, RESUME, RUNNING, STATE, robot_section, twin_section
 from onboard.config.config import Config, DdsSection, LimitsSection, ScanSection

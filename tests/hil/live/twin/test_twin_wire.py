@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hil.live.twin.link import TwinLink
-from hil.live.twin.process import TwinOptions, TwinProcess
+from hil.live.twin.process import TwinLink, TwinOptions, TwinProcess
 from hil.live.twin.scene import Life
 from hil.live.twin.sensors import Views
 from hil.live.twin.topics import (

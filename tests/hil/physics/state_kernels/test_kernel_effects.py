@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.commands.judge.kernels import ROBOT_TABLE
+from hil.commands.judge.kernels import ROBOT_TABLE, read_runs
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.evaluate.result import row_of_json
 from hil.physics.collision_world import Body
@@ -20,7 +20,6 @@ from hil.physics.kernel_effects import BaseKernels, check_robot_table, load_robo
 from hil.physics.state_kernels.generate import generate
 from hil.physics.state_kernels.kernel_set import KernelSet, no_kernels, save_kernels
 from hil.physics.state_kernels.state_table import StateTable, load_state_table
-from hil.recordings.transitions import read_runs
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 from tests.rigs.rooms import room

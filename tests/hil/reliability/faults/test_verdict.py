@@ -18,9 +18,9 @@ from hil.physics.free_space import Episode
 from hil.reliability.faults.inject.schedule import Schedule
 from hil.reliability.faults.run.simulated import in_simulation
 from hil.reliability.faults.verdict import Status
+from onboard.assembly.inbox import UnchangedWatch
 from onboard.drivers.dds import camera_input, sender_clock
 from onboard.navigation import kalman, mission, odometry
-from onboard.perception.frozen_sensor import UnchangedWatch
 from onboard.policy import decision
 from onboard.safety import limits, recovery
 from onboard.values.clock import Timing

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from onboard.commands.doctor import report
-from onboard.commands.doctor.doctor import examine
+from onboard.commands.doctor.command import examine
 from onboard.commands.doctor.finding import Level, amber, green, red
 from onboard.commands.doctor.network import TopicRow
 from onboard.commands.doctor.report import Report, show
@@ -72,7 +72,7 @@ def test_the_page_begins_with_the_worst_and_says_what_to_do() -> None:
         "amber  clock  drifts",
         "              -> set it",
         "green  disk   roomy",
-        "topic  type                   published by         heard by",
+        "topic  type                   published by         received by",
         "/odom  nav_msgs/msg/Odometry  base pid 7 on robot  -",
         "robot: 1 red, 1 amber, 1 green",
     ]

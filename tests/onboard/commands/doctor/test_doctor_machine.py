@@ -12,11 +12,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from onboard.commands.doctor import clock, host, service
+from onboard.commands.doctor import host, service
 from onboard.commands.doctor.cameras import OLD_DAYS, age, lens, nearness
-from onboard.commands.doctor.clock import KernelClock
 from onboard.commands.doctor.finding import Level
-from onboard.commands.doctor.host import power
+from onboard.commands.doctor.host import KernelClock, power
 from onboard.commands.doctor.storage import disk, this_process
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, RecordSection
 from onboard.config.mounts import load_mounts
@@ -163,7 +162,7 @@ CLOCKS = [
     ("state", "ahead_s", "localised", "level"), [row[1:] for row in CLOCKS], ids=[r[0] for r in CLOCKS]
 )
 def test_clock(state: KernelClock | None, ahead_s: float | None, localised: bool, level: Level) -> None:
-    assert clock.clock(state, ahead_s, localised=localised).level is level
+    assert host.clock(state, ahead_s, localised=localised).level is level
 
 
 class Timex(ctypes.Structure):
@@ -178,8 +177,8 @@ class Timex(ctypes.Structure):
 
 def test_the_kernels_clock_state_is_read_from_the_right_words() -> None:
     word = ctypes.sizeof(ctypes.c_long)
-    assert (Timex.maxerror.offset, Timex.status.offset) == (clock.MAX_ERROR_WORD * word, clock.STATUS_WORD * word)
-    state = clock.kernel_clock()
+    assert (Timex.maxerror.offset, Timex.status.offset) == (host.MAX_ERROR_WORD * word, host.STATUS_WORD * word)
+    state = host.kernel_clock()
     assert state is None or state.max_error_s >= 0.0
 
 

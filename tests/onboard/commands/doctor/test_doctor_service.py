@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from onboard.commands.doctor import doctor as examining
+from onboard.commands.doctor import command as examining
 from onboard.commands.doctor import service
-from onboard.commands.doctor.doctor import NOT_OPENED, examine
+from onboard.commands.doctor.command import NOT_OPENED, examine
 from onboard.commands.doctor.finding import Finding, Level
 from onboard.config.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds.participant import Wire

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from engines.export import engine_check
-from engines.export.tensorrt import build_and_check, check_installed
+from engines.export.engine_check import build_and_check, check_installed
 from onboard.drivers.engines import tensorrt_build
 from onboard.drivers.engines.tensorrt_build import EngineKey, build_engine, engine_path, may_be_half
 from onboard.drivers.engines.tensorrt_engine import TensorRtEngine

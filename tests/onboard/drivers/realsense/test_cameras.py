@@ -17,9 +17,9 @@ import pytest
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.drivers.realsense import cameras
-from onboard.drivers.realsense.cameras import CaptureCamera, CaptureColorCamera, camera_sources, open_cameras
+from onboard.drivers.realsense.cameras import camera_sources, open_cameras
 from onboard.drivers.realsense.device import Source
-from onboard.drivers.realsense.supervisor import CameraProcess, Patience
+from onboard.drivers.realsense.supervisor import CameraProcess, CaptureCamera, CaptureColorCamera, Patience
 from onboard.values import images
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.images import policy_image

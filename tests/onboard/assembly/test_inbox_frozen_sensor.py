@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
+from onboard.assembly.inbox import UnchangedScans, UnchangedWatch
 from onboard.values.messages import BINS, DepthFrame, OdometryMessage, Pose, Scan, Twist
 from tests.rigs.recordings.replay_references import office_images
 
