@@ -55,7 +55,7 @@
          (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
          stops the robot like a visible obstacle (R9), with MEMORY_M more distance
     R31  separation: a person who moved within the last second may turn round and walk towards the robot. The speed
-         towards persons ahead lets the robot stand before they reach it. For 5 s after a motion within 3 m, the speed
+         towards persons ahead lets the robot stand before they reach it. For 3 s after a motion within 2 m, the speed
          is also at most the one from which the robot brakes in 0.4 s
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as

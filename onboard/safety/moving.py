@@ -60,7 +60,7 @@ SETTLE_S = 0.15
 WARY_S, PERSON_M, FARTHEST_M = 1.0, 0.3, 0.8
 """For so long after a motion, returns near its last place may be of the same person. The radius is `PERSON_M` at first,
 and grows at walking speed to `FARTHEST_M`."""
-NEAR_M, ABOUT_S, STOP_S = 3.0, 5.0, 0.4
+NEAR_M, ABOUT_S, STOP_S = 2.0, 3.0, 0.4
 """For `ABOUT_S` after a motion within `NEAR_M`, the robot drives at most as fast as it can brake within `STOP_S`."""
 
 
