@@ -5,7 +5,7 @@ unknowns are x, y, yaw of every camera and of every key frame but the first, and
 of a patch from the line through another patch, by the standard deviation of both.
 
 The odometry's way ahead and turn between two key frames are compared with what the surfaces say. Wheels do not slip
-sideways, so the base moves ahead in the frame halfway through the turn, whatever the wheels measured. That tells where
+sideways, so the base moves ahead in the frame halfway through the turn, whatever the wheels measured. That shows where
 forward is. Each of the three is trusted only as far as the surfaces agree with it.
 
 Each pass matches the patches again and takes Gauss-Newton steps with a soft L1 loss. The normal equations are solved

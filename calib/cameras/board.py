@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from onboard.commands.scan import PNG_ERRORS, image_fault
 from onboard.config.mounts import Mount
 from onboard.drivers.images.raw import MAX_SIDE_PX
-from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.errors import InputError, MissingExtraError, naming
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,10 +102,8 @@ def draw_board(path: Path, board: Board) -> tuple[float, float]:
         image.save(drawn, "PDF", resolution=dots_an_inch)
     else:
         image.save(drawn, "PNG", dpi=(dots_an_inch, dots_an_inch))
-    try:
+    with naming(path, "written"):
         path.write_bytes(drawn.getvalue())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     return size[0] * board.square_m / per_square, size[1] * board.square_m / per_square
 
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from onboard.config.mounts import ROTATIONS, MountsFile
-from onboard.config.toml_file import read_toml, validation_lines
+from onboard.config.toml_file import checked, read_toml
 from onboard.config.toml_text import toml_key, toml_value
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import naming
 
 DIGITS = 6, 12
 """Digits of a translation and a quaternion, as in `onboard mounts`."""
@@ -40,10 +39,8 @@ def mounts_text(source: Path, changed: Mapping[str, Mapping[str, Any]], head: st
     head:    comment lines before the tables
     Raises ConfigError for a source that is no mounts file.
     """
-    try:
+    with checked(source):
         table = MountsFile.model_validate(read_toml(source))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(source, error)) from error
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
     for kind, cameras in table.model_dump(mode="json", exclude_unset=True).items():
         for name, row in cameras.items():
@@ -63,7 +60,7 @@ def replace_file(path: Path, text: str) -> Path | None:
 
     Raises InputError that names the file.
     """
-    try:
+    with naming(path, "written"):
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as file:
@@ -83,6 +80,4 @@ def replace_file(path: Path, text: str) -> Path | None:
         else:
             os.chmod(file.name, 0o644)
         os.replace(file.name, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     return kept

@@ -1,4 +1,8 @@
-"""Records a calibration session: ordinary ticks of the recorder, with depth images where the base stands."""
+"""Records a calibration session: ordinary ticks of the recorder, with depth images where the base stands.
+
+On the robot it shows the operator what to do next, and sends no command. The operator drives with the robot's own
+remote control, or turns and pushes it by hand.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from onboard.recording.recorder import BYTES_PER_MB, Recorder, RecordQueue
 from onboard.recording.tick_writer import TickRecorder
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, MonotonicClock, Slot, wall_ns
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import IDENTITY, between
 from onboard.values.interfaces import Inbox
 from onboard.values.messages import STOP, Inputs, Motion, Observation, Pose, Twist
@@ -82,10 +86,8 @@ def recorded_session(config: Config, out: Path, *, force: bool = False) -> Itera
         raise InputError(f"{out}: is a folder" if out.is_dir() else f"{out}: exists already; --force replaces it")
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
-    try:
+    with naming(out, "written"):
         folder = tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.")
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
     with folder:
         section = RecordSection(directory=Path(folder.name), max_file_mb=ONE_FILE_MB)
         queue = RecordQueue(2 * MOST_WAITING, ONE_FILE_MB * BYTES_PER_MB)

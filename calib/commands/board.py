@@ -46,7 +46,7 @@ def board(
     at_sd: Annotated[str, typer.Option(help="Standard deviations of --at (m, deg).")] = "0.005,0.5",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
-        float, typer.Option(min=0.0, help="Largest distance of an answer from the mounts, in m.", callback=finite)
+        float, typer.Option(min=0.0, help="Largest distance of a result from the mounts, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     json_file: JsonOption = None,
@@ -73,11 +73,9 @@ def board(
     try:
         found = place_cameras(sightings, known, tied, place, (limit_m, limit_deg))
     except InputError as error:
-        if json_file is not None:
-            write_json(json_file, {"cameras": {}, "accepted": False, "reason": str(error)})
+        write_json(json_file, {"cameras": {}, "accepted": False, "reason": str(error)})
         raise InputError(f"refused: {'; '.join([str(error), *unused])}") from error
-    if json_file is not None:
-        write_json(json_file, _as_json(found, known, tied))
+    write_json(json_file, _as_json(found, known, tied))
     kept = None if out is None else replace_file(out, _mounts_file(found, mounts, printed, tied, files))
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(_summary(found, known, tied) + "".join(f"not used: {line}\n" for line in unused))

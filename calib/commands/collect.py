@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from calib.dynamics.plant_file import check_target
 from calib.learned.collect import Collected, Collector, Rectangle, csv_text, empty_room
 from hil.maps.load import load_map, map_names
 from hil.physics.collision_world import Body
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json, write_text
+from onboard.commands.cli import JsonOption, check_json_target, write_result, write_text
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError
 
@@ -58,7 +57,8 @@ def collect(
                 progress.update(task, completed=one)
     assert done is not None, "the drive is as long as its log"
     write_text(out, csv_text(done.log))
-    if json_file is not None:
-        write_json(json_file, {"file": str(out), "seconds": seconds, "reached": done.reached, "stuck": done.stuck})
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(f"{out}: {seconds:g} s, {done.reached} poses reached, {done.stuck} given up\n")
+    write_result(
+        json_file,
+        {"file": str(out), "seconds": seconds, "reached": done.reached, "stuck": done.stuck},
+        f"{out}: {seconds:g} s, {done.reached} poses reached, {done.stuck} given up\n",
+    )

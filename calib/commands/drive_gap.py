@@ -1,4 +1,8 @@
-"""The command `onboard-calib drive-gap`."""
+"""The command `onboard-calib drive-gap`.
+
+It shows which of the simulators says what happens. "Real" is the base with hidden effects. The policy assumes the
+identified plant in every world.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +95,11 @@ def drive_gap(
                 gaps = one
             else:
                 progress.update(task, advance=1, description=one)
-    if json_file is not None:
-        write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
+    write_json(json_file, {world: asdict(gap) for world, gap in gaps.items()})
     text = gap_table(gaps)
     if report is not None:
         command = f"onboard-calib drive-gap --map {map_name} --episodes {episodes} --seeds {seeds}"
-        head = f"`{command}`: {episodes * seeds} drives in each world; in brackets stand 95 % intervals."
+        head = f"`{command}`: {episodes * seeds} drives in each world; brackets hold 95 % intervals."
         put_section(report, NAME, f"{head}\n\n{text}", {})
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(f"{text}\n")
 

@@ -1,4 +1,9 @@
-"""The command `onboard-calib drive-pattern`."""
+"""The command `onboard-calib drive-pattern`.
+
+Command steps excite a base on a free rectangle: eight patterns, as in paper 1, Appendix A. The paper does not list its
+patterns. These hold steps of several sizes forward, backward and in turns, with stops between. A step that would leave
+the rectangle is mirrored, or left out.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +49,8 @@ def drive_pattern(
     behind: Annotated[float, typer.Option(min=0.0, help="Behind it, in m.", callback=finite)],
     left: Annotated[float, typer.Option(min=0.0, help="To its left, in m.", callback=finite)],
     right: Annotated[float, typer.Option(min=0.0, help="To its right, in m.", callback=finite)],
-    speed: Annotated[float, typer.Option(min=0.05, help="Greatest speed, in m/s.", callback=finite)] = 0.5,
-    turn: Annotated[float, typer.Option(min=0.1, help="Greatest turn rate, in rad/s.", callback=finite)] = 1.0,
+    speed: Annotated[float, typer.Option(min=0.05, help="Highest speed, in m/s.", callback=finite)] = 0.5,
+    turn: Annotated[float, typer.Option(min=0.1, help="Highest turn rate, in rad/s.", callback=finite)] = 1.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the path of a simulated base; nothing moves.")
     ] = False,

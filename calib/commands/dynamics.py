@@ -53,8 +53,7 @@ def dynamics(
             text += f"command_timeout_s {old.base.command_timeout_s:g} is kept: this command does not measure it\n"
         if old is not None and old.motion is not None:
             text += f"[motion] {old.motion.model} of the old file is dropped: it was learned with the old axes\n"
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(text)
 
 
@@ -78,8 +77,7 @@ def _half(interval: list[float] | None) -> str:
 
 
 def _judge(errors: dict[str, dict[str, float]], json_file: str | None) -> None:
-    if json_file is not None:
-        write_json(json_file, errors)
+    write_json(json_file, errors)
     if json_file != STANDARD_OUTPUT:
         rows = [[model, *(f"{error[key]:.3f}" for key in ERRORS)] for model, error in errors.items()]
         headings = ["error on held-out logs", *(f"{key} [{unit}]" for key, unit in ERRORS.items())]

@@ -1,4 +1,4 @@
-"""The command `onboard-calib extrinsics`: poses of all depth cameras from a recording."""
+"""The command `onboard-calib extrinsics`: poses of all depth cameras from a recording, and a page of the result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def extrinsics(
     guess: Annotated[Path, typer.Option(help="mounts.toml with the initial guess of the camera poses.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The mounts.toml to write.")] = None,
     limit_m: Annotated[
-        float, typer.Option(min=0.0, help="Largest distance of an answer from the guess, in m.", callback=finite)
+        float, typer.Option(min=0.0, help="Largest distance of a result from the guess, in m.", callback=finite)
     ] = LIMIT_M,
     limit_deg: Annotated[float, typer.Option(min=0.0, help="The same in degrees.", callback=finite)] = LIMIT_DEG,
     live: Annotated[
@@ -75,8 +75,7 @@ def extrinsics(
         _record(recording, config)
     session = read_session(recording, mounts)
     found = calibrate(session.keyframes, mounts, limit_m, limit_deg)
-    if json_file is not None:
-        write_json(json_file, as_json(found))
+    write_json(json_file, as_json(found))
     if report is not None:
         write_report(report, found, mounts, f"Camera calibration of {session.day.isoformat()}: {recording.name}")
     if not found.accepted:

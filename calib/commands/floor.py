@@ -24,8 +24,7 @@ def floor(
     check_json_target(json_file)
     frames, depth = depth_of_each(mounts, camera, frame), load_mounts(mounts).depth
     floors = {name: floor_in(one.depth, depth[name]) for name, one in frames.items()}
-    if json_file is not None:
-        write_json(json_file, {"cameras": {name: _as_json(one) for name, one in floors.items()}})
+    write_json(json_file, {"cameras": {name: _as_json(one) for name, one in floors.items()}})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(f"{'camera':<16}{'roll deg':>10}{'pitch deg':>10}{'height m':>10}{'inliers':>9}{'rms m':>8}\n")
         for name, one in floors.items():

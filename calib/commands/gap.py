@@ -1,4 +1,7 @@
-"""The command `onboard-calib gap`."""
+"""The command `onboard-calib gap`.
+
+The recorded commands drive the plant, and its path is compared with the real one (paper 1, Fig. 7).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from calib.dynamics.plausibility import check_units
 from hil.physics.simulated_base import NS, STEP_NS, BaseState, send_command, step_base
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, markdown_table, new_figure, write_json
 from onboard.config.plant_model import MotionState, Plant, load_plant
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.messages import Pose, Twist
 
 
@@ -37,8 +40,7 @@ def gap(
     if picture is not None:
         longest = max(range(len(logs)), key=lambda number: logs[number].seconds)
         save_picture(gaps[longest], logs[longest], picture)
-    if json_file is not None:
-        write_json(json_file, table)
+    write_json(json_file, table)
     if json_file != STANDARD_OUTPUT:
         rows = [[name.replace("_", " "), *map(_shown, row.values())] for name, row in table.items()]
         headings = ["drift after", *(key.replace("_", " ") for key in next(iter(table.values())))]
@@ -147,10 +149,8 @@ def save_picture(gap: Gap, log: MotionLog, file: Path) -> None:
         axes.plot(gap.t_s, plant, color=PLANT, label="plant; its path is set back each 10 s")
         axes.set(xlabel="time [s]", ylabel=title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    try:
+    with naming(file, "written"):
         figure.savefig(file, format="png")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def _restarted(gap: Gap) -> list[Floats]:

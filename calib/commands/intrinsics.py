@@ -1,9 +1,13 @@
-"""The command `onboard-calib intrinsics`: whether focal length and depth scale of the cameras make sense."""
+"""The command `onboard-calib intrinsics`: whether focal length and depth scale of the cameras make sense.
+
+In 1/depth a plane stays a plane whatever the focal length, so one plane cannot show a wrong one. Walls can: they must
+stand at right angles to the floor. The depth scale shows in the camera's height, measured with a tape. What is left on
+the floor after a plane, a bow towards the image's corners, is lens distortion or an offset of the disparity.
+"""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +20,7 @@ import typer
 from calib.cameras.floor import find_floor, on_floor
 from calib.cameras.keyframes import KeyFrame, read_session
 from calib.cameras.patches import upright_planes
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.cli import JsonOption, check_json_target, write_result
 from onboard.config.mounts import Mount, load_mounts
 from onboard.values.errors import InputError
 
@@ -42,10 +46,7 @@ def intrinsics(
     found = {
         name: check_intrinsics(session.keyframes, mount, measured.get(name)) for name, mount in cameras.depth.items()
     }
-    if json_file is not None:
-        write_json(json_file, {"cameras": {name: _plain(one) for name, one in found.items()}})
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(_table(found))
+    write_result(json_file, {"cameras": {name: _plain(one) for name, one in found.items()}}, _table(found))
     if any(one.warnings for one in found.values()):
         raise typer.Exit(WARNED)
 

@@ -72,8 +72,7 @@ def learn_dynamics(
     found = _trained(training, files["checkpoint"], model)
     _write(files, found, base)
     result = _judged(series, spans[2], base, found)
-    if json_file is not None:
-        write_json(json_file, {**result, "data_sha256": read.sha256, "file": str(out)})
+    write_json(json_file, {**result, "data_sha256": read.sha256, "file": str(out)})
     (sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout).write(
         _table(result, model, files, found.transform == TRANSFORMS[0])
     )

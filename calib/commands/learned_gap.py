@@ -55,8 +55,7 @@ def learned_gap(
         _train(table, data, checkpoints, console)
     found = {one.name: found_of(table, one, checkpoints) for one in data}
     claims = claims_of(table, found["hidden"])
-    if json_file is not None:
-        write_json(json_file, _as_json(found, claims))
+    write_json(json_file, _as_json(found, claims))
     if report is not None:
         command = "onboard-calib learned-gap --husky tests/data/husky-steps"
         charts = {CHART: chart_file(report, CHART).name}

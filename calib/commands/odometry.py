@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from calib.wheels.fit import MOST_NODES, Reference, by_end, by_fixes, by_gyrosco
 from calib.wheels.fit_verdict import NAMES, measured, result
 from calib.wheels.runs import Run, read_run
 from calib.wheels.scan_match import by_scans
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.commands.cli import JsonOption, check_json_target, finite, write_result
 from onboard.values.errors import InputError
 
 REFUSED = 1
@@ -58,7 +57,7 @@ def odometry_command(
     check_json_target(json_file)
     ends = [_three("--end", text) for text in end or ()]
     if ends and len(ends) != len(drives):
-        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives, exactly one for each needed")
+        raise InputError(f"--end: {len(ends)} ends for {len(drives)} drives: state one for each drive")
     if ends and reference is not Kind.AUTO:
         raise InputError(f"--reference {reference.value}: --end is the reference already")
     sd = _three("--end-sd", end_sd)
@@ -71,10 +70,7 @@ def odometry_command(
         known = [_referenced(run, reference, MOST_NODES // len(runs)) for run in runs]
     wheels = measured(known, track_m)
     fitted = result(wheels, track_m)
-    if json_file is not None:
-        write_json(json_file, fitted)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(_text(fitted))
+    write_result(json_file, fitted, _text(fitted))
     if wheels.reasons:
         raise typer.Exit(REFUSED)
 

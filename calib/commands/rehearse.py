@@ -56,8 +56,7 @@ def rehearse_command(
         true, map_name, seed, out, believed=believed, config=load_config(config) if config else None, way=way,
         furniture=furniture, drift=drift, force=force,
     )  # fmt: skip
-    if json_file is not None:
-        write_json(json_file, asdict(done) | {"file": str(out)})
+    write_json(json_file, asdict(done) | {"file": str(out)})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(
             f"{out}: {done.stops} stops in {done.seconds:.0f} s, {done.driven_m:.1f} m driven and "

@@ -13,7 +13,7 @@ from hil.recordings.locate import completed
 from hil.recordings.recording import Recording, open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.recorded_policy import recorded_plant
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.cli import JsonOption, check_json_target, write_result
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.health.gatherer import Gatherer
@@ -46,10 +46,7 @@ def verify_command(
             sys.stderr.write(f"warning: {recording}: cut off: the rest is read from a repaired copy\n")
         opened = held.enter_context(open_recording(whole))
         health = assessed(opened, mounts, plant)
-    if json_file is not None:
-        write_json(json_file, health.plain())
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(_text(health))
+    write_result(json_file, health.plain(), _text(health))
     if health.verdict in CODES:
         raise typer.Exit(CODES[health.verdict])
 

@@ -15,7 +15,7 @@ from hil.recordings.csv_table import read_csv
 from hil.recordings.recording import IMPORTED_COMMANDS, TICK, Recording, open_recording
 from onboard.drivers.dds.ros_convert import twist_from_ros
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,12 +74,9 @@ def read_logs(paths: Sequence[Path]) -> MotionLogs:
     logs: list[MotionLog] = []
     digest = hashlib.sha256()
     for path in paths:
-        try:
-            with path.open("rb") as stream:
-                for block in iter(lambda: stream.read(1 << 20), b""):  # read before the next file
-                    digest.update(block)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        with naming(path), path.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):  # read before the next file
+                digest.update(block)
         logs += _from_recording(path) if path.suffix == RECORDING_SUFFIX else _from_csv(path)
     if not logs:
         raise InputError("no logs are named")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from calib.dynamics.identification import identify
 from calib.dynamics.motion_log import POSE_COLUMNS, MotionLog, read_logs
@@ -21,8 +21,8 @@ from hil.physics.motion.hidden_effects import load_hidden_effects
 from hil.physics.motion.learned import TRANSFORMS, LearnedModel, learned_of, model_arrays, read_arrays, write_arrays
 from hil.recordings.csv_table import read_csv
 from onboard.config.plant_model import HIDDEN_EFFECTS, MotionTable, Plant
-from onboard.config.toml_file import Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
+from onboard.config.toml_file import Positive, Section, checked, read_toml
+from onboard.values.errors import InputError
 
 EXPERIMENT_FILE = Path(__file__).parent / "experiment.toml"
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
@@ -75,10 +75,8 @@ class ExperimentTable(Section):
 
 def load_experiment(file: Path = EXPERIMENT_FILE) -> ExperimentTable:
     """Return the table of a file. Raises ConfigError naming file, field and limit."""
-    try:
+    with checked(file):
         return ExperimentTable.model_validate(read_toml(file))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(file, error)) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

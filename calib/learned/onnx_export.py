@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hil.physics.motion.learned import STATE, LearnedModel, history_rows
-from onboard.values.errors import InputError
+from onboard.values.errors import naming
 
 INPUTS, OUTPUTS = ("commands", "nominal", "state"), ("motion", "next_nominal", "next_state")
 OPSET = 17
@@ -97,7 +97,5 @@ def export_onnx(model: LearnedModel, file: Path) -> None:
             input_names=list(INPUTS),
             output_names=list(OUTPUTS),
         )
-    try:
+    with naming(file, "written"):
         file.write_bytes(content.getvalue())
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error

@@ -112,9 +112,9 @@ def claims_of(table: ExperimentTable, found: Found) -> dict[str, tuple[bool, str
         steps = {loss: steps_to_converge(found.trainings, loss) for loss in found.losses}
         chamfer = min(count for loss, count in steps.items() if loss.startswith("chamfer"))
         others = min(count for loss, count in steps.items() if not loss.startswith("chamfer"))
-        told = ", ".join(f"{loss} {count:.0f}" for loss, count in steps.items())
+        counts = ", ".join(f"{loss} {count:.0f}" for loss, count in steps.items())
         claims["the Chamfer loss converges in at least a tenth fewer steps than the step errors"] = (
-            chamfer <= 0.9 * others, told)  # fmt: skip
+            chamfer <= 0.9 * others, counts)  # fmt: skip
     return claims
 
 

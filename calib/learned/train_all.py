@@ -1,4 +1,7 @@
-"""All trainings behind docs/reality-gap.md, one after the other: `make reality-gap TRAIN=1`."""
+"""All trainings behind docs/reality-gap.md, one after the other: `make reality-gap TRAIN=1`.
+
+The analytic model with parameters fitted to measured poses stands for the tuned hand formula of paper 3.
+"""
 
 from __future__ import annotations
 

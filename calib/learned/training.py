@@ -1,4 +1,8 @@
-"""Progressive training (paper 3): roll-outs become longer, and each stage begins with the best of the last."""
+"""Progressive training (paper 3): roll-outs become longer, and each stage begins with the best of the last.
+
+All errors of the losses are in the frame of the measured pose at the window's begin. Poses come divided by the spread
+of the measured motion, so position and yaw count alike.
+"""
 
 from __future__ import annotations
 

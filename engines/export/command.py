@@ -223,8 +223,7 @@ def validate(
         checked = own_model.validate(model_path(model), load_config(config))
     except OnboardError as error:
         raise _refused(error) from error
-    if json_target is not None:
-        write_json(json_target, {"model": model, **asdict(checked)})
+    write_json(json_target, {"model": model, **asdict(checked)})
     for line in () if json_target == STANDARD_OUTPUT else (*checked.fed, *checked.notes):
         typer.echo(line)
     for line in checked.wrong:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 
 from engines.export.fp16 import MIN_AGREEMENT, Agreement, compare_policies, halve
@@ -31,7 +30,7 @@ from engines.network.policy_checkpoint import (
 )
 from onboard import __version__
 from onboard.config.config import RatesSection
-from onboard.config.toml_file import validation_lines
+from onboard.config.toml_file import checked
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
 from onboard.policy.manifest import (
@@ -209,7 +208,7 @@ def manifest_of(
         return tuple(TensorEntry(name=name, shape=types[name].shape, dtype=types[name].dtype) for name in names)
 
     from_network = {"onboard": __version__, "widths": asdict(network.widths), "variant": asdict(network.variant)}
-    try:
+    with checked(Path(f"{policy}{MANIFEST_SUFFIX}"), InputError):
         return Manifest(
             contract_version=CONTRACT_VERSION,
             sha256=sha256,
@@ -222,8 +221,6 @@ def manifest_of(
             half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
             extra={**stated, **from_network},
         )
-    except ValidationError as error:
-        raise InputError(validation_lines(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
 
 
 def manifest_extra(trained: PolicyFile) -> dict[str, Any]:

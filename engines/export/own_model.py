@@ -45,7 +45,7 @@ from onboard.policy.manifest import (
 )
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.policy.onnx_weights import weight_types
-from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError
+from onboard.values.errors import ConfigError, EngineError, InputError, OnboardError, naming
 
 # ---- The proposal
 
@@ -111,10 +111,8 @@ def wrap(model: Path, folder: Path, options: WrapOptions) -> tuple[Path, Proposa
     Raises InputError for a model that no manifest can describe, and for options together with a manifest that is kept;
     EngineError if ONNX Runtime does not load the model.
     """
-    try:
+    with naming(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     target = folder / model.name
     if target.resolve() == model.resolve():
         raise InputError(f"{folder}: is the model's own folder; choose another one for the copy")

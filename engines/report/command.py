@@ -56,5 +56,4 @@ def report(
         raise typer.Exit(REFUSED) from error
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(text)
-    if json_file is not None:
-        write_json(json_file, figures)
+    write_json(json_file, figures)

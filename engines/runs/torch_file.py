@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 _DAMAGED = (
     pickle.UnpicklingError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OverflowError,
@@ -24,15 +24,13 @@ _DAMAGED = (
 def write_torch(file: Path, table: Mapping[str, Any]) -> None:
     """Write a table atomically. Raises InputError if it cannot be written."""
     part = file.with_name(file.name + ".part")
-    try:
+    with naming(file, "written"):
         file.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as target:
             torch.save(dict(table), target)
             target.flush()
             os.fsync(target.fileno())
         os.replace(part, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def read_torch(file: Path) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Configuration of a training (`engines/train/*.toml`), checked at load; unknown keys are refused."""
+"""Configuration of a training (`engines/train/*.toml`), checked at load; unknown keys are refused.
+
+The content of its files identifies a training. Files that ship with the package count by name.
+"""
 
 from __future__ import annotations
 

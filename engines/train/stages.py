@@ -18,7 +18,7 @@ from engines.train.training_log import Journal
 from hil.drive.episode_sets import building_of, split_of
 from onboard.config.pretrained import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import load_manifest
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError, InputError, naming
 
 MODEL = f"policy{MODEL_SUFFIX}"
 SHOWN = ("floors", "goals", "decisions_s", "reward", "reached", "contact", "spl")
@@ -86,11 +86,9 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     Raises InputError if another process holds the lock, or the folder cannot be written.
     """
-    try:
+    with naming(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_FILE).open("a", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.errors import MissingExtraError, naming
 
 ROWS, CURVES = "journal.jsonl", "tensorboard"
 
@@ -109,10 +109,8 @@ class Journal:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Raise InputError if the folder cannot be written."""
-        try:
+        with naming(self._folder, "written"):
             yield
-        except OSError as error:
-            raise InputError(f"{self._folder}: cannot be written: {error.strerror or error}") from error
 
 
 def _last_call(file: Path) -> int:

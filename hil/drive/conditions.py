@@ -20,7 +20,7 @@ from hil.sensors.flawed_scan import Flaws
 from onboard.config.config import Config, RatesSection, ScanSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.config.plant_model import Axis, Plant
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import NonNegative, Positive, Section, checked, read_toml
 from onboard.values.errors import ConfigError, InputError
 
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
@@ -60,7 +60,7 @@ class Condition(Section):
     ramp:            a base that ramps v and w with these accelerations before a quick loop, as the robot knows
                      [m/s^2, rad/s^2]
     pallets:         pallets of 14 cm beside the path, where there is room
-    crossing:        people who walk back and forth across the path at 1 m/s and heed nobody, where there is room
+    crossing:        people who walk back and forth across the path at 1 m/s and ignore everybody, where there is room
     blocked_s:       time for which a door on the shortest path stays closed when the robot comes [s]; 0 for no door;
                      some paths have no place for a door, see hil/scene/doors.py
     memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
@@ -247,10 +247,8 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
     table = read_toml(path)
     conditions = {}
     for name in table:
-        try:
+        with checked(f"{path}: {name}"):
             conditions[name] = Condition.model_validate(_with_base(path, table, name, ()))
-        except ValidationError as error:
-            raise ConfigError(validation_lines(f"{path}: {name}", error)) from error
     return conditions
 
 

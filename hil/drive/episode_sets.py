@@ -21,7 +21,7 @@ from hil.drive.episodes import (
     Split,
     make_episodes,
 )
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 # ---- Building and split of each shipped map
 
@@ -106,10 +106,8 @@ class NamedSet:
 
 def digest_of(chosen: NamedSet) -> str:
     """Return a digest of a set's files. Raises InputError."""
-    try:
+    with naming(chosen.folder):
         texts = [(chosen.folder / f"{name}.json").read_bytes() for name in chosen.maps]
-    except OSError as error:
-        raise InputError(f"{chosen.folder}: cannot be read: {error.strerror}") from error
     return hashlib.blake2b(b"".join(texts), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from hil.evaluate.result import Row, row_of_json
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 SEED_BYTES = 4
 
@@ -86,11 +86,9 @@ class PartialResults:
     def __init__(self, path: Path, configuration: Configuration) -> None:
         """Open or create a file. Raises InputError if it is unusable, locked, or from another configuration."""
         self.path = path
-        try:
+        with naming(path, "written"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
         try:
             _claim(self._file, path)
             self.driven = self._read(configuration)
@@ -111,11 +109,9 @@ class PartialResults:
         self._write({"row": driven.row.as_json(), "path": driven.path})
 
     def _write(self, table: Mapping[str, Any]) -> None:
-        try:
+        with naming(self.path, "written"):
             self._file.write(json.dumps(table, allow_nan=False, separators=(",", ":")) + "\n")
             self._file.flush()
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _read(self, configuration: Configuration) -> list[DriveResult]:
         """Return the stored results.

@@ -60,7 +60,7 @@ from onboard.values.messages import Pose
 class Others:
     """Data for drawing the pedestrians, the door and what is on the path of an episode.
 
-    pedestrians:  number of pedestrians; crossing: of people who cross the path and heed nobody; pallets: beside it
+    pedestrians:  number of pedestrians; crossing: of people who cross the path and ignore everybody; pallets: beside it
     blocked_s:    duration of the door's closure, 0 without a door [s]
     walkable:     space where pedestrians can walk, None without pedestrians
     space, solid: free space and blocked cells of the robot's body, None without a door

@@ -18,7 +18,7 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space, shortest_path
 from hil.scene.furniture import DENSEST, furnish
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 OWN_SPLIT = "own"
 """Split of a set whose file names no split."""
@@ -256,13 +256,11 @@ def _episodes_in(file: Path) -> list[Any]:
 
 def _digest(file: Path) -> str:
     """Return a digest of a file and of the existing files that it names. Raises InputError."""
-    try:
+    with naming(file):
         if file.suffix == EPISODES_SUFFIX and file.stat().st_size > MAX_BYTES:
             raise InputError(f"{file}: {file.stat().st_size} bytes, the limit is {MAX_BYTES}")
         first, *named = files_of(file)
         return "-".join([file_digest(first), *(file_digest(one) for one in named if one.is_file())])
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _map_of(place: Path, map_name: str) -> str | Path:

@@ -16,7 +16,7 @@ from hil.evaluate.campaign import DriveResult
 from hil.evaluate.episode_selection import load_set
 from hil.evaluate.evaluation import Evaluation
 from hil.maps.world_grid import World
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 MOST = 20
 """Number of drives in a picture, as in the paper's figure."""
@@ -93,8 +93,6 @@ def save_ways(world: World, ways: Sequence[Way], title: str, file: Path) -> None
 
 def save_png(image: Image.Image, file: Path) -> None:
     """Write an image. Raises InputError naming the file."""
-    try:
+    with naming(file, "written"):
         file.parent.mkdir(parents=True, exist_ok=True)
         image.save(file, "PNG")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error

@@ -24,7 +24,7 @@ from onboard.config.toml_text import as_toml
 from onboard.navigation.mission import drives
 from onboard.values import reasons
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import OnboardError
+from onboard.values.errors import OnboardError, naming
 from onboard.values.messages import Pose
 
 LATE_SHARE = 10
@@ -39,11 +39,9 @@ def write_config(file: Path, config: Config) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Write a file into a folder, which may be new. Raises OnboardError."""
-    try:
+    with naming(file.parent, "written", OnboardError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{file.parent}: cannot be written: {error.strerror}") from error
 
 
 class Files:

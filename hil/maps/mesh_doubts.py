@@ -59,8 +59,8 @@ def check_gltf(path: Path) -> None:
     found = sorted(unknown) + [name for name, there in means.items() if there]
     if found:
         raise InputError(
-            f"{path}: uses {', '.join(found)}, which is not read, so walls would be missing or elsewhere; export it "
-            "with plain triangles, without compression and instancing"
+            f"{path}: uses {', '.join(found)}, which is not supported, so walls would be missing or elsewhere; export "
+            "it with plain triangles, without compression and instancing"
         )
 
 

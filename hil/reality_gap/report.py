@@ -87,7 +87,7 @@ def section(result: GapResult, chart: str, command: str) -> str:
     words = ("divergences judged", "kernels", "kernels without a gap", "gap left", "ATR of the design without a gap")
     return "\n\n".join(
         (
-            f"`{command}`: {seeds} seeds; in brackets stand 95 % t-intervals over seeds.",
+            f"`{command}`: {seeds} seeds; brackets hold 95 % t-intervals over seeds.",
             markdown_table(("run", "what drives where", "ATR"), runs, words=2),
             markdown_table(("what is to be shown", ""), shown),
             markdown_table(("mean over seeds", ""), rows),

@@ -61,7 +61,7 @@ def read_csv(path: Path, needed: Sequence[str]) -> CsvTable:
         )
     twice = [name for name in needed if names.count(name) > 1]
     if twice:
-        raise InputError(f"{path}: line 1: the column {twice[0]} is there twice")
+        raise InputError(f"{path}: line 1: the column {twice[0]} appears twice")
     for line, row in rows:
         if len(row) != len(names) and any(text.strip() for text in row[len(names) :] or ("cut",)):
             raise InputError(f"{path}: {LINE.format(line=line, count=len(row), columns=len(names))}")

@@ -39,7 +39,7 @@ from onboard.recording.repair import is_finished
 from onboard.recording.ros_schema import message_type
 from onboard.recording.tick_message import DECISION_TOPIC, KEYFRAME_TOPIC, MOVED_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import ConfigError, InputError
+from onboard.values.errors import ConfigError, InputError, naming
 
 IMPORTED_COMMANDS = "imported/cmd_vel"
 """Topic of a bag's own commands in the recording that `onboard-hil import` makes of it."""
@@ -234,16 +234,13 @@ class Recording:
 @contextmanager
 def open_recording(path: Path) -> Iterator[Recording]:
     """Open a recording of `onboard run`. Raises InputError in one line that names the file and the problem."""
-    try:
-        with path.open("rb") as stream:
-            _check_ends(path, stream)
-            try:
-                opened = _opened(path, stream)
-            except DAMAGE as error:
-                raise InputError(f"{path}: damaged: {_why(error)}") from error
-            yield opened
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with naming(path), path.open("rb") as stream:
+        _check_ends(path, stream)
+        try:
+            opened = _opened(path, stream)
+        except DAMAGE as error:
+            raise InputError(f"{path}: damaged: {_why(error)}") from error
+        yield opened
 
 
 def session_name(record: Mapping[str, str]) -> str:

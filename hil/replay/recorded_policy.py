@@ -145,7 +145,7 @@ def _found_in(source: str, session: Session, folder: Path) -> Path:
         with contextlib.suppress(ConfigError):
             if load_manifest(model).sha256 == recorded:
                 return model
-    drove = f"was driven by {Path(session.config.policy.model).name} (sha256 {recorded[:12]})"
+    drove = f"was driven with {Path(session.config.policy.model).name} (sha256 {recorded[:12]})"
     raise InputError(f"{source}: {drove}, which is not among the {len(models)} models in {folder}")
 
 

@@ -1,4 +1,7 @@
-"""The picture of the path as plain numbers: the driven path, the goals, and where something went wrong."""
+"""The picture of the path as plain numbers: the driven path, the goals, and where something went wrong.
+
+Around the path it shows the places that the robot's scans hit, and the scan wherever a command was cut.
+"""
 
 from __future__ import annotations
 

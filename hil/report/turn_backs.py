@@ -23,7 +23,7 @@ from hil.report.timeline import Floats
 from onboard.config.config import Config
 from onboard.policy.dwa.cost_to_go import PATH_STEP_M, STEEP, descent
 from onboard.policy.dwa.costmap import CELL_M, WayFinder
-from onboard.policy.dwa.policy import unpack
+from onboard.policy.dwa.dynamic_window import unpack
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError

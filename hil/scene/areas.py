@@ -19,13 +19,13 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from hil.maps.world_grid import World
 from hil.physics.free_space import indoor_cells
 from hil.scene.furniture import furnish, furnish_cells, item_count
 from hil.scene.furniture_kinds import KINDS
-from onboard.config.toml_file import Finite, NonNegative, Section, read_toml, validation_lines
+from onboard.config.toml_file import Finite, NonNegative, Section, checked, read_toml
 from onboard.values.errors import InputError
 
 KIND_NAMES = tuple(kind.name for kind in KINDS)
@@ -67,7 +67,7 @@ class AreaTable(Section):
         if unknown:
             raise ValueError(f"kinds: unknown {unknown[0]!r}, there are {', '.join(KIND_NAMES)}")
         if self.count is not None and "density" in self.model_fields_set:
-            raise ValueError("count and density: only one of them")
+            raise ValueError("count and density: use only one of them")
         return self
 
 
@@ -79,10 +79,8 @@ class AreasTable(Section):
 
 def load_areas(path: Path) -> tuple[Area, ...]:
     """Return the areas of a TOML file. Raises ConfigError or InputError that names file, field and limit."""
-    try:
+    with checked(path, InputError):
         tables = AreasTable.model_validate(read_toml(path)).area
-    except ValidationError as error:
-        raise InputError(validation_lines(path, error)) from error
     return tuple(_area(table) for table in tables)
 
 

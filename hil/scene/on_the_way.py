@@ -53,7 +53,7 @@ def pallets_beside(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Epis
 
 
 def crossing_people(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, seed: int, count: int) -> Crowd:
-    """Return up to `count` people who walk back and forth across the shortest path, and heed nobody."""
+    """Return up to `count` people who walk back and forth across the shortest path, and ignore everybody."""
     places, headings, _ = _way(space, episode)
     rng, ways = np.random.default_rng(seed), list[Floats]()
     widths = np.maximum(sides(space.world, solid, places, headings) - WALL_M, 0.0)

@@ -19,10 +19,10 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from hil.sensors.depth_noise_kernels import hide_unseen, noisy_units, smooth_field
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import NonNegative, Positive, Section, checked, read_toml
 from onboard.values.errors import ConfigError
 
 NUMBERS_FILE = Path(__file__).parent / "depth_noise.toml"
@@ -101,10 +101,8 @@ class DepthNoise:
 @functools.cache
 def load_depth_noise(path: Path = NUMBERS_FILE) -> DepthNoise:
     """Return the model with the parameters of a file. Raises ConfigError."""
-    try:
+    with checked(path):
         numbers = NoiseTable.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
     for name, row in (("sd_per_m", numbers.sd_per_m), ("dropout", numbers.dropout)):
         if len(row) != len(numbers.depth_m):
             raise ConfigError(f"{path}: {name}: must have {len(numbers.depth_m)} numbers as depth_m has")

@@ -19,7 +19,7 @@ from onboard.values.errors import ConfigError
 LONGEST_TIMEOUT_S = 0.5
 """Of a base without commands (docs/base.md)."""
 LEAST_DETOUR_M, DETOUR_M = 30.0, 120.0
-"""A robot that may drive less than the first without getting nearer is warned of, and told the time for the second."""
+"""A robot that may drive less than the first without getting nearer is warned of, with the time for the second."""
 SPEED_SLACK = 0.05
 """An identified top speed this much below the limit is noise of the identification [m/s, rad/s]."""
 
@@ -156,8 +156,8 @@ def _zones(config: Config) -> list[str]:
         return [missing] if section.required else []
     if masks.keep_out is not None and not (masks.keep_out.percent == OCCUPIED).any():
         return [
-            f"{section.keep_out}: zones.keep_out forbids no cell: none is occupied by its mode, negate and "
-            "occupied_thresh; draw forbidden ground black"
+            f"{section.keep_out}: zones.keep_out forbids no cell: with its mode, negate and "
+            "occupied_thresh none is occupied; draw forbidden ground black"
         ]
     return []
 
@@ -179,6 +179,6 @@ def _heights(config: Config) -> list[str]:
     if not section.uses_cameras or config.robot.height_m <= config.scan.z_max_m:
         return []
     return [
-        f"robot.height_m {config.robot.height_m:g} is above scan.z_max_m {config.scan.z_max_m:g}: what hangs between "
-        f"is no obstacle; raise scan.z_max_m"
+        f"robot.height_m {config.robot.height_m:g} is above scan.z_max_m {config.scan.z_max_m:g}: objects that "
+        f"hang between them are not obstacles; raise scan.z_max_m"
     ]

@@ -100,7 +100,7 @@ def _cameras(config: Config) -> str:
     more = f"; colour over {section.color}" if section.color != "none" else ""
     more += "; scans correct the wheel odometry" if config.odometry.scan_matching else ""
     imu = config.odometry.imu
-    more += f"; turns by the wheels and the IMU on {ros_topic(config.dds, imu_source(imu))}" if imu else ""
+    more += f"; turn rate of the wheels and of the IMU on {ros_topic(config.dds, imu_source(imu))}" if imu else ""
     own = config.limits_scan
     limits = "" if own is None else f"; for the limits {_sources(config, own)}"
     guard = own or config.scan
@@ -136,7 +136,7 @@ def _off(config: Config) -> Iterator[str]:
     """Yield each protection that the configuration leaves off."""
     off = {
         "colour": config.cameras.color == "none",
-        "scan (no depth camera, no scan.topic): it sees nothing": _sees_nothing(config),
+        "scan (no depth camera, no scan.topic): the robot sees nothing": _sees_nothing(config),
         "stairs (scan.drop_m)": config.scan.drop_m == 0.0 and (config.scan.uses_cameras or bool(config.scan.clouds)),
         "zones": config.zones.keep_out is None and config.zones.speed is None,
         "required e-stop": not config.dds.e_stop_required,

@@ -155,7 +155,7 @@ LOG_EVERY_NS = 10 * NS_PER_S
 HEARD_BY_NS = 10 * NS_PER_S
 """The base may start after the runtime: within this time no subscriber of the commands is required."""
 
-TO_DO = "end it, then send a goal again (dds.other_drivers)"
+TO_DO = "stop it, then send a goal again (dds.other_drivers)"
 
 MOVED_M = MOVED_RAD = 0.05
 """Smaller motion by pose or twist is noise at rest."""

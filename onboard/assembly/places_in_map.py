@@ -27,7 +27,7 @@ def unreachable(config: Config, places: dict[str, Place]) -> dict[str, str]:
         found = reach.obstruction((one.x_m, one.y_m), part, tolerance_m)
         if found is not None:
             what, near = found
-            what = f"{what} from the other places" if what == "no way to it" and part else what
+            what = f"{what} from the other places" if what == "no path to it" and part else what
             said = f"the map shows {what} at ({one.x_m:.2f}, {one.y_m:.2f})"
             reached = math.isfinite(reach.nearest(near, part)[0])
             nearest = f"; the nearest place that can be reached is ({near[0]:.2f}, {near[1]:.2f})" if reached else ""

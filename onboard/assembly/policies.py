@@ -14,8 +14,8 @@ from onboard.config.config import Config, MapSection
 from onboard.config.plant_model import Plant
 from onboard.config.pretrained import model_path
 from onboard.perception.building.occupancy_grid import OccupancyGrid
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.policy.dwa.mapped import MapPolicy
-from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.policy.dwa.subgoals import WithSubgoals
 from onboard.policy.fallback import BLIND_DEG, WithFallback, blind_deg
 from onboard.policy.manifest import ModelManifest, delay_complaint, load_manifest

@@ -53,7 +53,9 @@ def take_map(config: Config, wait_s: float = WAIT_S) -> None:
     if not config.map.topic or file is None:
         return
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(KEPT):
-        raise ConfigError(f"map.file: {file} was not kept by a run, and map.topic would replace it: name another file")
+        raise ConfigError(
+            f"map.file: {file} was not written by a run, and map.topic would replace it: name another file"
+        )
     hold_domain(domain_id(config.dds), config.dds)
     with contextlib.closing(Wire(config.dds)) as wire:
         reader = wire.reader("map")

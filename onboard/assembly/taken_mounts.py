@@ -163,7 +163,7 @@ def _moved(config: Config, name: str, new: LaserPose, old: LaserPose | None) -> 
     if np.abs(off[:3]).max() <= MOVED_M and off_deg.max() <= TURNED_DEG:
         return ""
     file = f"{config.robot.mounts.stem}.last_run.toml"
-    return f"pose {list(old)} was, {list(new)} is: was the lidar moved? Remove {file} to accept it"
+    return f"pose was {list(old)}, is {list(new)}: was the lidar moved? Remove {file} to accept it"
 
 
 def _is_asked(config: Config, kind: str, name: str, row: MountTable) -> bool:
@@ -252,15 +252,15 @@ def _changes(config: Config, kind: str, name: str, row: MountTable) -> list[str]
     for key in (*SIZE, *LENS, "depth_scale_m"):
         new, old = getattr(row, key), getattr(before, key)
         if new is not None and old is not None and abs(new - old) > LENS_TOLERANCE * abs(old):
-            changed.append(f"{key} {old:g} was, {new:g} is")
+            changed.append(f"{key} was {old:g}, is {new:g}")
     if row.rotation_xyzw is not None and before.rotation_xyzw is not None:
         moved_m = float(np.abs(np.subtract(row.translation_m or AHEAD_M, before.translation_m or AHEAD_M)).max())
         turned = 1.0 - abs(float(np.dot(row.rotation_xyzw, before.rotation_xyzw)))
         if moved_m > MOVED_M or turned > TURNED:
-            changed.append(f"pose {list(before.translation_m or ())} was, {list(row.translation_m or ())} is")
+            changed.append(f"pose was {list(before.translation_m or ())}, is {list(row.translation_m or ())}")
     if not changed:
         return []
     return [
-        f"camera {name}: not as in the last run ({'; '.join(changed)}): was the camera or its mode changed? "
+        f"camera {name}: differs from the last run ({'; '.join(changed)}): was the camera or its mode changed? "
         f"Remove {config.robot.mounts.stem}.last_run.toml to accept it"
     ]

@@ -35,7 +35,7 @@ def cameras(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "--write", metavar="FILE", help="Write a mounts file by what topics, tf and devices say."
+            "--out", "--write", metavar="FILE", help="Write a mounts file from what topics, tf and devices report."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -71,8 +71,7 @@ def cameras(
         ],
         "missing": sorted(set(expected) - {device.serial for device in found}),
     }
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
     if json_file == STANDARD_OUTPUT:
         return
     if found or expected:

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onboard import __version__
-from onboard.values.errors import MissingExtraError, OnboardError
+from onboard.values.errors import MissingExtraError, OnboardError, naming
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,16 +178,25 @@ SecondsOption = Annotated[
 ]
 
 
-def write_json(target: str, value: Any) -> None:
-    """Write a result as JSON to a file, or to standard output for "-". Arrays of numbers take one line.
+def write_json(target: str | None, value: Any) -> None:
+    """Write a result as JSON to a file; "-" is standard output, None nothing. Arrays of numbers take one line.
 
     Raises OnboardError naming the file.
     """
+    if target is None:
+        return
     text = _NUMBERS.sub(_in_one_line, json.dumps(value, indent=2, allow_nan=False)) + "\n"
     if target == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return
     write_text(Path(target), text)
+
+
+def write_result(target: str | None, value: Any, text: str) -> None:
+    """Write a result as `write_json`, and its text to standard output if that has no JSON."""
+    write_json(target, value)
+    if target != STANDARD_OUTPUT:
+        sys.stdout.write(text)
 
 
 PIPED_COLUMNS = 1000
@@ -205,10 +214,8 @@ def print_table(table: Any, on_standard_error: bool = False) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Write a file. Raises OnboardError naming it."""
-    try:
+    with naming(file, "written", OnboardError):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

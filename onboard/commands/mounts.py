@@ -23,7 +23,7 @@ from onboard.config.urdf_floor import Floor, floor_of
 from onboard.perception.collision import blind_sectors_deg
 from onboard.perception.height_coverage import described
 from onboard.perception.scan_fusion import Rig
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import quaternion_product, rotation_from_quaternion
 
 OPTICAL = "optical"
@@ -64,7 +64,10 @@ def mounts_command(
     joint: JointOption = None,
     floor_m: FloorOption = None,
     optical: Annotated[
-        bool, typer.Option("--optical", help="Each frame looks along its z axis, whatever is upright or its name.")
+        bool,
+        typer.Option(
+            "--optical", help="Each frame looks along its z axis, whichever axis points up and whatever its name."
+        ),
     ] = False,
 ) -> None:
     """Print the camera poses of a URDF as tables for `mounts.toml`, or plot what the configured cameras see.
@@ -94,10 +97,8 @@ def plot_views(config: Path | None, plot: Path) -> None:
     mounts = load_mounts(loaded.robot.mounts)
     rig, lidars = build_rigs(loaded, mounts)[0], lasers_of(loaded)
     image = draw_mounts(used_mounts(loaded, mounts), rig, loaded.robot.footprint, lidars)
-    try:
+    with naming(plot, "written"):
         image.save(plot, "PNG")
-    except OSError as error:
-        raise InputError(f"{plot}: cannot be written: {error.strerror}") from error
 
 
 def _print_tables(
@@ -126,8 +127,7 @@ def _print_tables(
         lines += [f"[cameras.{name}]", *(f"{key} = {value}" for key, value in table.items()), ""]
     if out is not None or json_file == STANDARD_OUTPUT:
         sys.stderr.writelines(f"{note}\n" for note in notes)
-    if json_file is not None:
-        write_json(json_file, placed)
+    write_json(json_file, placed)
     if out is None and json_file != STANDARD_OUTPUT:
         sys.stdout.write("\n".join(lines))
     elif out is not None:

@@ -22,8 +22,7 @@ def repair(
     """Repair recordings that a crash or a power cut left unfinished."""
     check_json_target(json_file)
     done = [_repaired(file) for file in files]
-    if json_file is not None:
-        write_json(json_file, [{**asdict(one), "path": str(one.path)} for one in done])
+    write_json(json_file, [{**asdict(one), "path": str(one.path)} for one in done])
     if json_file != STANDARD_OUTPUT:
         sys.stdout.writelines(f"{_repair_line(one)}\n" for one in done if not one.problem)
     problems = [one.problem for one in done if one.problem]
@@ -56,5 +55,4 @@ def keep(
     check_json_target(json_file)
     for file in files:
         mark(file, keep=not release)
-    if json_file is not None:
-        write_json(json_file, {"kept": not release, "files": [str(file) for file in files]})
+    write_json(json_file, {"kept": not release, "files": [str(file) for file in files]})

@@ -45,8 +45,7 @@ def run(
     check_json_target(json_file)
     terminal = stream if status and sys.stderr.isatty() else None
     result = run_robot(load_config(config), seconds, terminal)
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 def check_config(

@@ -22,7 +22,7 @@ from onboard.config.config import Config, ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.drivers.images.raw import MAX_SIDE_PX
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import IDENTITY
 from onboard.values.images import covered, without_false_depth
 from onboard.values.messages import BIN_DEG, BINS, DepthFrame, Scan
@@ -127,10 +127,8 @@ def scan_as_json(scan: Scan) -> dict[str, Any]:
 
 def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
     """Return the (height, width) image of a 16-bit greyscale PNG. Raises InputError naming the file and the fault."""
-    try:
+    with naming(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             image.verify()  # every checksum
@@ -147,7 +145,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
 def image_fault(error: Exception) -> str:
     """Return an error of Pillow in one line; its own line for an unknown format names an object of Python."""
     unknown = isinstance(error, UnidentifiedImageError)
-    return "it is of another format, or empty" if unknown else " ".join(str(error).split())
+    return "its format is unknown, or it is empty" if unknown else " ".join(str(error).split())
 
 
 PGM_HEAD = re.compile(rb"P5(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})(?:\s+#[^\n]*)*\s+(\d{1,9})\s")
@@ -158,12 +156,10 @@ def read_depth_image(path: Path) -> npt.NDArray[np.uint16]:
 
     Raises InputError naming the file and the fault.
     """
-    try:
+    with naming(path):
         with path.open("rb") as file:
             is_pgm = file.read(2) == b"P5"
         data = path.read_bytes() if is_pgm else b""
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if not is_pgm:
         return read_depth_png(path)
     head = PGM_HEAD.match(data)

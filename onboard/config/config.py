@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
-    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
@@ -22,8 +21,7 @@ from pydantic import (
 from onboard.config.fixed_keys import without_fixed
 from onboard.config.footprint import Corners, Footprint, polygon
 from onboard.config.pretrained import is_name, model_and_fallback
-from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, checked, read_toml
 from onboard.values.topic_name import full_name
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
@@ -77,7 +75,7 @@ class RobotSection(Section):
     def _one_footprint(self) -> RobotSection:
         if (self.footprint_radius_m is None) == (self.footprint_m is None):
             found = "none" if self.footprint_m is None else "both"
-            raise ValueError(f"state one of footprint_radius_m and footprint_m, not {found}")
+            raise ValueError(f"set one of footprint_radius_m and footprint_m, not {found}")
         return self
 
     @model_serializer(mode="wrap")
@@ -697,10 +695,8 @@ def load_config(path: Path | None) -> Config:
     table, fixed = without_fixed(read_toml(path))
     for line in fixed:
         log.warning("warning: %s: %s", path, line)
-    try:
+    with checked(path):
         config = Config.model_validate(table)
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
     return _absolute_paths(config, path.resolve().parent)
 
 

@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, checked, read_toml
 from onboard.config.toml_text import toml_key, toml_value
 from onboard.values.errors import ConfigError
 from onboard.values.frames import Transform, quaternion_of
@@ -266,10 +266,8 @@ def stated(path: Path) -> MountsFile:
 
 
 def _stated(path: Path, kind: type[Stated]) -> Stated:
-    try:
+    with checked(path):
         return kind.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
 
 
 def completed(path: Path) -> MountsFile:

@@ -13,11 +13,9 @@ import os
 import unicodedata
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from onboard.config.config import Config
-from onboard.config.toml_file import Finite, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
+from onboard.config.toml_file import Finite, Section, checked, read_toml
+from onboard.values.errors import ConfigError, InputError, naming
 from onboard.values.messages import Pose
 
 FILE = "places.toml"
@@ -54,10 +52,8 @@ def load_places(file: Path) -> dict[str, Place]:
         return {}
     places = {}
     for name, table in read_toml(file).items():
-        try:
+        with checked(f"{file}: {name}"):
             places[place_name(name, f"{file}: ")] = Place.model_validate(table)
-        except ValidationError as error:
-            raise ConfigError(validation_lines(f"{file}: {name}", error)) from error
     return places
 
 
@@ -65,16 +61,14 @@ def add_place(file: Path, name: str, pose: Pose) -> None:
     """Add a place at the end of the file. Raises ConfigError, or InputError for a name that is there or is none."""
     name = place_name(name)
     if name in load_places(file):
-        raise InputError(f"{file}: there is a place {name} already; remove its table, or choose another name")
+        raise InputError(f"{file}: place {name} already exists; remove its table, or choose another name")
     key = name if name.isascii() else f'"{name}"'
     table = f"[{key}]\nx_m = {pose.x_m:.3f}\ny_m = {pose.y_m:.3f}\nyaw_deg = {math.degrees(pose.yaw_rad):.1f}\n"
-    try:
+    with naming(file, "written"):
         text = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
         whole = file.with_name(f".{file.name}.{os.getpid()}")  # a power cut leaves the old file or the new one
         whole.write_text(text + table, encoding="utf-8")
         os.replace(whole, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def place_of(config: Config, name: str) -> Place:
@@ -82,7 +76,7 @@ def place_of(config: Config, name: str) -> Place:
     file = places_file(config)
     places, name = load_places(file), unicodedata.normalize("NFC", name[: 2 * MOST_LETTERS])
     if name not in places:
-        raise InputError(f"{file}: there is no place {name}; there are: {', '.join(places) or 'none yet'}")
+        raise InputError(f"{file}: there is no place {name}; known places: {', '.join(places) or 'none yet'}")
     return places[name]
 
 
@@ -92,8 +86,6 @@ def place_name(name: str, where: str = "") -> str:
     kinds = [unicodedata.category(one)[0] for one in name]
     known = all(kind in "LMN" or one in "-_" for kind, one in zip(kinds, name, strict=True))
     if not known or kinds[:1] != ["L"] or len(name) > MOST_LETTERS:
-        raise InputError(
-            f"{where}{name[:MOST_LETTERS]!r} is no name of a place: at most {MOST_LETTERS} letters, digits, - and _, "
-            "a letter first"
-        )
+        rule = f"at most {MOST_LETTERS} letters, digits, - and _, a letter first"
+        raise InputError(f"{where}{name[:MOST_LETTERS]!r} is not a name for a place: {rule}")
     return name

@@ -21,10 +21,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, checked, read_toml
 from onboard.values.kernel import kernel
 from onboard.values.messages import STOP, Pose, Twist
 
@@ -124,10 +123,8 @@ class MotionState:
 
 def load_plant(path: Path) -> Plant:
     """Return the plant in a file. Raises ConfigError naming file, field and limit."""
-    try:
+    with checked(path):
         plant = Plant.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
     if plant.motion is None or not plant.motion.file:
         return plant
     file = str((path.parent / plant.motion.file).resolve())

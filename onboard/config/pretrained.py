@@ -23,7 +23,7 @@ def pretrained(name: str) -> Path:
         raise InputError(f"policy {name}: no longer ships: {FORMER[name]}")
     if name not in pretrained_names():
         listed = ", ".join(pretrained_names()) or "none in this release"
-        raise InputError(f"policy {name}: no shipped policy has this name; there are: {listed}")
+        raise InputError(f"policy {name}: no shipped policy has this name; available: {listed}")
     return PRETRAINED / f"{name}{MODEL_SUFFIX}"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -13,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from onboard import __version__
-from onboard.values.errors import ConfigError
+from onboard.values.errors import ConfigError, OnboardError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,12 +79,25 @@ def validation_lines(source: object, error: ValidationError) -> str:
     return "\n".join([*lines[:MOST_MISTAKES], *([f"{source}: {more} more mistakes"] if more > 0 else [])])
 
 
+@contextmanager
+def checked(source: object, kind: type[OnboardError] = ConfigError) -> Iterator[None]:
+    """Raise an error with the lines of `validation_lines` for what pydantic refuses within."""
+    try:
+        yield
+    except ValidationError as error:
+        raise kind(validation_lines(source, error)) from error
+
+
 def _mistake(section: str, found: dict[str, Any]) -> str:
     parts = [str(part) if str(part).isprintable() else repr(part) for part in found["loc"]]
     where = ".".join(parts) or "file"
     if found["type"] == "extra_forbidden":
         near = nearest_key(_section(section), parts)
-        hint = f"did you mean {near}?" if near else f"onboard {__version__} has none: was the file written for another?"
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else f"onboard {__version__} has no such key: was the file written for another version?"
+        )
         return f"unknown key {where}; {hint}"
     value = "" if found["type"] in ("missing", "value_error") else f" (is {found['input']!r})"
     return f"{where}: {found['msg'].removeprefix('Value error, ')}{value}"

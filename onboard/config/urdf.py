@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.mounts import FARTHEST_M
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import NORM_TOLERANCE, quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 Vector = npt.NDArray[np.float64]
@@ -206,10 +206,8 @@ def read_urdf(path: Path, values: Mapping[str, float] | None = None) -> Urdf:
 
 
 def _root(path: Path) -> ElementTree.Element:
-    try:
+    with naming(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_URDF_BYTES:
         raise InputError(f"{path}: has {len(data)} bytes, limit {MAX_URDF_BYTES}")
     data = re.sub(rb"\A(?:\s+|<!--.*?-->|\xef\xbb\xbf)+(?=<\?xml)", b"", data, flags=re.DOTALL)  # as urdfdom reads it
@@ -277,9 +275,9 @@ def _doubt(where: str, kind: str, xyz_m: Vector, origin: Mapping[str, str]) -> s
     if other := sorted(set(origin) - ORIGIN):
         return f"its origin has {other[0]!r}, a URDF has {', '.join(sorted(ORIGIN))}"
     if (most_rad := max(map(abs, _numbers(where, "rpy", origin.get("rpy", "0 0 0"), 3)))) > MOST_RAD:
-        return f"rpy has {most_rad:g}, more than a whole turn: a URDF has radians, not degrees"
+        return f"rpy has {most_rad:g}, more than a whole turn: a URDF uses radians, not degrees"
     if (away_m := float(np.linalg.norm(xyz_m))) > FARTHEST_M:
-        return f"xyz is {away_m:g} m long, at most {FARTHEST_M:g}: a URDF has metres, not millimetres"
+        return f"xyz is {away_m:g} m long, at most {FARTHEST_M:g}: a URDF uses metres, not millimetres"
     return ""
 
 

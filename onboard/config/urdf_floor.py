@@ -4,6 +4,8 @@ A wheel is a round body whose joint turns for ever about a level axis, and that 
 same axle. The floor is where two wheels end at one height, at the lowest such height; without such two it is where the
 lowest wheel ends. Wheels that end elsewhere are doubts. Casters (balls, and rollers that are fixed) say where the floor
 is if no wheel does. A mesh counts by the vertices of its file, where trimesh (extra `mesh`) can read that.
+
+The shapes also state how large a robot is: the footprint about the base frame, and the highest point.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ def blind_reason(scan: Scan, rays: Rays, no_return: Collection[NoReturn] = ()) -
         causes.append(f"{below} of {count} rays are below range_min {rays.range_min_m:g} m")
     step = abs(rays.increment_rad)
     if step > WIDEST_RAD:
-        causes.append(f"rays are {math.degrees(step):.1f} deg apart, at most {math.degrees(WIDEST_RAD):g} are taken")
+        causes.append(f"rays are {math.degrees(step):.1f} deg apart, limit {math.degrees(WIDEST_RAD):g} deg")
     if not _is_turn(rays):
         most_s = TURN_NS / NS_PER_S
         causes.append(f"a message covers {math.degrees(count * step):.0f} deg, parts are joined within {most_s:g} s")
@@ -378,7 +378,7 @@ def _beside_view(rays: Rays, base_from_laser: npt.NDArray[np.float64]) -> npt.ND
 def _check(rays: Rays) -> None:
     count, increment = len(rays.ranges_m), rays.increment_rad
     if not 0 < count <= MOST_RAYS:
-        raise InputError(f"it has {count} ranges, from 1 to {MOST_RAYS} are taken")
+        raise InputError(f"it has {count} ranges, expected 1 to {MOST_RAYS}")
     for name, value in (("angle_min", rays.angle_min_rad), ("angle_max", rays.angle_max_rad)):
         if not abs(value) <= 4.0 * math.pi:
             raise InputError(f"{name} is {value}")

@@ -3,7 +3,7 @@
 Both decide from every observation, and each keeps its own memory. Each gets the current action as its previous
 action, even if the other policy chose it. The fallback drives
 
-* while there is no fix of a localisation (`LOCALIZATION_MAX_AGE_S` of `onboard/navigation/start_frame.py`),
+* while there is no localisation fix (`LOCALIZATION_MAX_AGE_S` of `onboard/navigation/start_frame.py`),
 * while more than `BLIND_DEG` of the front half are blind, as without one of the front cameras, and `BLIND_S`
   longer, since a remembered obstacle counts as seen,
 * and from the time when the robot comes back to a place that it left longer than `AGAIN_S` ago, until the end of the
@@ -96,10 +96,10 @@ def after(trail: Trail, observation: Observation, period_s: float) -> Trail:
 def reason(trail: Trail, observation: Observation, period_s: float) -> str:
     """Return why the fallback drives after this observation, or ""."""
     if observation.localization is None:
-        return "no fix of a localisation"
+        return "no localisation fix"
     if trail.blind_at > 0 and (trail.decisions - trail.blind_at) * period_s <= BLIND_S:
         return "blind ahead"
-    return "came back to a place" if trail.circling else ""
+    return "returned to a place" if trail.circling else ""
 
 
 def is_blind(scan: Scan) -> bool:

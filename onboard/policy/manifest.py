@@ -40,7 +40,7 @@ from onboard.policy.encode import (
     parts_of,
 )
 from onboard.policy.onnx_weights import weight_types
-from onboard.values.errors import ConfigError, EngineError
+from onboard.values.errors import ConfigError, EngineError, naming
 from onboard.values.messages import Memory, Twist
 
 Weights = Literal["float32", "float16"]
@@ -279,12 +279,9 @@ def manifest_path(model: Path) -> Path:
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal. Raises ConfigError when it cannot be read."""
     digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_READ_BYTES):
-                digest.update(block)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    with naming(path, "read", ConfigError), path.open("rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
     return digest.hexdigest()
 
 

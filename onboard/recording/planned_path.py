@@ -14,7 +14,7 @@ import numpy as np
 from onboard.config.config import Config
 from onboard.navigation import start_frame
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa import mapped, policy
+from onboard.policy.dwa import dynamic_window, mapped
 from onboard.policy.dwa.cost_to_go import STEEP, CostField, Floats32, descent
 from onboard.policy.dwa.costmap import EMPTY, WayFinder
 from onboard.policy.dwa.mapped import NONE_GONE, MapPlanner
@@ -61,7 +61,7 @@ class PlannedPath:
         if memory is not None and self._mapped:
             layer, _, gone, in_grid = mapped.unpack(memory)
         elif memory is not None and self._planner is None and self._window is not None:
-            layer, _ = policy.unpack(memory)
+            layer, _ = dynamic_window.unpack(memory)
         if self._planner is not None and map_from_start is not None:
             frame = compose(self._planner.grid_from_map, map_from_start)
             here, there = compose(frame, pose), apply(frame, goal)

@@ -286,7 +286,7 @@ class Recorder:
             self._loop()
         except BaseException as error:
             self._on_disk(self._finish)
-            self._stop(f"fault of a message or the recorder: {error!r}")
+            self._stop(f"a message or the recorder failed: {error!r}")
             raise
 
     def _loop(self) -> None:

@@ -124,7 +124,7 @@ class Gateway:
                 ready, _, _ = select.select([peer, self._listening], [], [], POLL_S)
                 if self._listening in ready:
                     self._listening.accept()[0].close()
-                    log.warning("gateway_second_node", what="refused, as one is connected")
+                    log.warning("gateway_second_node", what="refused: another is connected")
                 if peer in ready:
                     packet = peer.recv(MOST_BYTES)
                     if not packet:
@@ -187,17 +187,17 @@ def _listen(path: Path) -> socket.socket:
     try:
         if path.exists():
             if not stat.S_ISSOCK(path.stat().st_mode):
-                raise InputError(f"{path}: is there, and is no socket")
+                raise InputError(f"{path}: exists, and is not a socket")
             with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as probe:
                 if probe.connect_ex(str(path)) == 0:
-                    raise InputError(f"{path}: another `onboard gateway` listens there")
+                    raise InputError(f"{path}: another `onboard gateway` is listening there")
             path.unlink()
         listening.bind(str(path))
         os.chmod(path, MODE)
         listening.listen(4)
     except OSError as error:
         listening.close()
-        raise InputError(f"{path}: cannot listen there: {error.strerror}; --socket names another place") from error
+        raise InputError(f"{path}: cannot listen: {error.strerror}; choose another with --socket") from error
     except InputError:
         listening.close()
         raise

@@ -1,5 +1,10 @@
 """Errors for the operator. Each message is one line with the problem, its place and the limit."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class OnboardError(Exception):
     """Base class of this project's errors. `str(error)` is one line for the operator."""
@@ -34,3 +39,12 @@ class MissingExtraError(OnboardError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'onboard[{extra}]'")
+
+
+@contextmanager
+def naming(file: object, done: str = "read", kind: type[OnboardError] = InputError) -> Iterator[None]:
+    """Raise an error that names the file for an OSError within. done: what cannot be done, "read" or "written"."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{file}: cannot be {done}: {error.strerror or error}") from error

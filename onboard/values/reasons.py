@@ -148,7 +148,7 @@ NO_ORIENTATION = (
     "its orientation is not a unit quaternion of an upright base (the norm of x, y, z, w must be 0.9 to 1.1): "
     "does its driver leave it empty, or leave out w?"
 )
-GO, FREE = "Send a goal again.", "Free the space ahead, or send a goal in another direction"
+GO, FREE = "Send a goal again.", "Clear the space ahead, or send a goal in another direction"
 ASK = "`onboard status` names the input"
 NONE = Row("none", LIMIT, "the command is sent as wanted", "")
 Row("idle", LIMIT, "there is no goal, so the robot stands", "Send a goal.")
@@ -183,9 +183,9 @@ Row("blind_flank", LIMIT, "slowed because no camera looks beside the path",
 Row("remembered", LIMIT, "limited by a remembered obstacle where no camera looks now",
     "Ends when a camera sees the place free, or `limits.remember_s` after it was last seen.")
 Row("crossing", LIMIT, "limited so that the robot stops before the path of something that moves",
-    "Ends when it has passed, or stands.")
+    "Ends when it has passed, or stands still.")
 Row("obstacle", LIMIT, "no forward speed while an obstacle is reported",
-    "Free the bumper or the cliff sensor; ends when its driver sends False on `/obstacle`.")
+    "Clear the bumper or the cliff sensor; ends when its driver sends False on `/obstacle`.")
 Row("keep_out", LIMIT, "limited so that the robot stops before a keep-out zone of the map",
     "Send a goal outside the zone. In a zone an operator may creep (`zones.keep_out`).")
 Row("speed_zone", LIMIT, "limited by a speed zone of the map", "Ends outside the zone (`zones.speed`).")
@@ -199,7 +199,7 @@ Row("recovery_ended", RECOVERY, "the robot has freed itself, and the policy driv
 Row("recovery_cut_short", RECOVERY, "backing off ended early, as something is behind or another command took over", "")
 Row("recovery_rear_not_free", RECOVERY,
     "the robot is blocked, and cannot back off: the space behind is not free, or no sensor sees it",
-    "Free the space behind (`recovery.rear_clearance_m`), or drive the robot away by hand.")
+    "Clear the space behind (`recovery.rear_clearance_m`), or drive the robot away by hand.")
 Row("recovery_gave_up", RECOVERY, "all recoveries failed, so the drive ends", "Free the robot, then send a goal.")
 
 # ---- Ends of a drive, behind the state `stopped` or `idle`
@@ -212,17 +212,17 @@ RUNTIME_ENDED = Row("runtime_ended", END, "the runtime has ended",
                     "Start it: `systemctl start onboard`, or `onboard run`.")
 INPUT_LOST = Row("input_lost", END, "input lost for {seconds:g} s{input}", f"{ASK}. Restore it, then send a goal.")
 NO_PROGRESS = Row("no_progress", END, "no progress towards the goal for {seconds:g} s",
-                  "Free the path, or send another goal (`goal.progress_timeout_s`).")
+                  "Clear the path, or send another goal (`goal.progress_timeout_s`).")
 OUT_OF_TIME = Row("out_of_time", END, "goal not reached within {seconds:g} s",
                   "Send the goal again, or raise `goal.timeout_s`.")
-GOAL_OCCUPIED = Row("goal_occupied", END, "goal is occupied", "Free the goal, or send another one.")
+GOAL_OCCUPIED = Row("goal_occupied", END, "goal is occupied", "Clear the goal, or send another one.")
 GOAL_ENCLOSED = Row("goal_enclosed", END, "goal cannot be reached: no gap of {wide_m:.2f} m between the obstacles "
                     "around it", "Open a path to the goal, or send another one.")
 POLICY_STOPPED = Row("policy_stopped", END, "the policy stopped {away_m:.2f} m from the goal", GO)
 BATTERY_EMPTY = Row("battery_empty", END, "the battery is at {percent:.0f} %, limit {limit:.0f} % "
                     "(limits.battery_min)", "Charge the battery, then send a goal.")
 HEADING_MISSED = Row("heading_missed", END, "the goal is reached, but {deg:.0f} deg from its heading after "
-                     "{seconds:g} s", "Free the space around the robot, then send the goal again.")
+                     "{seconds:g} s", "Clear the space around the robot, then send the goal again.")
 BLOCKED = Row("blocked", END, "blocked: {tries} recoveries in {window_s:g} s failed",
               "Free the robot, or drive it away by hand, then send a goal.")
 ENGINE_SILENT = Row("engine_silent", END, "engine failed: no decision for {seconds:g} s",
@@ -395,7 +395,7 @@ PERIOD = Row("period", POLICY, "the memory is reset, as its period has passed", 
 # ---- Why a robot stands that nothing else hinders
 
 TURNS_TO_HEADING = Row("turns_to_heading", POLICY, "at the goal, but it does not turn to the goal's heading",
-                       "Free the wheels and the space around the robot. The drive ends 20 s after the turn began.")
+                       "Clear the wheels and the space around the robot. The drive ends 20 s after the turn began.")
 WAITS_FOR_FIX = Row("waits_for_fix", POLICY, "at the goal, but its position is uncertain, so the robot looks about",
                     "Ends by itself after 10 s. Check the localisation (`goal.arrival_confidence`).")
 NO_MOTION_WANTED = Row("no_motion_wanted", POLICY, "the policy wants no motion here",
@@ -413,9 +413,9 @@ LIMIT_REFUSED = Row("speed_limit_refused", MACHINE, "{value} m/s is no speed lim
 RECORDING_STOPPED = Row("recording_stopped", MACHINE, "{file}: recording stopped: {why}",
                         "Free space on the disk, then restart the runtime. The drive goes on.")
 RECORDING_SLOW = Row("recording_slow", MACHINE, "{file}: the disk needs more than {seconds:g} s to write the rest",
-                     "Run `onboard repair`. Use a quicker disk.")
+                     "Run `onboard repair`. Use a faster disk.")
 RECORDING_DROPPED = Row("recording_dropped", MACHINE, "dropped: {why}",
-                        "Use a quicker disk, or record fewer images (`record`).")
+                        "Use a faster disk, or record fewer images (`record`).")
 
 # fmt: on
 STOPPED_BY_OPERATOR = (CANCELLED, E_STOP, GOAL_AT_E_STOP, GOAL_AT_RELEASE)

@@ -81,7 +81,7 @@ def test_a_page_without_the_documents_names_them(monkeypatch: pytest.MonkeyPatch
 
 #   further arguments                                     what is said
 REFUSED = [
-    (["--robot", "nao"], "--robot nao: no robot that ships has this name; there are: husky, jackal, kobuki"),
+    (["--robot", "nao"], "--robot nao: no shipped robot has this name; available: husky, jackal, kobuki"),
     (["--robot", "husky", "--speed", "1"], "--robot husky copies files as they are: leave out --speed"),
     (["--robot", "husky", "--camera", "a=0,0,1,0,0,0"], "leave out --camera"),
 ]

@@ -180,6 +180,18 @@ def test_a_source_of_images_is_known_wherever_its_library_is_needed() -> None:
         assert library in LIBRARIES
 
 
+def test_the_path_of_a_depth_image_lists_as_many_files_as_it_states() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("### The path of a depth image")[2].partition("###")[0]
+    files = []
+    for part in re.findall(r"^\| [a-z ]+ \| (`.*) \|$", text, re.MULTILINE):
+        folder = ""
+        for name in re.findall(r"`([^`]+)`", part):
+            folder = name if name.endswith("/") else folder
+            files += [] if name.endswith("/") else [name if "/" in name else folder + name]
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert len(set(files)) == int(re.search(r"passes these (\d+) files", text)[1])
+
+
 def test_the_runtime_never_asks_whether_it_is_simulated() -> None:
     for name, path in modules().items():
         if name.startswith("onboard"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +25,7 @@ from hil.sensors.depth_calibration.statistics import (
     measure_surfaces,
 )
 from hil.sensors.depth_noise import DepthNoise
-from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, new_figure, write_json
+from onboard.commands.cli import JsonOption, check_json_target, new_figure, write_result
 from onboard.values.errors import InputError
 
 SHOWN = 1
@@ -48,10 +47,7 @@ def measure_depth_noise(
     """Measure noise and holes in real depth frames, fit the simulated camera to them, and compare both."""
     check_json_target(json_file)
     result = compare(frames, picture, write)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(summary(result))
+    write_result(json_file, result, summary(result))
 
 
 def compare(folder: Path, picture: Path | None = None, write: Path | None = None) -> dict[str, Any]:

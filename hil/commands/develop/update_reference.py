@@ -1,4 +1,9 @@
-"""The command `onboard-hil update-reference`."""
+"""The command `onboard-hil update-reference`.
+
+A reference is a recording with an accepted outcome. It holds only the messages that a replay needs, and its name in the
+session's record. An update rewrites what the runtime produced. Inputs, images, times, and the scans between decisions
+stay byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +53,7 @@ def update_reference(
         found = accept(file, reason)
         moved[str(file)] = not found.identical
         stream.write("\n".join(_lines(file, found)) + "\n")
-    if json_file is not None:
-        write_json(json_file, {"moved": moved, "reason": reason})
+    write_json(json_file, {"moved": moved, "reason": reason})
     if any(moved.values()):
         stream.write(f"Commit it with the change that caused it, and with this line in CHANGELOG.md:\n- {reason}\n")
 

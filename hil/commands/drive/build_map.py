@@ -78,7 +78,9 @@ def _told(made: Made, count: int) -> str:
     cell_m, closed = made.grid.cell_m, len(made.closures)
     text = f"{columns * cell_m:.1f} m x {rows * cell_m:.1f} m from {count} keyframes, {closed} loop closures\n"
     if made.unsure:
-        text += f"unsure: {made.unsure} times the scans told nothing of the motion, so the wheels alone count\n"
+        text += (
+            f"unsure: {made.unsure} times the scans did not determine the motion, so it is that of the wheels alone\n"
+        )
     if not closed:
         text += "unsure: no loop was closed; drive through a place a second time, in the same direction\n"
     return text

@@ -27,7 +27,6 @@ from hil.scene.walkers import MOST_CHARACTERS, CrowdOptions, requested_crowd
 from hil.sensors.image_size import reduced, sizes_text
 from onboard.assembly.robot import lasers_of, lidar_rows, lidars_of, used_mounts
 from onboard.commands.cli import (
-    STANDARD_OUTPUT,
     ConfigOption,
     JsonOption,
     SecondsOption,
@@ -35,6 +34,7 @@ from onboard.commands.cli import (
     error_lines,
     finite,
     write_json,
+    write_result,
 )
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
@@ -98,7 +98,7 @@ def sim(
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
     slip: Annotated[
-        float, typer.Option("--slip", help="Share of each turn that the wheels report in addition, as 0.3.")
+        float, typer.Option("--slip", help="Share of each turn that the wheels report in addition, such as 0.3.")
     ] = 0.0,
     kernels: KernelsOption = None,
     stop_on_liveliness_lost: Annotated[
@@ -151,8 +151,7 @@ def sim(
     truth = run_sim(
         robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost, unplugged, lasers, clouds, imu, say
     )
-    if json_file is not None:
-        write_json(json_file, truth)
+    write_json(json_file, truth)
 
 
 def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, float]:
@@ -165,7 +164,7 @@ def _unplugged(options: Sequence[str], cameras: Sequence[str]) -> dict[str, floa
         except ValueError:
             time_s = math.nan
         if not 0.0 <= time_s < math.inf:
-            raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, as front@10")
+            raise InputError(f"--unplug {option}: expected CAMERA@SECONDS, such as front@10")
         if name not in cameras:
             there = (
                 f"the cameras are {', '.join(cameras)}"
@@ -217,10 +216,7 @@ def demo(
     )  # fmt: skip
     with missing_is_exit_1():
         result = run_demo(options)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(summary(result))
+    write_result(json_file, result, summary(result))
     if not result["reached"] or result["contacts"]:
         raise typer.Exit(BUSY if too_busy(result) else 1)
 

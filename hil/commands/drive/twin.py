@@ -24,13 +24,13 @@ from hil.physics.collision_world import body_of
 from hil.scene.walkers import MOST_CHARACTERS, CrowdOptions
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import (
-    STANDARD_OUTPUT,
     ConfigOption,
     JsonOption,
     SecondsOption,
     check_json_target,
     finite,
     write_json,
+    write_result,
 )
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
@@ -99,8 +99,7 @@ def twin(
     site = site_of(loaded, SiteOptions(map_name, seed, episode, areas, CrowdOptions(pedestrians)))
     options = TwinOptions(odometry, image_every, localization_scale=1.0 if localization else None, seed=seed)
     result = run_twin(site, loaded, mounts, Views(mounts, loaded.scan), options, seconds, saying("twin"))
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 def guard(
@@ -118,8 +117,7 @@ def guard(
     loaded = robot_config(config)
     rules = rules_of(loaded, load_plant(loaded.robot.plant), free_m=free_m, margin_m=margin_m)
     result = run_guard(loaded, rules, odometry, seconds, saying("guard"))
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 def twin_robot(
@@ -140,8 +138,7 @@ def twin_robot(
     say = saying("robot")
     with preparing("the room"):
         result = run_physical(loaded, room, ROOM_START, drift, seed, seconds, lambda domain: say(f"domain {domain}"))
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 def twin_demo(
@@ -165,10 +162,7 @@ def twin_demo(
     options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out, full_size)
     with missing_is_exit_1():
         result = run_twin_demo(robot_config(config), options)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(demo_summary(result))
+    write_result(json_file, result, demo_summary(result))
     if not result["reached"] or result["virtual_contacts"] or result["real_contacts"]:
         raise typer.Exit(1)
 
@@ -185,7 +179,4 @@ def twin_latency(
     mounts = PAPER_MOUNTS if paper else None
     options = LatencyOptions(count, mounts=mounts, depth=not paper, points=paper)
     result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(latency_summary(result))
+    write_result(json_file, result, latency_summary(result))

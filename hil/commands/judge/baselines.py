@@ -67,8 +67,7 @@ def baselines_command(
         if done[name].exit_code:
             sys.stderr.write("interrupted; run the same command again to continue\n")
             raise typer.Exit(done[name].exit_code)
-    if json_file is not None:
-        write_json(json_file, {"baselines": {name: one.as_json() for name, one in done.items()}})
+    write_json(json_file, {"baselines": {name: one.as_json() for name, one in done.items()}})
     _show(done, markdown_table, json_file == STANDARD_OUTPUT)
     for one in done.values():
         one.forget()

@@ -229,8 +229,7 @@ def _check_outputs(report: Path | None, pictures: Path | None, conditions: int) 
 
 def _write(done: Mapping[str, Evaluation], json_file: str | None, report: Path | None, pictures: Path | None) -> None:
     first = next(iter(done.values()))
-    if json_file is not None:
-        write_json(json_file, as_json(done))
+    write_json(json_file, as_json(done))
     if report is not None:
         with preparing(f"the report {report}"):
             write_report(first, report)

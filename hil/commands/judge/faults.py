@@ -1,4 +1,4 @@
-"""The command `onboard-hil faults`."""
+"""The command `onboard-hil faults`, and its reports: tables on the console, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -130,8 +130,7 @@ def faults_command(
         place = _Place(map_name, episode, seed)
         judged_by, verdicts = given, _over_simulation(console, faults, given, processes, place)
     print_verdicts(console, verdicts, judged_by)
-    if json_file is not None:
-        write_json(json_file, as_json(source, judged_by, verdicts))
+    write_json(json_file, as_json(source, judged_by, verdicts))
     if markdown_file is not None:
         write_text(markdown_file, markdown(verdicts))
     came = {verdict.status for verdict in verdicts}

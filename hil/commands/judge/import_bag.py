@@ -12,7 +12,7 @@ import typer
 
 from hil.recordings.bags.drive import ImportResult, import_bag
 from hil.recordings.bags.plan import ImportOptions
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import ConfigOption, JsonOption, check_json_target, write_result
 from onboard.values.errors import InputError
 from onboard.values.reasons import IMAGE_NONE, row_of
 
@@ -58,10 +58,7 @@ def import_command(
     to = None if goal is None else place(goal)
     options = ImportOptions(roles, depth or (), color, to, config, policy, lidar or ())
     imported = import_bag(bags, out, options, force=force)
-    if json_file is not None:
-        write_json(json_file, asdict(imported) | {"file": str(imported.file)})
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(summary(imported))
+    write_result(json_file, asdict(imported) | {"file": str(imported.file)}, summary(imported))
     if imported.scans == 0:
         cameras = [f"{name}: {reason}" for name, reason in imported.blind.items() if row_of(reason) is not IMAGE_NONE]
         why = "; ".join([*cameras, *(line for line in imported.missing if line.startswith(("/", "depth")))])

@@ -1,4 +1,7 @@
-"""The command `onboard-hil kernels`."""
+"""The command `onboard-hil kernels`.
+
+Recordings and tables of a simulator or a robot become transitions.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,7 @@ def kernels_command(
     simulated, physical = (read_runs(place, settings, table) for place in (sim_runs, real_runs))
     made = generate(simulated, physical, settings)
     save_kernels(made.kernels, out)
-    if json_file is not None:
-        write_json(json_file, made.as_json())
+    write_json(json_file, made.as_json())
     stream = sys.stderr if json_file == STANDARD_OUTPUT else sys.stdout
     stream.write(
         f"{out}: {len(made.kernels)} kernels of {made.divergences} divergences in {settings.rollouts} roll-outs; "

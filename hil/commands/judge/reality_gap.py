@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from pydantic import ValidationError
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -20,8 +19,8 @@ from hil.reality_gap.report import WORDS, check_page, write_page
 from hil.reality_gap.result import GapResult
 from hil.reality_gap.shuttle import Shuttle, ShuttleSettings
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
-from onboard.config.toml_file import Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError, InputError
+from onboard.config.toml_file import Section, checked, read_toml
+from onboard.values.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "reality_gap"
 NOT_SHOWN = 1
@@ -33,10 +32,8 @@ Settings = TypeVar("Settings", bound=Section)
 
 def _settings(kind: type[Settings], name: str) -> Settings:
     file = FOLDER / name
-    try:
+    with checked(file):
         return kind.model_validate(read_toml(file))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(file, error)) from error
 
 
 EXPERIMENTS: dict[str, Callable[[int], Experiment]] = {
@@ -69,8 +66,7 @@ def reality_gap(
     table = load_state_table(every[0].kernels_file)
     progress = track(every, f"{experiment}, {seeds} seeds", console=Console(stderr=True), transient=True)
     result = GapResult(experiment, [five_runs(one, table, seed + place) for place, one in enumerate(progress)])
-    if json_file is not None:
-        write_json(json_file, result.as_json())
+    write_json(json_file, result.as_json())
     if report is not None:
         write_page(result, report, f"onboard-hil reality-gap {experiment} --seeds {seeds} --seed {seed}")
     _show(result, Console(stderr=json_file == STANDARD_OUTPUT, highlight=False))

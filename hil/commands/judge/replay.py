@@ -93,8 +93,7 @@ def replay_command(
                         errors.print(f"error: {answer.reason}", markup=False)
                     else:
                         console.print("\n".join(_lines(answer)), markup=False)
-    if json_file is not None:
-        write_json(json_file, as_json(answers))
+    write_json(json_file, as_json(answers))
     if report is not None:
         _write_report(report, answers)
     if any(isinstance(one, UnreadableFile) for one in answers):

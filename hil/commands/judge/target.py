@@ -1,4 +1,4 @@
-"""The command `onboard-hil target`."""
+"""The command `onboard-hil target`, and the two configurations of a measurement: this machine's and the target's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hil.live.target.phases import COMPLETE, Stage
 from hil.live.target.run import Report, run_target
 from hil.physics.collision_world import body_of
 from onboard.assembly.assembly import check_files
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import ConfigOption, JsonOption, check_json_target, write_result
 from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant
@@ -75,10 +75,7 @@ def target(
         mounts, place, robot = _world(given, map_name, seed)
         with _showing(count) as show:
             result = run_target(wire, robot, mounts, place, count, given.rates, show)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(table(result))
+    write_result(json_file, result, table(result))
     if result["ended"] != COMPLETE or not result["base"]["at_rest"]:
         raise typer.Exit(1)
 

@@ -17,7 +17,7 @@ from hil.report.page import write_page
 from hil.report.timeline import Timeline
 from hil.report.turn_backs import turn_backs
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError, naming
 
 PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
@@ -63,8 +63,7 @@ def report_command(
                     console.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:
                 failed.append(error)
-    if json_file is not None:
-        write_json(json_file, {"pages": written, "failed": [str(one) for one in failed]})
+    write_json(json_file, {"pages": written, "failed": [str(one) for one in failed]})
     for one in failed[:-1]:
         wrong.print(f"error: {one}", markup=False)
     if failed:
@@ -138,10 +137,8 @@ def _pages(out: Path, takes: int) -> Iterator[Pages]:
         yield Pages(out)
         return
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
+    with naming(out, "created", OnboardError):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OnboardError(f"{out}: cannot be made: {error.strerror or error}") from error
     try:
         yield Pages(out)
     finally:

@@ -123,7 +123,7 @@ def _with_map(name: str, setting: Setting, episode: Episode, known_map: Occupanc
 
 
 def _reactive(setting: Setting, episode: Episode, known_map: OccupancyGrid | None) -> Policy:
-    from onboard.policy.dwa.policy import ReactivePolicy
+    from onboard.policy.dwa.dynamic_window import ReactivePolicy
 
     config = setting.config
     return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)

@@ -1,4 +1,7 @@
-"""`onboard-hil target`: simulates world and base on this machine and measures round trips to the target's runtime."""
+"""`onboard-hil target`: simulates world and base on this machine and measures round trips to the target's runtime.
+
+`TargetLink` records send times of images, `EventReaders` records arrival times.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,10 @@ Four processes run over DDS: the stand-in for the real robot, the twin, the guar
 uses the pose of the twin: it reads the twin's odometry and localisation (`data/robot.toml`). Both stand still while the
 twin is paused. So a goal is in the twin's map, and the runtime's position never jumps. Only the runtime's commands go
 to the robot.
+
+The picture has both paths. The robot's path consists of legs; the twin's path is continuous. A leg is the path from a
+resume to the next pause, and has the same colour in both maps. The robot's path while the twin is paused (braking,
+turning) is grey.
 """
 
 from __future__ import annotations

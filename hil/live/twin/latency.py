@@ -35,7 +35,7 @@ from onboard.drivers.dds.topics import LOG, Topic, topic
 from onboard.system.signals import Signals
 from onboard.system.waiting import Waiting
 from onboard.values.clock import NS_PER_S, wall_ns
-from onboard.values.errors import OnboardError
+from onboard.values.errors import OnboardError, naming
 from onboard.values.geometry import wrap
 from onboard.values.messages import Pose, Twist
 
@@ -73,10 +73,8 @@ def run_latency(config: Config, config_file: Path, options: LatencyOptions, out:
 
     Raises OnboardError.
     """
-    try:
+    with naming(out, "written", OnboardError):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OnboardError(f"{out}: cannot be written: {error.strerror}") from error
     console = Console(stderr=True)
     with Signals(), Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("round trips", total=options.count)

@@ -1,7 +1,7 @@
 """The twin: its pose, its contacts, and whether it follows the robot. Pure; DDS is in `process.py`.
 
 The twin waits for the robot's first pose, then it follows the robot. It pauses on request, and also when a pose of the
-robot is invalid or stale (`PoseFilter`). A paused twin stands still until resume. Resume fails until the newest
+robot is invalid or stale (`judge`, `silence`). A paused twin stands still until resume. Resume fails until the newest
 pose is valid again. A reset ends only a pause without a request. A twin that is stuck in an object needs a reset.
 """
 

@@ -11,11 +11,10 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from onboard.config.plant_model import AXIS_NUMBERS, Axis, step_axis
-from onboard.config.toml_file import NonNegative, Positive, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError
+from onboard.config.toml_file import NonNegative, Positive, Section, checked, read_toml
 from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
@@ -96,10 +95,8 @@ MEMORY = 3
 
 def load_hidden_effects(path: Path = HIDDEN_EFFECTS_FILE) -> HiddenEffects:
     """Return the table of a file. Raises ConfigError naming file, field and limit."""
-    try:
+    with checked(path):
         return HiddenEffects.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error
 
 
 @kernel

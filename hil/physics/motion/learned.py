@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config.plant_model import AXIS_NUMBERS, step_axis
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
@@ -99,13 +99,11 @@ def outputs_of(model: str) -> int:
 def write_arrays(file: Path, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write a file of arrays and plain values. Raises InputError if it cannot be written."""
     part = file.with_name(file.name + ".part")
-    try:
+    with naming(file, "written"):
         with part.open("wb") as stream:
             whole: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
             np.savez_compressed(stream, **whole)
         part.replace(file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def read_arrays(file: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -172,7 +170,7 @@ def _check(file: Path, found: LearnedModel, model: str | None) -> None:
     if found.transform not in TRANSFORMS:
         raise InputError(f"{file}: transform {found.transform!r}, must be one of {', '.join(TRANSFORMS)}")
     if model is not None and found.model != model:
-        raise InputError(f"{file}: holds a {found.model}, and {model} is asked for")
+        raise InputError(f"{file}: holds a {found.model}, but {model} is expected")
     if not (found.period_s > 0.0 and found.lags >= 0 and found.delay_s >= 0.0):
         raise InputError(f"{file}: period_s, lags and delay_s must not be negative, and period_s not 0")
     sizes = found.sizes

@@ -7,10 +7,16 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from onboard.config.toml_file import NonNegative, Positive, PositiveFraction, Section, read_toml, validation_lines
-from onboard.values.errors import ConfigError
+from onboard.config.toml_file import (
+    NonNegative,
+    Positive,
+    PositiveFraction,
+    Section,
+    checked,
+    read_toml,
+)
 
 Array = npt.NDArray[np.float64]
 LEAST_ROLLOUTS = 10
@@ -119,7 +125,5 @@ class StateTable(Section):
 
 def load_state_table(path: Path) -> StateTable:
     """Return the table in a file. Raises ConfigError naming file, key and limit."""
-    try:
+    with checked(path):
         return StateTable.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_lines(path, error)) from error

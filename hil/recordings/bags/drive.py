@@ -1,4 +1,7 @@
-"""Runs the runtime over a bag, open loop, and records its ticks."""
+"""Runs the runtime over a bag, open loop, and records its ticks.
+
+A bag takes the place of the DDS network: the runtime's inputs and cameras read its messages at their time.
+"""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ def cameras_of(
     known = None if mounts is None else mounts.depth
     depth, missing = dict(named), []
     missing += [
-        f"{topic}: images of {sample.encoding!r} are not read, or are damaged; read are {', '.join(READ)}"
+        f"{topic}: images of {sample.encoding!r} cannot be read, or are damaged; supported: {', '.join(READ)}"
         for topic, sample in samples.items()
         if sample is not None and sample.encoding not in READ
     ]

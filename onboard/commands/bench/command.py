@@ -56,8 +56,7 @@ def bench(
         *recording(loaded),
         *lateness(loaded.rates.control_hz, seconds),
     ]
-    if json_file is not None:
-        write_json(json_file, as_json(measured, found))
+    write_json(json_file, as_json(measured, found))
     if json_file != STANDARD_OUTPUT:
         _show(measured, found)
     raise typer.Exit(0 if all(one.ok for one in measured) else EXIT_OVER_BUDGET)

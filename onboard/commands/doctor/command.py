@@ -1,4 +1,8 @@
-"""The command `onboard doctor`."""
+"""The command `onboard doctor`.
+
+It moves nothing, and opens no device of a running runtime. It sends only the stop that opening a serial base sends, and
+DDS discovery.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +50,7 @@ def doctor(
     configure()
     check_json_target(json_file)
     report = examine(config, seconds)
-    if json_file is not None:
-        write_json(json_file, report.as_json())
+    write_json(json_file, report.as_json())
     if json_file != STANDARD_OUTPUT:
         show(report, console_for(sys.stdout))
     raise typer.Exit(report.exit_code)

@@ -2,6 +2,9 @@
 
 Temperature and power come from kernel files below `root`, since psutil reads no thermal zone of a Jetson that has other
 sensors too, and may take a mouse's battery for the robot's. A missing sensor or file is no fault.
+
+The control path uses the monotonic clock. Names of recordings, stamps of published messages, and the comparison of
+odometry with a localisation from another machine need the wall clock.
 """
 
 from __future__ import annotations
@@ -119,7 +122,7 @@ def thermal(root: Path = ROOT) -> Finding:
 def _heat(zone: Zone) -> list[Problem]:
     ends = HOT_RED_C if zone.ends_c is None else zone.ends_c - NEAR_CRITICAL_C
     slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
-    text = f"{zone.name} has {zone.at_c:.0f} degC"
+    text = f"{zone.name} is at {zone.at_c:.0f} degC"
     if zone.at_c >= ends:
         return [
             Problem(

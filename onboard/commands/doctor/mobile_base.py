@@ -46,9 +46,9 @@ def unheard(config: Config) -> str:
     where = f"topic {config.dds.odometry_topic}, interface {config.dds.interface}"
     return (
         f"start the base's driver; if it runs: (1) domain, namespace or name differ: compare {where} with `ros2 topic "
-        "list` ([dds] domain, namespace, remap); (2) ROS 2 speaks on another interface, or only to its own machine "
-        "(ROS_AUTOMATIC_DISCOVERY_RANGE, docs/ros2-loopback.xml); (3) it has a Discovery Server or rmw_zenoh, which "
-        "plain DDS does not hear: use `onboard gateway` (docs/gateway.md)"
+        "list` ([dds] domain, namespace, remap); (2) ROS 2 uses another interface, or only its own machine "
+        "(ROS_AUTOMATIC_DISCOVERY_RANGE, docs/ros2-loopback.xml); (3) it uses a Discovery Server or rmw_zenoh, which "
+        "plain DDS cannot reach: use `onboard gateway` (docs/gateway.md)"
     )
 
 

@@ -62,7 +62,7 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
             )
         )
     sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime is sending commands"
-    receivers = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
+    receivers = "goes to the serial base" if serial else f"received by {_words(graph, listeners)}" if listeners else ""
     summary = f"{name}: {', '.join(filter(None, [sent, receivers]))}"
     return combined("command", summary, problems, publishers=drivers, listeners=listeners, runtimes=runtimes)
 

@@ -93,7 +93,7 @@ def console_for(stream: Any) -> Console:
 
 
 def _topics(rows: Sequence[TopicRow]) -> Table:
-    table = Table("topic", "type", "published by", "heard by", box=None, padding=(0, 2, 0, 0), title_justify="left")
+    table = Table("topic", "type", "published by", "received by", box=None, padding=(0, 2, 0, 0), title_justify="left")
     for row in rows:
         cells = (row.topic, row.kind, ", ".join(row.publishers) or "-", ", ".join(row.listeners) or "-")
         table.add_row(*map(Text, cells))

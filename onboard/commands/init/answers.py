@@ -1,4 +1,7 @@
-"""What the options of `onboard init` state, as the plain tables of the three files."""
+"""What the options of `onboard init` state, as the plain tables of the three files.
+
+The robots that ship are folders of `examples/robots`; in a wheel, of `share/onboard/robots`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from onboard.config.pretrained import is_name, model_and_fallback
 from onboard.config.toml_file import read_toml, toml_or_text
 from onboard.config.urdf import Urdf
 from onboard.config.urdf_floor import size_of
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError, naming
 from onboard.values.frames import place_of
 from onboard.values.geometry import rotation_from_quaternion
 
@@ -89,7 +92,7 @@ def state_size_and_lidar(
     notes = [floor_note]
     if not {"footprint_radius_m", "footprint_m"} & robot.keys():
         robot |= {key: value for key, value in size.keys.items() if key not in robot}
-        notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height state others")
+        notes.append(f"size: {size.words}, by the shapes of {urdf.path.name}; --footprint and --height override it")
     if laser is not None:
         translation, rotation = urdf.pose(base, laser)
         base_from_laser = np.eye(4)
@@ -102,7 +105,7 @@ def state_size_and_lidar(
         moving = urdf.moving_between(base, laser)
         notes.append(f"lidar {topic}: {laser} at {pose[:3]} m, roll, pitch, yaw {pose[3:]} deg")
         notes += (
-            [f"lidar {topic}: {laser} moves with {moving}: --joint NAME=VALUE states other positions"] if moving else []
+            [f"lidar {topic}: {laser} moves with {moving}: --joint NAME=VALUE sets another position"] if moving else []
         )
     return notes
 
@@ -123,7 +126,7 @@ def _footprint(text: str) -> dict[str, Any]:
         try:
             x, y = float(length) / 2.0, float(width) / 2.0
         except ValueError:
-            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, as 1.2x0.5") from None
+            raise InputError(f"--footprint {text}: expected LENGTHxWIDTH, such as 1.2x0.5") from None
         return {"footprint_m": [[x, y], [-x, y], [-x, -y], [x, -y]]}
     if isinstance(value, list):
         return {"footprint_m": value}
@@ -198,21 +201,19 @@ def copy_robot(name: str, folder: Path, replace: bool) -> list[Path]:
     robots = shipped_robots()
     if name not in robots:
         listed = ", ".join(robots) or "none in this release"
-        raise InputError(f"--robot {name}: no robot that ships has this name; there are: {listed}")
+        raise InputError(f"--robot {name}: no shipped robot has this name; available: {listed}")
     sources = sorted(path for path in robots[name].iterdir() if path.is_file())
     targets = [folder / source.name for source in sources]
     there = [target for target in targets if target.exists()]
     if there and not replace:
         raise InputError(f"{there[0]}: already exists; --force replaces it")
-    try:
+    with naming(folder, "written", OnboardError):
         folder.mkdir(parents=True, exist_ok=True)
         for source, target in zip(sources, targets, strict=True):
             if source.suffix == ".md":
                 target.write_text(_linked(source.read_text(encoding="utf-8")), encoding="utf-8")
             else:
                 shutil.copyfile(source, target)
-    except OSError as error:
-        raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return targets
 
 

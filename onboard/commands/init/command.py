@@ -27,7 +27,7 @@ from onboard.commands.init.files import README, SECTIONS, File, trial, write_fil
 from onboard.commands.mounts import FloorOption, JointOption, joint_values
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.pretrained import pretrained_names
-from onboard.config.toml_file import read_toml, toml_or_text, validation_lines
+from onboard.config.toml_file import checked, read_toml, toml_or_text, validation_lines
 from onboard.config.urdf import Urdf, read_urdf
 from onboard.values.errors import InputError
 
@@ -160,10 +160,8 @@ def init(
     notes = [] if urdf is None else state_size_and_lidar(stated, urdf, base_frame, floor_m, laser)
     numbers = dict(pair_of("--serial", one) for one in serial or [])
     _state_colour(stated, numbers.pop(COLOR, None))
-    try:
+    with checked(paths[0], InputError):
         Config.model_validate(stated)
-    except ValidationError as error:
-        raise InputError(validation_lines(paths[0], error)) from error
     mounts, more = mounts_tables(camera or [], urdf, numbers, base_frame, floor_m)
     sys.stderr.writelines(f"{note}\n" for note in dict.fromkeys((*more, *notes)))
     _write(folder, paths, stated, mounts, json_file)
@@ -202,8 +200,7 @@ def _write(
         stated.setdefault("goal", {}).setdefault("progress_timeout_s", patience_s)
     name = stated["robot"].get("name", "robot")
     config = write_files(folder, values, README.format(name=name, folder=folder, limit_s=round(slower * DRIVE_S)))
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
+    write_json(json_file, {"files": [str(path) for path in paths], "stated": stated})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(config))
         sys.stdout.writelines(f"assumed  {line}\n" for line in _assumed(stated, mounts))
@@ -254,8 +251,7 @@ def _copy(robot: str, folder: Path, force: bool, others: Sequence[str], json_fil
     if others:
         raise InputError(f"--robot {robot} copies files as they are: leave out --{others[0]}, and edit onboard.toml")
     written = copy_robot(robot, folder, force)
-    if json_file is not None:
-        write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
+    write_json(json_file, {"files": [str(path) for path in written], "robot": robot})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(in_effect_text(load_config(folder / "onboard.toml")))
         sys.stdout.write(f"written: {', '.join(path.name for path in written)} in {folder}; read README.md first\n")

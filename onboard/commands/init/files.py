@@ -16,7 +16,7 @@ from onboard.config.mounts import MountsFile, note_taken
 from onboard.config.plant_model import Plant
 from onboard.config.toml_file import Section
 from onboard.config.toml_text import template
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError, naming
 
 HEAD = """\
 # {what} Written by `onboard init`.
@@ -80,7 +80,7 @@ def file_text(file: File, stated: Mapping[str, Any]) -> str:
 @contextlib.contextmanager
 def trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tuple[Config, Path]]:
     """Yield the content of the files, and their temporary folder. Raises OnboardError for a mistake."""
-    try:
+    with naming(folder, "written", OnboardError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".onboard-init-") as beside:
             for other in folder.iterdir() if folder.is_dir() else ():  # a map that is there already
@@ -97,8 +97,6 @@ def trial(folder: Path, values: Mapping[File, Mapping[str, Any]]) -> Iterator[tu
                     str(error).replace(str(Path(beside).resolve()), str(folder)).replace(beside, str(folder))
                 ) from error
             yield config, Path(beside)
-    except OSError as error:
-        raise OnboardError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def write_files(folder: Path, values: Mapping[File, Mapping[str, Any]], readme: str) -> Config:

@@ -69,8 +69,7 @@ def install_command(
     request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run, compiles)
     with _exit_codes():
         result = install(request, Layout(), Systemd(), _say_beside(json_file))
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 def uninstall_command(
@@ -82,8 +81,7 @@ def uninstall_command(
     check_json_target(json_file)
     with _exit_codes():
         result = uninstall(Layout(), Systemd(), _say_beside(json_file), purge=purge, dry_run=dry_run)
-    if json_file is not None:
-        write_json(json_file, result)
+    write_json(json_file, result)
 
 
 @contextlib.contextmanager

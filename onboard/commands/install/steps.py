@@ -234,4 +234,4 @@ class Installer:
 def _blinder(before: Status, now: Status) -> str:
     """Return a complaint about cameras that the READY version before saw and this version does not, else ""."""
     lost = sorted(now.blind - before.blind) if before.runs else []
-    return f"is READY, but receives nothing from {', '.join(lost)}, which the previous version did" if lost else ""
+    return f"is READY, but receives nothing from {', '.join(lost)}, which the previous version received" if lost else ""

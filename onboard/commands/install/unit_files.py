@@ -22,8 +22,8 @@ FOLDERS = (
     ("*journald.conf", Path("systemd/journald.conf.d")),
 )
 SYSTEM, VOLATILE = Path("usr/local/lib"), Path("run")
-OURS = "# Written by `onboard install`, which will write it over. What differs on this robot belongs in a drop-in.\n"
-ON_TRIAL = "# On trial: written by `onboard install`, which takes it away again.\n"
+OURS = "# Written by `onboard install`, which overwrites it. What differs on this robot belongs in a drop-in.\n"
+ON_TRIAL = "# On trial: written by `onboard install`, which removes it again.\n"
 FILE_MODE = 0o644
 ADMINISTRATOR = Path("etc/systemd/system") / UNIT
 """A unit here overrides ours, and was not written by this command."""

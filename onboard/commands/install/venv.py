@@ -29,7 +29,7 @@ def check_python(python: Path) -> None:
     """Raise InputError if the interpreter is missing or the service cannot see it."""
     real = python.resolve()
     if not os.access(real, os.X_OK):
-        raise InputError(f"--python {python}: is no program that can be run")
+        raise InputError(f"--python {python}: is not an executable program")
     for folder in HIDDEN:
         if real.is_relative_to(folder):
             raise InputError(f"--python {python}: is in {folder}, which the service cannot access; use another")

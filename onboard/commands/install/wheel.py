@@ -17,7 +17,7 @@ from packaging.version import Version as Release
 
 from onboard.commands.install.layout import UNIT
 from onboard.commands.install.run_program import run_tool
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
@@ -48,7 +48,7 @@ class Choice:
     def __post_init__(self) -> None:
         """Raise InputError for options that exclude each other, or a missing folder."""
         if self.unlocked and self.lock is not None:
-            raise InputError(f"--lock {self.lock} and --unlocked: only one of them")
+            raise InputError(f"--lock {self.lock} and --unlocked: use only one of them")
         if self.wheels is not None and not self.wheels.is_dir():
             raise InputError(f"--wheels {self.wheels}: there is no such folder")
 
@@ -91,10 +91,8 @@ def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
         with _archive(wheel.path) as archive:
             found = next((name for name in archive.namelist() if PurePosixPath(name).match(LOCK_IN_WHEEL)), None)
             return None if found is None else archive.read(found)
-    try:
+    with naming(choice.lock):
         return choice.lock.read_bytes()
-    except OSError as error:
-        raise InputError(f"{choice.lock}: cannot be read: {error.strerror}") from error
 
 
 @contextlib.contextmanager

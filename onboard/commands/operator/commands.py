@@ -21,6 +21,7 @@ from onboard.commands.cli import (
     finite,
     print_table,
     write_json,
+    write_result,
 )
 from onboard.commands.operator.robot import LEVELS, Status, running_robot
 from onboard.commands.operator.route_progress import current
@@ -113,12 +114,12 @@ def cancel(config: ConfigOption = None, json_file: JsonOption = None) -> None:
 
 
 def pause(config: ConfigOption = None, json_file: JsonOption = None) -> None:
-    """Let the running robot stand until `onboard resume`; it keeps its goal. Print the state that it reports."""
+    """Hold the running robot until `onboard resume`; it keeps its goal. Print the state that it reports."""
     _hold(True, config, json_file)
 
 
 def resume(config: ConfigOption = None, json_file: JsonOption = None) -> None:
-    """Let a paused robot drive on to its goal, and print the state that it reports."""
+    """Let a paused robot continue to its goal, and print the state that it reports."""
     _hold(False, config, json_file)
 
 
@@ -139,8 +140,7 @@ def status(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     loaded = load_config(config)
     with running_robot(loaded) as robot:
         seen = robot.status()
-    if json_file is not None:
-        write_json(json_file, asdict(seen))
+    write_json(json_file, asdict(seen))
     if json_file != STANDARD_OUTPUT:
         print_table(_screen(loaded, seen))
     if any(part.level == LEVELS[2] for part in seen.parts):
@@ -148,10 +148,7 @@ def status(config: ConfigOption = None, json_file: JsonOption = None) -> None:
 
 
 def _tell(result: dict[str, Any], line: str, json_file: str | None) -> None:
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(line)
+    write_result(json_file, result, line)
 
 
 def _screen(config: Config, seen: Status) -> Table:

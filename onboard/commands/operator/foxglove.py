@@ -122,7 +122,7 @@ class Bridge(ServerListener):
         try:
             writer.write(from_cdr(writer.kind, bytes(data)))
         except (InputError, DriverError) as error:
-            sys.stderr.write(f"warning: a client's message was left out: {error}\n")
+            sys.stderr.write(f"warning: a client's message was dropped: {error}\n")
 
 
 def names_of(config: Config) -> list[str]:
@@ -137,7 +137,7 @@ def foxglove(
     host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8765,
     allow_publish: Annotated[
-        bool, typer.Option("--allow-publish", help="Take goals, pause and cancel from every client.")
+        bool, typer.Option("--allow-publish", help="Accept goals, pause and cancel from every client.")
     ] = False,
 ) -> None:
     """Serve the running robot's topics to Foxglove, images only while a panel shows them."""
@@ -149,7 +149,7 @@ def foxglove(
         signals.stop_with(ended.set)
         if host not in LOOPBACK:
             moves = " and can move it" if allow_publish else ""
-            sys.stderr.write(f"warning: everybody who reaches {host} sees the robot{moves}, without encryption\n")
+            sys.stderr.write(f"warning: anyone who can reach {host} sees the robot{moves}, without encryption\n")
         sys.stderr.write(f"foxglove of {loaded.robot.name}: open ws://{host}:{server.port}\n")
         try:
             while not ended.wait(PERIOD_S):

@@ -69,7 +69,7 @@ def place(
     name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Give the place where the robot stands a name, or list the places of its building."""
+    """Name the place where the robot is, or list the places of its building."""
     loaded = load_config(config)
     file = places_file(loaded)
     if action is PlaceAction.LIST:
@@ -96,7 +96,7 @@ def route(
     on_failure: Annotated[OnFailure, typer.Option(help="What to do if a place is not reached.")] = OnFailure.SKIP,
     config: ConfigOption = None,
 ) -> None:
-    """Drive to named places, one after the other. `onboard pause` and `resume` hold it. Exit 1: a place was missed.
+    """Drive to named places, one after the other. `onboard pause` and `resume` apply to it. Exit 1: a place was missed.
 
     If the runtime restarts, the route waits for it and sends its goal again. A cancel or the e-stop ends the route,
     also one that is released before the robot would drive on.
@@ -136,7 +136,7 @@ def locate(
     yaw: Annotated[float, typer.Option(metavar="DEG", help="With X and Y: its heading.", callback=finite)] = 0.0,
     config: ConfigOption = None,
 ) -> None:
-    """Tell the tracker where the robot is: at a place, at X and Y, or where a search about all places finds it.
+    """Tell the tracker where the robot is: at a place, at X and Y, or where a search around all places finds it.
 
     The origin of a map of `onboard-hil map` is where its drive began: `onboard locate 0 0`.
     """
@@ -158,7 +158,7 @@ def locate(
             if (saved := last_pose.load(loaded, building)) is not None:
                 about["the last stop"] = saved
             if (now := _believed(robot)) is not None:
-                about["its believed place"] = now
+                about["its estimated place"] = now
             found, pose, agreed = _searched(robot, reach, about)
             if not _believable(agreed):
                 there = f"({pose.x_m:.2f}, {pose.y_m:.2f}) with yaw {math.degrees(pose.yaw_rad):.0f} deg, near {found},"
@@ -175,7 +175,7 @@ def locate(
         else:
             pose, said, sd = stated, "as stated" if y is not None else f"at {at}", TOLD_SD
         if not reach.part_at((pose.x_m, pose.y_m)):
-            raise InputError(f"({pose.x_m:.2f}, {pose.y_m:.2f}) is no ground to drive on in {loaded.map.file}")
+            raise InputError(f"({pose.x_m:.2f}, {pose.y_m:.2f}) is not free ground in {loaded.map.file}")
         robot.send("initialpose", ros_fix(wall_ns(), loaded.dds.map_frame, pose, sd))
         _await_taken(robot, pose)
     sys.stdout.write(f"x {pose.x_m:.2f} m, y {pose.y_m:.2f} m, yaw {math.degrees(pose.yaw_rad):.0f} deg, {said}\n")
@@ -187,9 +187,7 @@ def _searched(robot: RunningRobot, reach: Reach, about: dict[str, Pose]) -> tupl
     Raises OnboardError if another place near by explains the scan as well.
     """
     if not about:
-        raise OnboardError(
-            "there is no place to search about: state where the robot stands: onboard locate X Y --yaw DEG"
-        )
+        raise OnboardError("there is no place to search around: state where the robot is: onboard locate X Y --yaw DEG")
     scan = scan_of_rays(rays_from_ros(robot.newest("scan")), 0)
     found = {known: map_fit.search(scan, reach, pose, SEARCH_M, math.pi) for known, pose in about.items()}
     best = max(found, key=lambda known: (_believable(found[known][1]), found[known][1].explained))
@@ -236,7 +234,7 @@ def _await_taken(robot: RunningRobot, pose: Pose) -> None:
         if now is not None and distance(now, pose) < SEARCH_M:
             return
     said = [row.message for row in robot.status().parts if row.name == "pose" and row.level != "ok"]
-    raise OnboardError(f"{JOIN.join(['the runtime has not taken the pose', *said])}: see onboard status")
+    raise OnboardError(f"{JOIN.join(['the runtime did not accept the pose', *said])}: see onboard status")
 
 
 def _place_of(robot: RunningRobot) -> Pose:

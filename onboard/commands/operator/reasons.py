@@ -26,7 +26,7 @@ from onboard.values.reasons import KINDS, TABLE, Row, rows_in
 HEADINGS = ("code", "sentence", "what clears it")
 INTRODUCTION = """# Reasons
 
-Each reason has a code that stays, a sentence, and what clears it. A name in brackets is a detail.
+Each reason has a stable code, a sentence, and what clears it. A name in brackets is a detail.
 This page is the output of `onboard reasons --markdown`.
 
 | you have | the code is in |
@@ -62,7 +62,7 @@ def reasons(
     check_json_target(json_file)
     rows = rows_in(text) if text else tuple(TABLE.values())
     if not rows:
-        raise InputError(f"{text!r} is no reason; `onboard reasons` prints all codes")
+        raise InputError(f"{text!r} is not a reason; `onboard reasons` prints all codes")
     if json_file is not None:
         plain = [{"code": row.code, "kind": row.kind, "sentence": row.sentence, "clears": row.clears} for row in rows]
         write_json(json_file, plain)

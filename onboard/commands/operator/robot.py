@@ -120,7 +120,9 @@ class RunningRobot:
                 ]
                 self._heard(POLL_S)
                 return Status(self._robot, self._wire.domain, self._state, parts)
-        raise OnboardError(f"robot {self._robot}: no diagnostics within {within_s:g} s; --config names another robot?")
+        raise OnboardError(
+            f"robot {self._robot}: no diagnostics within {within_s:g} s; does --config name another robot?"
+        )
 
     def newest(self, topic: str) -> Any:
         """Return the next message on a topic. Raises OnboardError after FOUND_S."""

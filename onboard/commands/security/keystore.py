@@ -12,7 +12,7 @@ import datetime
 import os
 from pathlib import Path
 
-from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.errors import InputError, MissingExtraError, naming
 
 try:
     from cryptography import x509
@@ -115,12 +115,10 @@ class Authority:
 
 def make_folder(path: Path, mode: int) -> None:
     """Make a folder with this mode, whatever the umask; an existing folder stays unchanged. Raises InputError."""
-    try:
+    with naming(path, "created"):
         if not path.is_dir():
             path.mkdir(mode=PRIVATE_FOLDER, parents=True)
             path.chmod(mode)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be made: {error.strerror}") from error
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
@@ -129,12 +127,10 @@ def write(path: Path, content: bytes, mode: int) -> None:
     A missing folder is created as public as the file.
     """
     make_folder(path.parent, PRIVATE_FOLDER if mode == PRIVATE_FILE else PUBLIC_FOLDER)
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), mode)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with naming(path, "written"), open(os.open(path, flags, PRIVATE_FILE), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
 
 
 def _named(name: str) -> x509.Name:

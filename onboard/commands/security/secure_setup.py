@@ -32,7 +32,7 @@ from onboard.commands.security.keystore import (
 )
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 
 ENCLAVES = "enclaves"
 SERVICE_USER = "onboard"
@@ -118,11 +118,9 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
 
     Raises InputError if the folder holds other files or cannot be written, MissingExtraError.
     """
-    try:
+    with naming(folder):
         if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
             raise InputError(f"{folder}: is not empty and holds no keystore; choose an empty folder")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     authority = Authority(folder, now)
     domain, scans = domain_id(config.dds), _scan_topics(config)
     if not (folder / GOVERNANCE).exists():
@@ -235,7 +233,6 @@ def secure_setup(
     """Create keys, certificates and permissions for DDS Security, one folder per role. Existing files are kept."""
     check_json_target(json_file)
     lines = secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml")
-    if json_file is not None:
-        write_json(json_file, {"roles": {name: str(folder / ENCLAVES / name) for name in ROLES}, "told": lines})
+    write_json(json_file, {"roles": {name: str(folder / ENCLAVES / name) for name in ROLES}, "told": lines})
     if json_file != STANDARD_OUTPUT:
         sys.stdout.writelines(f"{line}\n" for line in lines)

@@ -108,7 +108,7 @@ def other_type(who: str, theirs: str, ours: str, row: Topic, *, writes: bool) ->
     end = f"{who} {'publishes' if writes else 'expects'} {theirs}"
     if not writes and {theirs, ours} == {row.kind, row.stamped_kind}:
         stamped = str(theirs == row.stamped_kind).lower()
-        return end, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or have it speak {ours}"
+        return end, f"set dds.stamped_cmd_vel = {stamped} to fit the base, or make it use {ours}"
     if theirs.endswith("/CustomMsg"):  # of a Livox
         return end, f"set xfer_format = 0 in the launch file of the Livox driver, which then publishes {ours}"
     return end, f"let it use {ours}, or give it another topic"
@@ -125,7 +125,7 @@ def look_around(section: DdsSection, seconds: float) -> Graph:
         threading.Event().wait(seconds)
         members, writers, others = (_alive(reader) for reader in readers)
     except DDSException as error:
-        raise DriverError(f"dds: domain {domain} cannot be looked at: {error}") from error
+        raise DriverError(f"dds: domain {domain} cannot be inspected: {error}") from error
     own = str(participant.guid)
     return Graph(
         {str(member.key): member_of(member) for member in members if str(member.key) != own},
@@ -277,7 +277,7 @@ class Peers:
             self._writers = _Reader(wire.participant(), BuiltinTopicDcpsPublication)
             self._members = BuiltinDataReader(wire.participant(), BuiltinTopicDcpsParticipant)
         except DDSException as error:
-            raise DriverError(f"dds: domain {wire.domain} cannot be looked at: {error}") from error
+            raise DriverError(f"dds: domain {wire.domain} cannot be inspected: {error}") from error
 
     def poll(self) -> tuple[Rival, ...]:
         """Return the other writers of our command and state now. Raises DriverError if the link is gone."""
@@ -313,7 +313,7 @@ class Peers:
             ends = [] if members else [(one, True) for one in self._writers.take(PEER_BATCH)]
             ends += [] if members else [(one, False) for one in self._readers.take(PEER_BATCH)]
         except DDSException as error:
-            raise DriverError(f"dds: who else writes cannot be seen: {error}") from error
+            raise DriverError(f"dds: other writers cannot be listed: {error}") from error
         for member in members:
             if member.sample_info.instance_state != InstanceState.Alive:
                 self._known.pop(member.key, None)

@@ -132,7 +132,7 @@ def not_usable(interface: str) -> str:
     """
     available = [name for _, name in socket.if_nameindex()]
     if interface not in available:
-        return f"dds.interface: there is no {interface!r}; there is {', '.join(available)}"
+        return f"dds.interface: there is no {interface!r}; available: {', '.join(available)}"
     request = REQUEST.pack(os.fsencode(interface), 0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:

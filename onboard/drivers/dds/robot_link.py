@@ -256,7 +256,7 @@ class DdsInputs:
         """
         if self._initial is not None and self._fixes.wait(within_s):
             second = reasons.SECOND_LOCALISATION.say(topic=self._fixes.topic)
-            raise ConfigError(f"{second}: end the other one, or set map.tracker = false")
+            raise ConfigError(f"{second}: stop the other one, or set map.tracker = false")
 
     def dropped(self) -> Mapping[str, int]:
         """Return the counts of dropped messages by reason, for diagnostics."""
@@ -270,7 +270,7 @@ class DdsInputs:
             "undecodable": undecodable + self._scans.undecodable,
             **self._scans.refused(),
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
-            "amcl_pose beside map.tracker": self._unused_fixes,
+            "amcl_pose with map.tracker": self._unused_fixes,
             "too many goals": self._goals.refused,
             **({} if self._imu is None else {"imu without a rate or a known frame": self._imu.unusable}),
         }

@@ -240,7 +240,7 @@ def points_from_ros(sample: ros.PointCloud2) -> npt.NDArray[np.float64]:
         or len(sample.data) < sample.row_step * sample.height
     ):
         raise InputError(
-            f"{len(sample.data)} bytes are no {sample.width}x{sample.height} points of {sample.point_step}"
+            f"{len(sample.data)} bytes are not {sample.width}x{sample.height} points of {sample.point_step}"
         )
     kind = np.dtype({"names": list("xyz"), "formats": formats, "offsets": offsets, "itemsize": sample.point_step})
     shape, strides = (sample.height, sample.width), (sample.row_step, sample.point_step)

@@ -154,7 +154,7 @@ class DdsScans:
             late_ns = late_ns if self._section.judge_late else 0
             if late_ns > LATE_NS:
                 raise UntimelyError(
-                    f"it is {late_ns / NS_PER_MS:.0f} ms later than the quickest one, limit {LATE_NS // NS_PER_MS} ms; "
+                    f"it is {late_ns / NS_PER_MS:.0f} ms later than the fastest one, limit {LATE_NS // NS_PER_MS} ms; "
                     "for a sender whose clock does not keep real time (a simulator) set dds.judge_late = false"
                 )
             scan = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)

@@ -53,7 +53,7 @@ def check_enclave(enclave: Path | None) -> None:
                 "them, its key their own"
             ) from error
         if not found:
-            raise ConfigError(f"dds.security: there is no {file}; `onboard secure-setup` makes it")
+            raise ConfigError(f"dds.security: there is no {file}; `onboard secure-setup` creates it")
         if name == "key.pem" and file.stat().st_mode & FOREIGN_BITS:
             raise ConfigError(f"dds.security: {file} can be read by others; chmod 600 it")
 

@@ -209,7 +209,7 @@ class PublisherNames:
 
 
 def _apart(writer: int, name: str, named: Mapping[int, str], keys: Mapping[int, End]) -> str:
-    """Return what tells a writer from others of the same name: its participant, else itself, by its GUID."""
+    """Return what distinguishes a writer from others of the same name: its participant, else itself, by its GUID."""
     if writer not in keys:
         return f"{writer:x}"[-8:]
     same = {keys[one].participant for one, other in named.items() if other == name and one in keys}

@@ -43,7 +43,7 @@ def decoded(form: str, data: bytes) -> Raw:
             encoding, pixels = _picture(data, encoding, form)
     except UNDECODABLE as error:
         why = str(error) or type(error).__name__
-        line = f"its data of format {form!r} are not read, or damaged ({why}); send PNG, JPEG or RVL"
+        line = f"its data of format {form!r} cannot be read, or are damaged ({why}); send PNG, JPEG or RVL"
         raise InputError(line) from error
     height, width = pixels.shape[:2]
     return Raw(height, width, encoding, pixels.nbytes // height, pixels.tobytes())
@@ -86,7 +86,7 @@ def _depth(data: bytes, encoding: str, rvl: bool) -> tuple[str, npt.NDArray[np.g
     if rvl:
         width, height = RVL_HEAD.unpack_from(body)
         if not (0 < width <= MAX_SIDE_PX and 0 < height <= MAX_SIDE_PX):
-            raise ValueError("no size of an image")
+            raise ValueError("not a valid size of an image")
         pixels = rvl_pixels(body[RVL_HEAD.size :], width * height).reshape(height, width)
     else:
         with _opened(body) as picture:
@@ -115,7 +115,7 @@ def rvl_pixels(data: bytes, count: int) -> npt.NDArray[np.uint16]:
     """
     pixels = np.zeros(count, np.uint16)
     if not _fill(np.frombuffer(data[: len(data) // 4 * 4], "<u4"), pixels):
-        raise ValueError("RVL of another size, or cut")
+        raise ValueError("RVL of another size, or truncated")
     return pixels
 
 

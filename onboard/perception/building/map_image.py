@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 from PIL import Image, ImageFile, UnidentifiedImageError
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from onboard.config.toml_file import Finite, Fraction, Positive, Section, validation_lines
+from onboard.config.toml_file import Finite, Fraction, Positive, Section, checked
 from onboard.values.errors import InputError
 
 MAX_CELLS = 25_000_000
@@ -199,7 +199,7 @@ class _EachKeyOnce(yaml.SafeLoader):
         keys: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                raise yaml.YAMLError(f"the key {key.value} is there twice, again in line {key.start_mark.line + 1}")
+                raise yaml.YAMLError(f"the key {key.value} appears twice, again in line {key.start_mark.line + 1}")
             keys |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
         return super().construct_mapping(node, deep)
 
@@ -213,10 +213,8 @@ def _read_table(path: Path) -> RosMapTable:
         raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(table, dict):
         raise InputError(f"{path}: must be a table with image, resolution and origin")
-    try:
+    with checked(path, InputError):
         return RosMapTable.model_validate(table)
-    except ValidationError as error:
-        raise InputError(validation_lines(path, error)) from error
 
 
 class _Pixels(NamedTuple):
@@ -253,9 +251,7 @@ def _read_pixels(path: Path) -> _Pixels:
                 check_size(path, image.height, image.width)
                 return _upright_pixels(path, image)
     except UnidentifiedImageError as error:
-        raise InputError(
-            f"{path}: not an image in a format that is read (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)"
-        ) from error
+        raise InputError(f"{path}: not an image in a supported format (PNG, PGM, PPM, BMP, JPEG, GIF, TIFF)") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         size = str(error).split(" exceeds", maxsplit=1)[0]
         raise InputError(f"{path}: {size}, the limit is {MAX_CELLS} cells") from error

@@ -33,7 +33,7 @@ from onboard.perception.building.map_image import (
 )
 from onboard.perception.collision import Points
 from onboard.perception.kernels import planar
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, naming
 from onboard.values.geometry import apply, compose, inverse
 from onboard.values.messages import Pose
 
@@ -112,12 +112,10 @@ def write_grid(grid: OccupancyGrid, file: Path, image: Path, note: str = "") -> 
         f"occupied_thresh: 0.65\nfree_thresh: 0.196\n"
     )
     made = file.with_name(f".{file.name}.new")
-    try:
+    with naming(file, "written"):
         Image.fromarray(grey).save(image)
         made.write_text(text, encoding="utf-8")
         os.replace(made, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def encode(grid: OccupancyGrid) -> str:

@@ -69,7 +69,7 @@ class Reach:
         """
         away_m, near = self.nearest(xy_map_m, part)
         kind = self.kind_at(xy_map_m)
-        return None if away_m <= tolerance_m else ("no way to it" if kind == "free ground" else kind, near)
+        return None if away_m <= tolerance_m else ("no path to it" if kind == "free ground" else kind, near)
 
     def common_part(self, places_xy_m: Iterable[tuple[float, float]], tolerance_m: float) -> int:
         """Return the label of the ground that holds the most of these places; 0 if it holds none of them."""

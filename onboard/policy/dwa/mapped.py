@@ -35,10 +35,9 @@ from onboard.policy.dwa.costmap import (
     obstacle_points,
     passage_prices,
 )
-from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats
+from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats, pack
+from onboard.policy.dwa.dynamic_window import unpack as unpack_layer
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
-from onboard.policy.dwa.policy import pack
-from onboard.policy.dwa.policy import unpack as unpack_layer
 from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 

@@ -14,7 +14,7 @@ import torch
 from calib.learned.evaluation import learned_motion, path_of, plant_motion, rmse_m
 from calib.learned.networks import Roller, material_of
 from calib.learned.onnx_export import export_onnx
-from calib.learned.training import Recipe, Training, training_of
+from calib.learned.training import Recipe, Training, chamfer, offsets_of, training_of
 from hil.physics.motion.learned import MODELS, STATE, advance_learned
 from onboard.values.errors import InputError
 from tests.calib.learned.small_drive import plant, series
@@ -148,3 +148,33 @@ def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path) -> None:
 def test_roll_outs_longer_than_the_data_are_refused() -> None:
     with pytest.raises(InputError, match="--max-length 4096: training and validation rows allow at most 399 steps"):
         training(recipe=Recipe())
+
+
+# ---- The losses of paper 3 against their plain definitions
+
+RNG = np.random.default_rng(5)
+P, Q = (torch.from_numpy(RNG.normal(size=(4, 12, 3))) for _ in range(2))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("neighbours", [0, 2, 20])
+def test_chamfer_is_the_mean_distance_to_the_nearest_neighbour(alpha: float, neighbours: int) -> None:
+    squared = ((Q[:, :, None] - P[:, None]) ** 2).sum(-1)
+    away = torch.arange(12)[:, None] - torch.arange(12)
+    squared = torch.where(away.abs() <= neighbours, squared, torch.inf)
+    expected = (1.0 - alpha) * squared.amin(2).mean() + alpha * squared.amin(1).mean()
+    assert float(chamfer(P, Q, alpha, neighbours)) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize(
+    ("loss", "length", "gap", "offsets"),
+    [
+        ("mse", 5, None, [1, 2, 3, 4, 5]),
+        ("gapped", 5, 2, [1, 3, 5]),
+        ("gapped", 5, 100, [5]),
+        ("gapped", 3, None, [1, 2, 3]),
+        ("chamfer", 256, None, list(range(4, 257, 4))),
+    ],
+)
+def test_which_steps_count(loss, length, gap, offsets) -> None:
+    assert offsets_of(loss, length, gap).tolist() == offsets

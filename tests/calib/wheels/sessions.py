@@ -19,7 +19,7 @@ from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.counters import Counters
 from onboard.navigation.mission import drives
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.policy.inference import InlineInference
 from onboard.runtime import Listener, Runtime
 from onboard.state import TickRecord

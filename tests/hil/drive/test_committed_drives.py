@@ -16,7 +16,7 @@ from hil.physics.collision_world import Body
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.values.messages import Pose
 from tests.rigs.in_process import InProcess
 

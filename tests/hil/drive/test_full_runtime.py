@@ -18,7 +18,7 @@ from hil.maps.world_grid import World
 from hil.physics.collision_world import body_of
 from hil.physics.free_space import Episode
 from onboard.config.config import Config
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.recording.state_snapshot import encode
 from onboard.state import TickRecord

@@ -19,7 +19,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config, LimitsSection, RobotSec
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.policy.contract import ACTIONS
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 from tests.rigs.rooms import room, with_box

@@ -16,14 +16,16 @@ from hil.drive.setting import MAX_S, Outcome, Setting, wants_color
 from hil.evaluate import episode as episode_driver
 from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.campaign import Job, jobs_of
-from hil.evaluate.episode import EpisodeDriver, Run, check_run
+from hil.evaluate.episode import EpisodeDriver, Run, check_run, unseen_contacts
 from hil.evaluate.episode_selection import Source
 from hil.physics.odometry_noise import TRAINING_FIX_PERIOD_S
+from hil.sensors.direct_scan import ScanKind
 from onboard.policy.contract import ACTIONS
 from onboard.policy.fallback import WithFallback
 from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.errors import InputError
 from tests.rigs.devices.small_model import small_policy_files
+from tests.rigs.rooms import room, with_box
 
 SOURCES = {name: Source(name, name, 5) for name in ("depot", "apartment")}
 ROBOT = load_robot(None)
@@ -202,3 +204,25 @@ def test_a_model_is_found_from_any_folder(loops: Loops) -> None:
 def test_runs_that_cannot_be() -> None:
     with pytest.raises(InputError, match="only planner and mapped know"):
         check_run(Run("reactive", known_map="rearranged"))
+
+
+# ---- Contacts with what is below or above all that the scan sees
+
+AT_BOX, AT_WALL = (5.74, 3.0), (7.74, 3.0)
+#   heights of the box, scan, places of contacts, unseen ones
+CONTACTS: list[tuple[tuple[float, float], ScanKind, list[tuple[float, float]], int]] = [
+    ((0.0, 0.15), "lidar", [AT_BOX, AT_WALL, AT_BOX], 2),
+    ((0.3, 0.8), "lidar", [AT_BOX], 1),
+    ((0.0, 0.4), "lidar", [AT_BOX], 0),
+    ((0.0, 0.15), "fused", [AT_BOX], 0),
+    ((0.0, 0.15), "lidar", [(1.0, 1.0)], 0),
+]
+
+
+@pytest.mark.parametrize(("heights_m", "scan", "places_m", "unseen"), CONTACTS)
+def test_a_contact_outside_of_the_scans_heights_is_counted(
+    heights_m: tuple[float, float], scan: ScanKind, places_m: list[tuple[float, float]], unseen: int
+) -> None:
+    world = with_box(room(8.0, 6.0), (6.0, 6.3), (2.0, 4.0), heights_m)
+    setting = Setting(world, ROBOT.plant, ROBOT.body, ROBOT.mounts, ROBOT.config, scan=scan)
+    assert unseen_contacts(setting, places_m) == unseen

@@ -194,7 +194,7 @@ def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
 ) -> None:
     small_policy_files(tmp_path)
     monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
-    with pytest.raises(InputError, match=r"^policy onboard-v0: no shipped policy has this name; there are: small$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v0: no shipped policy has this name; available: small$"):
         run_demo(DemoOptions(policy="onboard-v0", out=tmp_path / "out"))
 
 

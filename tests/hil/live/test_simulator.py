@@ -134,9 +134,9 @@ def test_an_unplugged_camera_falls_silent_at_its_time_and_the_others_go_on() -> 
 #   --unplug          words of the refusal
 UNPLUGGED = [
     ("frnt@10",       "--unplug frnt@10: there is no camera frnt; the cameras are front_left, front"),
-    ("front",         "--unplug front: expected CAMERA@SECONDS, as front@10"),
-    ("front@-1",      "--unplug front@-1: expected CAMERA@SECONDS, as front@10"),
-    ("front@nan",     "--unplug front@nan: expected CAMERA@SECONDS, as front@10"),
+    ("front",         "--unplug front: expected CAMERA@SECONDS, such as front@10"),
+    ("front@-1",      "--unplug front@-1: expected CAMERA@SECONDS, such as front@10"),
+    ("front@nan",     "--unplug front@nan: expected CAMERA@SECONDS, such as front@10"),
 ]  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from hil.maps.materials import (
     STRIPES,
     draw_appearance,
 )
-from hil.sensors.camera import rays_of, render_color
-from hil.sensors.shading import second_share
+from hil.sensors.camera import rays_of, render_color, second_share
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
 from onboard.values.messages import Pose

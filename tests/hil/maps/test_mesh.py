@@ -270,7 +270,7 @@ def test_a_gltf_that_would_be_read_in_part_is_refused_by_name(name: str, tmp_pat
         return
     with pytest.raises(InputError) as refused:
         load_mesh(file)
-    assert str(refused.value).startswith(f"{file}: uses {named}, which is not read")
+    assert str(refused.value).startswith(f"{file}: uses {named}, which is not supported")
 
 
 def shell(x: tuple[float, float], y: tuple[float, float], z: tuple[float, float]) -> trimesh.Trimesh:

@@ -48,7 +48,7 @@ def test_a_table_reads_alike_in_each_form(form: str, tmp_path: Path) -> None:
 WRONG = {
     "empty": (b"", "no column t_s; needed: t_s, v"),
     "no column": (b"t,v\n1,2\n", "line 1: no column t_s; needed: t_s, v, found t, v"),
-    "a column twice": (b"t_s,v,v\n1,2,3\n", "line 1: the column v is there twice"),
+    "a column twice": (b"t_s,v,v\n1,2,3\n", "line 1: the column v appears twice"),
     "a cut row": (b"t_s,v\n1,2\n\n2\n", "line 4: 1 values for 2 columns; a row is cut"),
     "commas for both": (b"t_s,v\n1,0,5\n", "line 2: 3 values for 2 columns; a row is cut, or a number has a comma"),
     "comma and point": (b"t_s;v\n0.5;1\n1;1,5\n", "line 3: v = '1,5' is not a number"),

@@ -152,7 +152,7 @@ def test_a_bag_without_a_valid_scan_ends_with_1_and_says_why(model, tmp_path):
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: {out}: no tick has a valid scan, so the robot does not move: ")
-    assert f"{DEPTH_TOPIC}: images of 'nv12' are not read" in line
+    assert f"{DEPTH_TOPIC}: images of 'nv12' cannot be read" in line
     scans = drive(0.7, CAMERA_TOPICS)
     for topic, _, sample in scans:
         if topic == "/robot/scan":

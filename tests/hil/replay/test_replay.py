@@ -15,24 +15,34 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.recordings.recording import open_recording
+from hil.drive.robot import SimulatedRobot
+from hil.physics.collision_world import body_of
+from hil.recordings.recording import Session, open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.compare import Comparison
 from hil.replay.compared_fields import STAGES
 from hil.replay.player import RecordedScanner
+from hil.replay.recorded_policy import recorded_building
 from hil.replay.replay import replay
 from hil.replay.tick_selection import WHOLE, Span
+from onboard.assembly.policies import policy_maker
+from onboard.assembly.robot import building_of
+from onboard.config.config import MapSection, PolicySection
 from onboard.perception import scan_fusion
 from onboard.perception.obstacle_memory import Track
+from onboard.recording.recorder import RecordQueue
 from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, RuntimeFaultError
-from onboard.values.messages import BINS, Inputs, Scan
+from onboard.values.messages import BINS, Inputs, Pose, Scan
+from tests.onboard.perception.building.test_reach import saved
+from tests.rigs.in_process import InProcess
 from tests.rigs.machine.processes import done
 from tests.rigs.recordings.replay_references import REFERENCES
 from tests.rigs.recordings.replay_rig import TURNS, opinion_of, puppet, recorded, short_drive
-from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet, Tape, plain_config
+from tests.rigs.rooms import room
+from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, Tape, plain_config
 
 FAR = np.full(BINS, np.inf, np.float32)
 
@@ -322,3 +332,28 @@ def test_each_field_of_a_tick_is_compared_or_named_as_an_input_or_a_time() -> No
     """`after` and `keyframe` are the state, which `differences` compares at keyframes."""
     assert compared.isdisjoint(others)
     assert compared | others == {one.name for one in fields(TickRecord)}
+
+
+# ---- A recording of `mapped` holds its map, and replays to the last bit without the file
+
+
+def test_a_drive_with_a_map_replays_to_the_last_bit_without_its_file(tmp_path: Path) -> None:
+    world = room(4.0, 3.0, cell_m=0.1)
+    file = saved(tmp_path, np.where(world.overlapping(0.0, 1.0), 100, 0), origin=[-0.1, -0.1, 0])
+    config = plain_config(policy=PolicySection(model="mapped"), map=MapSection(file=file))
+    tape = Tape(tmp_path / "drive", config, queue=RecordQueue(100_000, 1e9))
+    robot = SimulatedRobot(world, PLANT, body_of(config.robot), MOUNTS, Pose(1.0, 1.5, 0.0))
+    policy = policy_maker(config, PLANT, building_of(config))()
+    drive = InProcess(config, MOUNTS, PLANT, robot, policy, [tape]).drive_to(Pose(3.0, 1.5, 0.0), limit_s=2.0)
+    assert any(tick.sensed and tick.sensed.observation.map_from_start for tick in drive.ticks)
+    recording = tape.close()
+    file.unlink()
+    found = replay(recording)
+    assert found.identical
+    assert found.decisions > 3
+
+
+def test_a_damaged_map_is_one_line() -> None:
+    session = Session("it", {"map": "{"}, 0, plain_config(), MOUNTS)
+    with pytest.raises(InputError, match="it: recorded map: not a map"):
+        recorded_building("it", session)

@@ -16,7 +16,7 @@ from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import WALL_HEIGHT_M, World, make_world, world_of_walls
 from hil.physics.collision_world import Body
 from hil.physics.free_space import distance_field, free_space, indoor_cells
-from hil.scene.furniture import furnish, furnish_cells
+from hil.scene.furniture import TURNS, furnish, furnish_cells
 from hil.scene.furniture_kinds import (
     KINDS,
     SEAT_M,
@@ -32,7 +32,6 @@ from hil.scene.furniture_kinds import (
     table,
     trolley,
 )
-from hil.scene.placement import TURNS
 from hil.sensors.camera import cast_scan
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose

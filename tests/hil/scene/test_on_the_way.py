@@ -8,8 +8,7 @@ import pytest
 from hil.physics.collision_world import Body, blocked_cells
 from hil.physics.free_space import Episode, free_space
 from hil.scene.on_the_way import CROSSING_MPS, PALLET_HEIGHT_M, PALLET_M, crossing_people, pallets_beside
-from hil.scene.walker_kernels import BUMP_M
-from hil.scene.walkers import bodies_of, walk
+from hil.scene.walkers import BUMP_M, bodies_of, walk
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from hil.physics.collision_world import Body, Simulation
 from hil.physics.free_space import Episode
-from hil.scene.walker_kernels import ROBOT_M, TOUCH_M, WAIT_M
 from hil.scene.walkers import (
     CLEAR_M,
     KINDS,
+    ROBOT_M,
+    TOUCH_M,
+    WAIT_M,
     CrowdOptions,
     bodies_of,
     crowd_of,

@@ -88,7 +88,7 @@ def test_without_a_publisher_it_says_so_and_a_file_of_another_stays(tmp_path: Pa
     ):
         take_map(config, 0.1)
     (tmp_path / "map.yaml").write_text("image: mine.pgm\n")
-    with pytest.raises(ConfigError, match=r"map.yaml was not kept by a run, .* name another file"):
+    with pytest.raises(ConfigError, match=r"map.yaml was not written by a run, .* name another file"):
         take_map(config, 0.1)
     assert (tmp_path / "map.yaml").read_text() == "image: mine.pgm\n"
 

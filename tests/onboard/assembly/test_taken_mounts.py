@@ -63,16 +63,16 @@ def test_a_whole_file_asks_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("later", "static", "words"),
     [
-        (info(k=[410.0, *LENS[1:]]), TREE, "fx 421.5 was, 410 is"),
-        (info(width=640), TREE, "width 848 was, 640 is"),
-        (info(), [*TREE[:1], joint("base_link", "oak_link", (0.2, 0.0, 0.5)), TREE[2]], "pose [0.2"),
+        (info(k=[410.0, *LENS[1:]]), TREE, "fx was 421.5, is 410"),
+        (info(width=640), TREE, "width was 848, is 640"),
+        (info(), [*TREE[:1], joint("base_link", "oak_link", (0.2, 0.0, 0.5)), TREE[2]], "pose was [0.2"),
     ],
     ids=["lens", "size", "pose"],
 )
 def test_another_camera_than_in_the_last_run_ends_the_start(robot, tmp_path, later, static, words):
     config = robot_with(tmp_path / "mounts.toml", BY_TF, robot(later, static), color="none")
     (tmp_path / "mounts.last_run.toml").write_text(LAST)
-    with pytest.raises(ConfigError, match=r"not as in the last run .* Remove mounts\.last_run\.toml") as error:
+    with pytest.raises(ConfigError, match=r"differs from the last run .* Remove mounts\.last_run\.toml") as error:
         take_mounts(config, wait_s=2.0)
     assert words in str(error.value)
 
@@ -222,7 +222,7 @@ LAST_LASER = f'{LAST}[lasers]\n"/scan" = [0.12, 0.0, 0.26, 0.0, 0.0, 90.0]\n'
 
 #   static       frame      last run     words
 WRONG_LASERS = [
-    (MOVED,      "laser",   LAST_LASER,  r"pose \[0\.12.* was, \[0\.22.*\] is: was the lidar moved\? Remove mounts\."),
+    (MOVED,      "laser",   LAST_LASER,  r"pose was \[0\.12.*, is \[0\.22.*\]: was the lidar moved\? Remove mounts\."),
     (HEAD,       "laser",   "",          r"/scan: /scan is tilted by 11\.5 deg"),
     (HIGH,       "laser",   "",          r"/scan is 1\.96 m above the floor, not within"),
     (TREE[:1],   "nowhere", "",          r"connects no base_link with 'nowhere'.*write its pose into scan\.lasers"),

@@ -55,14 +55,14 @@ def test_a_name_is_of_the_letters_of_any_language(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=range(len(NO_NAMES)))
 def test_what_is_no_name_is_refused_by_one_rule(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OnboardError, match="is no name of a place: at most 40 letters"):
+    with pytest.raises(OnboardError, match="is not a name for a place: at most 40 letters"):
         add_place(tmp_path / "places.toml", name, Pose(0.0, 0.0, 0.0))
     assert not (tmp_path / "places.toml").exists()
 
 
 #   file                                     name        its line
 BAD = [
-    ("", "nowhere", "there is no place nowhere; there are: none yet"),
+    ("", "nowhere", "there is no place nowhere; known places: none yet"),
     ("[a]\nx_m = 1\ny_m = 2\n[a]\nx_m = 1\ny_m = 2\n", "a", "not valid TOML"),
     ("[a]\nx_m = 1\n", "a", r"a: y_m"),
     ("[a]\nx_m = nan\ny_m = 2\n", "a", r"a: x_m"),
@@ -81,7 +81,7 @@ def test_a_bad_place_is_one_line(tmp_path: Path, text: str, name: str, line: str
 
 def test_a_name_twice_or_no_map_is_refused(tmp_path: Path) -> None:
     add_place(tmp_path / "places.toml", "a", Pose(0.0, 0.0, 0.0))
-    with pytest.raises(OnboardError, match="there is a place a already"):
+    with pytest.raises(OnboardError, match="place a already exists"):
         add_place(tmp_path / "places.toml", "a", Pose(0.0, 0.0, 0.0))
     with pytest.raises(OnboardError, match=r"map\.file: places need the map"):
         places_file(Config())

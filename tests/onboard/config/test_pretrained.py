@@ -60,7 +60,7 @@ def test_a_name_is_its_file_and_a_path_is_itself(small):
 
 
 def test_another_name_is_one_line_that_lists_what_ships(small):
-    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; there are: small$"):
+    with pytest.raises(InputError, match=r"^policy onboard-v9: no shipped policy has this name; available: small$"):
         model_path("onboard-v9")
 
 
@@ -71,7 +71,7 @@ def test_a_policy_that_left_names_its_successor_and_where_it_still_is(small):
 
 def test_an_installation_without_policies_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "PRETRAINED", tmp_path / "none")
-    with pytest.raises(InputError, match=r"there are: none in this release"):
+    with pytest.raises(InputError, match=r"available: none in this release"):
         pretrained(FIRST)
 
 

@@ -13,7 +13,7 @@ from onboard.config.toml_file import MOST_MISTAKES
 from onboard.values.errors import ConfigError
 
 #   text of the file                              lines behind the file's name
-OTHER = f"onboard {__version__} has none: was the file written for another?"
+OTHER = f"onboard {__version__} has no such key: was the file written for another version?"
 FILES = [
     ("[robot]\nfootprint_radius = 1\n", ["unknown key robot.footprint_radius; did you mean robot.footprint_radius_m?"]),
     ("[rate]\ncontrol_hz = 20\n", ["unknown key rate; did you mean rates?"]),

@@ -21,8 +21,7 @@ from onboard.drivers.realsense.device import Device, Source
 from onboard.health.floor import floor
 from onboard.health.gatherer import Gatherer, TickExcerpt
 from onboard.health.monitor import Monitor
-from onboard.health.response import response
-from onboard.health.session import Session
+from onboard.health.session import Session, response
 from onboard.health.verdict import OK, RECALIBRATE, WATCH, Check, Health
 from onboard.values.errors import ConfigError, DriverError, InputError
 from onboard.values.messages import DepthFrame, Pose

@@ -18,7 +18,7 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.navigation import mission as m
 from onboard.navigation.goal_place import JUDGED_M, Ring, is_enclosed, ring_after
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.values.messages import BINS, Pose, Scan
 from tests.rigs.rooms import room, with_box
 

@@ -27,10 +27,10 @@ from onboard.perception.cliff import NO_FLOOR, REACH_M, SLOPE, TOUCHING_M, floor
 from onboard.perception.collision import free_behind_m, obstacles, travel_m
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fuse
 from onboard.policy.contract import ACTIONS
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.values.geometry import IDENTITY, inverse
 from onboard.values.messages import BINS, DepthFrame, Pose, Scan, Twist
-from tests.onboard.perception.test_scan_fusion_floor import CX_PX, CY_PX, F_PX, FRAMES, floor_plane, mount_over
+from tests.onboard.perception.test_scan_fusion import CX_PX, CY_PX, F_PX, FRAMES, floor_plane, mount_over
 from tests.rigs.fusion.scan_rigs import frame
 from tests.rigs.fusion.stairs import stairs_down, to_drop_m
 from tests.rigs.in_process import InProcess

@@ -115,7 +115,7 @@ def test_it_drives_on_from_where_the_robot_came_back() -> None:
         actions, memory = drive(pair(), seen(0.5), *out, seen(0.5), seen(40.0))
     assert actions == [FIRST] * (AGAIN + 1) + [FALLBACK, FALLBACK]
     assert unpack(memory).circling
-    assert [line["why"] for line in said] == ["came back to a place"]
+    assert [line["why"] for line in said] == ["returned to a place"]
 
 
 def test_one_decision_earlier_is_not_back() -> None:
@@ -156,7 +156,7 @@ def test_the_log_says_who_drives_at_each_change_and_not_at_the_warm_up() -> None
         drive(policy, seen(), seen(age_s=None), seen(age_s=None), seen())
         drive(policy, seen(age_s=None))
     reported = [(line["event"], line["drives"], line["why"]) for line in said]
-    lost = ("policy_changed", "other", "no fix of a localisation")
+    lost = ("policy_changed", "other", "no localisation fix")
     assert reported == [lost, ("policy_changed", "first", "as usual"), lost]
 
 
@@ -165,7 +165,7 @@ def test_the_diagnostics_say_who_drives_and_why() -> None:
     drive(policy, seen())
     assert policy.diagnostic() == ("fallback", 0, "first drives", values)
     drive(policy, seen(age_s=None))
-    assert policy.diagnostic() == ("fallback", 1, "other drives: no fix of a localisation", values)
+    assert policy.diagnostic() == ("fallback", 1, "other drives: no localisation fix", values)
 
 
 @pytest.mark.parametrize("size", [-1, 1])

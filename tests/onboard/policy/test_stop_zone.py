@@ -9,7 +9,7 @@ import pytest
 
 from onboard.perception.obstacle_memory import filled
 from onboard.policy.contract import ACTIONS
-from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.safety.limits import Reason, bounds_of
 from onboard.values.messages import BINS, STOP, Motion, Observation, Pose, Twist
 from tests.onboard.safety.limits_bench import CONFIG, FREE, NOW_NS, PLANT, limited, scan_of

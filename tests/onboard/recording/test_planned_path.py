@@ -12,8 +12,8 @@ from onboard.config.config import Config, MapSection, PolicySection
 from onboard.drivers.dds.ros_types import Path as RosPath
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.policy.dwa.cost_to_go import CostField, descent
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.policy.dwa.mapped import MapPolicy
-from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.recording.planned_path import PlannedPath
 from onboard.recording.scene import Scene
 from onboard.state import TickRecord

@@ -228,9 +228,7 @@ def test_an_unforeseen_fault_ends_the_recording_and_keeps_what_was_recorded(tmp_
     session.write("/a", STRING, boom, NOW_NS)
     session.close()
     assert session.write("/a", STRING, text("after"), NOW_NS) is False
-    assert session.stats().stopped.endswith(
-        "recording stopped: fault of a message or the recorder: RuntimeError('boom')"
-    )
+    assert session.stats().stopped.endswith("recording stopped: a message or the recorder failed: RuntimeError('boom')")
     assert [message.data for _, _, message in read(*recordings(tmp_path))] == ["before"]
 
 

@@ -382,7 +382,7 @@ def test_rows(name: str, happens: Any, stats: RecorderStats | None, level: int, 
 
 #   row                                                              its codes, and a word of what clears them
 CODED = [
-    (("runtime", ERROR, "stopped: no progress towards the goal for 30 s", {}), "no_progress", "Free the path"),
+    (("runtime", ERROR, "stopped: no progress towards the goal for 30 s", {}), "no_progress", "Clear the path"),
     (("runtime", OK, "idle: cancelled", {}), "cancelled", "Send a goal."),
     (("command", OK, "zone_stop", {}), "zone_stop", "limits.stop_margin_m"),
     (("odometry", ERROR, "odometry refused: v is nan", {}), "odometry_not_finite", "driver"),

@@ -145,7 +145,7 @@ def test_an_interface_is_there_with_an_address_and_up() -> None:
     if "skip" in done.stdout or "unshare" in done.stderr:
         pytest.skip("this kernel makes no pair of network devices")
     assert done.stdout.splitlines() == [
-        "dds.interface: there is no 'eth1'; there is lo",
+        "dds.interface: there is no 'eth1'; available: lo",
         "dds.interface: 'eth1' has no IPv4 address",
         "dds.interface: 'eth1' has no IPv4 address",
         "",

@@ -33,24 +33,26 @@ def dashboard(
     host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8080,
     allow_control: Annotated[
-        bool, typer.Option("--allow-control", help="Take goals, pause, resume and cancel, with a token.")
+        bool, typer.Option("--allow-control", help="Accept goals, pause, resume and cancel, with a token.")
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Answer to this name of the machine too: robot.lan, say."),
+        typer.Option(
+            "--allow-host", metavar="NAME", help="Accept this host name of the machine too, such as robot.lan."
+        ),
     ] = None,
     webhook: Annotated[
         str | None, typer.Option("--webhook", metavar="URL", help="Post each change of state to this address.")
     ] = None,
 ) -> None:
-    """Serve one page that shows the running robot, why it stands, and its recordings; its stop is always there."""
+    """Serve one page that shows the running robot, why it stands, and its recordings, and that can always stop it."""
     loaded = load_config(config)
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise MissingExtraError("starlette and uvicorn", "dashboard")
     hosts = [host, *(allow_host or [])]
     for name in hosts[1:]:
         if not re.fullmatch(r"[\w.-]+", name):
-            raise InputError(f"--allow-host: {name[:80]!r} is not the name of a machine, such as robot.lan")
+            raise InputError(f"--allow-host: {name[:80]!r} is not a host name, such as robot.lan")
     token = _token() if allow_control else None
     with contextlib.closing(_listening(host, port)) as listening:
         bound = listening.getsockname()[1]
@@ -58,7 +60,7 @@ def dashboard(
         address = f"http://{name}:{bound}/" + (f"#token={quote(token, safe='')}" if token else "")
         if host not in LOOPBACK:
             sys.stderr.write(
-                f"warning: everybody who reaches {host} sees the robot and its recordings, without encryption\n"
+                f"warning: anyone who can reach {host} sees the robot and its recordings, without encryption\n"
             )
         sys.stderr.write(f"dashboard of {loaded.robot.name}: {address}\n")
         _serve(loaded, listening, hosts, token, webhook)

@@ -28,7 +28,7 @@ from onboard.values.reasons import TABLE, Row, rows_in, said_in
 PERIOD_S = 0.05
 SILENT_S = 3.0
 """The runtime publishes its state every second; after this time without one it counts as gone."""
-NO_RUNTIME = "no runtime is heard"
+NO_RUNTIME = "no runtime found"
 START = "Start it: `onboard run`, or `systemctl start onboard`. This page then shows it."
 BLIND, FREE = -1, -2
 """In place of a range [cm]: no camera looks there; a camera looked and saw nothing."""
@@ -69,7 +69,7 @@ class Feed:
         self._building: dict[str, Any] | None = None
         self._picture = b""
         self._poses: dict[str, Pose] = {}
-        self._told: tuple[object, ...] = ()
+        self._sent: tuple[object, ...] = ()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._thread.start()
@@ -153,22 +153,22 @@ class Feed:
             try:
                 came = {name: reader.take() for name, reader in self._readers.items()}
             except DriverError as error:
-                sys.stderr.write(f"error: the page shows nothing any more: {error}\n")
+                sys.stderr.write(f"error: the page is no longer updated: {error}\n")
                 return
             self._take(self._map, came.pop("map"))  # a large one takes a second to pack: not while pages wait
             with self._lock:
                 for name, messages in came.items():
                     self._take(self._on[name], messages)
-            told = self._told_now()
-            if told != self._told:
-                self._told = told
+            latest = self._latest()
+            if latest != self._sent:
+                self._sent = latest
                 self._notify(self.status())
 
     def _take(self, handle: Callable[[Any], None], messages: Sequence[ReceivedMessage]) -> None:
         for message in messages:
             handle(message.sample)
 
-    def _told_now(self) -> tuple[object, ...]:
+    def _latest(self) -> tuple[object, ...]:
         return (self.live, state_word(self._text), *rows_in(self._text)) if self.live else (False,)
 
     def _why(self, text: str, row: dict[str, str]) -> tuple[Row, ...]:

@@ -108,7 +108,9 @@ class Guard:
             await send(message)
 
         if scope["type"] == "http" and not self._is_ours(host := Request(scope).headers.get("host", "")):
-            line = f"{host[:80]!r} is no name of this dashboard: use the address that it printed, or --allow-host NAME"
+            line = (
+                f"{host[:80]!r} is not a name of this dashboard: use the address that it printed, or --allow-host NAME"
+            )
             await JSONResponse({"error": line}, 421)(scope, receive, sent)
         else:
             await self._app(scope, receive, sent)

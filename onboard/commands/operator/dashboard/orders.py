@@ -39,7 +39,7 @@ NEAR_M, SURE = 2.0, 0.5
 """The runtime has taken a stated pose when its own is off (a radian counts as a metre) by less than NEAR_M, and by less
 than SURE or half as much as before: its tracker corrects the stated one."""
 NOBODY = {
-    "initialpose": "nothing takes a pose: no localisation reads /initialpose, and there is no tracker (map.tracker)"
+    "initialpose": "nothing accepts a pose: no localisation reads /initialpose, and there is no tracker (map.tracker)"
 }
 """Why nothing reads a topic while the runtime lives."""
 STOPPED_AFTER = "the stop was pressed after this order"
@@ -161,17 +161,17 @@ class Orders:
             raise InputError("yaw_deg: a pose needs its heading")
         frame, pose, _ = goal_of(table, self._config)
         if frame != self._config.dds.map_frame:
-            raise InputError('frame: a pose is stated in the frame "map"')
+            raise InputError('frame: the frame of a pose is "map"')
         with self._lock:
             if drives(self._feed.status()["state"]) and self._feed.drive().get("paused") != "True":
-                raise InputError("the robot drives: pause or stop it before you state its pose")
+                raise InputError("the robot drives: pause or stop it before you set its pose")
             before = self._error(pose)
             self._send("initialpose", ros_fix(wall_ns(), frame, pose, TOLD_SD))
             self.note(f"pose {pose.x_m:.2f} {pose.y_m:.2f}", operator)
         if not wait_until(lambda: self._error(pose) < min(NEAR_M, max(SURE, 0.5 * before)), ANSWER_S):
             rows = [part["message"] for part in self._feed.snapshot()["parts"] if part["name"] == "pose"]
             raise OnboardError(
-                JOIN.join(["the robot has not taken the pose (map.tracker, or its localisation)", *rows])
+                JOIN.join(["the robot did not accept the pose (map.tracker, or its localisation)", *rows])
             )
         return "pose taken"
 
@@ -192,7 +192,7 @@ class Orders:
         with self._lock:
             here = self.believed()
             if here is None or is_lost(self._feed.drive()):
-                raise OnboardError("the robot is not localised, so its place has no name")
+                raise OnboardError("the robot is not localised, so its place cannot be named")
             name_place(self._config, name, here)
             self.note(f"place {name}", operator)
         return f"{name}: x {here.x_m:.2f} m, y {here.y_m:.2f} m"

@@ -75,7 +75,9 @@ class Recordings:
         """Return the file of a name. Raises InputError for another name, also for one that leads out of the folder."""
         file = self._folder / name
         if not NAME.fullmatch(name) or file.is_symlink() or not file.is_file():
-            raise InputError(f"{name[:80]!r} is no recording here; names are letters, digits, _ . - and end in .mcap")
+            raise InputError(
+                f"{name[:80]!r} is not a recording here; names are letters, digits, _ . - and end in .mcap"
+            )
         if not os.access(file, os.R_OK):
             raise InputError(f"{name} may not be read by the user of this dashboard")
         return file
@@ -83,7 +85,7 @@ class Recordings:
     def keep(self, name: str) -> str:
         """Protect a recording from deletion by the disk budget, as `onboard keep`. Raises InputError."""
         mark(self.path(name), keep=True)
-        return f"{name} is kept"
+        return f"{name} is protected"
 
     def report(self, name: str) -> Path | str:
         """Return the page of a recording, or what a person waits for. A request starts it; requests share it.

@@ -357,7 +357,7 @@ async def _order(request: Request, give: Callable[[Any, Operator], str], most_by
     async for part in request.stream():
         body += part
         if len(body) > most_bytes:
-            return _error(413, f"this order has at most {most_bytes} bytes")
+            return _error(413, f"the body of this order may have at most {most_bytes} bytes")
     try:
         table = json.loads(body or b"{}")
         json.dumps(table, ensure_ascii=False).encode()  # a lone surrogate is no text
@@ -373,7 +373,7 @@ def _operator(request: Request) -> Operator:
     """
     said = request.headers.get(STOPS)
     if said is not None and not re.fullmatch("[0-9]{1,9}", said):
-        raise InputError(f"X-Stops: {said[:20]!r} is no count of stops")
+        raise InputError(f"X-Stops: {said[:20]!r} is not a count of stops")
     return Operator(_address(request), _robot(request).stop.presses if said is None else int(said))
 
 
@@ -383,7 +383,7 @@ def _foreign(request: Request) -> Response | None:
     with contextlib.suppress(ValueError):  # no address at all: refused as another site's
         if origin is None or urlsplit(origin).netloc == request.headers.get("host"):
             return None
-    return _error(403, f"orders of the page {(origin or '')[:80]} are not taken")
+    return _error(403, f"orders from the page {(origin or '')[:80]} are not accepted")
 
 
 def _address(request: Request) -> str:
@@ -395,7 +395,7 @@ def _error(status: int, line: str) -> Response:
 
 
 def _unknown(request: Request, error: Exception) -> Response:
-    line = f"{request.method} {request.url.path[:80]} is nothing here: docs/operator.md lists the addresses"
+    line = f"{request.method} {request.url.path[:80]} is not found: docs/operator.md lists the addresses"
     return _error(error.status_code if isinstance(error, HTTPException) else 404, line)
 
 

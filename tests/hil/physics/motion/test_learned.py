@@ -107,7 +107,7 @@ def test_a_plant_names_its_model_in_its_own_folder(tmp_path) -> None:
 # what is changed, what the message says
 BAD = [
     ({"model": "quartic"}, "model 'quartic', must be one of linear"),
-    ({"model": "linear"}, "holds a linear, and mlp is asked for"),
+    ({"model": "linear"}, "holds a linear, but mlp is expected"),
     ({"transform": "polar"}, "transform 'polar'"),
     ({"period_s": 0.0}, "period_s"),
     ({"lags": 3}, "26 inputs and 3 outputs, a mlp has 8, 3"),

@@ -72,7 +72,7 @@ def test_the_page_begins_with_the_worst_and_says_what_to_do() -> None:
         "amber  clock  drifts",
         "              -> set it",
         "green  disk   roomy",
-        "topic  type                   published by         heard by",
+        "topic  type                   published by         received by",
         "/odom  nav_msgs/msg/Odometry  base pid 7 on robot  -",
         "robot: 1 red, 1 amber, 1 green",
     ]

@@ -139,7 +139,7 @@ BASE = ("base", "/cmd_vel", False, PLAIN)
 
 #   name                      ends                                                             level        words
 WIRES = [
-    ("healthy", [*RUNTIME, BASE], Level.GREEN, "heard by base"),
+    ("healthy", [*RUNTIME, BASE], Level.GREEN, "received by base"),
     ("no base", RUNTIME, Level.RED, "no base listens"),
     ("nobody drives", [BASE], Level.GREEN, "no runtime"),
     ("a joystick alone", [BASE, ("joy", "/cmd_vel", True, PLAIN)], Level.AMBER, "joy publishes /cmd_vel"),

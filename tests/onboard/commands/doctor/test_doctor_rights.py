@@ -209,5 +209,5 @@ def test_a_services_configuration_that_this_user_may_not_read_is_not_passed_over
             f"doctor.INSTALLED = Path('{folder}/shut/onboard.toml')\nfound = doctor.examine(None, 0.5)\n"
             "print(found.exit_code, found.findings[0].found)"
         )
-        output = by_nobody(f"{IMPORTS}\nfrom onboard.commands.doctor import doctor", program)
+        output = by_nobody(f"{IMPORTS}\nfrom onboard.commands.doctor import command as doctor", program)
         assert output == f"2 {folder}/shut/onboard.toml: cannot be read: Permission denied\n"

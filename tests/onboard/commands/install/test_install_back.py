@@ -161,7 +161,9 @@ def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(
         assert reported.asked == IN_FORCE
     else:
         went_back(
-            reported, NotReadyError, f"receives nothing from .*rear, which the previous version did; {OLD} runs again"
+            reported,
+            NotReadyError,
+            f"receives nothing from .*rear, which the previous version received; {OLD} runs again",
         )
         assert reported.asked == BACK
 

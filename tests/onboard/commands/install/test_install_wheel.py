@@ -89,7 +89,7 @@ def test_a_source_folder_without_a_project_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_interpreter_that_the_service_cannot_see_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="no program that can be run"):
+    with pytest.raises(InputError, match="not an executable program"):
         check_python(tmp_path / "python")
     copied = tmp_path / "python"
     shutil.copy(sys.executable, copied)
@@ -160,7 +160,7 @@ def test_a_lock_lets_in_what_has_its_hash_and_nothing_else(
 
 
 def test_a_lock_and_none_or_a_folder_that_is_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only one of them"):
+    with pytest.raises(InputError, match="use only one of them"):
         replace(CHOICE, lock=tmp_path / "lock.txt", unlocked=True)
     with pytest.raises(InputError, match=r"--wheels .*none: there is no such folder"):
         replace(CHOICE, wheels=tmp_path / "none")

@@ -96,7 +96,7 @@ def test_a_first_pose_needs_no_place(config, monkeypatch, capsys):
 
 def test_a_pose_that_the_runtime_does_not_take_is_no_success(config, monkeypatch, capsys):
     running(monkeypatch, takes=False)
-    with pytest.raises(OnboardError, match=r"has not taken the pose; localisation refused: there is no odometry yet"):
+    with pytest.raises(OnboardError, match=r"did not accept the pose; localisation refused: there is no odometry yet"):
         places.locate("3", 4.0, config=config)
     assert capsys.readouterr().out == ""
 
@@ -113,7 +113,7 @@ def test_a_lost_robot_gives_no_place_its_name(config, monkeypatch):
 
 def test_a_pose_off_the_map_is_not_sent(config, monkeypatch):
     robot = running(monkeypatch, takes=True)
-    with pytest.raises(InputError, match=r"\(300.00, 4.00\) is no ground to drive on"):
+    with pytest.raises(InputError, match=r"\(300.00, 4.00\) is not free ground"):
         places.locate("300", 4.0, config=config)
     assert not robot.sent
 
@@ -142,7 +142,7 @@ WRONG = [
     ((11.0, 3.0), "nothing at (11.00, 3.00); the nearest place that can be reached is (4.7"),
     ((2.0, 0.02), "an obstacle at (2.00, 0.02); the nearest place that can be reached is (1.98"),
     ((2.0, 9.0), "unknown ground at (2.00, 9.00); the nearest place that can be reached is (1.98"),
-    ((7.5, 4.0), "no way to it from the other places at (7.50, 4.00); the nearest place that can be reached is (4.7"),
+    ((7.5, 4.0), "no path to it from the other places at (7.50, 4.00); the nearest place that can be reached is (4.7"),
 ]
 
 

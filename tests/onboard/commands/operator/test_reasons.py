@@ -32,5 +32,5 @@ def test_all_reasons_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_text_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'warp' is no reason; `onboard reasons` prints all codes"):
+    with pytest.raises(InputError, match=r"'warp' is not a reason; `onboard reasons` prints all codes"):
         reasons("warp")

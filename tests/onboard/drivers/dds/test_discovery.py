@@ -93,7 +93,7 @@ def test_a_rival_is_told_and_refused_if_so_configured(wires, refuse, e_stop):
         assert inbox.take(3 + LOG_EVERY_NS).e_stop is None
     assert (name, level, list(values)) == ("other drivers", 2, ["0 /cmd_vel"])
     assert ("stands" in message) is refuse
-    assert [f"pid {os.getpid()} publishes /cmd_vel: end it" in reason for reason in said] == [True] * refuse
+    assert [f"pid {os.getpid()} publishes /cmd_vel: stop it" in reason for reason in said] == [True] * refuse
     assert inbox.faults() == []
     assert [entry["event"] for entry in logs] == ["other_driver", "other_driver", "other_driver_gone"]
     assert logs[0]["log_level"] == "error"

@@ -95,7 +95,7 @@ def test_only_a_held_domain_stays_confined(let_go, code):
 
 
 def test_unknown_interface_is_named_with_those_there_are():
-    with pytest.raises(DriverError, match=r"no 'wlan7'; there is .*lo"):
+    with pytest.raises(DriverError, match=r"no 'wlan7'; available: .*lo"):
         Wire(DdsSection(domain=DOMAIN, interface="wlan7"))
 
 

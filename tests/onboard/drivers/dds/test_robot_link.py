@@ -57,7 +57,7 @@ def test_a_fix_in_another_frame_is_left_out_and_counted(wires):
     sender.send("amcl_pose", ros_fix(STAMP_NS, "odom", Pose(0.0, 0.0, 0.0), (0.1, 0.1, 0.1)))
     assert inputs.take(RECEIVED_NS).fixes == ()
     assert inputs.dropped() == {
-        "undecodable": 0, "amcl_pose not in frame map": 1, "too many goals": 0, "amcl_pose beside map.tracker": 0,
+        "undecodable": 0, "amcl_pose not in frame map": 1, "too many goals": 0, "amcl_pose with map.tracker": 0,
     }  # fmt: skip
 
 

@@ -229,7 +229,7 @@ def test_an_image_of_a_format_that_map_server_does_not_read_is_refused_by_a_line
     content = io.BytesIO()
     Image.new("L", (COLUMNS, ROWS), 255).save(content, name)
     file = write(tmp_path, name.lower(), content.getvalue(), "trinary", 0)
-    with pytest.raises(InputError, match=rf"map\.{name.lower()}: not an image in a format that is read"):
+    with pytest.raises(InputError, match=rf"map\.{name.lower()}: not an image in a supported format"):
         read_map_image(file, occupied_cells)
 
 

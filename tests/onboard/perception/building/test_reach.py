@@ -74,7 +74,7 @@ GOALS = [
     ("in the same room", (0.3, 0.3), ""),
     ("within tolerance", (0.2, 0.3), ""),
     ("in a wall", (0.65, 0.05), "an obstacle"),
-    ("cut off", (1.0, 0.35), "no way to it"),
+    ("cut off", (1.0, 0.35), "no path to it"),
     ("unknown", (1.5, 0.35), "unknown ground"),
     ("outside", (5.0, 0.35), "nothing"),
 ]
@@ -92,7 +92,7 @@ def test_a_goal_out_of_reach_is_refused_with_the_nearest_place(name: str, goal: 
 def test_a_key_that_is_twice_in_the_yaml_is_named(tmp_path: Path) -> None:
     file = saved(tmp_path, grid().percent)
     file.write_text(file.read_text() + f"\nresolution: {CELL_M / 2}\n")
-    with pytest.raises(InputError, match=r"map\.yaml: .*the key resolution is there twice, again in line"):
+    with pytest.raises(InputError, match=r"map\.yaml: .*the key resolution appears twice, again in line"):
         load_building(file)
 
 

@@ -25,9 +25,9 @@ from onboard.policy.contract import NO_ACTION
 from onboard.policy.dwa import floor
 from onboard.policy.dwa.cost_to_go import make_prices
 from onboard.policy.dwa.costmap import CELL_M, COARSE
+from onboard.policy.dwa.dynamic_window import ReactivePolicy
 from onboard.policy.dwa.floor import Floor, floor_in, refuted
 from onboard.policy.dwa.mapped import MapPolicy
-from onboard.policy.dwa.policy import ReactivePolicy
 from onboard.values.messages import BINS, STOP, Motion, Observation, Pose, Scan
 from tests.rigs.rooms import drawn, room, with_box
 

@@ -23,8 +23,7 @@ from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap
-from onboard.policy.dwa.dynamic_window import Course
-from onboard.policy.dwa.policy import ReactivePolicy, pack, unpack
+from onboard.policy.dwa.dynamic_window import Course, ReactivePolicy, pack, unpack
 from onboard.values.messages import BIN_DEG, BINS, STOP, Memory, Motion, Observation, Pose, Scan, Twist
 from tests.onboard.policy.dwa.walls import NO_WALLS, Walls, box, distance_to, scan_from
 

@@ -53,7 +53,7 @@ async function stop() {
       const told = await post("api/stop");
       if (robot) robot.presses = told.presses;
       outdated();
-      say(told.live ? "Stopped. A new goal releases it." : "Stop is pressed, but no runtime is heard.", !told.live);
+      say(told.live ? "Stopped. A new goal releases it." : "Stop is pressed, but no runtime was found.", !told.live);
       stopping = false;
       return;
     } catch (error) {

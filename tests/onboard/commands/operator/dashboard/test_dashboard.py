@@ -395,7 +395,7 @@ def test_a_map_of_200_m_is_packed_while_pages_and_the_stop_go_on(
 def test_a_pose_that_nothing_takes_gets_the_reason(lonely: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lonely.feed, "_heard_s", math.inf)
     reply = lonely.order("pose", {"x": 1.0, "y": 0.0, "frame": "map", "yaw_deg": 0.0})[1]
-    assert reply["error"].startswith("nothing takes a pose: no localisation reads /initialpose")
+    assert reply["error"].startswith("nothing accepts a pose: no localisation reads /initialpose")
     assert lonely.order("place", {"name": "desk"})[1]["error"].startswith("map.file: places need the map")
 
 
@@ -414,7 +414,7 @@ def test_places_routes_and_the_pose_of_a_building(robot: LiveRobot, tmp_path: Pa
         server.order("cancel")
         until(lambda: server.feed.status()["word"] == "idle")
         assert server.order("place", {"name": "here"})[1] == {
-            "error": "the robot is not localised, so its place has no name"
+            "error": "the robot is not localised, so its place cannot be named"
         }
         assert server.order("pose", {"x": 1.0, "y": -3.0, "frame": "map", "yaw_deg": 90.0}) == (
             200,
@@ -580,7 +580,7 @@ def test_a_recording_is_kept_with_the_token_alone(lonely: Server) -> None:
     (folder / "kept_1.mcap").touch()
     assert lonely.order("recordings/kept_1.mcap/keep", token="forged")[0] == 401
     assert not is_marked(folder / "kept_1.mcap")
-    assert lonely.order("recordings/kept_1.mcap/keep") == (200, {"said": "kept_1.mcap is kept"})
+    assert lonely.order("recordings/kept_1.mcap/keep") == (200, {"said": "kept_1.mcap is protected"})
     assert is_marked(folder / "kept_1.mcap")
     assert lonely.order("recordings/none.mcap/keep")[0] == 400
     assert next(file["kept"] for file in lonely.robot.recordings.listed()["files"] if file["name"] == "kept_1.mcap")
@@ -597,9 +597,9 @@ def test_ten_thousand_recordings_are_a_short_list(lonely: Server) -> None:
 
 def test_without_a_runtime_it_says_so(lonely: Server) -> None:
     seen = lonely.ask("GET", "/api/robot")[1]
-    assert (seen["live"], seen["sentence"]) == (False, "no runtime is heard")
+    assert (seen["live"], seen["sentence"]) == (False, "no runtime found")
     assert "onboard run" in seen["clears"]
-    assert lonely.order("goal", {"x": 1.0, "y": 0.0}) == (503, {"error": "no runtime is heard"})
+    assert lonely.order("goal", {"x": 1.0, "y": 0.0}) == (503, {"error": "no runtime found"})
     assert b"onboard_up 0" in lonely.ask("GET", "/metrics")[1]
 
 
@@ -722,7 +722,7 @@ def test_the_command_serves_and_a_signal_leaves_nothing_behind(tmp_path: Path, n
         assert it.stderr is not None
         first, second = it.stderr.readline(), it.stderr.readline()
         assert "#token=" in first
-        assert second.startswith("no runtime is heard yet on domain")
+        assert second.startswith("no runtime found yet on domain")
         assert list(reports.iterdir())
         it.send_signal(number)
         assert it.wait(30.0) in (0, KILLED_BY + number), "the second while it starts"

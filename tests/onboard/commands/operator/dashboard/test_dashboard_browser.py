@@ -257,7 +257,7 @@ def test_pose_place_route_and_brush_of_a_building(browser: Any, robot: LiveRobot
         opened.page.click("#places summary")
         opened.page.fill("#placename", "two words")
         opened.page.keyboard.press("Enter")
-        opened.shows("said", "'two words' is no name of a place")
+        opened.shows("said", "'two words' is not a name for a place")
         opened.page.fill("#placename", "desk")
         opened.page.click("#name")
         opened.page.wait_for_selector("text=desk")
@@ -300,7 +300,7 @@ def test_a_recording_is_listed_and_kept(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "robot_1.mcap").touch()
     with serving(lonely_config(), tmp_path) as server:
         opened = Opened(browser, with_token(server))
-        opened.shows("sentence", "No runtime is heard")
+        opened.shows("sentence", "No runtime found")
         opened.page.click("#files summary")
         opened.shows("counted", "1 recording")
         opened.page.click("#list button")
@@ -325,11 +325,11 @@ def test_plane_stop_and_question_fit_a_phone(browser: Any, server: Server, size:
 def test_without_a_runtime_and_control_it_says_so(browser: Any, tmp_path: Path) -> None:
     with serving(lonely_config(), tmp_path, token=None) as server:
         opened = Opened(browser, server.address, viewport=PHONE)
-        opened.shows("sentence", "No runtime is heard")
+        opened.shows("sentence", "No runtime found")
         assert opened.page.is_hidden("#control")
         assert opened.page.is_visible("#readonly")
         opened.page.click("#stop")
-        opened.shows("said", "Stop is pressed, but no runtime is heard")
+        opened.shows("said", "Stop is pressed, but no runtime was found")
         opened.page.click("#files summary")
         opened.shows("counted", "No recording yet")
         opened.page.close()

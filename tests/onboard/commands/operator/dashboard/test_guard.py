@@ -106,7 +106,7 @@ def test_only_its_own_names_are_served(server: Server, host: str) -> None:
     status, reply = server.ask("GET", "/api/robot", Host=host)
     assert (status == 200) == (host in OWN), reply
     if host not in OWN:
-        assert "is no name of this dashboard" in reply["error"]
+        assert "is not a name of this dashboard" in reply["error"]
         presses = server.stop.presses
         assert server.ask("POST", "/api/stop", Host=host, Origin=f"http://{host}")[0] == 421
         assert server.stop.presses == presses

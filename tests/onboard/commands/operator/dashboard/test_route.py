@@ -117,7 +117,7 @@ def test_a_pause_holds_it_and_what_a_person_does_ends_it() -> None:
     begun.start({"places": ["a", "b"]}, ME)
     robot.live = False
     until(lambda: not begun.runs)
-    assert "no runtime is heard" in begun.said
+    assert "no runtime found" in begun.said
     robot.live = True
     begun.start({"places": ["a", "b"]}, ME)
     begun.end("stop")

@@ -242,7 +242,7 @@ def test_a_compressed_image_is_decoded_beside_the_tick_and_of_several_the_newest
     assert camera.latest(5 * MS) is frame
     executor.work()
     assert camera.latest(6 * MS) is None
-    assert "'16UC1; compressedDepth zstd' are not read" in camera.health().reason
+    assert "'16UC1; compressedDepth zstd' cannot be read" in camera.health().reason
     theirs.close()
     ours.close()
 

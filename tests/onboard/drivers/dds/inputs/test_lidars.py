@@ -180,8 +180,8 @@ BAD_CLOUDS = [
     (of_fields(), "a cloud needs x, y and z of FLOAT32 or FLOAT64, its fields are none"),
     (of_fields(*XYZ[:2], PointField("intensity", 8, 7, 1)), "its fields are x, y, intensity"),
     (of_fields(*XYZ[:2], PointField("z", 8, 4, 1)), "its fields are x, y, z"),
-    (of_fields(*XYZ[:2], PointField("z", 9, 7, 1)), "12 bytes are no 1x1 points of 12"),
-    (of_fields(*XYZ, width=2), "12 bytes are no 2x1 points of 12"),
+    (of_fields(*XYZ[:2], PointField("z", 9, 7, 1)), "12 bytes are not 1x1 points of 12"),
+    (of_fields(*XYZ, width=2), "12 bytes are not 2x1 points of 12"),
     (of_fields(*XYZ, width=10_000_000), "the cloud has 10,000,000 points, limit 500,000: thin it out"),
 ]
 
