@@ -70,7 +70,8 @@ def test_it_is_lost_within_5_s_each_time_and_never_before(building: str) -> None
             ):
                 yield pose
 
-    late_s, false, cases = [], 0, 0
+    late_s: list[float] = []
+    false, cases = 0, 0
     while cases < CASES:
         episode = known.episodes[int(rng.integers(len(known.episodes)))]
         drive = FastDrive(setting, course_of(setting), episode, policy, cases, LONGEST_S)
