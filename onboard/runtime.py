@@ -22,6 +22,8 @@ from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
 from onboard.perception import free_ground, obstacle_memory, scan_fusion
+from onboard.perception.obstacle_memory import ObstacleMemory
+from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
 from onboard.policy.contract import twist_of
 from onboard.policy.decision import DecisionState, FinishedDecision, Recurrence, StartedDecision
@@ -36,7 +38,7 @@ from onboard.values import reasons
 from onboard.values.clock import NS_PER_S, Clock, Slot, grid
 from onboard.values.geometry import wrap
 from onboard.values.interfaces import Drive, Inbox
-from onboard.values.messages import STOP, Inputs, Observation, Scan, Twist
+from onboard.values.messages import STOP, Inputs, Observation, Pose, Scan, Twist
 from onboard.values.reasons import NO_REASON, Said, of_topic
 
 
@@ -147,7 +149,8 @@ class Runtime:
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
         record = self._record(self.state, estimate, view, conditions, limited)
-        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events, moved_scan=moved_scan)
+        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events)
+        record = replace(record, moved_scan=view.moved if moved_scan is None else moved_scan)
         self.counters.count(record, self._config.rates)
         with journal.timed("tell"):
             for listener in self._listeners:
@@ -186,7 +189,11 @@ class Runtime:
         if self._robot.limits_scanner is not None:
             limits_scan, limits_scan_memory = self._robot.limits_scanner.scan(inputs, pose, limits_scan_memory)
         standing = was.limits.sent.v_mps == 0.0
-        nearby = obstacle_memory.advance(was.nearby, limits_scan, pose, now_ns, bounds.remember_ns, standing)
+        before, memory = was.scan_memory, scan_memory
+        if self._robot.limits_scanner is not None:
+            before, memory = was.limits_scan_memory, limits_scan_memory
+        entered = self._entered(was.nearby, before, limits_scan, memory, pose, now_ns)
+        nearby = obstacle_memory.advance(was.nearby, entered, pose, now_ns, bounds.remember_ns, standing)
         surroundings, ground = obstacle_memory.surroundings(nearby, limits_scan, pose), was.ground
         fresh = abs(now_ns - limits_scan.stamp_ns) <= bounds.scan_stale_ns
         if bounds.seen_free_ns > 0 and fresh:
@@ -195,7 +202,25 @@ class Runtime:
             unknown = free_ground.unknown(ground, limits_scan, pose, now_ns, bounds.seen_free_ns, bounds.footprint)
             surroundings = replace(surroundings, unknown=unknown)
         zone = keepout_zones.zone_of(self._robot.zones, estimate.localization)
-        return View(scan, surroundings, zone, scan_memory, limits_scan_memory, nearby, ground)
+        moved = entered if entered.stamp_ns == now_ns != limits_scan.stamp_ns else None
+        return View(scan, surroundings, zone, scan_memory, limits_scan_memory, nearby, ground, moved)
+
+    def _entered(
+        self, nearby: ObstacleMemory, before: ScanMemory, scan: Scan, memory: ScanMemory, pose: Pose, now_ns: int
+    ) -> Scan:
+        """Return the scan for the obstacle memory. Images of unequal age are moved to now, new ones in some ticks; in
+        the others the scan has the stamp of the last, which is not entered again.
+
+        before: memory of the scan in the tick before
+        """
+        own = self._config.own_scan or self._config.scan
+        if own.topic or not own.move_images or self._bounds.remember_ns == 0:
+            return scan
+        if before.stamp_ns == memory.stamp_ns or not obstacle_memory.is_due(nearby, now_ns):
+            return replace(scan, stamp_ns=nearby.scan_ns)
+        scanner = self._robot.limits_scanner or self._robot.scanner
+        moved = scanner.moved(scan, memory, obstacle_memory.followed(nearby.track, now_ns, pose))
+        return scan if moved is None else replace(moved, stamp_ns=now_ns)
 
     def _track(self, estimate: PoseEstimate, view: View, slot: Slot) -> PoseEstimate:
         """Compare the scan with the map of the building in the slots of decisions; a tracker corrects the filter."""
@@ -295,10 +320,10 @@ class Runtime:
         """Correct the odometry by the scan of a decision, if scan matching is on."""
         if not (self._config.odometry.scan_matching and self._senses(mission, pilot, conditions)):
             return estimate
+        scan, registered = self._moved_scan(view)
         matched, localization = scan_odometry.advance(
-            estimate.scan_odometry, estimate.localization, view.scan, estimate.wheels,
-            registered=self._config.scan.history > 1,
-        )  # fmt: skip
+            estimate.scan_odometry, estimate.localization, scan, estimate.wheels, registered
+        )
         estimate = replace(estimate, scan_odometry=matched, localization=localization)
         return self._locate(estimate, conditions.inputs)
 
@@ -362,11 +387,15 @@ class Runtime:
 
     def _policy_scan(self, view: View) -> Scan:
         """Return the policy's scan from the place of now, with what is known where no camera looks."""
-        section, scan = self._config.scan, view.scan
-        if section.move_images and section.history == 1 and not section.topic:
-            scan = scan_fusion.moved_to_now(scan, view.scan_memory, view.nearby.track)
-        filled = obstacle_memory.filled(scan, view.surroundings.out_of_view)
+        filled = obstacle_memory.filled(self._moved_scan(view)[0], view.surroundings.out_of_view)
         return free_ground.with_unknown_ground(filled, view.surroundings)
+
+    def _moved_scan(self, view: View) -> tuple[Scan, bool]:
+        """Return the scan and whether it is from the place of now: each camera's image is of another time."""
+        section = self._config.scan
+        if section.move_images and section.history == 1 and not section.topic:
+            return scan_fusion.moved_to_now(view.scan, view.scan_memory, view.nearby.track), True
+        return view.scan, section.history > 1
 
     def _judge_goal_place(self, mission: Mission, sensed: StartedDecision | None, view: View) -> Mission:
         """Return the mission, ended if a decision began and its scan shows that the goal is occupied."""
@@ -374,7 +403,7 @@ class Runtime:
             return mission
         pose, config = sensed.observation.filtered.pose, self._config
         radius_m, period_s = config.robot.footprint.inner_m, config.rates.ticks_per_decision / config.rates.control_hz
-        return mission_rules.look_at_goal(mission, view.scan, pose, radius_m, config.goal, period_s)
+        return mission_rules.look_at_goal(mission, self._moved_scan(view)[0], pose, radius_m, config.goal, period_s)
 
     def _recover(
         self,

@@ -93,11 +93,12 @@ class PoseEstimate:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is around the robot; the last four as in `RobotState`.
+    """What is around the robot; scan memories, `nearby` and `ground` as in `RobotState`.
 
     scan:   of the policy
     around: for limits and recovery: their scan, remembered obstacles and unknown ground
     zone:   of the map at this place
+    moved:  images from the place of now, in a tick that entered them into the obstacle memory; else None
     """
 
     scan: Scan
@@ -107,6 +108,7 @@ class View:
     limits_scan_memory: ScanMemory
     nearby: ObstacleMemory
     ground: FreeGround
+    moved: Scan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ class TickRecord:
     map_from_odom: the filter's correction; None until localised
     filtered:      filtered pose in the start frame, with twist; None before the first goal
     limits_scan:   scan of limits and recovery; the same object as `scan` unless the configuration has a `limits_scan`
-    moved_scan:    images of this scan from the place of now, in a tick that looked in them for what moves; else None
+    moved_scan:    images of this scan from the place of now, in a tick that remembered them or looked in them for what
+                   moves; else None
     state:         text of `/onboard/state`
     wanted:        command of the policy or the recovery
     command:       command that the runtime sent

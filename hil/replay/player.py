@@ -162,5 +162,6 @@ class RecordedScanner:
     def moved(self, scan: Scan, memory: ScanMemory, track: Track) -> Scan | None:
         """Return the moved images of the played tick; those of a decision are there, the others' scan was recorded."""
         tick = self._devices.now
-        fused = not _unfused_reason(self._rig.section, tick)
-        return self._rig.moved(scan, memory, track) if fused else tick.moved_scan
+        if not _unfused_reason(self._rig.section, tick) or tick.moved_scan is None:
+            return self._rig.moved(scan, memory, track)
+        return replace(tick.moved_scan, from_m=scan.from_m, heights_m=scan.heights_m, memory_m=scan.memory_m)

@@ -150,12 +150,22 @@ class Surroundings:
     unknown: Points | None = None
 
 
+MOVED_NS = 90_000_000
+"""Images of unequal age are moved to now and entered in every third tick: the recorder writes what is entered."""
+
+
+def is_due(nearby: ObstacleMemory, now_ns: int) -> bool:
+    """Return whether moved images are entered in this tick."""
+    return not 0 <= now_ns - nearby.scan_ns < MOVED_NS
+
+
 def advance(
     nearby: ObstacleMemory, scan: Scan, pose: Pose, now_ns: int, remember_ns: int, standing: bool = False
 ) -> ObstacleMemory:
     """Return the memory after a tick.
 
-    scan:        the newest; each scan is entered once, at the base's pose at its stamp
+    scan:        the newest; each scan is entered once, at the base's pose at its stamp; for images moved to now that
+                 is now
     pose:        of the base now, in a frame without jumps (odometry)
     remember_ns: lifetime of a place; 0 turns the memory off
     standing:    whether the last command was to stand or to turn in place

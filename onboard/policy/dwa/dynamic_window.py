@@ -87,8 +87,9 @@ REST_MPS = 0.05
 """The policy stops if it comes to rest within ARRIVE_M of the goal (at rest: SETTLE_M) and no action gets NEARER_M
 nearer. It stays stopped within LEAVE_M. All are scaled down for a tolerance below TOLERANCE_M."""
 TOLERANCE_M = 0.2
-MOST_TURNS = 9
-"""After so many decisions in place within the tolerance, half a turn, nothing gets nearer: the policy stops there."""
+MOST_TURNS, ABOUT = 9, 1.25
+"""After so many decisions in place about the goal, half a turn, nothing gets nearer: the policy stops within the
+tolerance. About it is within ABOUT tolerances: by noisy fixes a robot at the tolerance leaves it again and again."""
 KEEP_TURN_S = 0.3
 """A polygon's turn in place goes on unless the other side is better by this."""
 
@@ -108,7 +109,7 @@ class Course:
 
     arrived:   whether the robot stands at the goal
     predicted: v, w, dv, dw for the next decision
-    turns:     decisions in place within the goal's tolerance, since the robot last got nearer or left it
+    turns:     decisions in place about the goal, since the robot last got nearer or left it
     """
 
     arrived: bool = False
@@ -241,7 +242,8 @@ class DynamicWindow:
             goal_xy_m, self._brake_s, self._margins.comfort, comfort_s,
         )  # fmt: skip
         action = int(np.argmax(scores)) if self._round else _kept_turn(scores, previous_action)
-        turns = course.turns if ACTIONS[action].v_mps == 0.0 and away_m <= self.tolerance_m else 0
+        about = away_m <= ABOUT * self.tolerance_m
+        turns = course.turns if ACTIONS[action].v_mps == 0.0 and about else 0
         arrived = self._arrives(left_m[STOP_ACTION], left_m[action], course, turns, motion.twist.v_mps)
         if arrived or wait:
             action = STOP_ACTION
@@ -250,7 +252,7 @@ class DynamicWindow:
             action = _turn_towards(field, fan.places_m[0], motion.pose.yaw_rad)
             scores[action] = HELD
         v, w, dv, dw = fan.predicted[action].tolist()
-        in_place = ACTIONS[action].v_mps == 0.0 and away_m <= self.tolerance_m
+        in_place = ACTIONS[action].v_mps == 0.0 and about
         return Decision(action, scores), Course(
             arrived, (v, w, dv, dw), turns + 1 if in_place and not arrived else turns
         )

@@ -144,3 +144,18 @@ def test_no_sequel_ends_beyond_the_reach_within_which_obstacles_are_looked_at():
     motion = Motion(Pose(0.0, 0.0, 0.0), Twist(PLANT.linear.speed_max, 0.0))
     fan = WINDOW.look_ahead(motion, Course(), len(ACTIONS) - 4, NOTHING, NOTHING)
     assert np.hypot(*fan.places_m.T).max() < WINDOW.look_m - RADIUS_M
+
+
+def test_a_robot_at_the_tolerance_stops_although_noisy_fixes_put_it_out_of_it_now_and_then() -> None:
+    """A post before it, no action brings it nearer than a turn in place: it turned until the drive's time was over."""
+    course, held, post, stops = Course(), NO_ACTION, np.array([[0.33, 0.0], [0.33, 0.1], [0.33, -0.1]]), []
+    for number in range(2 * dynamic_window.MOST_TURNS):
+        away_m = WINDOW.tolerance_m + (0.01 if number % 2 else -0.01)
+        fan = WINDOW.look_ahead(HERE, course, held, post, NOTHING)
+        decision, course = WINDOW.decide(fan, free_field((away_m, 0.0)), (away_m, 0.0), HERE, course)
+        held = decision.action
+        stops += [number] if held == STOP_ACTION else []
+        assert ACTIONS[held].v_mps == 0.0
+        assert held != STOP_ACTION or away_m < WINDOW.tolerance_m
+    assert stops
+    assert stops[0] >= dynamic_window.MOST_TURNS
