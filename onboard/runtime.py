@@ -410,7 +410,7 @@ class Runtime:
             return mission
         pose, config = sensed.observation.filtered.pose, self._config
         radius_m, period_s = config.robot.footprint.inner_m, config.rates.ticks_per_decision / config.rates.control_hz
-        return mission_rules.look_at_goal(mission, view.scan, pose, radius_m, config.goal, period_s)
+        return mission_rules.look_at_goal(mission, self._moved_scan(view)[0], pose, radius_m, config.goal, period_s)
 
     def _recover(
         self,

@@ -35,8 +35,9 @@ from onboard.values.reasons import JOIN, in_words, row_of
 
 REFUSED = "goal refused"
 SEARCH_M = 2.0
-LEAST_EXPLAINED, MOST_THROUGH = 0.5, 0.03
-"""A searched place explains this share of the scan's points; at most this share of its rays goes through obstacles."""
+LEAST_EXPLAINED, MOST_THROUGH = 0.5, 0.1
+"""A searched place explains this share of the scan's points. Of its rays at most this share, by the share of explained
+points, goes through obstacles: in an old or a made map some rays of the right place do."""
 RIVAL_M, RIVAL_STEP_M, APART_M, AS_GOOD = 10.0, 2.0, 1.0, 0.1
 """Another place this near to the one found must not explain the scan as well, less this share: then the scan does not
 tell where the robot is. Both are at least so far apart."""
@@ -164,8 +165,8 @@ def locate(
                 raise OnboardError(
                     f"no place explains the scan: {there} explains {agreed.explained:.0%} of its points (at least "
                     f"{LEAST_EXPLAINED:.0%}), and {agreed.through:.0%} of its rays go through obstacles of the map (at "
-                    f"most {MOST_THROUGH:.0%}); if it stands there, onboard locate X Y --yaw DEG; else drive the robot "
-                    "to a known place, then onboard locate PLACE"
+                    f"most {MOST_THROUGH * agreed.explained:.0%}); if it stands there, onboard locate X Y --yaw DEG; "
+                    "else drive the robot to a known place, then onboard locate PLACE"
                 )
             said, sd = (
                 f"near {found}; {agreed.explained:.0%} of the scan's points lie on obstacles of the map",
@@ -214,7 +215,7 @@ def _rival(scan: Scan, reach: Reach, found: Pose, agreed: Agreement) -> Pose | N
 
 
 def _believable(agreed: Agreement) -> bool:
-    return agreed.explained >= LEAST_EXPLAINED and agreed.through <= MOST_THROUGH
+    return agreed.explained >= LEAST_EXPLAINED and agreed.through <= MOST_THROUGH * agreed.explained
 
 
 def _believed(robot: RunningRobot) -> Pose | None:

@@ -349,6 +349,19 @@ def test_a_scan_that_fits_two_rooms_does_not_tell_the_place(posts, rival):
         assert (other.x_m, other.y_m) == pytest.approx((7.55, 2.0), abs=0.1)
 
 
+def test_a_place_is_believed_where_furniture_has_moved_and_not_in_another_room():
+    posts = ((1.0, 1.0), (4.0, 0.5), (6.3, 3.0), (8.0, 0.5))
+    known, now = rooms((3.4, 1.8), *posts), rooms((3.0, 3.2), *posts)
+    scan = seen_from(now, 2.3, 2.0)
+    pose, agreed = map_fit.search(scan, known, Pose(3.0, 1.5, 1.0), 1.0, math.pi)
+    assert (pose.x_m, pose.y_m) == pytest.approx((2.3, 2.0), abs=0.05)
+    assert agreed.through > 0.04
+    assert places._believable(agreed)
+    _, elsewhere = map_fit.search(scan, known, Pose(7.5, 2.0, 0.0), 1.0, math.pi)
+    assert elsewhere.explained > 0.8
+    assert not places._believable(elsewhere)
+
+
 def test_a_looping_route_waits_at_its_place(config, monkeypatch):
     (config.parent / "places.toml").write_text("[dock]\nx_m = 1.0\ny_m = 1.0\n")
     monkeypatch.setattr(places, "_driven", lambda *_: "reached")
