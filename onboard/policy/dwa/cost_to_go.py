@@ -18,7 +18,8 @@ from onboard.values.kernel import kernel
 
 Indices = npt.NDArray[np.int32]
 
-BUCKETS = 2048
+BUCKETS = 32_000
+"""The last one has no order, and a wave in it is slow. So it begins beyond a path through many walls of a map."""
 EMPTY = -1
 """No cell, or no bucket."""
 NEXT, PREVIOUS = 0, 1

@@ -48,48 +48,28 @@ KNOWN_M = 0.4
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """An obstacle of the scan this near to an obstacle of the map is the same obstacle. Nearness as in `Prices`."""
 NONE_GONE: Floats32 = np.empty((0, 2), np.float32)
-SAME_GOAL_M = 0.01
-"""The policy computes the cost to go of the map again if the goal moves by more than this."""
 
 
 class MapPlanner:
-    """Plans over a map, corrected by what the scan shows. All geometry is in the frame of the map's grid.
-
-    Between calls it keeps only the cost to go of the map alone, which depends on the goal.
-    """
+    """Plans over a map, corrected by what the scan shows. All geometry is in the frame of the map's grid."""
 
     def __init__(self, grid: OccupancyGrid, half_width_m: float) -> None:
         """half_width_m: of the passage that the footprint needs"""
         self.prices = passage_prices(half_width_m + ROOM_M)
         self.grid_from_map = inverse(grid.map_from_grid)
         self.floor = floor_in(grid, self.prices, half_width_m)
-        self._solved: tuple[tuple[float, float], CostField] | None = None
 
     def around(
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float]
     ) -> tuple[Floor, CostField]:
         """Return the floor and the cost to go on its coarse cells: the map, corrected where the scan contradicts it."""
-        new = self.floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
-        if len(new) == 0 and len(gone) == 0 and len(layer.failures.gaps) == 0:
-            return self.floor, self._field_to(goal_xy_m)
-        robot = pose.x_m, pose.y_m
-        floor = self.floor.changed(gone, new, robot, self.prices)
-        layer.failures.close_in(floor.fine, floor.fine_corner_xy_m, CELL_M, self.prices)
-        layer.failures.close_in(floor.coarse, floor.corner_xy_m, COARSE * CELL_M, self.prices)
-        return floor, self._solve(floor, goal_xy_m, robot)
-
-    def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
-        """Return the cost to go of the map alone."""
-        (x, y), field = self._solved or ((np.inf, np.inf), None)
-        if field is None or max(abs(goal_xy_m[0] - x), abs(goal_xy_m[1] - y)) > SAME_GOAL_M:
-            field = self._solve(self.floor, goal_xy_m)
-            self._solved = goal_xy_m, field
-        return field
-
-    def _solve(
-        self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
-    ) -> CostField:
-        return solve(floor.coarse, self.prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
+        floor, robot = self.floor, (pose.x_m, pose.y_m)
+        new = floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
+        if len(new) or len(gone) or len(layer.failures.gaps):
+            floor = floor.changed(gone, new, robot, self.prices)
+            layer.failures.close_in(floor.fine, floor.fine_corner_xy_m, CELL_M, self.prices)
+            layer.failures.close_in(floor.coarse, floor.corner_xy_m, COARSE * CELL_M, self.prices)
+        return floor, solve(floor.coarse, self.prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot)
 
 
 class MapPolicy:

@@ -10,10 +10,10 @@ import math
 from dataclasses import replace
 
 from onboard.perception.building.occupancy_grid import OccupancyGrid
-from onboard.policy.dwa.cost_to_go import CostField, sample, solve
+from onboard.policy.dwa.cost_to_go import sample, solve
 from onboard.policy.dwa.costmap import CELL_M, COARSE, passage_prices
 from onboard.policy.dwa.floor import floor_in
-from onboard.policy.dwa.mapped import ROOM_M, SAME_GOAL_M
+from onboard.policy.dwa.mapped import ROOM_M
 from onboard.values.geometry import apply, compose, inverse
 from onboard.values.interfaces import Policy
 from onboard.values.messages import Decision, Memory, Observation
@@ -28,8 +28,7 @@ class WithSubgoals:
         self.name, self.memory_reset_s, self._policy = policy.name, policy.memory_reset_s, policy
         self._prices = passage_prices(half_width_m + ROOM_M)
         self._floor, self._grid_from_map = floor_in(grid, self._prices, half_width_m), inverse(grid.map_from_grid)
-        self._solved: tuple[tuple[float, float], CostField] | None = None
-        self._field_to(self._floor.corner_xy_m)  # compiles
+        self._ahead(self._floor.corner_xy_m, self._floor.corner_xy_m)  # compiles
 
     def initial_memory(self) -> Memory:
         """Return the policy's memory."""
@@ -53,7 +52,8 @@ class WithSubgoals:
     def _ahead(self, place: tuple[float, float], goal: tuple[float, float]) -> tuple[tuple[float, float], float]:
         """Return the point `AHEAD_M` from a place along the path to the goal, or the goal; and the path left from the
         place [m]. In the grid's frame."""
-        field = self._field_to(goal)
+        floor = self._floor
+        field = solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal, place)
         (x_m, y_m), corner, left_m = place, field.corner_xy_m, math.inf
         for _ in range(round(AHEAD_M / STEP_M)):
             i, j = ((at - first) / field.cell_m - 0.5 for at, first in zip((x_m, y_m), corner, strict=True))
@@ -63,10 +63,3 @@ class WithSubgoals:
                 return goal, left_m
             x_m, y_m = x_m - STEP_M * di / steep, y_m - STEP_M * dj / steep
         return (x_m, y_m), left_m
-
-    def _field_to(self, goal: tuple[float, float]) -> CostField:
-        """Return the cost to go of the map, kept for the next decision."""
-        if self._solved is None or math.dist(self._solved[0], goal) > SAME_GOAL_M:
-            floor = self._floor
-            self._solved = goal, solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal)
-        return self._solved[1]

@@ -157,3 +157,13 @@ def test_the_wave_reads_nothing_behind_its_arrays(goal: str, home: str) -> None:
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+def test_the_wave_stays_near_the_path_also_where_a_map_leaves_only_walls_to_cross():
+    nearness = np.zeros((SIDE * 4, SIDE * 4), np.int16)
+    nearness[[0, -1]] = nearness[:, [0, -1]] = PRICES.closed
+    nearness[50:60, 50:60] = nearness[50:60, 64:70] = PRICES.far  # the rooms of the goal and of the robot
+    field = solve(nearness, PRICES, (0.0, 0.0), CELL_M, (11.0, 11.0), (11.0, 13.3))
+    visited = field.cost < UNREACHED_M
+    assert 4 * 60.0 < field.cost[54, 66] < field.most_m
+    assert 100 < visited.sum() < 1500
