@@ -491,7 +491,6 @@ class Runtime:
             missed=conditions.slot.missed,
             paused=conditions.paused and mission.driving,
             reached=moving_things.reached(moving, estimate.wheels.pose, inputs.now_ns),
-            people_about=moving_things.is_about(moving, inputs.now_ns),
             people=moving_things.people(
                 moving, collision.obstacles(surroundings.scan), estimate.wheels.pose, inputs.now_ns
             ),

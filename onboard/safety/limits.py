@@ -55,8 +55,7 @@
          (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
          stops the robot like a visible obstacle (R9), with MEMORY_M more distance
     R31  separation: a person who moved within the last second may turn round and walk towards the robot. The speed
-         towards persons ahead lets the robot stand before they reach it. For 3 s after a motion within 2 m, the speed
-         is also at most the one from which the robot brakes in 0.4 s
+         towards persons ahead lets the robot stand before they reach it
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -267,7 +266,6 @@ class Situation:
     paused:              the drive is paused
     reached:             (m, 3) in the base frame [m] and from now [s], what moving things reach (`moving.reached`)
     people:              (k, 2) in the base frame [m], returns of the scan that may be of a person (`moving.people`)
-    people_about:        something moved near the robot lately (`moving.is_about`)
     """
 
     now_ns: int
@@ -288,7 +286,6 @@ class Situation:
     paused: bool = False
     reached: collision.Points = field(default_factory=lambda: moving.NOTHING)
     people: collision.Points = field(default_factory=lambda: NOWHERE)
-    people_about: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +519,6 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
         (collision.stoppable_mps(crossing_m, *brake), Reason.CROSSING),
-        (bounds.braking_mps2 * moving.STOP_S if situation.people_about else math.inf, Reason.CROSSING),
         (moving.separated_mps(situation.people, twist, bounds.swept.reach_m, *brake), Reason.CROSSING),
     ]
     if blind is collision.SectorView.AHEAD_BLIND:

@@ -60,8 +60,6 @@ SETTLE_S = 0.15
 WARY_S, PERSON_M, FARTHEST_M = 1.0, 0.3, 0.8
 """For so long after a motion, returns near its last place may be of the same person. The radius is `PERSON_M` at first,
 and grows at walking speed to `FARTHEST_M`."""
-NEAR_M, ABOUT_S, STOP_S = 2.0, 3.0, 0.4
-"""For `ABOUT_S` after a motion within `NEAR_M`, the robot drives at most as fast as it can brake within `STOP_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +79,12 @@ class Moving:
     places_m:     (n, 2) returns of moving things [m], each at its time
     velocity_mps: (n, 2) their velocities
     seen_ns:      (n,) their times
-    near_ns:      when something last moved within `NEAR_M`
     """
 
     past: tuple[Glimpse, ...] = ()
     places_m: Points = field(default_factory=NOWHERE.copy)
     velocity_mps: Points = field(default_factory=NOWHERE.copy)
     seen_ns: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    near_ns: int | None = None
 
 
 def is_due(moving: Moving, stamp_ns: int) -> bool:
@@ -120,14 +116,7 @@ def advance(before: Moving, scan: Scan, pose: Pose) -> Moving:
         for thing, velocity_mps in moved:
             kept = _with(kept, thing, velocity_mps, now_ns)
         known = np.array([thing.mean(axis=0) for thing, _ in moved]).reshape(-1, 2)
-        if len(known) and np.hypot(*(known - now.place[:2]).T).min() <= NEAR_M:
-            kept = replace(kept, near_ns=now_ns)
     return kept
-
-
-def is_about(moving: Moving, now_ns: int) -> bool:
-    """Return whether something moved near the robot within the last `ABOUT_S`."""
-    return moving.near_ns is not None and 0 <= now_ns - moving.near_ns <= ABOUT_S * NS_PER_S
 
 
 def _moved(taken: list[Points], now: Glimpse, then: Glimpse, earlier: list[Glimpse]) -> list[tuple[Points, Points]]:

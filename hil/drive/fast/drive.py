@@ -461,7 +461,6 @@ class FastDrive:
             unknown=surroundings.unknown,
             obstacle=contact,
             reached=moving.reached(self._moving, self._robot.wheels().pose, now_ns),
-            people_about=moving.is_about(self._moving, now_ns),
             people=moving.people(
                 self._moving, collision.obstacles(surroundings.scan), self._robot.wheels().pose, now_ns
             ),
@@ -477,7 +476,7 @@ class FastDrive:
 
     def _moves(self) -> bool:
         """Return whether something moves, by the last scans."""
-        return len(self._moving.places_m) > 0 or moving.is_about(self._moving, time_ns(self._robot.tick))
+        return len(self._moving.places_m) > 0
 
     def _remembers(self) -> bool:
         """Return whether the obstacle memory can matter when the robot drives ahead."""

@@ -589,10 +589,3 @@ def test_r31_a_person_near_by_slows_the_robot_and_stops_it(who: str) -> None:
     assert speeds == sorted(speeds)
     assert speeds[0] == 0.0
     assert 0.0 < speeds[1] < speeds[2] < speeds[3] == AHEAD.v_mps
-
-
-def test_r31_with_people_about_the_robot_can_brake_within_0_4_s() -> None:
-    slow_base = replace(BOUNDS, braking_mps2=1.2)
-    got = limited(AHEAD, replace(FREE, people_about=True), bounds=slow_base)
-    assert (got.twist.v_mps, got.reason) == (pytest.approx(0.48), Reason.CROSSING)
-    assert limited(AHEAD, FREE, bounds=slow_base).twist == AHEAD
