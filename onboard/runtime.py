@@ -21,7 +21,7 @@ from onboard.navigation import ekf, gyro, heading, lost_input, map_tracking, odo
 from onboard.navigation import mission as mission_rules
 from onboard.navigation.mission import LOST_INPUT_S, Mission, State
 from onboard.navigation.start_frame import Start
-from onboard.perception import collision, free_ground, obstacle_memory, scan_fusion
+from onboard.perception import free_ground, obstacle_memory, scan_fusion
 from onboard.perception.obstacle_memory import ObstacleMemory
 from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
@@ -125,7 +125,7 @@ class Runtime:
             mission = self._judge_mission(mission, pilot, acted, estimate, view, conditions)
             estimate = self._match_scan(mission, pilot, estimate, view, conditions)
             moving, moved_scan = self._watch(was.moving, mission, estimate, view, conditions)
-            pilot, sensed = self._sense(mission, pilot, estimate, view, moving, conditions)
+            pilot, sensed = self._sense(mission, pilot, estimate, view, conditions)
             mission = self._judge_goal_place(mission, sensed, view)
         with journal.timed("limits"):
             maneuver = self._recover(before, mission, pilot, estimate, view, conditions)
@@ -357,13 +357,7 @@ class Runtime:
         return moving_things.advance(moving, moved, pose), moved
 
     def _sense(
-        self,
-        mission: Mission,
-        pilot: DecisionState,
-        estimate: PoseEstimate,
-        view: View,
-        moving: Moving,
-        conditions: Conditions,
+        self, mission: Mission, pilot: DecisionState, estimate: PoseEstimate, view: View, conditions: Conditions
     ) -> tuple[DecisionState, StartedDecision | None]:
         """Start a decision in its slot, unless there is no goal, inputs are lost, the operator drives, the drive is
         paused, or the robot turns to its final heading."""
@@ -388,7 +382,6 @@ class Runtime:
             map_from_start=None
             if estimate.tracking.lost
             else start_frame.map_from_start(estimate.start, estimate.localization),
-            moving=moving_things.seen_now(moving, estimate.wheels.pose, conditions.inputs.now_ns),
         )
         return decision.sense(pilot, conditions.slot, observation, self._inference, rates, self._recurrence)
 
@@ -491,9 +484,6 @@ class Runtime:
             missed=conditions.slot.missed,
             paused=conditions.paused and mission.driving,
             reached=moving_things.reached(moving, estimate.wheels.pose, inputs.now_ns),
-            people=moving_things.people(
-                moving, collision.obstacles(surroundings.scan), estimate.wheels.pose, inputs.now_ns
-            ),
         )
         return limit_rules.limit(state, wanted, situation, self._bounds)
 

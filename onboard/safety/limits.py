@@ -54,8 +54,6 @@
     R30  moving: what moved between two of the last images is taken to go on for 2 s
          (`onboard/safety/moving.py`). Ground that it reaches while the wanted command would have the robot there
          stops the robot like a visible obstacle (R9), with MEMORY_M more distance
-    R31  separation: a person who moved within the last second may turn round and walk towards the robot. The speed
-         towards persons ahead lets the robot stand before they reach it
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
 a ramp bends the arc and zones must judge the arc that is sent.
@@ -265,7 +263,6 @@ class Situation:
     slot, missed:        number of this tick on the grid, and the ticks missed just before it
     paused:              the drive is paused
     reached:             (m, 3) in the base frame [m] and from now [s], what moving things reach (`moving.reached`)
-    people:              (k, 2) in the base frame [m], returns of the scan that may be of a person (`moving.people`)
     """
 
     now_ns: int
@@ -285,7 +282,6 @@ class Situation:
     missed: int = 0
     paused: bool = False
     reached: collision.Points = field(default_factory=lambda: moving.NOTHING)
-    people: collision.Points = field(default_factory=lambda: NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +495,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
 
 
 def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds: Bounds) -> list[tuple[float, Reason]]:
-    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20, R29 to R31)."""
+    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20, R29, R30)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
@@ -519,7 +515,6 @@ def _caps(twist: Twist, scan: Scan, situation: Situation, operator: bool, bounds
         (collision.contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
         (collision.stoppable_mps(crossing_m, *brake), Reason.CROSSING),
-        (moving.separated_mps(situation.people, twist, bounds.swept.reach_m, *brake), Reason.CROSSING),
     ]
     if blind is collision.SectorView.AHEAD_BLIND:
         known_mps = _known_mps(situation.unknown, twist, bounds)

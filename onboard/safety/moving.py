@@ -5,7 +5,7 @@ if that scan looked through it, and as left only if the newest scan does, or if 
 thing that comes out from behind another, or a wall that the robot passes, has no velocity. A thing that leaves one
 place and takes another near by moves from one to the other. Next to a wall, only what lies where most scans of the last
 `LONGEST_S` looked through is the thing's own. The limits take it to go on like that for `AHEAD_S` (R30 of
-`onboard/safety/limits.py`), and to turn towards the robot at any time (R31).
+`onboard/safety/limits.py`).
 """
 
 from __future__ import annotations
@@ -53,13 +53,6 @@ KEPT_S = 0.7
 """A velocity is believed so long after its scan, unless a newer one is found near by."""
 SAME_M = 0.6
 """A newer velocity so near to where a thing should be is of the same thing."""
-WALK_MPS, AHEAD_RAD = 1.0, math.radians(80.0)
-"""A person may turn round and walk towards the robot at this speed. Persons farther to the side do not matter."""
-SETTLE_S = 0.15
-"""Time for which a braked base still creeps."""
-WARY_S, PERSON_M, FARTHEST_M = 1.0, 0.3, 0.8
-"""For so long after a motion, returns near its last place may be of the same person. The radius is `PERSON_M` at first,
-and grows at walking speed to `FARTHEST_M`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,7 @@ def advance(before: Moving, scan: Scan, pose: Pose) -> Moving:
     now = Glimpse(now_ns, (pose.x_m, pose.y_m, pose.yaw_rad), ranges_m)
     past = tuple(one for one in past if 0 < now_ns - one.stamp_ns <= LONGEST_S * NS_PER_S)
     earlier = [one for one in past if now_ns - one.stamp_ns >= LEAST_S * NS_PER_S]
-    kept = _kept(replace(before, past=(*past, now)), now_ns, WARY_S)
+    kept = _kept(replace(before, past=(*past, now)), now_ns)
     if not earlier:
         return kept
     bins, places = _returns(now)
@@ -137,10 +130,10 @@ def _moved(taken: list[Points], now: Glimpse, then: Glimpse, earlier: list[Glimp
     return found
 
 
-def _kept(before: Moving, now_ns: int, most_s: float = KEPT_S) -> Moving:
-    """Return what was seen to move within this time."""
+def _kept(before: Moving, now_ns: int) -> Moving:
+    """Return what is still believed to move."""
     age_ns = now_ns - before.seen_ns
-    stays = (age_ns >= 0) & (age_ns <= most_s * NS_PER_S)
+    stays = (age_ns >= 0) & (age_ns <= KEPT_S * NS_PER_S)
     places_m, velocity_mps, seen_ns = before.places_m[stays], before.velocity_mps[stays], before.seen_ns[stays]
     return replace(before, places_m=places_m, velocity_mps=velocity_mps, seen_ns=seen_ns)
 
@@ -148,69 +141,14 @@ def _kept(before: Moving, now_ns: int, most_s: float = KEPT_S) -> Moving:
 def _with(known: Moving, thing: Points, velocity_mps: Points, now_ns: int) -> Moving:
     """Return what moves with one more thing, which takes the place of what it was before."""
     age_s = (now_ns - known.seen_ns[:, np.newaxis]) / NS_PER_S
-    here_m = known.places_m - thing.mean(axis=0)
-    off_m = here_m + age_s * known.velocity_mps
-    near = (np.hypot(*off_m.T) <= SAME_M) | ((age_s[:, 0] > KEPT_S) & (np.hypot(*here_m.T) <= FARTHEST_M))
-    other = (known.seen_ns == now_ns) | ~near
+    off_m = known.places_m + age_s * known.velocity_mps - thing.mean(axis=0)
+    other = (known.seen_ns == now_ns) | (np.hypot(off_m[:, 0], off_m[:, 1]) > SAME_M)
     return replace(
         known,
         places_m=np.concatenate([known.places_m[other], thing]),
         velocity_mps=np.concatenate([known.velocity_mps[other], np.tile(velocity_mps, (len(thing), 1))]),
         seen_ns=np.concatenate([known.seen_ns[other], np.full(len(thing), now_ns)]),
     )
-
-
-def seen_now(moving: Moving, pose: Pose, now_ns: int) -> Points:
-    """Return (n, 4) returns of moving things in the base frame: where they are now [m], and their velocities [m/s].
-
-    pose: of the base now, by the odometry
-    """
-    moving = _kept(moving, now_ns)
-    age_s = (now_ns - moving.seen_ns[:, np.newaxis]) / NS_PER_S
-    turn = planar(inverse(pose))[:2, :2]
-    places_m = _seen_from(pose, moving.places_m + age_s * moving.velocity_mps)
-    return np.hstack([places_m, moving.velocity_mps @ turn.T])
-
-
-def people(moving: Moving, points: Points, pose: Pose, now_ns: int) -> Points:
-    """Return those of a scan's points (k, 2) [m] that may be of something that moved within the last `WARY_S`.
-
-    pose: of the base now, by the odometry. Points and result are in its frame.
-    """
-    moving = _kept(moving, now_ns, WARY_S)
-    if not len(moving.seen_ns) or not len(points):
-        return points[:0]
-    age_s = (now_ns - moving.seen_ns) / NS_PER_S
-    ahead_m = np.minimum(age_s, KEPT_S)[:, np.newaxis] * moving.velocity_mps
-    radius_m = np.minimum(PERSON_M + age_s * WALK_MPS, FARTHEST_M)
-    last = _seen_from(pose, moving.places_m)
-    expected = _seen_from(pose, moving.places_m + ahead_m)
-    near = np.zeros(len(points), np.bool_)
-    for places, reach_m in ((last, radius_m), (expected, PERSON_M)):
-        off = points[:, np.newaxis] - places
-        near |= (np.hypot(off[..., 0], off[..., 1]) <= reach_m).any(axis=1)
-    return points[near]
-
-
-def separated_mps(people: Points, twist: Twist, reach_m: float, braking_mps2: float, reaction_s: float) -> float:
-    """Return the speed from which the robot stands before a person can reach it, wherever the person turns.
-
-    This is speed and separation monitoring as in ISO/TS 15066, 5.5.4: the gap holds what the person walks until the
-    robot stands, and what the robot drives until then. Only persons ahead count, within `AHEAD_RAD` of the heading now
-    or after the reaction.
-
-    people: (k, 2) in the base frame [m]; reach_m: radius of the circle that holds the footprint
-    """
-    away_m = np.hypot(people[:, 0], people[:, 1])
-    turn_rad = twist.w_radps * (reaction_s + SETTLE_S)
-    least = math.cos(AHEAD_RAD) * away_m
-    x, y = np.copysign(1.0, twist.v_mps) * people.T
-    ahead = (x > least) | (x * math.cos(turn_rad) + y * math.sin(turn_rad) > least)
-    if not ahead.any():
-        return math.inf
-    left_m = float(away_m[ahead].min()) - reach_m - WALK_MPS * (reaction_s + SETTLE_S)
-    slows_mps = WALK_MPS + braking_mps2 * reaction_s
-    return 0.0 if left_m <= 0.0 else math.sqrt(slows_mps**2 + 2.0 * braking_mps2 * left_m) - slows_mps
 
 
 def reached(moving: Moving, pose: Pose, now_ns: int) -> Points:

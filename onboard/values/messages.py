@@ -235,8 +235,6 @@ class Observation:
                          a covariance; not recorded either
     map_from_start:      pose of the start frame in the map, for policies with a map; None while the robot is not
                          localised, or the scan contradicts the map; not recorded either
-    moving:              (n, 4) returns of moving things now, in the base frame: x, y [m] and velocity [m/s]; not
-                         recorded either
     """
 
     stamp_ns: int
@@ -251,7 +249,6 @@ class Observation:
     set_point: Twist = STOP
     deviations: tuple[float, float] | None = None
     map_from_start: Pose | None = None
-    moving: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,8 +182,8 @@ Row("blind_flank", LIMIT, "slowed because no camera looks beside the path",
     "`onboard check-config` shows the blind sectors; more cameras end it.")
 Row("remembered", LIMIT, "limited by a remembered obstacle where no camera looks now",
     "Ends when a camera sees the place free, or `limits.remember_s` after it was last seen.")
-Row("crossing", LIMIT, "limited near something that moves, so that the robot stands before it comes",
-    "Ends when it has passed, or a second after it stands still.")
+Row("crossing", LIMIT, "limited so that the robot stops before the path of something that moves",
+    "Ends when it has passed, or stands still.")
 Row("obstacle", LIMIT, "no forward speed while an obstacle is reported",
     "Clear the bumper or the cliff sensor; ends when its driver sends False on `/obstacle`.")
 Row("keep_out", LIMIT, "limited so that the robot stops before a keep-out zone of the map",

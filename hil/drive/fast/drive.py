@@ -373,7 +373,6 @@ class FastDrive:
             map_from_start=None
             if self._robot.tracking.lost
             else start_frame.map_from_start(self._start, self._robot.localization()),
-            moving=moving.seen_now(self._moving, self._robot.wheels().pose, time_ns(self._robot.tick)),
         )
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
         pose, period_s = located.filtered.pose, rates.ticks_per_decision / rates.control_hz
@@ -461,9 +460,6 @@ class FastDrive:
             unknown=surroundings.unknown,
             obstacle=contact,
             reached=moving.reached(self._moving, self._robot.wheels().pose, now_ns),
-            people=moving.people(
-                self._moving, collision.obstacles(surroundings.scan), self._robot.wheels().pose, now_ns
-            ),
         )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist

@@ -237,8 +237,6 @@ SEE_M = 6.0
 CLEAR_BEFORE_M = 0.15
 NEIGHBOURS = bins_within(2.0)
 """A cell is seen free when it lies this far before the nearest return of its bin and of its neighbours."""
-SIGHTING = 0.15
-"""Evidence that a cell gains by a return in it: what stands there gains all, what passes is soon forgotten."""
 FREE_FAR = 1.0
 FREE_NEAR = 1.0 / 20.0
 """Evidence that a cell loses when seen free: all, or a twentieth near by, where cameras see little."""
@@ -266,15 +264,13 @@ class LocalMap:
 EMPTY = LocalMap(np.empty((0, 3), np.float32))
 
 
-def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float, moves: Flags | None = None) -> LocalMap:
+def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalMap:
     """Return the map after one scan from a pose: cells aged, freed or marked, and the window moved to the pose.
 
     radius_m: of the circle about the origin inside the footprint
-    moves:    (180,) bool, bins whose return is of a moving thing, which is not entered; None: no bin
     """
     place = pose.x_m / CELL_M, pose.y_m / CELL_M, pose.yaw_rad
-    moves = np.zeros(BINS, np.bool_) if moves is None else moves
-    cells = _entered(known.cells, place, scan.ranges_m, scan.seen, moves, radius_m / CELL_M)
+    cells = _entered(known.cells, place, scan.ranges_m, scan.seen, radius_m / CELL_M)
     return LocalMap(cells, known.failures)
 
 
@@ -318,7 +314,7 @@ class WayFinder:
 
 @kernel
 def _entered(
-    cells: Floats32, place: tuple[float, float, float], ranges_m: Floats32, looked: Flags, moves: Flags, radius: float
+    cells: Floats32, place: tuple[float, float, float], ranges_m: Floats32, looked: Flags, radius: float
 ) -> Floats32:  # pragma: no cover - compiled
     """Return the cells after a scan from a place; place and radius are in cells."""
     x, y, yaw_rad = place
@@ -335,16 +331,15 @@ def _entered(
                 kept[count, 0], kept[count, 1], kept[count, 2], where[i, j] = a, b, left, count
                 count += 1
     for k in range(BINS):
-        if 0.0 < ranges[k] < SEE_M and not moves[k]:
+        if 0.0 < ranges[k] < SEE_M:
             azimuth = yaw_rad - math.pi + (k + 0.5) * 2.0 * math.pi / BINS
             a = math.floor(x + ranges[k] / CELL_M * math.cos(azimuth))
             b = math.floor(y + ranges[k] / CELL_M * math.sin(azimuth))
             i, j = a - corner_a, b - corner_b
             if where[i, j] < 0:
-                kept[count, 0], kept[count, 1], kept[count, 2], where[i, j] = a, b, 0.0, count
+                kept[count, 0], kept[count, 1], where[i, j] = a, b, count
                 count += 1
-            at = where[i, j]
-            kept[at, 2] = min(1.0, kept[at, 2] + SIGHTING)
+            kept[where[i, j], 2] = 1.0
     return kept[:count]
 
 

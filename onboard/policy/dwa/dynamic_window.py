@@ -11,8 +11,8 @@ A polygon chooses only actions that lead where a camera looks, as the limits lea
 corners of a polygon need room to turn. Where it can only stand, it asks for the turn to its path.
 
 Limits: the policy has no map, does not explore, sees no colour and does not learn. It may wander if the path leads away
-from the goal for long, or if a dead end is larger than the window. It waits for people who cross its path, and
-plans no path around them. It takes the scan as current: the clearances cover 70 ms of age.
+from the goal for long, or if a dead end is larger than the window. It treats moving obstacles as static. It takes the
+scan as current: the clearances cover 70 ms of age.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from onboard.policy.dwa.costmap import (
     seen_or_known,
 )
 from onboard.policy.dwa.failed_gaps import NUMBERS, failures_of, patience_of
-from onboard.policy.dwa.people import ahead, own_bins
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, rim_of, roll_out
 from onboard.values.kernel import kernel
 from onboard.values.messages import STOP, Decision, Memory, Motion, Observation, Scan, Twist
@@ -173,11 +172,6 @@ class DynamicWindow:
     def look_m(self) -> float:
         """Return the range in which obstacles matter [m]: no sequel reaches farther ones."""
         return self._delay_m + self._horizon.reach_m + self._margins.comfort + self._rim.reach_m
-
-    @property
-    def clear_m(self) -> float:
-        """Return the distance from the robot's centre at which predicted paths of moving things end [m]."""
-        return self.reach_m + 2.0 * KEEP_M
 
     def allowed(self, scan: Scan) -> Flags:
         """Return (28,) bool, the actions that the limits let through.
@@ -410,9 +404,8 @@ class ReactivePolicy:
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
-        known = observed(past, pose, scan, window.inner_m, own_bins(scan, observation.moving))
+        known = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.reach_m)
-        unseen = np.concatenate([unseen, ahead(observation.moving, pose, window.clear_m)])
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(

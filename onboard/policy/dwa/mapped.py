@@ -38,7 +38,6 @@ from onboard.policy.dwa.costmap import (
 from onboard.policy.dwa.dynamic_window import Course, DynamicWindow, Floats, pack
 from onboard.policy.dwa.dynamic_window import unpack as unpack_layer
 from onboard.policy.dwa.floor import CAPACITY, Floats32, Floor, floor_in, refuted
-from onboard.policy.dwa.people import ahead, own_bins
 from onboard.values.geometry import IDENTITY, apply, compose, inverse
 from onboard.values.messages import BINS, Decision, Memory, Motion, Observation, Pose, Scan
 
@@ -107,9 +106,8 @@ class MapPolicy:
         if known != was_known:  # the cells of the memory are in the other frame
             past, gone = EMPTY, NONE_GONE
         gone = refuted(self._planner.floor, gone, pose, scan) if known else NONE_GONE
-        layer = observed(past, pose, scan, window.inner_m, own_bins(scan, observation.moving))
+        layer = observed(past, pose, scan, window.inner_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.reach_m)
-        unseen = np.concatenate([unseen, ahead(observation.moving, pose, window.clear_m)])
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen, window.allowed(scan))
         if known:
             field, left_m = self._cost_to_go(layer, gone, pose, goal, fan.places_m)

@@ -573,19 +573,3 @@ def test_r30_neither_a_turn_in_place_nor_backing_away_is_stopped() -> None:
     before_it = replace(FREE, reached=np.array([[0.35, 0.0, 0.3]]))
     for wanted in (Twist(0.0, 1.0), Twist(-0.2, 0.0)):
         assert limited(wanted, before_it).twist == wanted
-
-
-# --- R31: separation from people --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("who", ["policy", "operator"])
-def test_r31_a_person_near_by_slows_the_robot_and_stops_it(who: str) -> None:
-    teleop = operator(AHEAD) if who == "operator" else None
-    speeds = []
-    for x_m in (0.4, 0.7, 1.0, 3.0):
-        got = limited(AHEAD, replace(FREE, people=np.array([[x_m, 0.0]]), teleop=teleop))
-        speeds.append(got.twist.v_mps)
-        assert (got.reason is Reason.CROSSING) is (got.twist.v_mps < AHEAD.v_mps)
-    assert speeds == sorted(speeds)
-    assert speeds[0] == 0.0
-    assert 0.0 < speeds[1] < speeds[2] < speeds[3] == AHEAD.v_mps

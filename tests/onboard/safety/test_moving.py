@@ -12,19 +12,7 @@ from hil.maps.world_grid import World
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.sensors.depth_noise import noisy_scan
 from hil.sensors.direct_scan import cast_scan
-from onboard.perception.collision import obstacles
-from onboard.safety.moving import (
-    KEPT_S,
-    NOTHING,
-    WALK_MPS,
-    Moving,
-    advance,
-    meeting,
-    people,
-    reached,
-    seen_now,
-    separated_mps,
-)
+from onboard.safety.moving import KEPT_S, NOTHING, Moving, advance, meeting, reached
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, Pose, Scan, Twist
 from tests.rigs.rooms import room, with_box
@@ -144,59 +132,3 @@ MEETINGS = [
 @pytest.mark.parametrize(("twist", "point", "meets"), MEETINGS)
 def test_a_point_is_met_where_both_are_at_a_time(twist: Twist, point: tuple[float, float, float], meets: bool) -> None:
     assert (len(meeting(np.array([point]), twist, 0.3)) == 1) is meets
-
-
-def test_a_person_who_turns_round_remains_a_person() -> None:
-    """Walking up to the robot's path and back at 1 m/s, a return of his is always among those of people."""
-    pose, moving = Pose(4.0, 4.5, 0.0), Moving()
-    for number in range(60):
-        walked_m = 1.5 - abs((0.1 * number) % 3.0 - 1.5)
-        image = replace(scan(0, pose, person(5.5, 3.0 + walked_m)), stamp_ns=NS_PER_S + number * NS_PER_S // 10)
-        moving = advance(moving, image, pose)
-        if number < 6:
-            continue
-        found = people(moving, obstacles(image), pose, image.stamp_ns)
-        off_m = np.hypot(*(found - [1.5, walked_m - 1.5]).T)
-        assert (off_m < 0.3).any(), number
-    assert len(people(moving, obstacles(image), pose, image.stamp_ns + 2 * NS_PER_S)) == 0
-
-
-def test_what_moves_now_is_where_its_velocity_brought_it_in_the_base_frame() -> None:
-    moving = Moving((), np.array([[2.0, -1.0]]), np.array([[0.0, 1.0]]), np.array([NS_PER_S]))
-    (row,) = seen_now(moving, Pose(2.0, 0.0, math.pi / 2.0), NS_PER_S + NS_PER_S // 2)
-    assert row == pytest.approx([-0.5, 0.0, 1.0, 0.0], abs=1e-9)
-
-
-@pytest.mark.parametrize("gap_m", [0.3, 0.5, 0.8, 1.2, 2.0])
-@pytest.mark.parametrize("braking_mps2", [0.6, 1.2, 2.5])
-@pytest.mark.parametrize("bearing_deg", [0.0, 45.0, 75.0])
-def test_the_robot_stands_before_a_person_reaches_it(gap_m: float, braking_mps2: float, bearing_deg: float) -> None:
-    """The person walks straight to the robot, which drives on for its reaction time and then brakes."""
-    reach_m, reaction_s, dt_s = 0.3, 0.15, 0.001
-    at = np.array([math.cos(math.radians(bearing_deg)), math.sin(math.radians(bearing_deg))]) * (gap_m + reach_m)
-    v_mps = separated_mps(at[np.newaxis], Twist(1.0, 0.0), reach_m, braking_mps2, reaction_s)
-    x_m, spent_s = 0.0, 0.0
-    while v_mps > 0.0:
-        x_m, spent_s = x_m + v_mps * dt_s, spent_s + dt_s
-        v_mps -= braking_mps2 * dt_s if spent_s > reaction_s else 0.0
-        to = np.array([x_m, 0.0]) - at
-        at = at + to / np.hypot(*to) * WALK_MPS * dt_s
-    assert np.hypot(*(at - [x_m, 0.0])) >= reach_m
-
-
-#   what                          person          twist              limited
-SIDES = [
-    ("ahead", (0.6, 0.0), Twist(1.0, 0.0), True),
-    ("behind", (-0.6, 0.0), Twist(1.0, 0.0), False),
-    ("behind, backing", (-0.6, 0.0), Twist(-0.3, 0.0), True),
-    ("to the side", (0.0, 0.6), Twist(1.0, 0.0), False),
-    ("to the side, turning to it", (0.0, 0.6), Twist(1.0, 2.0), True),
-    ("to the side, turning away", (0.0, 0.6), Twist(1.0, -2.0), False),
-]
-
-
-@pytest.mark.parametrize(("what", "at", "twist", "limited"), SIDES, ids=[row[0] for row in SIDES])
-def test_only_a_motion_towards_a_person_is_limited(
-    what: str, at: tuple[float, float], twist: Twist, limited: bool
-) -> None:
-    assert (separated_mps(np.array([at]), twist, 0.3, 2.5, 0.15) < abs(twist.v_mps)) is limited
