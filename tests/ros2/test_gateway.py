@@ -224,7 +224,7 @@ def test_a_robot_behind_a_discovery_server_is_driven_and_the_doctor_names_the_ga
             tmp_path / "onboard.toml", dds={"domain": rig.ros_domain}, cameras={"source": "none", "color": "none"}
         )
         doctor = " ".join(done("onboard", "doctor", "--config", plainly, folder=tmp_path).out.split())
-        for words in ("odometry has no publisher", "(1) domain", "(2) ROS 2 speaks", "(3) it has a Discovery Server"):
+        for words in ("odometry has no publisher", "(1) domain", "(2) ROS 2 uses", "(3) it uses a Discovery Server"):
             assert words in doctor
         assert "use `onboard gateway`" in doctor
 

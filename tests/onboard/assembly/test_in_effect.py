@@ -20,7 +20,7 @@ CHANGES: list[tuple[str, str, Any, str, str]] = [
     ("limits", "remember_s", 0.0, "off", "memory of obstacles"),
     ("cameras", "unchanged_m", 0.0, "off", "frozen cameras"),
     ("record", "enabled", False, "off", "recording"),
-    ("cameras", "source", "none", "off", "it sees nothing"),
+    ("cameras", "source", "none", "off", "the robot sees nothing"),
     ("policy", "model", "onboard-s", "policy", "onboard-s on onnxruntime"),
     ("limits", "v_max_mps", 0.6, "limits", "-0.3 to 0.6 m/s"),
     ("robot", "footprint_radius_m", 0.4, "limits", "circle of 0.4 m"),
