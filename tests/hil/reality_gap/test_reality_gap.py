@@ -57,7 +57,7 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
 def test_the_command_writes_json_and_its_part_of_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# Title\n\n<!-- reality-gap 1d: written by the command -->\nWHAT WAS HERE\n<!-- reality-gap 1d: end -->\n\nafter\n"
+        "# Title\n\n<!-- reality-gap 1d: written by the command -->\nBEFORE\n<!-- reality-gap 1d: end -->\n\nafter\n"
     )
     arguments = ["reality-gap", "1d", "--seeds", "1", "--seed", "1", "--json", "-", "--report", str(page)]
     done = CliRunner().invoke(app, arguments)
@@ -70,7 +70,7 @@ def test_the_command_writes_json_and_its_part_of_the_page(tmp_path: Path) -> Non
     text = page.read_text()
     assert text.startswith("# Title\n\n<!-- reality-gap 1d")
     assert text.endswith("<!-- reality-gap 1d: end -->\n\nafter\n")
-    assert "WHAT WAS HERE" not in text
+    assert "BEFORE" not in text
     assert f"{result['atr']['kernels']:.2f}" in text
     assert (tmp_path / "page-1d.svg").read_text().startswith("<svg")
 
