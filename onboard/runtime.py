@@ -149,8 +149,8 @@ class Runtime:
         )  # fmt: skip
         events = journal.note_changes(was, self.state, answers, acted, maneuver.event, limited.reason.value, inputs)
         record = self._record(self.state, estimate, view, conditions, limited)
-        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events)
-        record = replace(record, moved_scan=view.moved if moved_scan is None else moved_scan)
+        moved_scan = view.moved if moved_scan is None else moved_scan
+        record = replace(record, sensed=sensed, acted=acted, sent_ns=sent_ns, events=events, moved_scan=moved_scan)
         self.counters.count(record, self._config.rates)
         with journal.timed("tell"):
             for listener in self._listeners:
@@ -208,8 +208,9 @@ class Runtime:
     def _entered(
         self, nearby: ObstacleMemory, before: ScanMemory, scan: Scan, memory: ScanMemory, pose: Pose, now_ns: int
     ) -> Scan:
-        """Return the scan for the obstacle memory. Images of unequal age are moved to now, new ones in some ticks; in
-        the others the scan has the stamp of the last, which is not entered again.
+        """Return the scan for the obstacle memory, with each camera's image moved to now.
+
+        Without a new image, or too soon after the last entry, it has the stamp of that entry: the memory ignores it.
 
         before: memory of the scan in the tick before
         """

@@ -95,10 +95,10 @@ class PoseEstimate:
 class View:
     """What is around the robot; scan memories, `nearby` and `ground` as in `RobotState`.
 
-    scan:   of the policy
-    around: for limits and recovery: their scan, remembered obstacles and unknown ground
-    zone:   of the map at this place
-    moved:  images from the place of now, in a tick that entered them into the obstacle memory; else None
+    scan:         of the policy
+    surroundings: for limits and recovery: their scan, remembered obstacles and unknown ground
+    zone:         of the map at this place
+    moved:        images moved to now, in a tick that entered them into the obstacle memory; else None
     """
 
     scan: Scan

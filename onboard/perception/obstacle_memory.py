@@ -151,7 +151,7 @@ class Surroundings:
 
 
 MOVED_NS = 90_000_000
-"""Images of unequal age are moved to now and entered in every third tick: the recorder writes what is entered."""
+"""Least time between two entries of images moved to now: the recorder writes each of them."""
 
 
 def is_due(nearby: ObstacleMemory, now_ns: int) -> bool:
@@ -164,8 +164,8 @@ def advance(
 ) -> ObstacleMemory:
     """Return the memory after a tick.
 
-    scan:        the newest; each scan is entered once, at the base's pose at its stamp; for images moved to now that
-                 is now
+    scan:        the newest; each scan is entered once, at the base's pose at its stamp; images moved to now have the
+                 stamp of now
     pose:        of the base now, in a frame without jumps (odometry)
     remember_ns: lifetime of a place; 0 turns the memory off
     standing:    whether the last command was to stand or to turn in place
