@@ -225,10 +225,14 @@ LARGE |= {"fy = 40.0": "fy = 320.0", "cx = 39.5": "cx = 319.5", "cy = 29.5": "cy
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("drift", [0.0, 1.0], ids=["usual odometry", "the paper's larger drift"])
-def test_twenty_seeds(tmp_path: Path, drift: float) -> None:
+@pytest.mark.parametrize(
+    ("drift", "seeds"),
+    [(0.0, range(20)), (1.0, range(6, 20))],  # the rules for the larger drift were chosen on seeds 0 to 5
+    ids=["usual odometry", "the paper's larger drift"],
+)
+def test_rehearsals(tmp_path: Path, drift: float, seeds: range) -> None:
     rows = []
-    for seed in range(20):
+    for seed in seeds:
         rows.append(rehearsal(tmp_path, seed, drift))
         sys.stdout.write(f"drift {drift:g}: {rows[-1]}\n")
         sys.stdout.flush()
@@ -238,7 +242,7 @@ def test_twenty_seeds(tmp_path: Path, drift: float) -> None:
     assert found["median_m"] < 0.01
     assert found["median_deg"] < 0.3
     assert found["worst_m"] < 0.03
-    assert found["worst_deg"] < 1.0
+    assert found["worst_deg"] < 1.0 + 0.5 * drift
     assert found["rehearsals"] - found["accepted"] <= 2.0 * drift
 
 
