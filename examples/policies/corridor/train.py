@@ -41,9 +41,9 @@ from onboard.values.messages import STOP, Pose
 
 LONGEST_DRIVE = 240
 """Decisions after which a drive ends."""
-CONTACT, DECISION = -10.0, -0.1
+CONTACT, DECISION = -5.0, -0.05
 """Reward of a contact, and of each decision, so that standing does not pay."""
-FAR_YAW_RAD = 1.2
+FAR_YAW_RAD = 0.6
 TEST_LIVES, TEST_EVERY = range(100_000, 100_010), 5000
 """Lives that no training drive uses. The network that passes most of them is kept."""
 FRESH_LIVES = range(200_000, 200_100)
@@ -179,7 +179,7 @@ def main() -> None:
     """Train and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--decisions", type=int, default=40_000, help=f"a multiple of {TEST_EVERY}")
+    parser.add_argument("--decisions", type=int, default=15_000, help=f"a multiple of {TEST_EVERY}")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if given.decisions < TEST_EVERY:
