@@ -217,12 +217,14 @@ def histogram(took_ms: npt.NDArray[np.float64]) -> Figure:
 def summary(result: dict[str, Any]) -> str:
     """Return the statistics as text for the operator, with the values of paper 4."""
     paper = result["paper_4"]
+    lost = ", lost round trips included" if result["lost"] else ", the rest on the wire"
+    simulator = f"{result['simulator_ms']['p50']:.2f} ms{lost}"
     return (
         f"{result['count']} round trips, {result['lost']} lost: mean {result['mean_ms']:.2f} ms, "
         f"sd {result['sd_ms']:.2f}, p99 {result['p99_ms']:.2f}, worst {result['worst_ms']:.1f}; "
         f"{100 * result['share_below_100_ms']:.2f} % below 100 ms, {result['above_200_ms']} above 200 ms\n"
-        f"median {result['p50_ms']:.2f} ms, of these {result['simulator_ms']['p50']:.2f} ms in the simulator, the "
-        f"rest on the wire; load average {result['load_average']:.1f} on {result['cores']} cores\n"
+        f"median {result['p50_ms']:.2f} ms, in the simulator {simulator}; "
+        f"load average {result['load_average']:.1f} on {result['cores']} cores\n"
         f"paper 4: {paper['count']}: mean {paper['mean_ms']} ms, sd {paper['sd_ms']}; "
         f"{100 * paper['share_below_100_ms']:.2f} % below 100 ms, {paper['above_200_ms']} above 200 ms\n"
     )

@@ -29,7 +29,8 @@ def test_figures_of_round_trips() -> None:
     more = {"simulator_ms": {"p50": 7.0}, "load_average": 0.5, "cores": 2, "paper_4": found | {"mean_ms": 71.75}}
     text = summary(found | more)
     assert "100 round trips, 1 lost" in text
-    assert "median 10.00 ms, of these 7.00 ms in the simulator" in text
+    assert "median 10.00 ms, in the simulator 7.00 ms, lost round trips included; load average 0.5 on 2 cores" in text
+    assert "in the simulator 7.00 ms, the rest on the wire" in summary(found | more | {"lost": 0})
 
 
 def test_a_warm_up_names_the_message_that_does_not_come(capsys: pytest.CaptureFixture[str]) -> None:
