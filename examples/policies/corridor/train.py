@@ -3,7 +3,8 @@
 The paper (SimPRIVE, arXiv 2504.21454) cuts a lidar to three ranges, ahead and 30 degrees to both sides. Its actor gives
 v of at most 1 m/s and w of at most 0.5 rad/s, and is trained by DDPG. Here TD3, the successor of DDPG, trains it in the
 twin's corridor (`hil/live/twin/corridor.py`). The reward is the progress along the corridor [m]; a contact ends the
-drive. A range is the nearest of the twin's scan in 20 degrees. The agent knows no goal.
+drive. A range is the nearest of the twin's scan in 20 degrees. The agent knows no goal and has no memory: where it
+stands, it stands for ever. So after the training the range of v begins at 0.05 m/s.
 
     pip install stable-baselines3
     python examples/policies/corridor/train.py --out out/corridor
@@ -64,7 +65,7 @@ MANIFEST: dict[str, Any] = {
     "action": {
         "kind": "continuous",
         "output": "action",
-        "v_mps": [0.0, 1.0],
+        "v_mps": [0.05, 1.0],
         "w_radps": [-0.5, 0.5],
         "squash": "unit",
         "stop_within_m": 0.2,
@@ -74,6 +75,7 @@ MANIFEST: dict[str, Any] = {
     "decision_hz": 3.0,
 }
 RANGES, ACTION = ScanFeed(**MANIFEST["inputs"][0]), ContinuousAction(**MANIFEST["action"])
+TRAINED = ContinuousAction(**(MANIFEST["action"] | {"v_mps": [0.0, 1.0]}))
 
 
 class CorridorEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
@@ -83,7 +85,7 @@ class CorridorEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
 
     def __init__(self, seed: int, *, anywhere: bool) -> None:
-        """anywhere: whether drives begin in all of the corridor, or at its start."""
+        """anywhere: whether drives begin in all of the corridor, as in training, or at its start, as afterwards."""
         robot = robot_files(load_config(None))
         self._site, self._anywhere = Corridor(SiteOptions(CORRIDOR, seed), robot.body, robot.plant), anywhere
         self._rng, self.number = np.random.default_rng(seed), -1
@@ -106,7 +108,7 @@ class CorridorEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]
     ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Drive until the next decision."""
         before_m = self.drive.state.pose.x_m
-        self.drive.decide(ACTION.choose(action).own or STOP)
+        self.drive.decide((TRAINED if self._anywhere else ACTION).choose(action).own or STOP)
         self._decisions += 1
         reward = self.drive.state.pose.x_m - before_m + DECISION + CONTACT * self.drive.touched
         ended = self.drive.touched or self.drive.passed

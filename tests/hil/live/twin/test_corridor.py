@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,17 +106,23 @@ def test_the_three_ranges_are_those_of_the_paper_s_lidar(site: Corridor, policy:
             assert feed.max_range_m * shown == pytest.approx(nearest_m, abs=0.15)
 
 
-def test_the_shipped_agent_passes_lives_that_no_training_saw(site: Corridor, policy: NetworkPolicy) -> None:
-    passed = 0
-    for number in range(5000, 5003):
-        drive = CorridorDrive(site.life(number))
-        for _ in range(300):
+@pytest.mark.parametrize(
+    ("numbers", "least"),
+    [(range(5000, 5003), 2), pytest.param(range(199_999, 200_019), 14, marks=pytest.mark.long)],
+)
+def test_the_shipped_agent_passes_lives_that_no_training_saw(
+    site: Corridor, policy: NetworkPolicy, numbers: range, least: int
+) -> None:
+    drives = [CorridorDrive(site.life(number)) for number in numbers]
+    for drive in drives:
+        for _ in range(900):
             decision, _ = policy.decide(drive.observation(), policy.initial_memory())
             drive.decide(decision.own or STOP)
             if drive.passed or drive.touched:
                 break
-        passed += drive.passed and not drive.touched
-    assert passed >= 2
+    passed, touched = sum(one.passed and not one.touched for one in drives), sum(one.touched for one in drives)
+    sys.stdout.write(f"the end in {passed} of {len(drives)} drives of at most 300 s, contacts in {touched}\n")
+    assert passed >= least
 
 
 @pytest.mark.long
