@@ -250,8 +250,10 @@ class DriveLink:
         self._scan: list[tuple[int, Any]] = []
         self._fresh_scans = 0
 
-    def drive_to(self, goal: Any, limit_s: float, dashboard: Dashboard) -> float:
-        """Send a goal, wait until the drive ends or the time is over, and return the duration [s].
+    def drive_to(
+        self, goal: Any, limit_s: float, dashboard: Dashboard, done: Callable[[], bool] = lambda: False
+    ) -> float:
+        """Send a goal, wait until the drive ends, is `done` or the time is over, and return the duration [s].
 
         goal: geometry_msgs/PoseStamped
         """
@@ -261,7 +263,7 @@ class DriveLink:
         while (elapsed_s := time.monotonic() - began_s) < limit_s:
             self._poll_and_show(dashboard, elapsed_s)
             driving = drives(self.view.state)
-            if (began and not driving) or (not began and "goal refused" in self.view.state):
+            if done() or (began and not driving) or (not began and "goal refused" in self.view.state):
                 break
             began = began or driving
             self.scans += self._scan if driving else []

@@ -1,44 +1,52 @@
-"""Trains paper 4's corridor agent in our world and writes it as a policy: three ranges in, continuous v and w out.
+"""Trains paper 4's corridor agent by TD3 and writes it as a policy: three ranges in, continuous v and w out.
 
 The paper (SimPRIVE, arXiv 2504.21454) cuts a lidar to three ranges, ahead and 30 degrees to both sides. Its actor gives
-v of at most 1 m/s and w of at most 0.5 rad/s. It trains the actor by DDPG in its own simulator. Here the cross-entropy
-method trains a smaller actor on buildings of this project, with the limits in force. The reward is new floor: a cell of
-1 m counts once. The agent knows no goal, so it never arrives on purpose.
+v of at most 1 m/s and w of at most 0.5 rad/s, and is trained by DDPG. Here TD3, the successor of DDPG, trains it in the
+twin's corridor (`hil/live/twin/corridor.py`). The reward is the progress along the corridor [m]; a contact ends the
+drive. A range is the nearest of the twin's scan in 20 degrees. The agent knows no goal.
 
+    pip install stable-baselines3
     python examples/policies/corridor/train.py --out out/corridor
-    onboard-hil evaluate --policy out/corridor/corridor.onnx --map lgrc1 willow --episodes 4
+    onboard-hil twin-demo --corridor --policy out/corridor/corridor.onnx
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import math
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from stable_baselines3 import TD3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import NormalActionNoise
+from torch import nn
 
-from hil.drive.episodes import load_episodes
-from hil.drive.fast.drive import drive_fast
-from hil.drive.setting import Setting
 from hil.evaluate.episode import robot_files
-from hil.physics.free_space import Episode
+from hil.live.twin.corridor import AREA_Y_M, CORRIDOR, DELAY_TICKS, END_X_M, Corridor, CorridorDrive
+from hil.live.twin.scene import SiteOptions
 from onboard.config.config import load_config
+from onboard.policy.actions import ContinuousAction
+from onboard.policy.encode import ScanFeed
 from onboard.policy.manifest import OwnManifest, save_manifest, sha256_of
-from onboard.policy.network_policy import NetworkPolicy
-from onboard.system.log import unlogged
+from onboard.values.errors import InputError
+from onboard.values.messages import STOP, Pose
 
-HIDDEN = 8
-MAPS = ("gdc1", "gdc3", "ghc7")
-DRIVE_S = 40.0
-CELL_M = 1.0
-ELITE, SPREAD = 0.25, 0.7
-"""Share of candidates that the next generation is drawn around, and the first standard deviation of a weight."""
+LONGEST_DRIVE = 240
+"""Decisions after which a drive ends."""
+CONTACT, DECISION = -5.0, -0.05
+"""Reward of a contact, and of each decision, so that standing does not pay."""
+FAR_YAW_RAD = 0.6
+TEST_LIVES, TEST_EVERY = range(100_000, 100_010), 5000
+"""Lives that no training drive uses. The network that passes most of them is kept."""
+FRESH_LIVES = range(200_000, 200_100)
 
 MANIFEST: dict[str, Any] = {
     "contract_version": 2,
@@ -49,100 +57,120 @@ MANIFEST: dict[str, Any] = {
             "shape": [1, 3],
             "feed": "scan",
             "bearings_deg": [-30.0, 0.0, 30.0],
-            "width_deg": 10.0,
+            "width_deg": 20.0,
             "max_range_m": 5.0,
         }
     ],
-    "action": {"kind": "continuous", "output": "action", "v_mps": [0.0, 1.0], "w_radps": [-0.5, 0.5], "squash": "unit"},
-    "training_delay_ticks": 3,
+    "action": {
+        "kind": "continuous",
+        "output": "action",
+        "v_mps": [0.0, 1.0],
+        "w_radps": [-0.5, 0.5],
+        "squash": "unit",
+        "stop_within_m": 0.2,
+    },
+    "training_delay_ticks": DELAY_TICKS,
     "control_hz": 30.0,
     "decision_hz": 3.0,
 }
+RANGES, ACTION = ScanFeed(**MANIFEST["inputs"][0]), ContinuousAction(**MANIFEST["action"])
 
 
-class Actor(nn.Module):
-    """3 ranges to 2 numbers in [-1, 1]. Mirrored ranges give the same speed and the opposite turn."""
+class CorridorEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+    """The corridor at 3 decisions a second, each acting three ticks later, as with the runtime."""
 
-    def __init__(self) -> None:
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (3,))
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+
+    def __init__(self, seed: int, *, anywhere: bool) -> None:
+        """anywhere: whether drives begin in all of the corridor, or at its start."""
+        robot = robot_files(load_config(None))
+        self._site, self._anywhere = Corridor(SiteOptions(CORRIDOR, seed), robot.body, robot.plant), anywhere
+        self._rng, self.number = np.random.default_rng(seed), -1
+
+    def reset(self, **_: Any) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Begin the next life."""
+        self.number, self._decisions = self.number + 1, 0
+        life = self._site.life(self.number)
+        self.drive = CorridorDrive(life)
+        while self._anywhere:
+            at = Pose(float(self._rng.uniform(1.0, END_X_M - 2.0)), float(self._rng.uniform(*AREA_Y_M)),
+                      float(self._rng.uniform(-FAR_YAW_RAD, FAR_YAW_RAD)))  # fmt: skip
+            self.drive = CorridorDrive(life, at)
+            if self.drive.clearance_m > 0.3:
+                break
+        return self._ranges(), {}
+
+    def step(
+        self, action: npt.NDArray[np.float32]
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Drive until the next decision."""
+        before_m = self.drive.state.pose.x_m
+        self.drive.decide(ACTION.choose(action).own or STOP)
+        self._decisions += 1
+        reward = self.drive.state.pose.x_m - before_m + DECISION + CONTACT * self.drive.touched
+        ended = self.drive.touched or self.drive.passed
+        return self._ranges(), reward, ended, self._decisions >= LONGEST_DRIVE, {}
+
+    def _ranges(self) -> npt.NDArray[np.float32]:
+        return RANGES.values(self.drive.observation(), ()).astype(np.float32)
+
+
+def passed(network: nn.Module, lives: range = TEST_LIVES) -> tuple[int, int, float]:
+    """Return how many of the lives an actor passes, in how many it touches something, and its mean time [s]."""
+    env, ends, contacts, times_s = CorridorEnv(0, anywhere=False), 0, 0, []
+    for life in lives:
+        env.number = life - 1
+        ranges, over = env.reset()[0], False
+        while not over:
+            with torch.inference_mode():
+                action = network(torch.from_numpy(ranges[None]))[0].numpy()
+            ranges, _, ended, late, _ = env.step(action)
+            over = ended or late
+        good = env.drive.passed and not env.drive.touched
+        ends, contacts = ends + good, contacts + env.drive.touched
+        times_s += [env.drive.state.time_ns / 1e9] if good else []
+    return ends, contacts, float(np.mean(times_s)) if times_s else math.nan
+
+
+class Keeper(BaseCallback):
+    """Every `TEST_EVERY` decisions, drives the test lives, and writes the actor if it is the best so far."""
+
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(3, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
+        self._folder, self._best = folder, (-1, 0.0)
 
-    def forward(self, ranges: Tensor) -> Tensor:
-        """Return (1, 2)."""
-        seen, mirrored = self.layers(ranges), self.layers(ranges[:, [2, 1, 0]])
-        return torch.tanh(torch.cat([seen[:, :1] + mirrored[:, :1], seen[:, 1:] - mirrored[:, 1:]], 1))
-
-
-class TorchEngine:
-    """An actor as the runtime's engine, so that training needs no file."""
-
-    name = "torch"
-
-    def __init__(self, network: nn.Module) -> None:
-        self._network = network
-
-    def warm_up(self) -> None:
-        """Do nothing."""
-
-    def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
-        """Return the action."""
-        with torch.inference_mode():
-            return {"action": self._network(torch.from_numpy(tensors["ranges"])).numpy()}
-
-    def close(self) -> None:
-        """Do nothing."""
+    def _on_step(self) -> bool:
+        if self.num_timesteps % TEST_EVERY == 0:
+            actor = self.model.policy.actor.mu  # type: ignore[union-attr]
+            ends, contacts, time_s = passed(actor)
+            sys.stdout.write(f"{self.num_timesteps} decisions: the end in {ends} of {len(TEST_LIVES)} drives, "
+                             f"contacts in {contacts}, {time_s:.0f} s a drive\n")  # fmt: skip
+            sys.stdout.flush()
+            if (ends, -contacts) > self._best:
+                self._best, self.actor = (ends, -contacts), copy.deepcopy(actor).eval()
+                write(self.actor, self._folder)
+        return True
 
 
-def places(maps: tuple[str, ...]) -> list[tuple[Setting, tuple[Episode, ...]]]:
-    """Return the default robot in each building, with the building's committed starts."""
-    robot = robot_files(load_config(None))
-    sets = [load_episodes(name) for name in maps]
-    return [(Setting(one.world, robot.plant, robot.body, robot.mounts, robot.config), one.episodes) for one in sets]
+def train(decisions: int, seed: int, folder: Path) -> nn.Module:
+    """Write and return the best actor: (n, 3) ranges to (n, 2) numbers in [-1, 1]."""
+    model = TD3(
+        "MlpPolicy", CorridorEnv(seed, anywhere=True), seed=seed, learning_rate=5e-4, gamma=0.98, learning_starts=2000,
+        batch_size=128, train_freq=2, gradient_steps=1, policy_kwargs={"net_arch": [64, 64]},
+        action_noise=NormalActionNoise(np.zeros(2), 0.3 * np.ones(2)),
+    )  # fmt: skip
+    keeper = Keeper(folder)
+    model.learn(decisions, keeper)
+    return keeper.actor
 
 
-def cells_seen(weights: npt.NDArray[np.float32], where: tuple[Setting, Episode], seed: int, drive_s: float) -> float:
-    """Return the reward of one drive: the floor that was covered, less 5 for each contact."""
-    network = Actor()
-    nn.utils.vector_to_parameters(torch.from_numpy(weights), network.parameters())
-    policy = NetworkPolicy(TorchEngine(network), OwnManifest.model_validate(MANIFEST | {"sha256": "0" * 64}))
-    with unlogged():
-        outcome = drive_fast(*where, policy, seed, drive_s)
-    cells = np.floor(outcome.trace[:, 1:3] / CELL_M)
-    return len(np.unique(cells, axis=0)) - 5.0 * outcome.contacts
-
-
-def train(
-    generations: int, candidates: int, drives: int, seed: int, maps: tuple[str, ...] = MAPS, drive_s: float = DRIVE_S
-) -> npt.NDArray[np.float32]:
-    """Return the weights of the best mean. Every candidate of a generation drives from the same starts."""
-    rng = np.random.default_rng(seed)
-    known = places(maps)
-    size = sum(parameter.numel() for parameter in Actor().parameters())
-    mean, spread = np.zeros(size, np.float32), np.full(size, SPREAD, np.float32)
-    for generation in range(generations):
-        starts = []
-        for number in range(drives):
-            setting, episodes = known[number % len(known)]
-            starts.append((setting, episodes[int(rng.integers(len(episodes)))]))
-        drawn = rng.normal(mean, spread, (candidates, size)).astype(np.float32)
-        scores = [sum(cells_seen(one, where, seed + generation, drive_s) for where in starts) for one in drawn]
-        best = drawn[np.argsort(scores)[-max(2, round(ELITE * candidates)) :]]
-        mean, spread = best.mean(axis=0), best.std(axis=0) + 0.02
-        floor = np.mean(scores) / drives, np.max(scores) / drives
-        sys.stdout.write(
-            f"generation {generation + 1} of {generations}: {floor[0]:.1f} cells a drive, best {floor[1]:.1f}\n"
-        )
-    return mean
-
-
-def write(weights: npt.NDArray[np.float32], folder: Path) -> Path:
+def write(actor: nn.Module, folder: Path) -> Path:
     """Write the actor and its manifest; return the model's path."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "corridor.onnx"
-    network = Actor()
-    nn.utils.vector_to_parameters(torch.from_numpy(weights), network.parameters())
     names = {"input_names": ["ranges"], "output_names": ["action"]}
-    torch.onnx.export(network.eval(), (torch.zeros(1, 3),), str(model), dynamo=False, opset_version=17, **names)
+    torch.onnx.export(actor, (torch.zeros(1, 3),), str(model), dynamo=False, opset_version=17, **names)
     save_manifest(model, OwnManifest.model_validate(MANIFEST | {"sha256": sha256_of(model)}))
     return model
 
@@ -151,15 +179,19 @@ def main() -> None:
     """Train and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--generations", type=int, default=10)
-    parser.add_argument("--candidates", type=int, default=32)
-    parser.add_argument("--drives", type=int, default=6, help="drives of each candidate in a generation")
+    parser.add_argument("--decisions", type=int, default=15_000, help=f"a multiple of {TEST_EVERY}")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    if given.decisions < TEST_EVERY:
+        raise InputError(f"--decisions {given.decisions}: at least {TEST_EVERY}")
     torch.set_num_threads(1)
     began = time.monotonic()
-    model = write(train(given.generations, given.candidates, given.drives, given.seed), given.out)
-    sys.stdout.write(f"{model}: trained in {time.monotonic() - began:.0f} s\n")
+    actor = train(given.decisions, given.seed, given.out)
+    sys.stdout.write(f"{given.out}: trained in {time.monotonic() - began:.0f} s\n")
+    ends, contacts, time_s = passed(actor, FRESH_LIVES)
+    sys.stdout.write(
+        f"{len(FRESH_LIVES)} lives that chose nothing: the end in {ends}, contacts in {contacts}, {time_s:.0f} s\n"
+    )
 
 
 if __name__ == "__main__":

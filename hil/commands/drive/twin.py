@@ -11,6 +11,8 @@ import typer
 
 from hil.commands.drive.simulation import FullSizeOption, missing_is_exit_1
 from hil.live.dashboard import preparing
+from hil.live.twin.corridor import CORRIDOR
+from hil.live.twin.corridor import site_of as place_of
 from hil.live.twin.demo import TwinDemoOptions, run_twin_demo
 from hil.live.twin.demo import summary as demo_summary
 from hil.live.twin.guard.process import rules_of, run_guard
@@ -35,6 +37,7 @@ from onboard.commands.cli import (
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.values.errors import InputError
 
 TWIN = Path(__file__).parents[2] / "live" / "twin" / "data"
 ROBOT = TWIN / "robot.toml"
@@ -43,7 +46,7 @@ PAPER_MOUNTS = TWIN / "paper_mounts.toml"
 
 OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of start, furniture, people and noise.")]
-MapOption = Annotated[str, typer.Option("--map", help="Map of the twin, by name or file.")]
+MapOption = Annotated[str, typer.Option("--map", help="Map of the twin, by name or file; corridor is that of paper 4.")]
 EpisodeOption = Annotated[int | None, typer.Option("--episode", min=0, help="Use a committed start of the map.")]
 PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="Walking people.")]
 FreeOption = Annotated[
@@ -63,7 +66,7 @@ def site_of(config: Config, options: SiteOptions) -> Site:
     """Return the place of a robot's twin, and show meanwhile that the map is prepared. Raises InputError."""
     body = body_of(config.robot)
     with preparing(f"map {options.map_name}"):
-        return Site(options, body, load_plant(config.robot.plant))
+        return place_of(options, body, load_plant(config.robot.plant))
 
 
 def saying(who: str) -> Callable[[object], None]:
@@ -142,10 +145,15 @@ def twin_robot(
 
 
 def twin_demo(
-    map_name: MapOption = "gdc1",
+    map_name: Annotated[str | None, typer.Option("--map", help="Map of the twin.", show_default="gdc1")] = None,
     seed: SeedOption = 1,
-    episode: EpisodeOption = 3,
-    pedestrians: PeopleOption = 4,
+    episode: Annotated[int | None, typer.Option("--episode", min=0, help="Start of the map.", show_default="3")] = None,
+    pedestrians: Annotated[
+        int | None, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People.", show_default="4")
+    ] = None,
+    corridor: Annotated[
+        bool, typer.Option("--corridor", help="Drive paper 4's corridor with its people, by its three-range agent.")
+    ] = False,
     policy: Annotated[
         str | None,
         typer.Option(help="reactive, or a model; append +reactive for a fallback.  Without it: as configured."),
@@ -156,10 +164,16 @@ def twin_demo(
     full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive a robot in an empty room so that its twin reaches a goal in a building. Exit 0: reached without contact."""
+    """Drive a robot in an empty room so that its twin reaches a goal in a building, or the end of a corridor.
+
+    Exit 0: reached without contact.
+    """
     check_json_target(json_file)
-    crowd = CrowdOptions(pedestrians=pedestrians)
-    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out, full_size)
+    if corridor and (map_name, episode, pedestrians) != (None, None, None):
+        raise InputError("--corridor has its own map, start and people; remove --map, --episode, --pedestrians")
+    place = (CORRIDOR, None, 0) if corridor else (map_name or "gdc1", 3 if episode is None else episode, pedestrians)
+    crowd = CrowdOptions(4 if place[2] is None else place[2])
+    options = TwinDemoOptions(place[0], seed, place[1], crowd, policy, limit, out, full_size)
     with missing_is_exit_1():
         result = run_twin_demo(robot_config(config), options)
     write_result(json_file, result, demo_summary(result))

@@ -8,6 +8,8 @@ to the robot.
 The picture has both paths. The robot's path consists of legs; the twin's path is continuous. A leg is the path from a
 resume to the next pause, and has the same colour in both maps. The robot's path while the twin is paused (braking,
 turning) is grey.
+
+In the corridor (`corridor.py`) the drive is done when the twin passes the end, as paper 4's agent knows no goal.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import contextlib
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +35,10 @@ from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, preparing
 from hil.live.demo import MISSING_S, DriveLink, demo_config
 from hil.live.demo_result import Files
-from hil.live.twin.scene import Site, SiteOptions
+from hil.live.twin.corridor import CORRIDOR, END_X_M, MODEL, STANDING_X_M, WALKING_X_M, Corridor, site_of
+from hil.live.twin.scene import PERSON_MPS, Site, SiteOptions
 from hil.live.twin.stand_in_robot import ROOM
+from hil.live.twin.topics import POSE, twin_section
 from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.physics.collision_world import body_of
@@ -60,7 +65,10 @@ IMAGE_EVERY = 5
 
 @dataclass(frozen=True, slots=True)
 class TwinDemoOptions:
-    """Options of the twin demo. policy: None is the policy of the configuration; limit_s: timeout of the drive."""
+    """Options of the twin demo. limit_s: timeout of the drive.
+
+    policy: None is the policy of the configuration, and in the corridor the model that ships for it
+    """
 
     map_name: str = "gdc1"
     seed: int = 1
@@ -74,13 +82,20 @@ class TwinDemoOptions:
 
 def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError if a process cannot start or ends too early."""
-    config = demo_config(given, options.policy, depth_noise=False)
+    in_corridor = options.map_name == CORRIDOR
+    config = demo_config(given, options.policy or (str(MODEL) if in_corridor else None), depth_noise=False)
     check_files(config)
     body = body_of(config.robot)
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
-        site = Site(wanted, body, load_plant(config.robot.plant))
+        site = site_of(wanted, body, load_plant(config.robot.plant))
     files = Files(options.out.resolve(), site.label, config, ("robot", "twin", "guard", "run"), options.full_size)
+    if in_corridor:
+        sys.stderr.write(
+            f"a robot in an empty room of 5 m x 3 m drives its twin {site.episode.geodesic_m:.1f} m along a corridor\n"
+            f"{len(STANDING_X_M)} people stand there, {len(WALKING_X_M)} walk; one in view limits the speed to "
+            f"{PERSON_MPS:g} m/s; policy {Path(config.policy.model).name}\n"
+        )
     with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:
         title = f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go"
         state, time_s = _drive(DriveLink(wire, config, children, title), config, site, options.limit_s)
@@ -90,9 +105,9 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
 @contextlib.contextmanager
 def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
     """Start robot, twin, guard and runtime. End them in reverse order, so that the base receives the last stop."""
-    place = ["--map", options.map_name, "--seed", str(options.seed), *options.crowd.arguments()]
+    place = ["--map", options.map_name, "--seed", str(options.seed)]
+    place += ["--pedestrians", str(options.crowd.pedestrians)]
     place += [] if options.episode is None else ["--episode", str(options.episode)]
-    place = _without_robots(place)
     commands = {
         "robot": ["hil", "twin-robot", "--seed", str(options.seed)],
         "twin": ["hil", "twin", *place, "--image-every", str(IMAGE_EVERY)],
@@ -110,12 +125,6 @@ def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
             child.end()
 
 
-def _without_robots(arguments: list[str]) -> list[str]:
-    """Return the arguments without `--robots` and its value: the twin's site has no other robots."""
-    at = arguments.index("--robots")
-    return arguments[:at] + arguments[at + 2 :]
-
-
 def _drive(link: DriveLink, config: Config, site: Site, limit_s: float) -> tuple[str, float]:
     """Send the goal and wait for the end. Return the runtime's last state and the duration of the drive [s]."""
     with Dashboard(link.view) as dashboard:
@@ -124,7 +133,15 @@ def _drive(link: DriveLink, config: Config, site: Site, limit_s: float) -> tuple
         link.wait_for(lambda: "" if link.localized() else where, MISSING_S, dashboard)
         link.look_until(lambda: False, LOCALIZE_S, dashboard)
         goal = ros_goal(wall_ns(), config.dds.map_frame, Pose(*site.episode.goal_xy_m, 0.0))
-        elapsed_s = link.drive_to(goal, limit_s, dashboard)
+        with contextlib.closing(Wire(twin_section(config.dds))) as twin:
+            poses = twin.reader(POSE)
+
+            def passed() -> bool:
+                return isinstance(site, Corridor) and any(
+                    message.sample.pose.position.x >= END_X_M for message in poses.take()
+                )
+
+            elapsed_s = link.drive_to(goal, limit_s, dashboard, passed)
         return link.view.state, elapsed_s
 
 
@@ -136,8 +153,13 @@ def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, An
     goal = site.episode.goal_xy_m
     away_m = math.hypot(twin["pose"][0] - goal[0], twin["pose"][1] - goal[1])
     resting = abs(robot["twist"][0]) <= REST_MPS and abs(robot["twist"][1]) <= REST_RADPS
+    reached = state_word(state) == State.REACHED.value and resting and away_m <= REACHED_M
+    if isinstance(site, Corridor):
+        away_m = max(0.0, END_X_M - float(drawing.twin[:, 2].max()))
+        reached = away_m == 0.0
     return {
-        "reached": state_word(state) == State.REACHED.value and resting and away_m <= REACHED_M and twin["lives"] == 1,
+        "corridor": isinstance(site, Corridor),
+        "reached": reached and twin["lives"] == 1,
         "state": state,
         "distance_to_goal_m": round(away_m, 3),
         "time_s": round(time_s, 2),
@@ -163,13 +185,17 @@ def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, An
 def summary(result: dict[str, Any]) -> str:
     """Return the result as text for the operator."""
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
+    contacts = f"{result['virtual_contacts']} virtual and {result['real_contacts']} real contacts"
+    goal = "the end of the corridor" if result["corridor"] else "its goal"
+    end = f"end of the corridor {'' if result['reached'] else 'NOT '}reached; {contacts}; {result['time_s']:.1f} s\n"
+    last = end if result["corridor"] else ""
     stops = ", ".join(f"{count} {cause}" for cause, count in result["safety_stops"].items() if count) or "none"
     return (
-        f"{outcome}: the twin {result['distance_to_goal_m']:.2f} m from its goal after {result['time_s']:.1f} s and "
+        f"{outcome}: the twin {result['distance_to_goal_m']:.2f} m from {goal} after {result['time_s']:.1f} s and "
         f"{result['twin_path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), in {result['legs']} legs of the "
-        f"robot\n{result['virtual_contacts']} virtual and {result['real_contacts']} real contacts; safety stops: "
+        f"robot\n{contacts}; safety stops: "
         f"{stops}\n{result['frames']} virtual frames, {result['frames_with_a_person_in_view']} with a person in view\n"
-        f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
+        f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n{last}"
     )
 
 
@@ -219,6 +245,8 @@ def save_twin_picture(drawing: TwinDrawing, file: Path) -> None:
     start, goal = (episode.start.x_m, episode.start.y_m), episode.goal_xy_m
     marks = [(start, START), (goal, GOAL)]
     room = _panel(load_map(str(ROOM)), drawing.robot[:, 1:3], room_legs, [], "robot in the room")
+    if isinstance(drawing.site, Corridor):
+        marks += [((x_m, y_m), PAUSED) for x_m, y_m in drawing.site.standing_m()]
     whole = _panel(
         drawing.site.first_world, drawing.twin[:, 2:4], legs, marks, f"twin in {drawing.site.label}, from green to red"
     )

@@ -125,41 +125,50 @@ class RoundTrips:
         frames = robot.section
         self._frames = frames.odom_frame, frames.base_frame
         self._pose = robot.writer("odom")
-        rows = [topic(name) for name in names]
-        self._sensors = [twin.reader(Topic(row.name, row.wire, row.kind, LOG)) for row in rows]
-        self._sensors += [twin.reader(POINTS)] if points else []
+        rows = [*map(topic, names), *([POINTS] if points else [])]
+        self._sensors = {row.name: twin.reader(Topic(row.name, row.wire, row.kind, LOG)) for row in rows}
         self._collision = twin.reader(COLLISION)
         self._resume = twin.writer(RESUME)
         self._yaw_rad = 0.0
+        self.missing = ""
 
-    def wait_until_received(self, child: Child) -> None:
-        """Send poses until `WARM_UP` consecutive round trips are complete.
+    def wait_until_received(self, child: Child, now_s: Callable[[], float] = time.monotonic) -> None:
+        """Send poses until `WARM_UP` round trips are complete. Every 30 s, say how many are and what was missing last.
 
-        Raises OnboardError after `START_S` seconds, or if the twin's process has ended.
+        Raises OnboardError if none was complete for `START_S` seconds, or if the twin's process has ended.
         """
-        waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"))
-        received = 0
+        waiting = Waiting(lambda line: sys.stderr.write(f"{line}\n"), now_s)
+        received, since_s, last = 0, now_s(), "none"
         while received < WARM_UP:
-            received = received + 1 if np.isfinite(self.one()) else 0
+            if np.isfinite(self.one()):
+                received, since_s = received + 1, now_s()
             child.check()
-            if waiting.note("messages of the twin: its process starts, and compiles the first time") > START_S:
-                raise OnboardError(f"no message from the twin within {START_S:g} s")
+            last = self.missing or last
+            line = f"warm-up: {received} of {WARM_UP} round trips; not received within {LOST_S:g} s of its pose: {last}"
+            starts = "" if received else "; the twin's process starts, and compiles the first time"
+            waiting.note(line + starts, "warm-up")
+            if now_s() - since_s > START_S:
+                raise OnboardError(f"{line}; no round trip for {START_S:g} s")
 
     def one(self) -> float:
-        """Send a pose and return the latency of its round trip [ms], or inf if a message has not come in time."""
+        """Send a pose and return the latency of its round trip [ms], or inf if a message has not come in time.
+
+        The topic of that message is in `missing`.
+        """
         self._yaw_rad = wrap(self._yaw_rad + STEP_RAD)
-        for reader in (*self._sensors, self._collision):
+        for reader in (*self._sensors.values(), self._collision):
             reader.take()
         stamp_ns = wall_ns()
         message = ros_odometry(stamp_ns, *self._frames, Pose(0.0, 0.0, self._yaw_rad), Twist(0.0, 0.0))
         began_ns = time.monotonic_ns()
         self._pose.write(message)
         deadline_ns = began_ns + round(LOST_S * NS_PER_S)
-        came = all(_came(reader, stamp_ns, deadline_ns) for reader in self._sensors)
-        came = came and _came(self._collision, None, deadline_ns)
-        if not came:
+        late = (name for name, reader in self._sensors.items() if not _came(reader, stamp_ns, deadline_ns))
+        self.missing = next(late, "") or ("" if _came(self._collision, None, deadline_ns) else COLLISION.name)
+        if self.missing:
             self._resume.write(Empty())  # the twin may have paused because this process paused too long
-        return (time.monotonic_ns() - began_ns) / 1e6 if came else np.inf
+            return np.inf
+        return (time.monotonic_ns() - began_ns) / 1e6
 
 
 def _came(reader: Reader, stamp_ns: int | None, deadline_ns: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from hil.live.twin.scene import Life, Site, person_in_view, touches
+from hil.live.twin.scene import PERSON_MPS, Life, Site, person_in_view, touches
 from hil.live.twin.sensors import Views
 from hil.live.twin.topics import (
     COLLISION,
@@ -136,8 +136,6 @@ class TwinLink:
 
 log = structlog.get_logger()
 
-PERSON_MPS = 0.5
-"""Speed limit while a person is in view."""
 WAIT_S = 0.05
 AGAIN_NS = NS_PER_S // 2
 """Period of the state and of an active speed limit. A change is published at once, the end of a limit only once."""

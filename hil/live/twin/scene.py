@@ -32,6 +32,9 @@ VIEW_RAD = math.radians(90.0)
 VIEW_M = 10.0
 """A person is in view within this angle and this distance, unless an object hides the person."""
 
+PERSON_MPS = 0.5
+"""Speed limit while a person is in view: half of the 1 m/s of paper 4."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:

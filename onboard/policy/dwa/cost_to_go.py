@@ -68,6 +68,9 @@ WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always ex
 """
 WALL_PRICE = 300.0
 """The same where a map has no room for the robot: a detour of 200 m is cheaper than a wall."""
+SOLID_PRICE, SOLID_M = 300.0, 0.11
+"""The same so near to the middle of an obstacle's cell: through a wall of the scan a path costs about 100 m more, and
+through a door that is narrowed by noise it does not."""
 STEEP = 1.5 * TIGHT_PRICE
 """Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
 
@@ -127,7 +130,8 @@ class Prices:
 def make_prices(radius_m: float, unit_m: float) -> Prices:
     """Return the prices for a footprint."""
     far = math.ceil((2.0 * (radius_m + WIDE_M) / unit_m) ** 2)
-    table = [price_of(0.5 * unit_m * math.sqrt(nearness) - radius_m) for nearness in range(1, far)]
+    away_m = [0.5 * unit_m * math.sqrt(nearness) for nearness in range(1, far)]
+    table = [SOLID_PRICE if one_m <= SOLID_M else price_of(one_m - radius_m) for one_m in away_m]
     return Prices(np.array([WALL_PRICE, *table, 1.0, math.inf]), unit_m)
 
 

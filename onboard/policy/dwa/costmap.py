@@ -225,8 +225,8 @@ def _cut(
 # ---- The window of remembered obstacles
 
 CELL_M = 0.1
-SIDE = 240
-"""Cells along one side of the window: 24 m."""
+SIDE = 400
+"""Cells along one side of the window: 40 m."""
 CAPACITY = 6000
 """Capacity in cells; the oldest are dropped first."""
 LIFE_DECISIONS = 360

@@ -4,7 +4,7 @@ Each of the 28 actions is rolled out from the robot's pose at the time when the 
 (`onboard/policy/dwa/trajectories.py`). Braking follows, and in a second rollout each action again (the sequels).
 Actions that cannot stop clear of obstacles are unsafe. The others are ranked by the time to the goal after their best
 sequel. All share one frame. `DynamicWindow` gets its cost to go from the caller; for `reactive` it comes from a
-24 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
+40 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
 free, and the policy turns back when that proves wrong.
 
 A polygon chooses only actions that lead where a camera looks, as the limits leave the turn of others (R12), and the

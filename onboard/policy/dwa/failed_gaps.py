@@ -1,4 +1,4 @@
-"""Places that the robot failed to pass: for a while they cost as much as an obstacle, less than a wall of the map.
+"""Places that the robot failed to pass: for a while they cost much, but less than a way through a wall.
 
 The path search and the dynamic window judge a gap differently: noise of the scan can close a gap that the search takes.
 Where the robot gets no farther for `STUCK_S`, the tightest place ahead on its path is closed, and the search
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onboard.policy.dwa.cost_to_go import PATH_STEP_M, STEEP, CostField, Nearness, Prices, descent, sample
+from onboard.policy.dwa.cost_to_go import PATH_STEP_M, SOLID_M, STEEP, CostField, Nearness, Prices, descent, sample
 from onboard.values.messages import Pose
 
 LEFT_M, STUCK_S, SLOW = 0.8, 10.0, 4.0
@@ -65,14 +65,14 @@ class Failures:
 
     def close_in(self, near: Nearness, corner_xy_m: tuple[float, float], cell_m: float, prices: Prices) -> None:
         """Close the failed places in a grid of nearness, in place."""
-        reach = math.ceil(CLOSED_M / cell_m)
+        reach, lethal = math.ceil(CLOSED_M / cell_m), math.floor((2.0 * SOLID_M / cell_m) ** 2) + 1
         for x, y, _ in self.gaps:
             a, b = (math.floor((at - corner) / cell_m) for at, corner in zip((x, y), corner_xy_m, strict=True))
             for i in range(max(a - reach, 0), min(a + reach + 1, near.shape[0])):
                 for j in range(max(b - reach, 0), min(b + reach + 1, near.shape[1])):
                     middle = (corner_xy_m[0] + (i + 0.5) * cell_m, corner_xy_m[1] + (j + 0.5) * cell_m)
                     if near[i, j] != prices.closed and math.dist(middle, (x, y)) <= CLOSED_M:
-                        near[i, j] = min(near[i, j], 1)
+                        near[i, j] = min(near[i, j], lethal)
 
     def numbers(self) -> npt.NDArray[np.float32]:
         """Return (NUMBERS,) float32 for a policy's memory."""

@@ -225,29 +225,44 @@ LARGE |= {"fy = 40.0": "fy = 320.0", "cx = 39.5": "cx = 319.5", "cy = 29.5": "cy
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("drift", [0.0, 1.0], ids=["usual odometry", "the paper's larger drift"])
-def test_twenty_seeds(tmp_path: Path, drift: float) -> None:
-    away_m, away_deg, refused = [], [], 0
-    for seed in range(20):
-        true = moved(tmp_path / "true.toml", DEFAULT, seed, 6.0, 0.06)
-        guess = load_mounts(moved(tmp_path / "guess.toml", true, 100 + seed, 5.0, 0.05, exact=True))
-        rehearse(true, MAPS[seed % len(MAPS)], seed, tmp_path / "drive.mcap", drift=drift, force=True)
-        found: Calibration = calibrate(read_session(tmp_path / "drive.mcap", guess).keyframes, guess)
-        one_m, one_deg = errors(found.cameras, load_mounts(true))
-        worst = f"worst {1000 * max(one_m):.2f} mm and {max(one_deg):.3f} deg" if found.accepted else found.reason
-        sys.stdout.write(f"drift {drift:g}, seed {seed}: {worst}\n")
+@pytest.mark.parametrize(
+    ("drift", "seeds"),
+    [(0.0, range(20)), (1.0, range(6, 20))],  # the rules for the larger drift were chosen on seeds 0 to 5
+    ids=["usual odometry", "the paper's larger drift"],
+)
+def test_rehearsals(tmp_path: Path, drift: float, seeds: range) -> None:
+    rows = []
+    for seed in seeds:
+        rows.append(rehearsal(tmp_path, seed, drift))
+        sys.stdout.write(f"drift {drift:g}: {rows[-1]}\n")
         sys.stdout.flush()
-        refused += not found.accepted
-        away_m += one_m
-        away_deg += one_deg
-    sys.stdout.write(f"drift {drift:g}: {refused} of 20 refused\n")
-    if away_m:
-        sys.stdout.write(
-            f"drift {drift:g}, {len(away_m)} cameras: median {1000 * np.median(away_m):.2f} mm and "
-            f"{np.median(away_deg):.3f} deg, worst {1000 * max(away_m):.2f} mm and {max(away_deg):.3f} deg\n"
-        )
-        assert np.median(away_m) < 0.01
-        assert np.median(away_deg) < 0.3
-        assert max(away_m) < 0.03
-        assert max(away_deg) < 1.0
-    assert refused <= 2.0 * drift
+    found = summary(rows)
+    (tmp_path / "extrinsics.json").write_text(json.dumps(found | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"drift {drift:g}: {found}, {tmp_path / 'extrinsics.json'}\n")
+    assert found["median_m"] < 0.01
+    assert found["median_deg"] < 0.3
+    assert found["worst_m"] < 0.03
+    assert found["worst_deg"] < 1.0 + 0.5 * drift
+    assert found["rehearsals"] - found["accepted"] <= 2.0 * drift
+
+
+def rehearsal(folder: Path, seed: int, drift: float) -> dict[str, Any]:
+    """Return whether the calibration of a rehearsal was accepted, and its errors, a camera each."""
+    true = moved(folder / "true.toml", DEFAULT, seed, 6.0, 0.06)
+    guess = load_mounts(moved(folder / "guess.toml", true, 100 + seed, 5.0, 0.05, exact=True))
+    map_name = MAPS[seed % len(MAPS)]
+    rehearse(true, map_name, seed, folder / "drive.mcap", drift=drift, force=True)
+    found: Calibration = calibrate(read_session(folder / "drive.mcap", guess).keyframes, guess)
+    away_m, away_deg = (np.round(values, 5).tolist() for values in errors(found.cameras, load_mounts(true)))
+    row = {"seed": seed, "map": map_name, "accepted": found.accepted, "reason": found.reason}
+    return row | {"error_m": away_m, "error_deg": away_deg}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many rehearsals were accepted, and the errors of all cameras of these."""
+    accepted = [row for row in rows if row["accepted"]]
+    all_m, all_deg = ([away for row in accepted for away in row[name]] for name in ("error_m", "error_deg"))
+    figures = {"median_m": np.median(all_m), "median_deg": np.median(all_deg)}
+    figures |= {"worst_m": max(all_m), "worst_deg": max(all_deg)}
+    counts = {"rehearsals": len(rows), "accepted": len(accepted), "cameras": len(all_m)}
+    return counts | {name: round(float(value), 5) for name, value in figures.items()}

@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 from hil.live.twin.scene import SPAWN_RADIUS_M, Site, SiteOptions
+from hil.live.twin.sensors import Views, strips
+from hil.live.twin.twin import Twin
 from hil.maps.load import load_map
+from hil.maps.materials import PLAIN
 from hil.physics.collision_world import Body
-from hil.scene.walkers import CrowdOptions
-from onboard.config.config import Config
+from hil.scene.walkers import CrowdOptions, bodies_of
+from hil.sensors.camera import rays_of, render_color
+from onboard.config.config import DEFAULT_ROBOT, Config
+from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.values.errors import InputError
 from onboard.values.geometry import distance
+from tests.hil.live.twin.twin_places import START, life, standing
 
 PLANT = load_plant(Config().robot.plant)
 BODY = Body()
@@ -68,3 +74,15 @@ def test_areas_and_a_committed_episode_exclude_each_other(tmp_path: Path) -> Non
     file.write_text('[[area]]\nname = "here"\nrectangle_m = [0, 0, 1, 1]\ncount = 3\n')
     with pytest.raises(InputError, match="--episode has furniture of its own"):
         site(areas=file, episode=1)
+
+
+def test_a_color_image_is_the_same_on_one_core_and_on_all() -> None:
+    mounts = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+    name, mount = next(iter(mounts.color.items()))
+    views, twin = Views(mounts, Config().scan), Twin(pose=START, crowd=standing((3.0, 2.2), (4.0, 1.0)))
+    views._color[name] = strips(rays_of(mount), 3)
+    image = views.color(name, life(), twin)
+    assert image.shape == (mount.height, mount.width, 3)
+    assert twin.crowd is not None
+    whole = render_color(life().world, rays_of(mount), START, PLAIN, bodies_of(twin.crowd))
+    np.testing.assert_array_equal(image, whole)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from hil.__main__ import app
-from hil.live.twin.latency import figures, summary
+from hil.live.child_process import Child
+from hil.live.twin.latency import WARM_UP, RoundTrips, figures, summary
 from onboard.values.errors import OnboardError
 from tests.rigs.machine.processes import done
 from tests.rigs.network.loopback import free_domain
@@ -29,11 +32,35 @@ def test_figures_of_round_trips() -> None:
     assert "median 10.00 ms, of these 7.00 ms in the simulator" in text
 
 
+def test_a_warm_up_names_the_message_that_does_not_come(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a busy machine the warm-up once waited for 30 complete round trips in a row, and said nothing of which."""
+
+    class Trips(RoundTrips):
+        def __init__(self) -> None:
+            self.missing, self.tried = "", 0
+
+        def one(self) -> float:
+            self.tried += 1
+            self.missing = "color/image" if self.tried % 3 else ""
+            clock_s[0] += 0.4
+            return inf if self.missing else 50.0
+
+    clock_s = [0.0]
+    trips = Trips()
+    trips.wait_until_received(cast(Child, SimpleNamespace(check=lambda: None)), lambda: clock_s[0])
+    assert trips.tried == 3 * WARM_UP
+    lines = capsys.readouterr().err.splitlines()
+    assert "of 30 round trips; not received within 0.4 s of its pose: color/image" in lines[0]
+    assert len(lines) == 1
+
+
 #   command                                   what its line names
 MISTAKES = [
     (["twin", "--map", "nowhere"], "nowhere"),
     (["twin", "--areas", "none.toml"], "none.toml"),
     (["twin-demo", "--episode", "999"], "--episode 999"),
+    (["twin-demo", "--corridor", "--map", "gdc1"], "remove --map, --episode, --pedestrians"),
+    (["twin", "--map", "corridor", "--episode", "1"], "remove --episode, --areas, --pedestrians"),
     (["twin-demo", "--policy", "nowhere.onnx"], "nowhere.onnx.manifest.json"),
     (["guard", "--config", "none.toml"], "none.toml"),
     (["twin-robot", "--room", "none.json"], "none.json"),

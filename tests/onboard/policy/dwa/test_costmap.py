@@ -196,3 +196,16 @@ def test_a_closed_room_still_has_a_way_out_at_a_price():
     across = wall(-1.55, -1.5, 1.5) + wall(1.45, -1.5, 1.5)
     room = remembered(*across, *[(y, x) for x, y in across])
     assert 20.0 < cost_at(room, 0.0, 0.0, (4.0, 0.0)) < 100.0
+
+
+def test_a_way_of_fifty_metres_out_of_a_dead_end_is_cheaper_than_its_wall():
+    """A robot 0.5 m wide took a wall for 40 m of path, and forgot what was 12 m behind it: it stayed in the corner."""
+    sides = [(x_m, side * 10.0) for x_m in np.arange(-18.0, 2.0, CELL_M) for side in (-1.0, 1.0)]
+    shown = remembered(*wall(2.0, -10.0, 10.0), *sides)
+    assert 50.0 < cost_at(shown, 0.0, 0.0, (4.0, 0.0)) < 65.0
+
+
+def test_a_cell_of_noise_in_a_door_costs_less_than_a_wall():
+    door = remembered(*wall(2.0, -12.0, -0.45), (2.0, 0.0), *wall(2.0, 0.45, 12.0))
+    shut = remembered(*wall(2.0, -12.0, 12.0))
+    assert cost_at(door, 0.0, 0.0, (4.0, 0.0)) < 0.5 * cost_at(shut, 0.0, 0.0, (4.0, 0.0))
