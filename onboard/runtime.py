@@ -109,7 +109,7 @@ class Runtime:
             estimate, refusal = self._integrate(was, inputs)
         with journal.timed("scan"):
             view = self._fuse(was, estimate, inputs)
-            estimate = self._track(estimate, view, slot)
+            estimate, view = self._track(estimate, view, inputs, slot)
         with journal.timed("policy"):
             mission, start, answers = self._judge_goals(was, refusal, estimate, inputs)
             new_episode = mission.episode != was.mission.episode
@@ -223,16 +223,26 @@ class Runtime:
         moved = scanner.moved(scan, memory, obstacle_memory.followed(nearby.track, now_ns, pose))
         return scan if moved is None else replace(moved, stamp_ns=now_ns)
 
-    def _track(self, estimate: PoseEstimate, view: View, slot: Slot) -> PoseEstimate:
-        """Compare the scan with the map of the building in the slots of decisions; a tracker corrects the filter."""
-        reach, every = self._robot.reach, self._config.rates.ticks_per_decision
+    def _track(self, estimate: PoseEstimate, view: View, inputs: Inputs, slot: Slot) -> tuple[PoseEstimate, View]:
+        """Compare the scan with the map of the building in the slots of decisions; a tracker corrects the filter.
+
+        It takes images moved to now, and the view keeps them: also a slot without a decision is recorded and replayed.
+        A robot with a `limits_scan` takes them as captured, as of its two scans only that one is recorded moved.
+        """
+        reach, every, section = self._robot.reach, self._config.rates.ticks_per_decision, self._config.scan
         if reach is None or slot.number % every > slot.missed:
-            return estimate
+            return estimate, view
+        scan, registered, moved = view.scan, section.history > 1, None
+        if section.move_images and not registered and not section.topic and self._robot.limits_scanner is None:
+            moved = self._robot.scanner.moved(scan, view.scan_memory, view.nearby.track)
+        if moved is not None:
+            view = replace(view, moved=replace(moved, stamp_ns=inputs.now_ns))
+            scan, registered = replace(moved, stamp_ns=scan.stamp_ns), True
         tracking, localization = map_tracking.advance(
-            estimate.tracking, estimate.localization, view.scan, estimate.wheels, reach, self._config.odometry,
-            tracks=self._config.map.tracker, registered=self._config.scan.history > 1,
+            estimate.tracking, estimate.localization, scan, estimate.wheels, reach, self._config.odometry,
+            tracks=self._config.map.tracker, registered=registered,
         )  # fmt: skip
-        return replace(estimate, tracking=tracking, localization=localization)
+        return replace(estimate, tracking=tracking, localization=localization), view
 
     def _judge_goals(
         self, was: RobotState, refusal: Said, estimate: PoseEstimate, inputs: Inputs

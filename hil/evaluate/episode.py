@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hil.drive.conditions import ORDINARY, chosen, load_conditions
 from hil.drive.episodes import EpisodeSet, straight_m
-from hil.drive.fast.drive import drive_fast, drive_tour
+from hil.drive.fast.drive import FastOutcome, TrackedSlot, drive_fast, drive_tour
 from hil.drive.full_runtime import drive_runtime
 from hil.drive.setting import Outcome, Setting
 from hil.evaluate.baselines.registry import (
@@ -114,6 +114,8 @@ LEAST_LEG_M = 1.0
 """A tour leaves a place out that is nearer than this to the one before."""
 PATH_EVERY, PATH_DIGITS = 10, 3
 """Pictures get every tenth tick of the driven path, rounded to 1 mm."""
+DIGITS = 4
+"""Of the tracker's errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ class EpisodeDriver:
         if isinstance(network, NetworkPolicy) and self._loaded is None:
             network.memory_reset_s = self._condition.resets_every_s(network.memory_reset_s)
             self._loaded = policy
+        outcome: Outcome
         with unlogged():
             if len(tour) > 1:
                 outcome = drive_tour(setting, tour, policy, job.seed, place.source.limit_s)
@@ -317,7 +320,12 @@ class EpisodeDriver:
             door=met if self._condition.blocked_s > 0.0 else None,
             set_by_kernels=outcome.set_by_kernels,
             unseen_contacts=unseen_contacts(place.setting, outcome.touched_m) if outcome.touched_m else None,
+            tracked=_rounded(outcome.tracked) if isinstance(outcome, FastOutcome) else None,
         )
+
+
+def _rounded(tracked: Sequence[TrackedSlot]) -> tuple[TrackedSlot, ...] | None:
+    return tuple((round(off_m, DIGITS), round(off_rad, DIGITS), lost) for off_m, off_rad, lost in tracked) or None
 
 
 def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:

@@ -20,6 +20,7 @@ from hil.evaluate.tables import (
     intervals,
     number,
     percent,
+    tracked_line,
     unseen_line,
     with_interval,
 )
@@ -101,8 +102,8 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
         f"Episodes that succeeded without any contact: {summary.successes_without_contact}; "
         f"with at least one contact: {summary.episodes_with_contact}."
     )
-    if unseen := unseen_line(evaluation):
-        yield f"{unseen}."
+    for line in filter(None, (unseen_line(evaluation), tracked_line(evaluation))):
+        yield f"{line}."
 
     yield "## What it chose [%]"
     yield markdown_table(*actions(summary))

@@ -40,6 +40,7 @@ class Row:
     door:            door on the path; None in a condition without doors, and in a row from an older version
     set_by_kernels:  number of poses of the base that kernels have set; None without kernels
     unseen_contacts: contacts with what is lower or higher than all that the scan sees; None without a contact
+    tracked:         `TrackedSlot`s of the fast loop (`hil/drive/fast/drive.py`); None without a tracker
     """
 
     map: str
@@ -63,6 +64,7 @@ class Row:
     door: Door | None = None
     set_by_kernels: int | None = None
     unseen_contacts: int | None = None
+    tracked: tuple[tuple[float, float, bool], ...] | None = None
 
     @property
     def end(self) -> str:
@@ -96,7 +98,7 @@ class Row:
         return {name: value for name, value in table.items() if name not in OPTIONAL or value is not None}
 
 
-OPTIONAL = {"door", "set_by_kernels", "unseen_contacts"}
+OPTIONAL = {"door", "set_by_kernels", "unseen_contacts", "tracked"}
 """Fields that only some conditions have."""
 
 
@@ -110,12 +112,13 @@ def row_of_json(table: Mapping[str, Any]) -> Row:
     actions = table["actions"]
     if not isinstance(actions, list) or len(actions) != len(ACTIONS):
         raise InputError(f"an episode's row: actions must be {len(ACTIONS)} numbers")
-    clearance = table["min_clearance_m"]
+    clearance, tracked = table["min_clearance_m"], table.get("tracked")
     return Row(
         **{
             **table,
             "min_clearance_m": math.inf if clearance is None else float(clearance),
             "actions": tuple(int(count) for count in actions),
+            "tracked": None if tracked is None else tuple((off_m, off_rad, lost) for off_m, off_rad, lost in tracked),
         }
     )
 

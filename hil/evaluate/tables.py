@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
@@ -111,8 +113,8 @@ def rich_table(evaluation: Evaluation, narrow: bool = False) -> Table:
     text = caption(evaluation) + ("" if doors is None else f"\n{doors}")
     if left := endings(evaluation.summary(), ("stop",)):
         text += f"\nended in another way than a stop by the policy: {left}"
-    if unseen := unseen_line(evaluation):
-        text += f"\n{unseen}"
+    for line in filter(None, (unseen_line(evaluation), tracked_line(evaluation))):
+        text += f"\n{line}"
     table = _table(title, text, "map", narrow)
     columns = len(table.columns) - 1
     splits = {SPLITS.get(name, name): one for name, one in evaluation.by("split").items()}
@@ -138,6 +140,18 @@ def unseen_line(evaluation: Evaluation) -> str:
         f"{unseen} of {all_of} contacts: with what the sensors cannot see, lower or higher than their scan"
         if unseen
         else ""
+    )
+
+
+def tracked_line(evaluation: Evaluation) -> str:
+    """Return how far the tracker was from the true pose in the slots of decisions, "" without a tracker."""
+    slots = np.array([slot for row in evaluation.rows for slot in row.tracked or ()])
+    if not len(slots):
+        return ""
+    (median_cm, p99_cm), p99_rad = np.percentile(100.0 * slots[:, 0], [50, 99]), np.percentile(slots[:, 1], 99)
+    return (
+        f"tracker: position error median {median_cm:.1f} cm, p99 {p99_cm:.1f} cm; heading error p99 "
+        f"{math.degrees(p99_rad):.2f} deg; lost in {int(slots[:, 2].sum())} of {len(slots)} slots"
     )
 
 

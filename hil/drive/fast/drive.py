@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from onboard.navigation import mission, start_frame
 from onboard.navigation.mission import REST_DECISIONS, Mission, Progress, State
 from onboard.navigation.start_frame import GoalRefusedError
 from onboard.perception import collision, free_ground, obstacle_memory
+from onboard.perception.building.reach import Reach
 from onboard.perception.free_ground import FreeGround
 from onboard.perception.obstacle_memory import ObstacleMemory, Surroundings
 from onboard.policy import decision
@@ -48,15 +49,26 @@ from onboard.safety.recovery import RecoveryState
 from onboard.values import reasons
 from onboard.values.clock import Slot
 from onboard.values.errors import InputError
+from onboard.values.geometry import between
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
 
 # ---- Outcome of a drive without the runtime, at any tick
 
+TrackedSlot = tuple[float, float, bool]
+"""Error of the tracker's pose in the slot of a decision: position [m], heading [rad]; and whether it is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastOutcome(Outcome):
+    """The same with the tracker's errors. tracked: empty without `map.tracker`"""
+
+    tracked: tuple[TrackedSlot, ...] = ()
+
 
 def outcome_of(
     robot: FastRobot, goal_xy_m: tuple[float, float], ended: str, ticks: int, actions: npt.NDArray[np.int64]
-) -> Outcome:
+) -> FastOutcome:
     """Return the outcome of a drive.
 
     goal_xy_m: in the map frame
@@ -66,7 +78,7 @@ def outcome_of(
     """
     s = robot.state
     distance_m = math.hypot(s.x_m - goal_xy_m[0], s.y_m - goal_xy_m[1])
-    return Outcome(
+    return FastOutcome(
         reached=ended == "stop" and distance_m <= REACHED_M,
         ended=ended,
         contacts=int(s.contacts),
@@ -81,7 +93,7 @@ def outcome_of(
     )
 
 
-def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
+def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> FastOutcome:
     """Return the outcome of a drive without the runtime. The same seed gives the same outcome, bit for bit.
 
     Raises InputError if the start is not free, if the rates do not fit the simulated robot, or for zones of the map.
@@ -89,7 +101,7 @@ def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, ma
     return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
 
 
-def drive_tour(setting: Setting, episodes: Sequence[Episode], policy: Policy, seed: int, max_s: float) -> Outcome:
+def drive_tour(setting: Setting, episodes: Sequence[Episode], policy: Policy, seed: int, max_s: float) -> FastOutcome:
     """Return the outcome of a drive from the first start through all goals, up to the first that is not reached.
 
     max_s: for each goal. Contacts, path and clearance are those of the whole drive.
@@ -154,13 +166,14 @@ class FastDrive:
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
         self._touched_m: list[tuple[float, float]] = []
+        self._tracked: list[TrackedSlot] = []
 
     @property
     def robot(self) -> FastRobot:
         """The simulated robot of this drive."""
         return self._robot
 
-    def run(self) -> Outcome:
+    def run(self) -> FastOutcome:
         """Stand until the first fixes have come, accept the goal, and drive to the end. Return the outcome."""
         self.begin()
         while not self.ended():
@@ -178,7 +191,7 @@ class FastDrive:
             if self._eyes.take_images():
                 self._remember()
             if reach is not None and tick in compared:
-                robot.track(self._eyes.policy_scan(), reach)
+                self._track(reach)
         self._take_goal()
         self._watch()
         if self._turns_to_look():
@@ -291,7 +304,7 @@ class FastDrive:
         if seen:
             self._limited = {self._command: self._command} if self._free() else {}
         if self._setting.reach is not None and slot.number % self._config.rates.ticks_per_decision == 0:
-            robot.track(self._eyes.policy_scan(), self._setting.reach)
+            self._track(self._setting.reach)
         self._act(slot)
         self._judge_mission()
         if not self._mission.driving or self.ended():
@@ -308,6 +321,15 @@ class FastDrive:
         wanted = self._deciding.set_point if override is None else override
         self._command = wanted if self._course.limits is None else self._limit(wanted)
         robot.want(self._deciding.set_point)
+
+    def _track(self, reach: Reach) -> None:
+        """Compare the newest scan with the map, and keep the tracker's error."""
+        robot = self._robot
+        robot.track(self._eyes.policy_scan(), reach)
+        believed = robot.localization().map_from_base
+        if self._config.map.tracker and believed is not None:
+            off = between(robot.pose, believed)
+            self._tracked.append((math.hypot(off.x_m, off.y_m), abs(off.yaw_rad), robot.tracking.lost))
 
     def _act(self, slot: Slot) -> None:
         """Apply a due decision; a failed engine ends the drive."""
@@ -561,11 +583,11 @@ class FastDrive:
         """Return the end of the drive as in `Outcome.ended`, "" while the drive continues."""
         return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FastOutcome:
         """Return the outcome of the drive so far."""
         ticks = self._robot.tick - self._began
         drive = outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
-        return replace(drive, touched_m=tuple(self._touched_m))
+        return replace(drive, touched_m=tuple(self._touched_m), tracked=tuple(self._tracked))
 
 
 def _ticks(seconds: float) -> int:

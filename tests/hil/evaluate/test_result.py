@@ -22,7 +22,8 @@ AXIS = load_plant(DEFAULT_ROBOT / "plant.toml").linear
 
 @pytest.mark.parametrize("clearance", [0.1234567890123, 0.0, math.inf])
 def test_a_row_survives_json(clearance: float) -> None:
-    before = row(3, min_clearance_m=clearance, time_s=1.0 / 3.0, split="own", success=False)
+    slots = ((0.0123, 0.0045, False), (0.3, 0.1, True))
+    before = row(3, min_clearance_m=clearance, time_s=1.0 / 3.0, split="own", success=False, tracked=slots)
     text = json.dumps(before.as_json(), allow_nan=False)
     assert row_of_json(json.loads(text)) == before
 

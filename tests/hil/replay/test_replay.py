@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.drive.robot import SimulatedRobot
+from hil.drive.robot import Senses, SimulatedRobot
 from hil.physics.collision_world import body_of
 from hil.recordings.recording import Session, open_recording
 from hil.recordings.ticks import ticks_of
@@ -25,6 +25,7 @@ from hil.replay.player import RecordedScanner
 from hil.replay.recorded_policy import recorded_building
 from hil.replay.replay import replay
 from hil.replay.tick_selection import WHOLE, Span
+from hil.sensors.flawed_scan import Flaws
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import building_of
 from onboard.config.config import MapSection, PolicySection
@@ -35,7 +36,7 @@ from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, RuntimeFaultError
-from onboard.values.messages import BINS, Inputs, Pose, Scan
+from onboard.values.messages import BINS, Inputs, Pose, Scan, Teleop, Twist
 from tests.onboard.perception.building.test_reach import saved
 from tests.rigs.in_process import InProcess
 from tests.rigs.machine.processes import done
@@ -351,6 +352,24 @@ def test_a_drive_with_a_map_replays_to_the_last_bit_without_its_file(tmp_path: P
     found = replay(recording)
     assert found.identical
     assert found.decisions > 3
+
+
+def test_so_does_a_tracker_that_moves_images_of_unequal_age_while_an_operator_turns_the_robot(tmp_path: Path) -> None:
+    """The images of these slots are not recorded, but what the tracker made of them is."""
+    world = room(4.0, 3.0, cell_m=0.1)
+    file = saved(tmp_path, np.where(world.overlapping(0.0, 1.0), 100, 0), origin=[-0.1, -0.1, 0])
+    config = plain_config(map=MapSection(file=file, tracker=True))
+    tape = Tape(tmp_path / "drive", config, queue=RecordQueue(100_000, 1e9))
+    senses = Senses(flaws=Flaws((7.5, 7.5), (0.1, 0.1)), depth_every=1, fix_period_s=(1e5, 1e5))
+    robot = SimulatedRobot(world, PLANT, body_of(config.robot), MOUNTS, Pose(1.0, 1.5, 0.0), senses)
+    drive = InProcess(config, MOUNTS, PLANT, robot, puppet(), [tape])
+    take = drive.inbox.take
+    drive.inbox.take = lambda now_ns: replace(take(now_ns), teleop=Teleop(now_ns, Twist(0.0, 1.0)))  # type: ignore[method-assign]
+    ticks = drive.drive_to(Pose(3.0, 1.5, 0.0), limit_s=2.0).ticks
+    moved = [tick for tick in ticks if tick.sensed is None and tick.moved_scan is not None]
+    assert sum(not np.array_equal(tick.moved_scan.ranges_m, tick.scan.ranges_m) for tick in moved) > 5
+    assert ticks[-1].after.tracking.fits > 5
+    assert replay(tape.close(), policy=puppet()).identical
 
 
 def test_a_damaged_map_is_one_line() -> None:

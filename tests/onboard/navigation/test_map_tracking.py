@@ -15,6 +15,7 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.navigation.map_tracking import LOST_S, MapTracking, lost_text
 from onboard.navigation.odometry import OdometryState, Sample
 from onboard.perception.building import map_fit
+from onboard.perception.building.map_fit import Agreement
 from onboard.perception.building.occupancy_grid import OccupancyGrid
 from onboard.perception.building.reach import reach_in
 from onboard.values.clock import NS_PER_S
@@ -157,3 +158,18 @@ def test_without_a_place_or_a_new_scan_nothing_changes() -> None:
     _, refused = map_tracking.begin(state, known, (bad,), wheels(1.0), SECTION)
     assert refused.refusal
     assert refused.map_from_base is None
+
+
+#   what                                                       agreement                              disagrees
+AGREEMENTS = [
+    ("at a wrong place among walls at right angles", Agreement(145, 0.44, 91, 0.077, 145), True),
+    ("a quarter of the furniture has moved", Agreement(150, 0.8, 142, 0.1, 150), False),
+    ("behind furniture, walls in range", Agreement(140, 0.15, 142, 0.0, 130), True),
+    ("furniture of a hall whose walls are out of range", Agreement(134, 0.18, 104, 0.0, 60), False),
+    ("nothing in range", Agreement(0, 1.0, 142, 0.0, 0), False),
+]
+
+
+@pytest.mark.parametrize(("what", "newest", "disagrees"), AGREEMENTS)
+def test_map_and_scan_disagree(what: str, newest: Agreement, *, disagrees: bool) -> None:
+    assert map_tracking.disagrees(newest) is disagrees, what
