@@ -164,9 +164,9 @@ def twin_demo(
     full_size: FullSizeOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Drive a robot in an empty room so that its twin reaches a goal in a building, or the end of a corridor.
+    """Drive a robot in an empty room so that its twin reaches a goal in a building. Exit 0: reached without contact.
 
-    Exit 0: reached without contact.
+    With --corridor the twin drives to the end of a corridor.
     """
     check_json_target(json_file)
     if corridor and (map_name, episode, pedestrians) != (None, None, None):
