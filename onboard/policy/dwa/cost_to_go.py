@@ -117,6 +117,11 @@ class Prices:
     unit_m: float
 
     @property
+    def solid(self) -> int:
+        """Return the largest nearness within SOLID_M."""
+        return math.floor((2.0 * SOLID_M / self.unit_m) ** 2)
+
+    @property
     def far(self) -> int:
         """Return the nearness beyond which obstacles do not matter."""
         return len(self.table) - 2
@@ -127,11 +132,11 @@ class Prices:
         return len(self.table) - 1
 
 
-def make_prices(radius_m: float, unit_m: float) -> Prices:
-    """Return the prices for a footprint."""
+def make_prices(radius_m: float, unit_m: float, solid_m: float = 0.0) -> Prices:
+    """Return the prices for a footprint. solid_m: distance within which a cell has SOLID_PRICE"""
     far = math.ceil((2.0 * (radius_m + WIDE_M) / unit_m) ** 2)
     away_m = [0.5 * unit_m * math.sqrt(nearness) for nearness in range(1, far)]
-    table = [SOLID_PRICE if one_m <= SOLID_M else price_of(one_m - radius_m) for one_m in away_m]
+    table = [SOLID_PRICE if one_m <= solid_m else price_of(one_m - radius_m) for one_m in away_m]
     return Prices(np.array([WALL_PRICE, *table, 1.0, math.inf]), unit_m)
 
 

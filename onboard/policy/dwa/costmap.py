@@ -18,7 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
-from onboard.policy.dwa.cost_to_go import BORDER, LETHAL_M, CostField, Nearness, Prices, make_prices, refine, solve
+from onboard.policy.dwa.cost_to_go import (
+    BORDER,
+    LETHAL_M,
+    SOLID_M,
+    CostField,
+    Nearness,
+    Prices,
+    make_prices,
+    refine,
+    solve,
+)
 from onboard.policy.dwa.failed_gaps import NONE_FAILED, Failures
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan, bins_within
@@ -288,7 +298,7 @@ class WayFinder:
     """Plans through a local map for one footprint, by half the width of the passage that it needs."""
 
     def __init__(self, half_width_m: float) -> None:
-        self._prices = passage_prices(half_width_m)
+        self._prices = make_prices(max(half_width_m, CLOSES_M), CELL_M, SOLID_M)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
         """Return the cost to go to the goal around the places (k, 2), in metres of free space."""

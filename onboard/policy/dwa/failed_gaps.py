@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onboard.policy.dwa.cost_to_go import PATH_STEP_M, SOLID_M, STEEP, CostField, Nearness, Prices, descent, sample
+from onboard.policy.dwa.cost_to_go import PATH_STEP_M, STEEP, CostField, Nearness, Prices, descent, sample
 from onboard.values.messages import Pose
 
 LEFT_M, STUCK_S, SLOW = 0.8, 10.0, 4.0
@@ -65,7 +65,7 @@ class Failures:
 
     def close_in(self, near: Nearness, corner_xy_m: tuple[float, float], cell_m: float, prices: Prices) -> None:
         """Close the failed places in a grid of nearness, in place."""
-        reach, lethal = math.ceil(CLOSED_M / cell_m), math.floor((2.0 * SOLID_M / cell_m) ** 2) + 1
+        reach, lethal = math.ceil(CLOSED_M / cell_m), prices.solid + 1
         for x, y, _ in self.gaps:
             a, b = (math.floor((at - corner) / cell_m) for at, corner in zip((x, y), corner_xy_m, strict=True))
             for i in range(max(a - reach, 0), min(a + reach + 1, near.shape[0])):
