@@ -69,8 +69,8 @@ WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always ex
 WALL_PRICE = 300.0
 """The same where a map has no room for the robot: a detour of 200 m is cheaper than a wall."""
 SOLID_PRICE, SOLID_M = 300.0, 0.11
-"""The same so near to the middle of an obstacle's cell: through a wall of the scan a path costs about 100 m more, and
-through a door that is narrowed by noise it does not."""
+"""Price of `reactive`, which has no map, this near to the middle of an obstacle: a path through a wall costs about
+100 m. A cell of noise in a door does not close it, as there is room farther from its middle."""
 STEEP = 1.5 * TIGHT_PRICE
 """Above this price of a metre the cost changes by a lethal cell beside the path, not along it."""
 

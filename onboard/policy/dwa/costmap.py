@@ -289,16 +289,19 @@ CLOSES_M = 1.01 * math.sqrt(2.0) * CELL_M - LETHAL_M
 that is one diagonal away, which a smaller robot would take for a passage through the wall."""
 
 
-def passage_prices(half_width_m: float) -> Prices:
-    """Return the prices on fine cells for half the width of the passage that a footprint needs."""
-    return make_prices(max(half_width_m, CLOSES_M), CELL_M)
+def passage_prices(half_width_m: float, solid_m: float = 0.0) -> Prices:
+    """Return the prices on fine cells for half the width of the passage that a footprint needs.
+
+    solid_m: as of `make_prices`
+    """
+    return make_prices(max(half_width_m, CLOSES_M), CELL_M, solid_m)
 
 
 class WayFinder:
     """Plans through a local map for one footprint, by half the width of the passage that it needs."""
 
     def __init__(self, half_width_m: float) -> None:
-        self._prices = make_prices(max(half_width_m, CLOSES_M), CELL_M, SOLID_M)
+        self._prices = passage_prices(half_width_m, SOLID_M)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
         """Return the cost to go to the goal around the places (k, 2), in metres of free space."""
